@@ -146,14 +146,14 @@ def impact_tables(
     people = first.of_groups(first.row)
     described = []
     found = list[Record]()
-    for place, view in enumerate(views(answered.groups, answered.attributes)):
+    for number, view in enumerate(views(answered.groups, answered.attributes)):
         sizes_of_levels = np.bincount(view.level_of, people, len(view.levels))
         known = np.array([is_known(level) for level in view.levels])
         about = ImpactView(
             view.name,
             view.crossed,
             view.levels,
-            _lost(lost, view, len(answered.attributes), place),
+            _lost(lost, view, len(answered.attributes), number),
             int(sizes_of_levels[~known].sum()),
         )
         described.append(about)
@@ -197,7 +197,7 @@ def _asked_once(sample: ArmArrays) -> bool:
 
 
 def _lost(
-    groups: Iterable[Mapping[str, Any]], view: View, width: int, place: int
+    groups: Iterable[Mapping[str, Any]], view: View, width: int, number: int
 ) -> dict[str, Any]:
     """Sum the rows read, kept and lost before the run from crossed groups to the levels of a
     view.
@@ -208,7 +208,7 @@ def _lost(
         parts = str(group["group"]).split(CROSSING)
         if alone and len(parts) != width:
             continue
-        level = sums.setdefault(parts[place] if alone else str(group["group"]), {})
+        level = sums.setdefault(parts[number] if alone else str(group["group"]), {})
         for name in ("read", "kept", "lost"):
             level[name] = level.get(name, 0) + int(group[name])
     return sums
@@ -454,16 +454,18 @@ class _Selection:
             mixed = list(CONFUSION) if alone else ["precision"]
         for rate, why in CONFUSION.items() if self.sample.design.labelled else ():
             for place, level in enumerate(self.view.levels):
-                own = self.confused[rate][place]
+                estimate = self.confused[rate][place]
                 of: Any = {"group": level, "scope": scope, "metric": rate}
                 n = int(self.counts[place].sum())
                 if rate in mixed:
                     mix = "labels" if rate == "precision" else "groups"
                     yield Record(**of, n=n, reason=_WITHHELD_MIX.format(mix))
-                elif math.isnan(own.value):
+                elif math.isnan(estimate.value):
                     yield Record(**of, n=n, reason=why)
                 else:
-                    yield Record(**of, n=n, value=own.value, low=own.low, high=own.high)
+                    yield Record(
+                        **of, n=n, value=estimate.value, low=estimate.low, high=estimate.high
+                    )
 
 
 def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]:
@@ -476,9 +478,9 @@ def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]
     for first, second in arm_estimates.pairs_of(rates, counted):
         under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
         with np.errstate(divide="ignore"):
-            for place, least, most in ((first, under, 1.0 / over), (second, over, 1.0 / under)):
-                np.minimum.at(low, place, least)
-                np.minimum.at(high, place, most)
+            for level, least, most in ((first, under, 1.0 / over), (second, over, 1.0 / under)):
+                np.minimum.at(low, level, least)
+                np.minimum.at(high, level, most)
     low[counted], high[counted] = low[kinds[of]], high[kinds[of]]
     return low, high
 

@@ -135,8 +135,8 @@ def _test(
 ) -> Difference:
     """Return a metric's difference; its worst case, too, if verdicts must hold in it."""
     if metric == "accuracy":
-        own = first.counted("accuracy of all"), second.counted("accuracy of all")
-        test = _Net(own, -1.0, aligned, strategy).test()
+        shares = first.counted("accuracy of all"), second.counted("accuracy of all")
+        test = _Net(shares, -1.0, aligned, strategy).test()
     elif metric in COMPARED:
         test = _gap(metric, first, second, aligned, strategy)
     else:
@@ -220,24 +220,24 @@ def _gap(
     return replace(down, high=up.high)
 
 
-def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
+def _of_sizes(values: Interval, difference: Difference, together: Difference) -> Difference:
     """Return |b| − |a|, of range `values`, from the tests of b − a (`apart`) and b + a
     (`together`).
 
     The size of |b| − |a| is the smaller size of b − a and b + a, and its sign is the product of
     their signs. It differs from 0 if both b − a and b + a do.
     """
-    if np.isnan(apart.p_value) or np.isnan(together.p_value):
+    if np.isnan(difference.p_value) or np.isnan(together.p_value):
         return Difference(values[0])
     ends = [
         float(np.sign(x) * np.sign(y) * min(abs(x), abs(y)))
-        for x in (apart.low, apart.high)
+        for x in (difference.low, difference.high)
         for y in (together.low, together.high)
     ]
-    larger = max(apart.p_value, together.p_value)
+    larger = max(difference.p_value, together.p_value)
     low = min(*ends, *values)
     high = max(*ends, *values)
-    return Difference(values[0], max(-1.0, low), min(1.0, high), larger, apart.detectable)
+    return Difference(values[0], max(-1.0, low), min(1.0, high), larger, difference.detectable)
 
 
 @dataclass(frozen=True)
@@ -298,12 +298,12 @@ class _Net:
         minus `first`.
         """
         if first is None:
-            place = np.zeros(1, dtype=np.int64)
+            position = np.zeros(1, dtype=np.int64)
         else:
-            place = first
+            position = first
         value = self.own[1].values + self.sign * self.own[0].values
-        net = float(value[place][0] if second is None else value[second][0] - value[place][0])
-        variance, freedom = self.moments(place, second)
+        net = float(value[position][0] if second is None else value[second][0] - value[position][0])
+        variance, freedom = self.moments(position, second)
         return Difference.of_error(net, float(np.sqrt(variance[0])), float(freedom[0]))
 
 
@@ -394,21 +394,21 @@ def compare_estimates(
     """Compare two arms of these names, without verdicts."""
     before = first.sample.assumed
     after = second.sample.assumed
-    here, there = both_answered(before, after)
+    position, there = both_answered(before, after)
     better = worse = None
     if before.design.labelled:
-        right_before = (before.yes == before.label)[here].astype(float)
+        right_before = (before.yes == before.label)[position].astype(float)
         right_after = (after.yes == after.label)[there]
-        net = np.bincount(before.row[here], right_after - right_before)
+        net = np.bincount(before.row[position], right_after - right_before)
         better = int((net > 0).sum())
         worse = int((net < 0).sum())
     return ComparedArms(
         first_name,
         second_name,
         compare(first, second, aligned, metrics),
-        len(here),
+        len(position),
         alike=bool(before.alike or after.alike),
-        same=len(here) > 0 and np.array_equal(before.yes[here], after.yes[there]),
+        same=len(position) > 0 and np.array_equal(before.yes[position], after.yes[there]),
         better=better,
         worse=worse,
     )

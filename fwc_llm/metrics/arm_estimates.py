@@ -113,18 +113,18 @@ class ArmEstimates:
 
     def __getitem__(self, key: str) -> MetricEstimate:
         """Return a metric of `counts.TABLE` or `counts.REPLIES`."""
-        own = self._read(key)
+        estimate = self._read(key)
         metric = BY_KEY[key]
         if metric.source != "answers":
-            return own
+            return estimate
         alike = metric.kind != "share" and bool(self.sample.alike)
         if self.sample.worst:
             worst = self.worst_case(key)
         else:
             worst = None
         if alike or worst:
-            return replace(own, alike=alike, worst_case=worst)
-        return own
+            return replace(estimate, alike=alike, worst_case=worst)
+        return estimate
 
     def _read(self, key: str) -> MetricEstimate:
         """A metric of the parsed answers alone."""
@@ -137,8 +137,13 @@ class ArmEstimates:
             return self.rates(f"{metric.rates[0]} of all")[0]
         judged = self.sample.eligible_groups
         shares = {rate: self.counted(rate) for rate in metric.rates}
-        each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()})
-        if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
+        each = value_of(
+            metric,
+            {rate: rate_estimates.per_repeat[:, judged] for rate, rate_estimates in shares.items()},
+        )
+        if len(judged) < 2 or any(
+            np.isnan(rate_estimates.values[judged]).any() for rate_estimates in shares.values()
+        ):
             return MetricEstimate(np.nan, np.nan, np.nan, each)
         if metric.kind == "ratio":
             (rates,), gap = shares.values(), self._read("dp_gap")
@@ -153,9 +158,9 @@ class ArmEstimates:
             return MetricEstimate(value, min(value, low), max(value, high), each, gap.p_value)
         size = len(judged), len(shares)
         pairs = (
-            gaps_of_pairs(own, *pair, *size)
-            for own in shares.values()
-            for pair in pairs_of(own, judged)
+            gaps_of_pairs(rate_estimates, *pair, *size)
+            for rate_estimates in shares.values()
+            for pair in pairs_of(rate_estimates, judged)
         )
         return replace(_largest(self.sample, pairs, *size, each), judged=metric.judged)
 
@@ -182,10 +187,10 @@ class ArmEstimates:
         than one row.
         """
         if key not in self._worst:
-            (ends, (low, high)), own = self._worst_case(BY_KEY[key]), self._read(key)
-            if not np.isnan(own.low):
-                low = float(np.minimum(low, own.low))
-                high = float(np.maximum(high, own.high))
+            (ends, (low, high)), estimate = self._worst_case(BY_KEY[key]), self._read(key)
+            if not np.isnan(estimate.low):
+                low = float(np.minimum(low, estimate.low))
+                high = float(np.maximum(high, estimate.high))
             self._worst[key] = ends, (low, high)
         return self._worst[key]
 
@@ -198,7 +203,9 @@ class ArmEstimates:
         shares = [self.readings(rate) for rate in metric.rates]
         size = (len(judged), len(metric.rates))
         both = np.concatenate([judged, judged + raised])
-        if size[0] < 2 or any(np.isnan(own.values[both]).any() for own in shares):
+        if size[0] < 2 or any(
+            np.isnan(rate_estimates.values[both]).any() for rate_estimates in shares
+        ):
             return NOWHERE, NOWHERE
         if metric.kind == "ratio":
             rates = shares[0]
@@ -207,12 +214,12 @@ class ArmEstimates:
                 return NOWHERE, NOWHERE
             return _ratio_ends(exact, judged, raised), _ratio_ends(rates, judged, raised)
         least = most = low = high = 0.0
-        for own in shares:
-            for first, second in pairs_of(own, judged, raised):
-                width = own.values[raised + second] - own.values[second]
-                width = width + own.values[raised + first] - own.values[first]
-                down = gaps_of_pairs(own, raised + first, second, *size, width)
-                up = gaps_of_pairs(own, first, raised + second, *size, width)
+        for rate_estimates in shares:
+            for first, second in pairs_of(rate_estimates, judged, raised):
+                width = rate_estimates.values[raised + second] - rate_estimates.values[second]
+                width = width + rate_estimates.values[raised + first] - rate_estimates.values[first]
+                down = gaps_of_pairs(rate_estimates, raised + first, second, *size, width)
+                up = gaps_of_pairs(rate_estimates, first, raised + second, *size, width)
                 least = max(least, float(np.maximum(down.value, -up.value).max()))
                 most = max(most, float(np.maximum(up.value, -down.value).max()))
                 low = max(low, float(np.maximum(down.low, -up.high).max()))
@@ -306,10 +313,10 @@ def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
     grown = factor * shares.sample.critical_values(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
-    each = zip(
+    limits = zip(
         shares.values.tolist(), low.tolist(), high.tolist(), shares.per_repeat.T, strict=True
     )
-    return [MetricEstimate(*numbers) for numbers in each]
+    return [MetricEstimate(*numbers) for numbers in limits]
 
 
 class Pairs(NamedTuple):
@@ -398,7 +405,7 @@ def pairs_of(
 
 
 def _largest(
-    sample: ArmArrays, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats
+    sample: ArmArrays, pairs: Iterable[Pairs], groups: int, kinds: int, per_repeat: Floats
 ) -> MetricEstimate:
     """Return the largest |gap| of one or several rates, and the largest limits of any pair's |gap|.
 
@@ -429,7 +436,7 @@ def _largest(
         min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)
     )  # agree despite rounding
     return MetricEstimate(
-        value, min(low, value), min(1.0, max(high, value)), each, p, True, half_width
+        value, min(low, value), min(1.0, max(high, value)), per_repeat, p, True, half_width
     )
 
 

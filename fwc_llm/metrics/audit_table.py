@@ -64,8 +64,8 @@ class OutcomeRules:
         if self.positive:
             rule = replace(rule, positive=self.positive.get(names[0], rule.positive))
         title = " and ".join(self.titles.get(name, name) for name in names)
-        known = dict.fromkeys(sorted(self.known), 0) | dict(counts)
-        return read_meaning(known, f"{self.where}: {title}", rule, first)
+        counted = dict.fromkeys(sorted(self.known), 0) | dict(counts)
+        return read_meaning(counted, f"{self.where}: {title}", rule, first)
 
 
 def answers_of(
@@ -149,15 +149,15 @@ def with_population(
     if not lacking or key not in frame.columns or key not in population.columns:
         return frame
     rows = population[key].astype(str)
-    asked = frame[key].astype(str)
+    keys = frame[key].astype(str)
     if rows.duplicated().any():
         raise FwcError(
             f"the population has two rows {rows[rows.duplicated()].iloc[0]!r} in {key}: keep one"
         )
-    lost = asked[~asked.isin(rows)].tolist()
+    lost = keys[~keys.isin(rows)].tolist()
     if lost:
         raise FwcError(f"the population lacks the row {lost[0]!r}, which has an answer")
-    found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
+    found = population.set_axis(rows)[lacking].reindex(keys).set_axis(frame.index)
     return frame.join(found)  # not `assign`, because a column may have any name
 
 
@@ -197,10 +197,10 @@ def of_population(
     levels = [_merged(name, column[name], unknown, several)[0] for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
     rows = pd.Index(np.asarray(column[key], object))
-    asked = {name for sample in answered.answers.values() for name in sample.row}
+    answered_rows = {name for sample in answered.answers.values() for name in sample.row}
     others = population.loc[:, ~population.columns.isin([*used, "answer", "label"])]
     # A column that is constant in all rows not asked about only shows who was asked.
-    tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
+    tells = others[~rows.isin(answered_rows)].head(MOST).astype(str).nunique() > 1
     titles = list(map(str, others.columns[tells.to_numpy()]))
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
     people = np.asarray(column[cluster], object) if cluster else None
@@ -227,7 +227,7 @@ def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...
         weight = answers.weight * counted
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = np.bincount(member, weight * yes) / np.bincount(member, weight)
-    return tuple(names[place] for place in np.argsort(rates, kind="stable"))
+    return tuple(names[index] for index in np.argsort(rates, kind="stable"))
 
 
 def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
@@ -236,14 +236,14 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
     if len(names) < 2:
         return dict.fromkeys(names, crossed)
     alone = {}
-    whole = replace(crossed, assists={}, assist=False)
-    for place, name in enumerate(names):
+    unassisted = replace(crossed, assists={}, assist=False)
+    for number, name in enumerate(names):
         answers = {
-            arm: replace(a, group=mapped(a.group, lambda group: group.split(CROSSING)[place]))  # noqa: B023
+            arm: replace(a, group=mapped(a.group, lambda group: group.split(CROSSING)[number]))  # noqa: B023
             for arm, a in crossed.answers.items()
         }
         groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
-        alone[name] = replace(whole, answers=answers, groups=groups, attributes=(name,))
+        alone[name] = replace(unassisted, answers=answers, groups=groups, attributes=(name,))
     return {**alone, CROSSING.join(names): crossed}
 
 
@@ -284,19 +284,19 @@ def _merged(
 
 def _crossed(columns: Sequence["Names"]) -> "Names":
     """Cross several columns: join their levels by " & "."""
-    whole, *others = [
+    crossed, *others = [
         mapped(names, lambda text: text.replace(CROSSING, " and ")) for names in columns
     ]
     for names in others:
         many = len(names.categories)
-        pairs, place = np.unique(
-            whole.codes.astype(np.int64) * many + names.codes, return_inverse=True
+        pairs, code = np.unique(
+            crossed.codes.astype(np.int64) * many + names.codes, return_inverse=True
         )
         texts = [
-            f"{whole.categories[p // many]}{CROSSING}{names.categories[p % many]}" for p in pairs
+            f"{crossed.categories[p // many]}{CROSSING}{names.categories[p % many]}" for p in pairs
         ]
-        whole = names_of(place, texts)
-    return whole
+        crossed = names_of(code, texts)
+    return crossed
 
 
 def _in_order(names: "Names") -> Codes:
@@ -370,8 +370,8 @@ def unused_columns(
     """Return notes on unused columns that look like weights or a person's id."""
     others = [name for name in columns if name not in used]
     notes = []
-    for kind, own in (("weight", weight), ("cluster", cluster)):
-        if own is None and (like := [name for name in others if name.lower() in _LOOKS[kind]]):
+    for kind, chosen in (("weight", weight), ("cluster", cluster)):
+        if chosen is None and (like := [name for name in others if name.lower() in _LOOKS[kind]]):
             notes.append(
                 f"The column {like[0]!r} looks like a {kind} and is not used: name it with "
                 f"--{kind}."
@@ -387,9 +387,9 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
         first = pd.Series(values).groupby(answers.row.codes).transform("first")
         other = first.to_numpy() != values
         if other.any():
-            place = int(np.argmax(other))
+            position = int(np.argmax(other))
             raise FwcError(
-                f"the row id {answers.row[place]!r} has two {name}s (row {index[place]} of the "
+                f"the row id {answers.row[position]!r} has two {name}s (row {index[position]} of the "
                 f"file), but an id has one group and one label: {_PERSON}"
             )
 
@@ -397,8 +397,8 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
 def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
     """Raise `FwcError` unless all arms were asked the same questions, each question once."""
     names = list(by_arm)
-    asked = dict(zip(names, questions_of(list(by_arm.values())), strict=True))
-    for arm, keys in asked.items():
+    questions = dict(zip(names, questions_of(list(by_arm.values())), strict=True))
+    for arm, keys in questions.items():
         again = pd.Series(keys).duplicated()
         if again.any():
             row = by_arm[arm].row[int(again.argmax())]
@@ -407,7 +407,7 @@ def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
             )
     for arm in names[1:]:
         for lacking, having in ((arm, names[0]), (names[0], arm)):
-            lost = ~np.isin(asked[having], asked[lacking])
+            lost = ~np.isin(questions[having], questions[lacking])
             if lost.any():
                 lines = by_arm[having].where(lost)
                 row = min(zip(map(str, lines.repeat), lines.row, strict=True))[1]

@@ -129,13 +129,13 @@ def value_of(metric: Metric, rates: Mapping[str, Floats]) -> Floats:
 
     NaN for one group; a ratio is also NaN if no rate is above 0.
     """
-    each = [rates[name] for name in metric.rates]
-    if each[0].shape[-1] < 2:
-        return np.full(each[0].shape[:-1], np.nan)
+    shares = [rates[name] for name in metric.rates]
+    if shares[0].shape[-1] < 2:
+        return np.full(shares[0].shape[:-1], np.nan)
     if metric.kind == "gap":
-        return np.asarray(np.maximum.reduce([np.ptp(rate, axis=-1) for rate in each]))
+        return np.asarray(np.maximum.reduce([np.ptp(rate, axis=-1) for rate in shares]))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(each[0].min(-1) / each[0].max(-1))
+        return np.asarray(shares[0].min(-1) / shares[0].max(-1))
 
 
 def levels_of(names: Any) -> tuple[list[str], Codes]:
@@ -150,8 +150,8 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
         texts = names.categories[occurs]
     else:
         code, different = pd.factorize(np.asarray(names), use_na_sentinel=False)
-        place, texts = pd.factorize(pd.Index(different.astype(np.str_), dtype="str"))
-        code = place[code]
+        inverse, texts = pd.factorize(pd.Index(different.astype(np.str_), dtype="str"))
+        code = inverse[code]
     order = texts.argsort()
     return texts[order].tolist(), np.argsort(order)[code]
 

@@ -49,12 +49,12 @@ def threshold_curve(
         weight = np.ones(len(score))
     else:
         weight = weights
-    values, place, ties = np.unique(score, return_inverse=True, return_counts=True)
+    values, inverse, ties = np.unique(score, return_inverse=True, return_counts=True)
 
-    def yes(here: npt.NDArray[np.bool_]) -> Floats:
+    def yes(chosen: npt.NDArray[np.bool_]) -> Floats:
         """Weight (T,) of the rows `here` that each threshold answers yes."""
         return np.append(
-            np.bincount(place[here], weight[here], len(values))[::-1].cumsum()[::-1], 0.0
+            np.bincount(inverse[chosen], weight[chosen], len(values))[::-1].cumsum()[::-1], 0.0
         )
 
     right = yes(truth == 1.0)

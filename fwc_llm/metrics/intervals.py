@@ -133,8 +133,8 @@ def clopper_pearson(
     with np.errstate(invalid="ignore"):
         low = np.where(yes > _ROUNDING, betaincinv(yes, no + 1.0, tail), 0.0)
         high = np.where(no > _ROUNDING, 1.0 - betaincinv(no, yes + 1.0, tail), 1.0)
-        known = size > 0
-    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+        defined = size > 0
+    return np.where(defined, low, np.nan), np.where(defined, high, np.nan)
 
 
 def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:

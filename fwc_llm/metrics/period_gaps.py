@@ -75,9 +75,9 @@ def _counted(counts: Codes, rate: str) -> tuple[Floats, Floats]:
 def _share(counts: Codes, metric: Metric, level: Floats) -> Floats:
     """Value, low and high (3, ...) of a share of all decisions, from counts (..., 2, 3)."""
     counted, hits = _counted(counts, metric.rates[0])
-    known = np.where(counted >= MIN_DECISIONS, counted, np.nan)
-    value = hits / known
-    low, high = clopper_pearson(value, known, ndtr(-_critical_value(known, level)))
+    n_decisions = np.where(counted >= MIN_DECISIONS, counted, np.nan)
+    value = hits / n_decisions
+    low, high = clopper_pearson(value, n_decisions, ndtr(-_critical_value(n_decisions, level)))
     return np.array([value, low, high])
 
 

@@ -69,10 +69,10 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
     both = ~np.isnan(factual.answer) & ~np.isnan(changed.answer)
     for group, other in dict.fromkeys(zip(changed.group, told_as, strict=True)):
-        here = both & (changed.group == group) & (told_as == other)
-        before = factual.answer[here]
-        after = changed.answer[here]
-        moved = _share((before != after).astype(np.float64), changed.unit[here])
+        in_group = both & (changed.group == group) & (told_as == other)
+        before = factual.answer[in_group]
+        after = changed.answer[in_group]
+        moved = _share((before != after).astype(np.float64), changed.unit[in_group])
         of: Any = {"group": group, "against": other, "n": len(before), "scope": CHANGED_ATTRIBUTE}
         yield _record(moved, metric="changed", **of)
         yield Record(metric="changed_to_yes", value=int((before < after).sum()), **of)
@@ -81,26 +81,26 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
 
 def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
     """Pair the answers to unchanged rows with those to their variants, in the same order."""
-    own, other = questions_of([factual, changed])
-    order = np.argsort(own, kind="stable")
-    place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
-    paired = own[place] == other
-    return factual.where(place[paired]), changed.where(paired)
+    factual_ids, other = questions_of([factual, changed])
+    order = np.argsort(factual_ids, kind="stable")
+    position = order[np.minimum(np.searchsorted(factual_ids[order], other), len(factual_ids) - 1)]
+    paired = factual_ids[position] == other
+    return factual.where(position[paired]), changed.where(paired)
 
 
 def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
     """Yield the effects of first names and exchanged proxies, with the probe's name as scope."""
-    asked = run.probes[arm]
+    perturbed = run.probes[arm]
     factual = run.answers[arm]
-    kinds = list(asked.variant.categories)
+    kinds = list(perturbed.variant.categories)
 
     def answers_to(beginning: str) -> ArmAnswers:
-        return asked.where(
-            asked.variant.isin([kind for kind in kinds if kind.startswith(beginning)])
+        return perturbed.where(
+            perturbed.variant.isin([kind for kind in kinds if kind.startswith(beginning)])
         )
 
-    named = [kind for kind in kinds if kind.startswith("names:")]
-    for first, second in combinations(named, 2):
+    name_kinds = [kind for kind in kinds if kind.startswith("names:")]
+    for first, second in combinations(name_kinds, 2):
         (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))
         if attribute == other:
             before, after = _twins(answers_to(first), answers_to(second))
@@ -133,13 +133,13 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[
     moved = np.asarray(after != before, dtype=np.float64)
     right = np.asarray(after == label, dtype=np.float64)
     lost = int((~np.isnan(before_all) & np.isnan(after_all)).sum())
-    known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
-    stated = changed.p_yes[known] - factual.p_yes[known]
+    both_known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
+    stated = changed.p_yes[both_known] - factual.p_yes[both_known]
     estimates = {
         "changed": _share(moved, cluster[both]),
         "selection_rate_difference": _mean(after - before, cluster[both], _TWO),
         "accuracy_difference": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO),
-        "mean_p_yes_difference": _mean(stated, cluster[known]),
+        "mean_p_yes_difference": _mean(stated, cluster[both_known]),
     }
     for metric, estimate in estimates.items():
         yield _record(estimate, metric=metric, n=int(both.sum()), **cells)

@@ -116,8 +116,10 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
     shares = []
     spread = [0.0]
     for first, second in combinations(samples.values(), 2):
-        here, there = both_answered(first, second)
-        shares += [float(np.mean(first.yes[here] != second.yes[there]))] if len(here) else []
+        position, there = both_answered(first, second)
+        shares += (
+            [float(np.mean(first.yes[position] != second.yes[there]))] if len(position) else []
+        )
     for arm in samples.values():
         cell = arm.cell[arm.parsed]
         n = np.bincount(cell)
@@ -189,9 +191,9 @@ def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
     """Return the smallest difference detected after infinitely many repeats, with these
     examples.
     """
-    asked = design.judged | (question == "accuracy")
-    names = tuple(group for group, judged in zip(design.groups, asked, strict=True) if judged)
-    endless = Design(names, design.rows[asked], design.table[asked], _ENDLESS, 1)
+    eligible = design.judged | (question == "accuracy")
+    names = tuple(group for group, judged in zip(design.groups, eligible, strict=True) if judged)
+    endless = Design(names, design.rows[eligible], design.table[eligible], _ENDLESS, 1)
     return smallest_of(question, endless, assumptions, strategy=False)
 
 
@@ -214,7 +216,7 @@ def steps_needed(
         tried = np.unique(np.geomspace(1, most, 60).round()).astype(int).tolist()
     else:
         tried = []
-    place = next((place for place, steps in enumerate(tried) if finds(steps)), None)
-    if place is None:
+    index = next((index for index, steps in enumerate(tried) if finds(steps)), None)
+    if index is None:
         return None
-    return bisect_left(range(tried[place]), True, tried[place - 1] if place else 1, key=finds)
+    return bisect_left(range(tried[index]), True, tried[index - 1] if index else 1, key=finds)

@@ -214,13 +214,16 @@ def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
     """
     total = 0.0
     for stratum in np.unique(strata):
-        here = strata == stratum
-        units, code = np.unique(unit[here], return_inverse=True)
+        in_stratum = strata == stratum
+        units, code = np.unique(unit[in_stratum], return_inverse=True)
         k = len(units)
-        part = float(weight[here].sum())
-        own = np.bincount(code, weight[here] * (off[here] - weight[here] @ off[here] / part))
+        part = float(weight[in_stratum].sum())
+        residual = np.bincount(
+            code,
+            weight[in_stratum] * (off[in_stratum] - weight[in_stratum] @ off[in_stratum] / part),
+        )
         if k > 1:
-            spread = k / (k - 1) * float(own @ own)
+            spread = k / (k - 1) * float(residual @ residual)
         else:
             spread = part**2
         total += spread + 2.0 * part * (part / k) ** 2
@@ -230,39 +233,41 @@ def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
 def decision_notes(run: RunAnswers) -> Iterator[str]:
     """Yield notes on the arms' P(yes): ties, too few values, and no dependence on the row."""
     for arm, a in run.answers.items():
-        known = a.where(~np.isnan(a.p_yes))
-        ties = known.p_yes == thresholds.HALF
+        with_p = a.where(~np.isnan(a.p_yes))
+        ties = with_p.p_yes == thresholds.HALF
         tied = int(ties.sum())
         if tied:
-            count = f"{tied:,} of {len(known):,} P(yes)"
-            if (known.answer[ties] == 1.0).all():
+            count = f"{tied:,} of {len(with_p):,} P(yes)"
+            if (with_p.answer[ties] == 1.0).all():
                 counted = " and count as yes"
             else:
                 counted = ""
             lie = "lies" if tied == 1 else "lie"
             yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
-        if 0 < len(known) < MIN_PROBABILITIES:
-            few = f"{len(known)} of {len(a)} answers {'has' if len(known) == 1 else 'have'} P(yes)"
+        if 0 < len(with_p) < MIN_PROBABILITIES:
+            few = (
+                f"{len(with_p)} of {len(a)} answers {'has' if len(with_p) == 1 else 'have'} P(yes)"
+            )
             yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
-        if _is_still(known):
-            lowest = f"{known.p_yes.min():.3g}"
-            highest = f"{known.p_yes.max():.3g}"
+        if _is_still(with_p):
+            lowest = f"{with_p.p_yes.min():.3g}"
+            highest = f"{with_p.p_yes.max():.3g}"
             if lowest == highest:
                 values = f"is {lowest}"
             else:
                 values = f"lies from {lowest} to {highest}"
             yield (
-                f"{arm}: P(yes) {values} whatever the row ({len(known):,} answers): it hardly "
+                f"{arm}: P(yes) {values} whatever the row ({len(with_p):,} answers): it hardly "
                 f"depends on the "
                 "row, as when a service cuts its input off (try fewer examples or a shorter "
                 "template)."
             )
 
 
-def _is_still(known: ArmAnswers) -> bool:
+def _is_still(with_p: ArmAnswers) -> bool:
     """Whether every repeat has enough P(yes), all of them close together."""
-    for repeat in np.unique(known.repeat):
-        p = known.p_yes[known.repeat == repeat]
+    for repeat in np.unique(with_p.repeat):
+        p = with_p.p_yes[with_p.repeat == repeat]
         odds = logit(np.clip(p, _ROUNDING, 1.0 - _ROUNDING))
         if (
             len(p) < MIN_PROBABILITIES
@@ -270,7 +275,7 @@ def _is_still(known: ArmAnswers) -> bool:
             or np.ptp(odds) > _STILL_ODDS
         ):
             return False
-    return len(known) > 0
+    return len(with_p) > 0
 
 
 def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None:
@@ -281,22 +286,22 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     of `accuracy` and `gap` are percentiles of a bootstrap of rows (people), which takes the median
     again.
     """
-    known = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
-    if sample.p_yes is None or not len(known) or not sample.design.labelled:
+    with_p = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
+    if sample.p_yes is None or not len(with_p) or not sample.design.labelled:
         return None
-    p = sample.p_yes[known]
-    label = sample.label[known]
-    group = sample.group[known]
+    p = sample.p_yes[with_p]
+    label = sample.label[with_p]
+    group = sample.group[with_p]
     if np.ptp(logit(np.clip(p, _ROUNDING, 1 - _ROUNDING))) < _ROUNDING:
         return None
     if not 0 < label.sum() < len(label):
         return None
     if sample.weight is None:
-        weight = np.ones(len(known))
+        weight = np.ones(len(with_p))
     else:
-        weight = sample.weight[known]
+        weight = sample.weight[with_p]
     members = (group[:, None] == np.arange(sample.groups)).astype(np.float64)
-    unit = codes(sample.unit[known])
+    unit = codes(sample.unit[with_p])
     units = int(unit.max()) + 1
     order = np.argsort(p, kind="stable")
     rng = np.random.default_rng(0)
@@ -311,14 +316,14 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
             rates = (weights * yes) @ members / (weights @ members)
         return np.hstack([rates, (weights * (yes == label)).sum(1, keepdims=True) / total])
 
-    block = max(1, _WEIGHTS // len(known))
+    block = max(1, _WEIGHTS // len(with_p))
     sizes = [min(block, _DRAWS - start) for start in range(0, _DRAWS, block)]
     times = (rng.multinomial(units, np.full(units, 1 / units), size) for size in sizes)
     drawn = np.concatenate([measured(weight * drawn[:, unit]) for drawn in times])
     (value,) = measured(weight[None])
     low, high = np.quantile(drawn[:, -1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     return {
-        "rows": len(np.unique(sample.row[known])),
+        "rows": len(np.unique(sample.row[with_p])),
         "accuracy": MetricEstimate(float(value[-1]), low, high),
         "gap": _gap(value[sample.eligible_groups], drawn[:, sample.eligible_groups]),
         "rates": dict(zip(groups, value[:-1].tolist(), strict=True)),

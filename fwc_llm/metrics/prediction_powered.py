@@ -137,11 +137,11 @@ class Predictions:
             by_cell = np.where(by_cell < 0, by_cell.reshape(-1, 2).max(1).repeat(2), by_cell)
 
         def of_cells(values: Floats) -> Floats:
-            here = by_cell >= 0
-            return np.asarray(np.bincount(by_cell[here], values.ravel()[here], strata), float)
+            used = by_cell >= 0
+            return np.asarray(np.bincount(by_cell[used], values.ravel()[used], strata), float)
 
         rest = of_cells(self.rows * eligible)
-        asked = (
+        asked_share = (
             eligible[sample.label] / np.bincount(stratum, eligible[sample.label], strata)[stratum]
         )
         if_no, if_yes = (np.tile(hit, sample.groups) for hit in hits)
@@ -153,41 +153,47 @@ class Predictions:
         means = np.stack([of_cells(fold) for fold in predictions]) / rest  # (K, C)
         part = np.bincount(stratum, weight, strata)
         psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
-        away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
+        away = np.nan_to_num(
+            asked_share * (hit - np.bincount(stratum, asked_share * hit, strata)[stratum])
+        )
         # U units within strata.
         if people:
             unit = self.unit
         else:
             unit = sample.unit
         many = 1 + int(np.append(unit, self.others[0]).max())
-        key, first, place = np.unique(stratum * many + unit, return_index=True, return_inverse=True)
+        key, first, inverse = np.unique(
+            stratum * many + unit, return_index=True, return_inverse=True
+        )
         of = key // many
         fold = self.fold[first]
-        answers, control, each, counted_of = (
-            np.bincount(place, values) for values in (psi, away, asked, weight)
+        answers, control, sampled, counted_of = (
+            np.bincount(inverse, values) for values in (psi, away, asked_share, weight)
         )
         scaled = np.nan_to_num(part[of]) ** 2 * control
-        shared, own = (v.sum() - np.bincount(fold, v) for v in (scaled * answers, scaled * control))
-        weights = np.clip(np.nan_to_num(shared / own), 0.0, _LARGEST)[
+        shared, squared = (
+            v.sum() - np.bincount(fold, v) for v in (scaled * answers, scaled * control)
+        )
+        weights = np.clip(np.nan_to_num(shared / squared), 0.0, _LARGEST)[
             :, None
         ]  # λ by the other folds
-        number, enough = (np.bincount(of, values > 0, strata) for values in (each, counted_of))
+        number, enough = (np.bincount(of, values > 0, strata) for values in (sampled, counted_of))
         weights = weights * rest / (rest + number)  # (K, C)
         before = np.bincount(of, answers**2, strata)
         corrected = answers - weights[fold, of] * control
         after = np.bincount(of, corrected**2, strata)
         spread = (
-            np.bincount(stratum, asked * hit**2, strata)
-            - np.bincount(stratum, asked * hit, strata) ** 2
+            np.bincount(stratum, asked_share * hit**2, strata)
+            - np.bincount(stratum, asked_share * hit, strata) ** 2
         )
-        whole = after + (weights**2).mean(0) * spread / rest
+        total_spread = after + (weights**2).mean(0) * spread / rest
         if people:  # a person's other rows are no independent draws
-            own, cells = self.others[:2].astype(np.int64)
+            squared, cells = self.others[:2].astype(np.int64)
             n = self.others[2] * np.tile(eligible, sample.groups)[cells]
             hits_of = self.others[3]
             hits_of = hits_of * if_yes[cells] + (n - hits_of) * if_no[cells]
             keep = (by_cell[cells] >= 0) & (n > 0)
-            own = own[keep]
+            squared = squared[keep]
             n = n[keep]
             hits_of = hits_of[keep]
             other = by_cell[cells][keep]
@@ -196,14 +202,14 @@ class Predictions:
                 hits_of
                 - n * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[other]
             )
-            everyone, index = np.unique(np.append(key, other * many + own), return_inverse=True)
+            everyone, index = np.unique(np.append(key, other * many + squared), return_inverse=True)
             both = np.bincount(index, np.append(corrected, weights.mean(0)[other] * off / total))
-            whole = np.bincount(everyone // many, np.nan_to_num(both) ** 2, strata)
-        worth = before / whole
-        scale = np.sqrt(whole / after)
+            total_spread = np.bincount(everyone // many, np.nan_to_num(both) ** 2, strata)
+        worth = before / total_spread
+        scale = np.sqrt(total_spread / after)
         of_question = weights[self.fold, stratum]
         shift = -np.bincount(
-            stratum, of_question * asked * (hit - means[self.fold, stratum]), strata
+            stratum, of_question * asked_share * (hit - means[self.fold, stratum]), strata
         )
         moved = share + shift
         used = (
@@ -238,13 +244,13 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
         raise FwcError(
             f"the table has two rows {table.rows[table.rows.duplicated()][0]!r}: name each once"
         )
-    place = table.rows.get_indexer(pd.Index(names))
-    if (place < 0).any():
+    position = table.rows.get_indexer(pd.Index(names))
+    if (position < 0).any():
         raise FwcError(
-            f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about"
+            f"the table lacks the row {names[int(np.argmin(position))]!r}, which was asked about"
         )
     for sample in samples.values():
-        group, label = (values[place[sample.row]] for values in (table.group, table.label))
+        group, label = (values[position[sample.row]] for values in (table.group, table.label))
         other = (group != np.array(run.groups, object)[sample.group]) | (label != sample.label)
         if other.any():
             raise FwcError(
@@ -254,7 +260,7 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
             )
     if first.rows < MIN_ROWS:
         return replace(run, assist=True)
-    rest = np.setdiff1d(np.arange(len(table.rows)), place)
+    rest = np.setdiff1d(np.arange(len(table.rows)), position)
     code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group, dtype=object))
     rest = rest[code[rest] >= 0]
     cells = 2 * code + table.label
@@ -271,7 +277,7 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
     if (
         first.design.sequential is None
     ):  # else the run itself drew the rows, and each look would be a test
-        check_balance(table, np.unique(place[first.row]), rest, stratum.astype(np.int64))
+        check_balance(table, np.unique(position[first.row]), rest, stratum.astype(np.int64))
     x, _ = table.encoded
     if first.cluster is None:
         people = None
@@ -283,21 +289,21 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
         units = people
     fold = np.random.default_rng(0).permutation(int(units.max()) + 1) % FOLDS
     for arm, sample in samples.items():
-        asked = place[sample.row]
+        asked_rows = position[sample.row]
         if people is None:
             unit = sample.unit
         else:
-            unit = people[asked]
+            unit = people[asked_rows]
         if people is None:
             others = None
         else:
             others = people[rest]
-        found = _predictions(sample, x[asked], fold[unit], x[rest], cell, size, unit, others)
+        found = _predictions(sample, x[asked_rows], fold[unit], x[rest], cell, size, unit, others)
         assists |= {} if found is None else {arm: found}
     return replace(run, assists=assists, assist=True)
 
 
-def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes) -> None:
+def check_balance(table: FeatureTable, asked_rows: Codes, rest: Codes, stratum: Codes) -> None:
     """Refuse rows asked about that differ from all other rows beyond chance.
 
     The test compares the mean difference of a feature within strata (N,) of the design with its
@@ -306,20 +312,20 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
     """
     from scipy import sparse
 
-    shared = np.intersect1d(stratum[asked], stratum[rest])
-    asked, rest = (rows[np.isin(stratum[rows], shared)] for rows in (asked, rest))
-    if min(len(asked), len(rest)) < 2:
+    shared = np.intersect1d(stratum[asked_rows], stratum[rest])
+    asked_rows, rest = (rows[np.isin(stratum[rows], shared)] for rows in (asked_rows, rest))
+    if min(len(asked_rows), len(rest)) < 2:
         return
     if table.people is None:
         people = np.arange(len(stratum))
     else:
         people = codes(np.asarray(table.people).astype(str))
-    everyone, (x, names) = np.concatenate([asked, rest]), table.encoded
+    everyone, (x, names) = np.concatenate([asked_rows, rest]), table.encoded
     pooled = (_within(x[everyone], stratum[everyone]) ** 2).mean(0)
-    share = np.bincount(stratum[asked], minlength=int(shared.max()) + 1) / len(asked)
+    share = np.bincount(stratum[asked_rows], minlength=int(shared.max()) + 1) / len(asked_rows)
     difference = np.zeros(x.shape[1])
     variance = np.zeros(x.shape[1])
-    for rows, sign in ((asked, 1), (rest, -1)):
+    for rows, sign in ((asked_rows, 1), (rest, -1)):
         part = (share / np.maximum(np.bincount(stratum[rows], minlength=len(share)), 1))[
             stratum[rows]
         ]
@@ -329,7 +335,7 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
         variance += np.maximum(sampled, (part**2).sum() * pooled)
     errors = np.abs(difference) / np.sqrt(np.maximum(variance, 1e-24))
     worst = int(np.argmax(errors))
-    units = len(np.unique(people[asked]))
+    units = len(np.unique(people[asked_rows]))
     if errors[worst] > critical_value(2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)):
         raise FwcError(
             f"the rows with answers differ from the others in {names[worst]!r} beyond chance: "
@@ -373,17 +379,20 @@ def _predictions(
     means = np.full((FOLDS, cells), np.nan)
     count = np.bincount(cell, minlength=cells)
     total = np.zeros(len(rest))
-    for place in range(FOLDS):
-        train = known & (fold != place)
-        here = fold == place
+    for number in range(FOLDS):
+        train = known & (fold != number)
+        held_out = fold == number
         yes = target[train]
         if not 0 < yes.sum() < len(yes):
             return None
         intercept, slopes = _logistic(x[train], yes)
-        predicted[here] = expit(intercept + x[here] @ slopes)
+        predicted[held_out] = expit(intercept + x[held_out] @ slopes)
         if len(rest):
             of_rest = expit(intercept + rest @ slopes)
-            means[place], total = np.bincount(cell, of_rest, cells) / count, total + of_rest / FOLDS
+            means[number], total = (
+                np.bincount(cell, of_rest, cells) / count,
+                total + of_rest / FOLDS,
+            )
     numbers = means.reshape(FOLDS, *shape), size.reshape(shape)
     if others is None:
         return Predictions(predicted, fold, *numbers)
@@ -433,7 +442,7 @@ def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str)
     variances = []
     for shares in (plain.counted(rate), assisted.counted(rate)):
         factor, _ = shares.spread(*places)
-        variances.append(float(factor[0] ** 2 * sum(shares.plain[place][0] for place in places)))
+        variances.append(float(factor[0] ** 2 * sum(shares.plain[index][0] for index in places)))
     if not all(np.isfinite(variance) and variance > 0 for variance in variances):
         return None
     return round(plain.sample.rows * variances[0] / variances[1])

@@ -96,8 +96,8 @@ class ArmAnswers:
 
 def names_of(codes: Any, texts: Any) -> "Names":
     """Return categories (n,) from codes (n,) and texts (k,); equal texts become one."""
-    place, different = pd.factorize(pd.Index(texts, dtype="str"))
-    return pd.Categorical.from_codes(place[codes], different)
+    code, different = pd.factorize(pd.Index(texts, dtype="str"))
+    return pd.Categorical.from_codes(code[codes], different)
 
 
 def as_names(texts: Any) -> "Names":
@@ -145,15 +145,15 @@ class View:
 def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
     """Return a view of every attribute and last, if there are several, of all crossed."""
     names = [str(name) for name in attributes] or ["group"]
-    whole = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
+    crossed = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
     parts = [group.split(CROSSING) for group in groups]
     if len(names) == 1 or any(len(part) != len(names) for part in parts):
-        return [whole]
+        return [crossed]
     alone = []
     for name, column in zip(names, zip(*parts, strict=True), strict=True):
         code, levels = pd.factorize(np.array(column, object))
         alone.append(View(name, tuple(levels), code))
-    return [*alone, whole]
+    return [*alone, crossed]
 
 
 def numbered(columns: Sequence["Names"]) -> list[Codes]:
@@ -204,7 +204,7 @@ class RunAnswers:
         if weight is None:
             return
         names, code = levels_of(next(iter(self.answers.values())).group)
-        nothing = [names[place] for place in np.flatnonzero(np.bincount(code, weight) == 0)]
+        nothing = [names[index] for index in np.flatnonzero(np.bincount(code, weight) == 0)]
         if nothing:
             kept = {arm: a.where(~a.group.isin(nothing)) for arm, a in self.answers.items()}
             note = f"All weights of {', '.join(nothing)} are 0: these rows are left out."

@@ -56,7 +56,7 @@ class GroupSequential:
         looks.
         """
         look = min(bisect_left(self.rows, rows), len(self.rows) - 1)
-        shares = tuple((1 + place) / len(self.rows) for place in range(len(self.rows)))
+        shares = tuple((1 + number) / len(self.rows) for number in range(len(self.rows)))
         return critical_value(groups, kinds, freedom, nominal_levels(shares)[look])
 
     def looks(self, first: int) -> list[int]:

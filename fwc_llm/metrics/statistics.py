@@ -164,8 +164,8 @@ def statistics(
         found += _true_answers(ArmEstimates(perfect), all_views[-1])
     sizes = np.bincount(first.group, minlength=first.groups)
     groups = [
-        GroupFacts(name, int(n), bool(n < SMALL * first.repeats), place in first.eligible_groups)
-        for place, (name, n) in enumerate(zip(run.groups, sizes, strict=True))
+        GroupFacts(name, int(n), bool(n < SMALL * first.repeats), number in first.eligible_groups)
+        for number, (name, n) in enumerate(zip(run.groups, sizes, strict=True))
     ]
     content = Statistics(
         Records([*found, *of_lines], attribute).and_also(more),
@@ -394,7 +394,7 @@ def notes(run: RunAnswers, content: Statistics) -> list[str]:
 def _about_rows(run: RunAnswers) -> Iterator[str]:
     """Yield notes on looks, groups, repeats, people and draws of examples."""
     sample = next(iter(run.samples.values()))
-    apart = small_groups(run)
+    small = small_groups(run)
     looks = run.design.sequential
     if looks is not None:
         rows = sample.rows
@@ -415,8 +415,8 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
     sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)
     few = [name for name, size in sizes if size < run.design.min_group and is_known(name)]
     fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
-    if apart:
-        yield f"Not judged, with {fewer}: {group_words(apart)}."
+    if small:
+        yield f"Not judged, with {fewer}: {group_words(small)}."
     elif few and len(run.groups) > 1:
         yield f"Judged, though with {fewer}, because a gap takes two groups: {group_words(few)}."
     unknown = [name for name in run.groups if not is_known(name)]
@@ -447,7 +447,9 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         )
         if people < 2 * MIN_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
-    drawn = {arm: own.number_of_sets for arm, own in run.samples.items() if own.sets is not None}
+    drawn = {
+        arm: arrays.number_of_sets for arm, arrays in run.samples.items() if arrays.sets is not None
+    }
     few = [arm for arm, sets in drawn.items() if sets < MIN_SETS]
     if few:
         least = min(drawn.values())
@@ -461,7 +463,9 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
 def small_groups(run: RunAnswers) -> list[str]:
     """Return the known groups that have too few rows to be judged (`SamplingDesign.min_group`)."""
     judged = next(iter(run.samples.values())).eligible_groups
-    return [name for place, name in enumerate(run.groups) if place not in judged and is_known(name)]
+    return [
+        name for number, name in enumerate(run.groups) if number not in judged and is_known(name)
+    ]
 
 
 def group_words(groups: Sequence[str]) -> str:
@@ -520,11 +524,13 @@ def _about_arms(content: Statistics) -> Iterator[str]:
     """Yield notes on power, groups without answers, strata, lost replies and comparisons."""
     lead = content.lead
     needed = {arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms}
-    told = [f"{_about(int(rows.value))} rows ({arm})" for arm, rows in needed.items() if rows.known]
-    if told:
+    needed_rows = [
+        f"{_about(int(rows.value))} rows ({arm})" for arm, rows in needed.items() if rows.known
+    ]
+    if needed_rows:
         yield (
             f"To show, 4 times in 5, that an unsettled {counts.BY_KEY[lead].words} is within "
-            f"{content.margin:g}, if the groups are treated alike, takes {group_words(told)}."
+            f"{content.margin:g}, if the groups are treated alike, takes {group_words(needed_rows)}."
         )
     for arm in content.arms:
         answered = {

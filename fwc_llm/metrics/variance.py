@@ -187,10 +187,10 @@ class ArmArrays:
         """Known groups with at least `min_group` rows (people); all known ones if fewer than two
         do.
         """
-        known = np.setdiff1d(np.arange(self.groups), self.unknown)
-        sizes = self.of_groups(self.unit)[known]
-        large = known[sizes >= self.design.min_group]
-        return large if len(large) > 1 and self.design.min_group > 1 else known
+        known_groups = np.setdiff1d(np.arange(self.groups), self.unknown)
+        sizes = self.of_groups(self.unit)[known_groups]
+        large = known_groups[sizes >= self.design.min_group]
+        return large if len(large) > 1 and self.design.min_group > 1 else known_groups
 
     @cached_property
     def per_row(self) -> bool:
@@ -239,13 +239,13 @@ def arrays_of(
     names, group = levels_of(groups)
     none = np.zeros(len(group), dtype=np.int64)
     row = np.arange(len(group))
-    said = np.asarray(answer, np.float64)
+    given = np.asarray(answer, np.float64)
     truth = np.asarray(label, np.int64)
     if weight is None:
         counts_for = None
     else:
         counts_for = np.asarray(weight, np.float64)
-    return ArmArrays(said, truth, group, none, row, len(names), weight=counts_for), names
+    return ArmArrays(given, truth, group, none, row, len(names), weight=counts_for), names
 
 
 def effective_number(sets: Codes) -> int:
@@ -258,9 +258,9 @@ def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
     """Return the indices, in each arm, of the questions that both answered."""
     many = 1 + max(int(sample.row.max(initial=-1)) for sample in (first, second))
     keys = first.repeat * many + first.row, second.repeat * many + second.row
-    _, here, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
-    both = first.parsed[here] & second.parsed[there]
-    return here[both], there[both]
+    _, position, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    both = first.parsed[position] & second.parsed[there]
+    return position[both], there[both]
 
 
 @dataclass(frozen=True)
@@ -394,13 +394,15 @@ class RateEstimates:
         plain = self.plain[first]
         freedom = self.freedom[first]
         if second is not None:
-            own = variance
+            first_variance = variance
             others = self.variance[second]
-            variance = own + others
+            variance = first_variance + others
             plain = plain + self.plain[second]
             if np.isfinite(freedom).any():
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    both = variance**2 / (own**2 / freedom + others**2 / self.freedom[second])
+                    both = variance**2 / (
+                        first_variance**2 / freedom + others**2 / self.freedom[second]
+                    )
                 fewer = np.minimum(freedom, self.freedom[second])
                 freedom = np.where(np.isnan(both) | (fewer < FEW_FREEDOM), fewer, both)
             variance = np.maximum(
@@ -417,15 +419,15 @@ class RateEstimates:
         """Append other shares of the same questions."""
         names = "values", "per_repeat", "below", "above", "plain", "variance", "two_rows", "freedom"
         arrays: Any = {n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names}
-        own = self.influence
+        this_influence = self.influence
         more = other.influence
         influence = replace(
-            own,
-            psi=np.concatenate([own.psi, more.psi]),
-            owner=np.concatenate([own.owner, more.owner + own.owners]),
-            owners=own.owners + more.owners,
-            unit=np.tile(own.unit, 2),
-            sets=None if own.sets is None else np.tile(own.sets, 2),
+            this_influence,
+            psi=np.concatenate([this_influence.psi, more.psi]),
+            owner=np.concatenate([this_influence.owner, more.owner + this_influence.owners]),
+            owners=this_influence.owners + more.owners,
+            unit=np.tile(this_influence.unit, 2),
+            sets=None if this_influence.sets is None else np.tile(this_influence.sets, 2),
         )
         return replace(self, **arrays, influence=influence)
 
@@ -449,8 +451,8 @@ class RateEstimates:
         drawn = np.zeros(owners)
         if of is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
-                apart = np.maximum(0.0, total(self.values**2) - values**2)
-                drawn = np.where(of > 0, apart / of, 0.0)
+                excess = np.maximum(0.0, total(self.values**2) - values**2)
+                drawn = np.where(of > 0, excess / of, 0.0)
         own = self.influence
         return RateEstimates(
             self.sample,
@@ -496,20 +498,20 @@ def mean_shares(
         used = counted
     else:
         used = counted * sample.weight
-    place = sample.repeat * owners + owner
+    index = sample.repeat * owners + owner
     shape = (sample.repeats, owners)
-    asked, hits = (np.bincount(place, part, shape[0] * owners) for part in (used, used * value))
+    n_rows, hits = (np.bincount(index, part, shape[0] * owners) for part in (used, used * value))
     of_stratum = np.zeros(strata, dtype=np.int64)
     of_stratum[stratum] = owner
     with np.errstate(divide="ignore", invalid="ignore"):
-        per_repeat = (hits / asked).reshape(shape)
-        defined = (asked.reshape(shape) > 0).sum(0)
-        weight = np.where(used > 0, used / (asked.reshape(shape) * defined).ravel()[place], 0.0)
+        per_repeat = (hits / n_rows).reshape(shape)
+        defined = (n_rows.reshape(shape) > 0).sum(0)
+        weight = np.where(used > 0, used / (n_rows.reshape(shape) * defined).ravel()[index], 0.0)
         values = np.where(defined > 0, np.nansum(per_repeat, 0) / defined, np.nan)
         part = np.bincount(stratum, weight, strata)
         share = np.bincount(stratum, weight * value, strata) / part
         share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
-        rows, units, spread, place = _effective_rows(sample, weight, value, share, stratum, strata)
+        rows, units, spread, index = _effective_rows(sample, weight, value, share, stratum, strata)
         residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
         if sample.assist and (change := sample.assist(sample, rate, weight, value, share, stratum)):
             moved, worth, control, scale = change
@@ -532,7 +534,7 @@ def mean_shares(
         plain = total(part**2 * share * (1 - share) / rows) + total(shift)
         two_rows = total(2.0 * part**3 / units**2)
     people = sample.cluster is not None
-    psi = residual * bias_reduced(weight, stratum, place)
+    psi = residual * bias_reduced(weight, stratum, index)
     influence = Influence(psi, owner, owners, sample.unit, people, sample.redrawn)
     variance = plain
     freedom = np.full(owners, np.inf)
@@ -540,7 +542,7 @@ def mean_shares(
         freedom = influence.freedom
     if sample.weight is not None or people:
         variance = np.where(np.isnan(values), np.nan, np.maximum(plain, influence.over_units))
-        freedom = np.minimum(freedom, _freedom(spread, place, owner, owners, sample.unit))
+        freedom = np.minimum(freedom, _freedom(spread, index, owner, owners, sample.unit))
     below, above = (
         np.sqrt(total((part * (share - end)) ** 2) + Z**2 * extra) for end in (low, high)
     )
@@ -562,58 +564,60 @@ def _effective_rows(
     together, from 0 to 1; it is 1 if it cannot be estimated.
     """
     part, squares = (np.bincount(stratum, power, strata) for power in (weight, weight**2))
-    of, place, questions = stratum, np.arange(len(stratum)), part**2 / squares
+    of, unit_of, questions = stratum, np.arange(len(stratum)), part**2 / squares
     several = sample.cluster is not None or sample.rows < len(stratum)
     shares = not np.isin(value, (0.0, 1.0)).all()
     if not (several or shares):
-        return questions, np.bincount(of, minlength=strata).astype(np.float64), weight**2, place
+        return questions, np.bincount(of, minlength=strata).astype(np.float64), weight**2, unit_of
     off = np.where(weight > 0, weight * (value - share[stratum]), 0.0)
-    asked = np.bincount(stratum, weight > 0, strata)
-    independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
+    n_rows = np.bincount(stratum, weight > 0, strata)
+    independent = n_rows / (n_rows - 1) * np.bincount(stratum, off**2, strata)
     if shares:
         questions = questions * np.where(
             independent > 0, share * (1 - share) * squares / independent, 1.0
         )
     if several:
         number = int(sample.unit.max(initial=-1)) + 1
-        key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
+        key, unit_of = np.unique(stratum * number + sample.unit, return_inverse=True)
         of = key // number
-    sums = np.bincount(place, weight)
-    alone = np.bincount(place, weight**2)
+    sums = np.bincount(unit_of, weight)
+    alone = np.bincount(unit_of, weight**2)
     more = np.bincount(of, sums**2, strata) / squares - 1.0
     seen = np.bincount(of, sums > 0, strata)
-    excess = seen / (seen - 1) * np.bincount(of, np.bincount(place, off) ** 2, strata) - independent
+    excess = (
+        seen / (seen - 1) * np.bincount(of, np.bincount(unit_of, off) ** 2, strata) - independent
+    )
     estimable = (independent > 0) & (seen > 1) & (more > _ROUNDING)
     if estimable.any():
         pooled = excess[estimable].sum() / (independent * more)[estimable].sum()
     else:
         pooled = 1.0
-    own = np.where(estimable, excess / (independent * more), 1.0)
-    correlation = np.clip(np.maximum(own, pooled), 0.0, 1.0)
+    estimated = np.where(estimable, excess / (independent * more), 1.0)
+    correlation = np.clip(np.maximum(estimated, pooled), 0.0, 1.0)
     effect = 1.0 + correlation * np.maximum(more, 0.0)
     spread = alone + correlation[of] * (sums**2 - alone)
-    return questions / effect, np.bincount(of, minlength=strata).astype(np.float64), spread, place
+    return questions / effect, np.bincount(of, minlength=strata).astype(np.float64), spread, unit_of
 
 
-def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
+def bias_reduced(weight: Floats, stratum: Any, unit_of: Codes) -> Floats:
     """Return factors (n,) of residuals: 1 / √(1 − h), h the leverage of the unit in its stratum.
 
     CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018. `place` (n,) is the index of each
     question's unit. The factor is 1 for the only unit of a stratum.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        leverage = np.bincount(place, weight)[place] / np.bincount(stratum, weight)[stratum]
+        leverage = np.bincount(unit_of, weight)[unit_of] / np.bincount(stratum, weight)[stratum]
         return np.where(leverage < 1 - _ROUNDING, 1 / np.sqrt(1 - leverage), 1.0)
 
 
-def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Codes) -> Floats:
+def _freedom(spread: Floats, unit_of: Codes, owner: Codes, owners: int, unit: Codes) -> Floats:
     """Return degrees of freedom (O,) of variances over units (Satterthwaite 1946).
 
     (Σ v)² / Σ v² for units whose sums have the variances v, and at most the number of units minus
     one.
     """
     number = int(unit.max()) + 1
-    first = np.unique(place, return_index=True)[1]
+    first = np.unique(unit_of, return_index=True)[1]
     key, index = np.unique((owner * number + unit)[first], return_inverse=True)
     of, v = key // number, np.bincount(index, spread)
     units, total, squares = (np.bincount(of, power, owners) for power in (v > 0, v, v**2))
@@ -641,22 +645,24 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
     psi = np.zeros(len(score))
     per_repeat = np.full((sample.repeats, sample.groups), np.nan)
 
-    def of(here: Codes) -> tuple[float, Floats]:
-        if not (sample.design.labelled and 0 < sample.label[here].sum() < len(here)):
-            return np.nan, np.zeros(len(here))
-        return area(score[here], sample.label[here], weight[here])
+    def of(chosen: Codes) -> tuple[float, Floats]:
+        if not (sample.design.labelled and 0 < sample.label[chosen].sum() < len(chosen)):
+            return np.nan, np.zeros(len(chosen))
+        return area(score[chosen], sample.label[chosen], weight[chosen])
 
     for group in range(sample.groups):
-        here = np.flatnonzero((sample.group == group) & ~np.isnan(score))
-        values[group], psi[here] = of(here)
-        psi[here] *= bias_reduced(
-            weight[here], sample.label[here], codes(sample.unit[here] * 2 + sample.label[here])
+        chosen = np.flatnonzero((sample.group == group) & ~np.isnan(score))
+        values[group], psi[chosen] = of(chosen)
+        psi[chosen] *= bias_reduced(
+            weight[chosen],
+            sample.label[chosen],
+            codes(sample.unit[chosen] * 2 + sample.label[chosen]),
         )
         few[group] = min(
-            len(np.unique(sample.unit[here][sample.label[here] == side])) for side in (0, 1)
+            len(np.unique(sample.unit[chosen][sample.label[chosen] == side])) for side in (0, 1)
         )
         per_repeat[:, group] = [
-            of(here[sample.repeat[here] == r])[0] for r in range(sample.repeats)
+            of(chosen[sample.repeat[chosen] == r])[0] for r in range(sample.repeats)
         ]
     people = sample.cluster is not None
     influence = Influence(psi, sample.group, sample.groups, sample.unit, people, sample.redrawn)
@@ -668,12 +674,14 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
     freedom = np.full(sample.groups, np.inf)
     if people or sample.weight is not None:  # rows of a person with one label count as alike
-        known = np.where(np.isnan(score), 0.0, weight)
-        of_label = known / np.maximum(np.bincount(sample.cell, known), 1e-300)[sample.cell]
-        place = codes(sample.unit * 2 * sample.groups + sample.cell)
-        spread = np.bincount(place, of_label).astype(np.float64) ** 2
+        known_weight = np.where(np.isnan(score), 0.0, weight)
+        of_label = (
+            known_weight / np.maximum(np.bincount(sample.cell, known_weight), 1e-300)[sample.cell]
+        )
+        unit_of = codes(sample.unit * 2 * sample.groups + sample.cell)
+        spread = np.bincount(unit_of, of_label).astype(np.float64) ** 2
         freedom = np.minimum(
-            few - 1, _freedom(spread, place, sample.group, sample.groups, sample.unit)
+            few - 1, _freedom(spread, unit_of, sample.group, sample.groups, sample.unit)
         )
     none = np.zeros(sample.groups)
     ends = (values - low, high - values)
@@ -688,11 +696,11 @@ def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[floa
         weight = np.ones(len(score))
     else:
         weight = weights
-    values, place = np.unique(score, return_inverse=True)
-    by_label = [np.bincount(place, weight * (label == side), len(values)) for side in (0, 1)]
+    values, inverse = np.unique(score, return_inverse=True)
+    by_label = [np.bincount(inverse, weight * (label == side), len(values)) for side in (0, 1)]
     share = [part / part.sum() for part in by_label]
     below = [np.cumsum(part) - part / 2 for part in share]
     area = float(below[0] @ share[1])
-    rank = np.where(label == 1, below[0][place], 1.0 - below[1][place])
+    rank = np.where(label == 1, below[0][inverse], 1.0 - below[1][inverse])
     total = np.where(label == 1, by_label[1].sum(), by_label[0].sum())
     return area, weight / total * (rank - area)

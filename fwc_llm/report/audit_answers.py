@@ -195,9 +195,15 @@ def audit(
             protected = protected if sensitive_features is None else sensitive_features
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
-    named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
-    named |= {"p_yes": p_yes, "row": key}
-    columns = {role: title_of(name) for role, name in named.items() if name is not None}
+    given_columns = {
+        "answer": answer,
+        "label": label,
+        "weight": weight,
+        "cluster": cluster,
+        "given": given,
+    }
+    given_columns |= {"p_yes": p_yes, "row": key}
+    columns = {role: title_of(name) for role, name in given_columns.items() if name is not None}
     columns |= {name: name for name in ("arm", "repeat", "examples")}
     usual = {
         "arm",

@@ -187,31 +187,36 @@ class AuditOfFile:
 
 
 def audit_of_file(
-    predictions: Path, asked: AuditOptions, population: Path | None = None, audited: str = ""
+    predictions: Path,
+    audit_options: AuditOptions,
+    population: Path | None = None,
+    audited: str = "",
 ) -> AuditOfFile:
     """Audit a file of predictions; `audited` is the document's time, now by default."""
-    settings = Settings(**asked.settings)
-    names = asked.protected
-    label = asked.label
-    _check_options(asked, population is not None)
-    roles = {name: getattr(asked, name) for name in _COLUMNS} | {
-        "answer": asked.answer or asked.reply
+    settings = Settings(**audit_options.settings)
+    names = audit_options.protected
+    label = audit_options.label
+    _check_options(audit_options, population is not None)
+    roles = {name: getattr(audit_options, name) for name in _COLUMNS} | {
+        "answer": audit_options.answer or audit_options.reply
     }
     roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
     columns = {name: column for name, column in roles.items() if column is not None}
-    key = asked.key or asked.row or ""
-    if asked.threshold is None:
+    key = audit_options.key or audit_options.row or ""
+    if audit_options.threshold is None:
         threshold = HALF
     else:
-        threshold = asked.threshold
-    layout = {name: getattr(asked, name) for name in LAYOUT}
+        threshold = audit_options.threshold
+    layout = {name: getattr(audit_options, name) for name in LAYOUT}
     texts = [*names, label, settings.cluster]
     everybody = None
     if population:
         everybody = population_of(open_file(population, layout), key, texts)
-    positive, negative = (values_of(value) for value in (asked.positive, asked.negative))
-    rule = MeaningRule(positive, negative, asked.others, "command line")
-    by_column = {"answer": asked.positive_answer, "label": asked.positive_label}
+    positive, negative = (
+        values_of(value) for value in (audit_options.positive, audit_options.negative)
+    )
+    rule = MeaningRule(positive, negative, audit_options.others, "command line")
+    by_column = {"answer": audit_options.positive_answer, "label": audit_options.positive_label}
     of_columns = {name: values_of(value) for name, value in by_column.items() if value}
     outcomes = OutcomeRules(rule, of_columns, predictions.name, columns)
     frame, notes = read_predictions(
@@ -221,10 +226,10 @@ def audit_of_file(
         outcomes,
         layout,
         threshold=threshold,
-        missing=asked.missing,
+        missing=audit_options.missing,
         population=everybody,
         key=key,
-        replies=asked.reply is not None,
+        replies=audit_options.reply is not None,
     )
 
     design = SamplingDesign(
@@ -240,33 +245,38 @@ def audit_of_file(
             names,
             design,
             answer=answer,
-            unknown=asked.unknown,
+            unknown=audit_options.unknown,
             against=settings.against,
             notes=notes,
         )
 
     crossed = answered("answer")
     scored = None
-    if asked.score:
+    if audit_options.score:
         arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
         scores = frame.groupby(arms, observed=True)["score"]
-        above = scores.transform(lambda each: over_median(each.to_numpy(np.float64)))
+        above = scores.transform(lambda scores_of: over_median(scores_of.to_numpy(np.float64)))
         frame["above"] = answered_at(above.to_numpy(np.float64), HALF)
         scored = replace(answered("above"), groups=crossed.groups)
-        if not (asked.answer or asked.reply or asked.p_yes):
+        if not (audit_options.answer or audit_options.reply or audit_options.p_yes):
             crossed = scored
     audits: dict[str, Audit] = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            options = label, outcomes, asked.unknown, settings.cluster
+            options = label, outcomes, audit_options.unknown, settings.cluster
             view = of_population(view, everybody, key, *options)
         last = len(audits) == len(names) or len(names) == 1
         audits[name] = Audit(view, scored=scored if last else None)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
+    source = (
+        audit_options.answer
+        or audit_options.reply
+        or audit_options.p_yes
+        or f"{audit_options.score} above its median"
+    )
     heading = {"run": predictions.name, "task": label or "", "model": source}
     of_law = impact_tables(
-        crossed, of_law=True, leave_out_small=asked.small == "exclude", scored=scored
+        crossed, of_law=True, leave_out_small=audit_options.small == "exclude", scored=scored
     )
     paths = {"predictions": predictions} | ({"population": population} if population else {})
     document = {
@@ -277,11 +287,13 @@ def audit_of_file(
             Records([]).and_also(r for audit in audits.values() for r in audit.records)
         ),
         "statistics": {name: plain(audit.statistics) for name, audit in audits.items()},
-        "ll144": summary(of_law, heading, asked.about.model_dump(), audited, asked.because or ""),
+        "ll144": summary(
+            of_law, heading, audit_options.about.model_dump(), audited, audit_options.because or ""
+        ),
         "created": audited,
-        "asked": asked.model_dump(mode="json", exclude_defaults=True),
+        "asked": audit_options.model_dump(mode="json", exclude_defaults=True),
         "files": {
-            what: {"name": path.name, "sha256": sha256(path)} for what, path in paths.items()
+            role: {"name": path.name, "sha256": sha256(path)} for role, path in paths.items()
         },
         "versions": versions(),
     }
@@ -289,10 +301,10 @@ def audit_of_file(
         "predictions": predictions.name,
         "answer": source,
         "label": label,
-        "numbered": asked.row is None,
+        "numbered": audit_options.row is None,
     }
     parts = list[str]()
-    if asked.answer is None and asked.reply is None and asked.p_yes:
+    if audit_options.answer is None and audit_options.reply is None and audit_options.p_yes:
         about["threshold"], shares = threshold, frame["p_yes"]
         ties = int((shares == threshold).sum())
         if ties:
@@ -305,32 +317,32 @@ def audit_of_file(
     return AuditOfFile(document, audits, crossed, notes, "; ".join(parts), about)
 
 
-def _check_options(asked: AuditOptions, of_population: bool) -> None:
-    at = asked.threshold
-    no_row = asked.row is None
-    answers = [column for column in (asked.answer, asked.reply) if column]
+def _check_options(options: AuditOptions, of_population: bool) -> None:
+    at = options.threshold
+    no_row = options.row is None
+    answers = [column for column in (options.answer, options.reply) if column]
     mistakes = {
         "--population needs --key: the column that names rows in both tables": of_population
         and no_row,
         "--arm and --repeat need --row: the column that names rows": no_row
-        and (asked.arm or asked.repeat),
+        and (options.arm or options.repeat),
         "--small exclude and --because TEXT go together: say why small categories are left out": (
-            (asked.small == "exclude") != bool((asked.because or "").strip())
+            (options.small == "exclude") != bool((options.because or "").strip())
         ),
         "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or "
         "scores "
-        "(--score)": not (answers or asked.p_yes or asked.score),
+        "(--score)": not (answers or options.p_yes or options.score),
         "--reply parses the answers, and --answer gives them: leave out one of them": len(answers)
         > 1,
         "--reply with --positive-answer needs --negative: the word in which replies say no": (
-            asked.reply and asked.positive_answer and not asked.negative
+            options.reply and options.positive_answer and not options.negative
         ),
         "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of "
         "them": (answers and at is not None),
         f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it": (
             at is not None and not 0.0 <= at <= 1.0
         ),
-        f"--label and the answers are the same column, {asked.label!r}: name another": asked.label
+        f"--label and the answers are the same column, {options.label!r}: name another": options.label
         in answers,
     }
     for mistake, made in mistakes.items():
@@ -340,11 +352,11 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
 
 def _with_reasons(audit: Audit) -> dict[str, ArmAnswers]:
     """The answers by arm; missing answers without a reason get the reason "empty"."""
-    named = {}
+    with_reasons = {}
     for arm, a in audit.answered.answers.items():
         reasons = mapped(a.reason, lambda reason: reason or "empty")
-        named[arm] = replace(a, reason=empty_but(reasons, np.isnan(a.answer)))
-    return named
+        with_reasons[arm] = replace(a, reason=empty_but(reasons, np.isnan(a.answer)))
+    return with_reasons
 
 
 def _sha256(content: Mapping[str, Any]) -> str:

@@ -151,9 +151,11 @@ class _OneArm:
 def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
     before = first.answered.answers[arm]
     after = second.answered.answers[arm]
-    asked = [set(questions.tolist()) for questions in questions_of([before, after])]
+    question_sets = [set(questions.tolist()) for questions in questions_of([before, after])]
     same_table = first.described.get("fingerprint") == second.described.get("fingerprint")
-    is_paired = same_table and len(asked[0] & asked[1]) >= 0.5 * min(map(len, asked))
+    is_paired = same_table and len(question_sets[0] & question_sets[1]) >= 0.5 * min(
+        map(len, question_sets)
+    )
     groups = tuple(dict.fromkeys((*first.groups, *second.groups)))
     if not same_table:  # row ids of different tables must not match
         after = replace(after, row=mapped(after.row, "other:{}".format))
@@ -166,7 +168,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
         ArmEstimates(samples["first"]),
         ArmEstimates(replace(samples["second"], design=designs[1])),
     )
-    aligned = same_table and asked[0] == asked[1]
+    aligned = same_table and question_sets[0] == question_sets[1]
     test = compare_estimates(*estimates, BEFORE, arm, aligned)
     if set(first.groups) != set(
         second.groups

@@ -110,7 +110,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
     """The non-empty sections of one entry of a document's `runs`, in order."""
     stats = run["statistics"]
     is_run = DECISIONS not in run["about"]
-    shown = [
+    made = [
         first_section(run),
         sections.results(stats),
         sections.rates(stats),
@@ -131,7 +131,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         *([ll144.sections(run["ll144"])] if run.get("ll144") else []),
         record(run),
     ]
-    return [section for section in shown if section]
+    return [section for section in made if section]
 
 
 def first_section(run: Mapping[str, Any]) -> Section:
@@ -146,7 +146,7 @@ def _opens_with_groups(run: Mapping[str, Any]) -> bool:
 
 
 def find_task(
-    run: Run, named: "str | Path | Task | None", data_dir: str | Path | None
+    run: Run, given: "str | Path | Task | None", data_dir: str | Path | None
 ) -> "tuple[Task | None, str]":
     """The task with its data, or None and the reason; never downloads.
 
@@ -155,22 +155,22 @@ def find_task(
     """
     from fwc_llm.tasks import Task, load_task, recorded_task
 
-    if named is None:
+    if given is None:
         text = run.described.get("task_file")
     else:
         text = None
-    beside = run.described.get("task_folder")
+    task_folder = run.described.get("task_folder")
     try:
-        if isinstance(named, Task):
-            task = named
+        if isinstance(given, Task):
+            task = given
         elif text:
-            if beside:
-                folder = run.folder / beside
+            if task_folder:
+                folder = run.folder / task_folder
             else:
                 folder = None
             task = recorded_task(text, run.task, folder, data_dir)
         else:
-            task = load_task(named or run.task, data_dir)
+            task = load_task(given or run.task, data_dir)
         if task.locate() is None:
             return None, "the data is not here: name its folder with --data-dir or FWC_LLM_DATA"
         task.pool()
@@ -217,8 +217,8 @@ def describe_run(
         paragraph=what_was_run(run, stats),
         findings=[
             *(
-                {"arm": "", "text": f"Check column {name}: {told}."}
-                for name, told in checks
+                {"arm": "", "text": f"Check column {name}: {warning}."}
+                for name, warning in checks
                 if name
             ),
             *low_coverage(stats, run.described["settings"]["min_coverage"]),

@@ -65,9 +65,12 @@ def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]
             if labels.count(label) == 1
             else f"{number}-{label}-"
         )
-        beside = [run["label"], *marks(run["simulated"], run["reference"])]
+        run_marks = [run["label"], *marks(run["simulated"], run["reference"])]
         for name, (title, draw, height) in _pictures(run["statistics"]).items():
-            with panels([f"{title}, 95 % intervals", *beside], [6.0], height) as (figure, (panel,)):
+            with panels([f"{title}, 95 % intervals", *run_marks], [6.0], height) as (
+                figure,
+                (panel,),
+            ):
                 draw(run["statistics"], panel)
             for suffix in FORMATS:
                 written.append(folder / f"{prefix}{name}{suffix}")
@@ -93,12 +96,12 @@ def _height_of_rates(stats: Statistics) -> float:
 def _draw_rates(stats: Statistics, panel: "Axes") -> None:
     """Draw each arm's rate of yes by group, and the true shares in the top row."""
     groups, lines = _rates_of(stats)
-    for place, rates in enumerate(lines.values()):
+    for line_number, rates in enumerate(lines.values()):
         for number, (group, rate) in enumerate(zip(groups, rates, strict=True)):
-            y = place + 0.5 * ((number + 0.5) / len(groups) - 0.5)
+            y = line_number + 0.5 * ((number + 0.5) / len(groups) - 0.5)
             colour = COLOURS[number % len(COLOURS)]
             marker = MARKERS[number % len(MARKERS)]
-            if place == 0:
+            if line_number == 0:
                 label = short(group)
             else:
                 label = None
@@ -128,18 +131,18 @@ def _draw_tradeoff(stats: Statistics, panel: "Axes") -> None:
         if point:
             at = round(point[0].value, 2), round(100 * point[1].value, 1)
             names.setdefault(at, []).append(name)
-    for place, (at, equal) in enumerate(names.items()):
-        letter = chr(97 + place)
+    for number, (at, equal) in enumerate(names.items()):
+        letter = chr(97 + number)
         label = f"{letter}  {short(', '.join(equal), 60)}"
         panel.plot(*at, "o", color=SOFT, markerfacecolor="none", label=label)
         panel.annotate(letter, at, (4, -9), textcoords="offset points", fontsize=7, color=SOFT)
     right = [gap for gap, _ in names]
-    for place, arm in enumerate(stats.arms):
+    for number, arm in enumerate(stats.arms):
         point = _point(stats, arm.arm)
         if point:
             gap, accuracy = point
             errors = _error(accuracy, 100), _error(gap, 1)
-            style: Any = {"color": COLOURS[place % len(COLOURS)], "label": short(arm.arm)}
+            style: Any = {"color": COLOURS[number % len(COLOURS)], "label": short(arm.arm)}
             panel.errorbar(gap.value, 100 * accuracy.value, *errors, fmt="o", **style)
             right.append(gap.high if gap.high == gap.high else gap.value)
     title = BY_KEY[stats.lead].title
@@ -172,23 +175,23 @@ def _rates_of(stats: Statistics) -> tuple[list[str], dict[str, list[Record]]]:
 def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
     """Write bar charts of distance and parity violation, closest strategy on top."""
     check_plot(path)
-    shown = sorted(
+    choices = sorted(
         (line for line in lines if line.distance is not None), key=lambda line: line.distance or 0
     )
-    if not shown:
+    if not choices:
         raise FwcError("there is nothing to plot: no strategy gave examples")
-    colours = ["#0b6e99" if line.strategy == "fwc" else "#b8c2c8" for line in shown]
+    colours = ["#0b6e99" if line.strategy == "fwc" else "#b8c2c8" for line in choices]
     labels = {
         "distance": "Wasserstein distance to the table",
         "violation": "largest parity violation",
     }
-    with panels([title], [4.5, 4.5], 1.2 + 0.34 * len(shown)) as (figure, drawn):
+    with panels([title], [4.5, 4.5], 1.2 + 0.34 * len(choices)) as (figure, drawn):
         for panel, (attribute, label) in zip(drawn, labels.items(), strict=True):
             bars = panel.barh(
-                range(len(shown)), [getattr(bar, attribute) for bar in shown], color=colours
+                range(len(choices)), [getattr(bar, attribute) for bar in choices], color=colours
             )
             panel.bar_label(bars, fmt="%.2f", padding=3)
             panel.set_xlabel(label)
             panel.margins(x=0.15)
-            name_lines(panel, [line.strategy for line in shown])
+            name_lines(panel, [line.strategy for line in choices])
     save(figure, Path(path), 150)

@@ -30,8 +30,8 @@ def choose_format(name: str | None, out: Path | None) -> str:
     chosen = name or (out.suffix.lstrip(".").lower() if out and out.suffix else "html")
     chosen = {"htm": "html", "markdown": "md"}.get(chosen, chosen)
     if chosen not in FORMATS:
-        what = f"format {name!r}" if name else f"the ending of {out}"
-        raise FwcError(f"{what} is none of {', '.join(FORMATS)}: name one with --format")
+        problem = f"format {name!r}" if name else f"the ending of {out}"
+        raise FwcError(f"{problem} is none of {', '.join(FORMATS)}: name one with --format")
     if out is not None and chosen == "ll144":
         ending = out.suffix.lower()
     else:
@@ -89,15 +89,15 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
     """Summaries of Local Law 144 as "csv" (only the tables), "md" or "html"."""
     if kind == "csv":
         return as_csv([line for summary in made for line in summary["lines"]], law.COLUMNS)
-    shown = [law.sections(summary) for summary in made]
+    tables = [law.sections(summary) for summary in made]
     if kind == "html":
-        title = shown[0].title
+        title = tables[0].title
         rule = f"{law.RULE}."
-        shown = [
-            replace(s, title=law.RULE, intro=s.intro.removeprefix(rule).strip()) for s in shown
+        tables = [
+            replace(s, title=law.RULE, intro=s.intro.removeprefix(rule).strip()) for s in tables
         ]
-        return environment().get_template("sections.html.j2").render(title=title, sections=shown)
-    return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
+        return environment().get_template("sections.html.j2").render(title=title, sections=tables)
+    return "\n".join(line for section in tables for line in markdown(section, 1)).rstrip() + "\n"
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:

@@ -111,7 +111,7 @@ class ImpactTables:
     ) -> Section:
         """A table with a row for each (arm, level), named by level and by arm."""
         keys = [self.view.attribute, *["Arm"] * self.several]
-        named = [
+        named_rows = [
             [self.name(arm, level), *[arm] * self.several, *row]
             for (arm, level), row in rows.items()
         ]
@@ -119,7 +119,7 @@ class ImpactTables:
         return Section(
             title,
             [*keys, *columns],
-            named,
+            named_rows,
             list(notes),
             intro,
             len(keys),
@@ -209,8 +209,8 @@ class ImpactTables:
 
     def _lowest(self, arm: str, most: int) -> list[str]:
         """At most `most` levels: the lowest impact ratios and the highest, if any is known."""
-        known = [level for level in self.view.levels if self.ratio(arm, level).known]
-        order = sorted(known, key=lambda level: self.ratio(arm, level).value)
+        defined = [level for level in self.view.levels if self.ratio(arm, level).known]
+        order = sorted(defined, key=lambda level: self.ratio(arm, level).value)
         order = order or list(self.view.levels)
         return [*order[: most - 1], *order[most - 1 :][-1:]]
 

@@ -190,12 +190,12 @@ def sections(summarized: Mapping[str, Any]) -> Section:
     several = len({arm for arm, _ in tables}) > 1
     by_note = dict[str, dict[str, None]]()
     for (arm, name), lines in tables.items():
-        shown = [key for key in headings if any(line.get(key, "") != "" for line in lines)]
-        rows = [[_cell(line.get(key, "")) for key in shown] for line in lines]
+        columns = [key for key in headings if any(line.get(key, "") != "" for line in lines)]
+        rows = [[_cell(line.get(key, "")) for key in columns] for line in lines]
         for line in lines:
             by_note.setdefault(line["note"], {})[line["category"]] = None
         parts.append(
-            Section(f"By {name}{f', {arm}' * several}", [headings[key] for key in shown], rows)
+            Section(f"By {name}{f', {arm}' * several}", [headings[key] for key in columns], rows)
         )
     notes = [f"{', '.join(names)}: {text}." for text, names in by_note.items() if text]
     if summarized["refused"]:

@@ -113,20 +113,22 @@ def watch(
     for condition in conditions:
         check_monitored(condition, options["label"] is not None)
     summary = state.summary
-    asked = {**options, "fail_if": [condition.text for condition in conditions]}
-    known = summary["asked"] or asked
-    asked["period"] = asked["period"] or known["period"]
+    settings = {**options, "fail_if": [condition.text for condition in conditions]}
+    recorded = summary["asked"] or settings
+    settings["period"] = settings["period"] or recorded["period"]
     changed = [
-        f"--{name.replace('_', '-')} {known[name]}" for name in known if known[name] != asked[name]
+        f"--{name.replace('_', '-')} {recorded[name]}"
+        for name in recorded
+        if recorded[name] != settings[name]
     ]
     if changed:
         raise FwcError(
             f"{state.path} was begun with {', '.join(changed)}: repeat it, or name another --state"
         )
-    rows, notes = _read(path, asked, summary["values"], layout)
+    rows, notes = _read(path, settings, summary["values"], layout)
     if not summary["calls"] and not len(rows):
         raise FwcError(f"{path} has no decisions")
-    summary["asked"] = asked
+    summary["asked"] = settings
     summary["calls"] += 1
     if len(rows):
         notes = [*notes, *_add(state, rows, path)]
@@ -199,7 +201,7 @@ def judge(
 
 
 def _read(
-    path: Path, asked: dict[str, Any], seen: list[str], layout: Mapping[str, Any]
+    path: Path, options: dict[str, Any], seen: list[str], layout: Mapping[str, Any]
 ) -> "tuple[pd.DataFrame, Sequence[str]]":
     """The decisions of a file (columns: key, group, cell, period), and notes on dropped rows.
 
@@ -209,18 +211,18 @@ def _read(
     import pandas as pd
 
     roles = {"row": "key", "answer": "answer", "label": "label", "time": "time"}
-    columns = {role: asked[name] for role, name in roles.items() if asked[name]}
-    positive = values_of(asked["positive"])
-    negative = values_of(asked["negative"])
-    rule = MeaningRule(positive, negative, asked["others"], "command line")
-    known = {
+    columns = {role: options[name] for role, name in roles.items() if options[name]}
+    positive = values_of(options["positive"])
+    negative = values_of(options["negative"])
+    rule = MeaningRule(positive, negative, options["others"], "command line")
+    known_values = {
         *seen,
         *(positive + negative if positive and negative else ()),
     }  # no call has to have both
-    outcomes = OutcomeRules(rule, where=path.name, titles=columns, known=known)
-    protected = asked["protected"]
+    outcomes = OutcomeRules(rule, where=path.name, titles=columns, known=known_values)
+    protected = options["protected"]
     frame, notes = read_predictions(
-        path, columns, protected, outcomes, missing=asked["missing"], layout=layout
+        path, columns, protected, outcomes, missing=options["missing"], layout=layout
     )
     if not len(frame):
         return frame, notes
@@ -228,10 +230,10 @@ def _read(
     frame["row"] = frame["row"].astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
     twice = frame["row"].duplicated()
     if twice.any():
-        key = f"{asked['key']} {frame['row'][twice].iloc[0]!r:.80}"
+        key = f"{options['key']} {frame['row'][twice].iloc[0]!r:.80}"
         raise FwcError(f"{path} has two rows with {key}: each decision needs a key of its own")
-    every = asked["period"] = asked["period"] or ("month" if asked["time"] else "call")
-    if every != "call" and not asked["time"]:
+    every = options["period"] = options["period"] or ("month" if options["time"] else "call")
+    if every != "call" and not options["time"]:
         raise FwcError(f"--period {every} needs dates: name their column with --time")
     for (
         name
@@ -240,20 +242,20 @@ def _read(
         unknown = {
             level
             for level in levels.categories
-            if merged_categories([level], asked["unknown"], True)
+            if merged_categories([level], options["unknown"], True)
         }
         frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
-    design = SamplingDesign(labelled=bool(asked["label"]))
+    design = SamplingDesign(labelled=bool(options["label"]))
     run = answers_of(frame, protected, design, unknown=None, least_groups=1)
     answers = run.answers["answers"]
-    seen[:] = sorted(known)
+    seen[:] = sorted(known_values)
     answer = np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
     cell = (3 * answers.label + answer).astype(np.int64)
     table = pd.DataFrame({"key": frame["row"], "group": answers.group, "cell": cell})
     table["period"] = "call"
     if every != "call":
         table["period"] = _periods(
-            as_names(frame["time"].array), every, f"{path}: {asked['time']!r}"
+            as_names(frame["time"].array), every, f"{path}: {options['time']!r}"
         )
     return table, notes
 
@@ -263,9 +265,9 @@ def _periods(times: "Names", every: str, where: str) -> Any:
     import pandas as pd
 
     times = times.remove_unused_categories()
-    whole = [f"{text}-01" if len(text) == len("2026-11") else text for text in times.categories]
+    dates = [f"{text}-01" if len(text) == len("2026-11") else text for text in times.categories]
     try:
-        days = [datetime.fromisoformat(text).date() for text in whole]
+        days = [datetime.fromisoformat(text).date() for text in dates]
     except ValueError as error:
         raise FwcError(
             f"{where}: {error!s:.80}: write ISO 8601, such as 2026-11-27T09:30"
@@ -277,7 +279,7 @@ def _periods(times: "Names", every: str, where: str) -> Any:
 def _add(state: State, rows: "pd.DataFrame", path: Path) -> list[str]:
     """Add the decisions of a call to the state; return a note on new groups."""
     summary = state.summary
-    known = len(summary["groups"])
+    n_groups = len(summary["groups"])
     decisions = np.empty(len(rows), DECISION)
     decisions["key"] = state.hashes(rows["key"])
     decisions["cell"] = 6 * _numbers(rows["group"], summary["groups"]) + rows["cell"]
@@ -291,13 +293,13 @@ def _add(state: State, rows: "pd.DataFrame", path: Path) -> list[str]:
     decisions["period"] = _numbers(periods, summary["periods"])
     if not state.add(decisions, rows["key"].tolist(), path):
         summary["periods"] = before
-    if known and len(groups) > known:
-        return [f"groups not seen before (or renamed): {', '.join(groups[known:])}"]
+    if n_groups and len(groups) > n_groups:
+        return [f"groups not seen before (or renamed): {', '.join(groups[n_groups:])}"]
     return []
 
 
-def _numbers(names: "pd.Series[Any]", known: list[str]) -> Codes:
+def _numbers(names: "pd.Series[Any]", categories: list[str]) -> Codes:
     """The index of each name (n,) in `known`; new names are appended to `known`, sorted."""
-    known[:] = dict.fromkeys([*known, *sorted(names.unique().tolist())])
-    index = {name: position for position, name in enumerate(known)}
+    categories[:] = dict.fromkeys([*categories, *sorted(names.unique().tolist())])
+    index = {name: position for position, name in enumerate(categories)}
     return np.array([index[name] for name in names.tolist()], np.int64)

@@ -68,13 +68,13 @@ class State:
         order = np.argsort(decisions["key"])
         given = decisions[order]
         position = np.searchsorted(given["key"], self.decisions["key"]) % len(given)
-        known = np.flatnonzero(given["key"][position] == self.decisions["key"])
-        again = position[known]
-        changed = given["cell"][again] != self.decisions["cell"][known]
+        repeated = np.flatnonzero(given["key"][position] == self.decisions["key"])
+        again = position[repeated]
+        changed = given["cell"][again] != self.decisions["cell"][repeated]
         if (
             self.summary["asked"]["period"] != "call"
         ):  # else a row that comes again is of its first call
-            changed |= given["period"][again] != self.decisions["period"][known]
+            changed |= given["period"][again] != self.decisions["period"][repeated]
         if changed.any():
             key = names[order[again[np.argmax(changed)]]]
             raise FwcError(

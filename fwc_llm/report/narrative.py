@@ -166,19 +166,19 @@ def findings(
         if true.known:
             answer += f"; true answers have {_the_gap(stats)} of {_points(true.value)}"
         answer += f".{_accuracy(stats, lead)} {asked(stats, created)}."
-        named = _verdict_on_arms(stats, best, kept)
+        opening = _verdict_on_arms(stats, best, kept)
         if not best and lead != "answers":  # "answers" is the only arm of an audit without arms
-            named += f"{lead}: "
-        if not named.endswith(": "):
+            opening += f"{lead}: "
+        if not opening.endswith(": "):
             answer = answer[0].upper() + answer[1:]
-        sentences.append({"arm": "", "text": named + answer})
+        sentences.append({"arm": "", "text": opening + answer})
         others = [name for name in telling if name != lead]
         others.sort(key=lambda name: stats.of(stats.lead, name).value)
-        told = others if len(others) <= _MOST else [name for name in others if name == base]
-        for name in told:
+        named_arms = others if len(others) <= _MOST else [name for name in others if name == base]
+        for name in named_arms:
             text = f"{_rates_and_gap(stats, name)}.{_accuracy(stats, name)}"
             sentences.append({"arm": name, "text": text})
-        more = len(others) - len(told)
+        more = len(others) - len(named_arms)
         if more:
             sentences.append({"arm": "", "text": f"{more} more arms are in the table."})
     sentences += all_alike(stats)
@@ -320,9 +320,9 @@ def _undecided(stats: Statistics) -> Iterator[str]:
 
 def smallest_found(found: Sequence[Record]) -> str:
     """The largest of the smallest differences detected with power 80 %, in points."""
-    known = [record.value for record in found if record.known]
-    if known:
-        return number(min(1.0, max(known)), 1, 100)
+    sizes = [record.value for record in found if record.known]
+    if sizes:
+        return number(min(1.0, max(sizes)), 1, 100)
     return ""
 
 
@@ -562,8 +562,8 @@ def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
         f"50 %):"
     ]
     for at in expected["gaps"]:
-        asked = f"{at['rows']:,} rows on average, {at['rows'] / most:.0%}"
+        rows_asked = f"{at['rows']:,} rows on average, {at['rows'] / most:.0%}"
         lines.append(
-            f"  true gap {at['gap']:.2f}: {asked}; decided in {at['decided']:.0%} of such runs"
+            f"  true gap {at['gap']:.2f}: {rows_asked}; decided in {at['decided']:.0%} of such runs"
         )
     return [*lines, *([f"  a fixed sample that decides as often: {fixed:,} rows"] if fixed else [])]

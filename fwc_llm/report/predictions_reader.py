@@ -130,8 +130,10 @@ def read_answers(
     lacking = [name for name in names if name not in cells]
     if population is not None and lacking:
         rows = pd.DataFrame({key: np.asarray(cells[columns["row"]], object)})
-        whole = with_population(rows, population, key, lacking)
-        cells |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
+        population_rows = with_population(rows, population, key, lacking)
+        cells |= {
+            name: as_names(population_rows[name].fillna("").to_numpy(object)) for name in lacking
+        }
     for name in protected:
         levels = len(cells[name].categories)
         if levels > _MOST_LEVELS:
@@ -199,8 +201,8 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
         reply = Reply(None if why == "error" else text, finish or None, refusal=refusal == "yes")
         answer = parse_answer(reply, words)
         values.append(answer.value or "")
-        known = text or finish or refusal or why  # else the cell is blank: nobody knows why
-        reasons.append(answer.reason if known else "")
+        is_known = text or finish or refusal or why  # else the cell is blank: nobody knows why
+        reasons.append(answer.reason if is_known else "")
     table["answer"] = yes_or_no([("no", "yes").index(value) if value else -1 for value in values])
     table["reason"] = as_names(reasons)
     unread = Counter(
@@ -210,9 +212,9 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
         return []
     listed = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
     note = f"{unread.total():,} of {len(texts):,} replies hold no answer: {listed}"
-    shown = frequent_texts(text for text, value in zip(texts, values, strict=True) if not value)
-    if shown:
-        note += f". Most frequent: {'; '.join(shown)}"
+    examples = frequent_texts(text for text, value in zip(texts, values, strict=True) if not value)
+    if examples:
+        note += f". Most frequent: {'; '.join(examples)}"
     return [f"{note}."]
 
 
@@ -330,15 +332,15 @@ def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | Non
     numbers = np.array([np.inf if value is None else value for value in values], np.float64)[
         cells.codes
     ]
-    least, most, what, how = _NUMBERS[kind]
+    least, most, kind_name, how = _NUMBERS[kind]
     wrong = np.flatnonzero((numbers < least) | (numbers > most)).tolist()
     if wrong:
-        named = ", ".join(
-            f"row {rows[place] if rows else place + 1} {cells[place]!r:.40}"
-            for place in wrong[:_SHOWN]
+        listed = ", ".join(
+            f"row {rows[position] if rows else position + 1} {cells[position]!r:.40}"
+            for position in wrong[:_SHOWN]
         )
         raise FwcError(
-            f"{column!r} is not {what} in {len(wrong):,} of {len(cells):,} rows ({named}): write "
+            f"{column!r} is not {kind_name} in {len(wrong):,} of {len(cells):,} rows ({listed}): write "
             f"numbers{how}"
         )
     return np.asarray(numbers, np.float64)

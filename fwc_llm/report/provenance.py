@@ -49,10 +49,10 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
         {"table as used": run.described["fingerprint"]} if run.described.get("fingerprint") else {}
     )
     hashes |= {"task file": hashlib.sha256(text.encode()).hexdigest()} if text else {}
-    named = ("question", "licence", "citation", "note")
+    keys = ("question", "licence", "citation", "note")
     return {
         "about": {key: stated.about.get(key) if stated else None for key in ABOUT | FOR_LAW},
-        "task": {name: getattr(stated, name) or None for name in named} if stated else None,
+        "task": {name: getattr(stated, name) or None for name in keys} if stated else None,
         "hashes": hashes,
     }
 

@@ -156,12 +156,12 @@ def references_of(run: Run) -> References | None:
         return None
     try:
         content = References.model_validate(RunFolder(run.folder).read_json(FILE_NAME))
-        places = {question: place for place, question in enumerate(content.questions)}
+        places = {question: position for position, question in enumerate(content.questions)}
         order = [places.pop(question) for question in _questions(run)]
         if places or any(len(line.answer) != len(order) for line in content.lines):
             raise ValueError("it is about other rows")
         for line in content.lines:
-            line.answer = [line.answer[place] for place in order]
+            line.answer = [line.answer[position] for position in order]
     except (KeyError, ValidationError, ValueError) as error:
         again = "remove it, or write it again with `fwc-llm report --reference`"
         raise FwcError(
@@ -174,23 +174,23 @@ def make_references(run: Run, task: "Task") -> References:
     """Compute the content of reference.json, deterministically."""
     from fwc_llm.shots.examples import features_frame  # imports parts of the solver
 
-    named = ", ".join(task.protected)
+    attributes = ", ".join(task.protected)
     kinds = [(model, protected) for model in (LOGISTIC, BOOSTING) for protected in (True, False)]
     questions = _questions(run)
     answers = np.zeros((len(kinds), len(questions)), np.int64)
     sizes = list[int]()
     left_out = list[int]()
-    for here, rows, asked, dropped in _trainings(run, task):
+    for in_part, rows, test_rows, dropped in _trainings(run, task):
         sizes.append(len(rows))
         left_out.append(dropped)
-        for place, (model, protected) in enumerate(kinds):
+        for number, (model, protected) in enumerate(kinds):
             fitted = TableModel(model, features_frame(task, rows, protected), task.labels(rows))
-            p_yes = fitted.probabilities(features_frame(task, asked, protected))
-            answers[place, here] = p_yes >= 0.5
+            p_yes = fitted.probabilities(features_frame(task, test_rows, protected))
+            answers[number, in_part] = p_yes >= 0.5
     lines = list[_Line]()
     lists: Any = answers.tolist()
     for (model, protected), answer in zip(kinds, lists, strict=True):
-        name = f"{model}, {'with' if protected else 'without'} {named}"
+        name = f"{model}, {'with' if protected else 'without'} {attributes}"
         lines.append(_Line(line=name, model=model, uses_protected=protected, answer=answer))
     trained_on = min(sizes), max(sizes)
     about = _About(
@@ -223,15 +223,15 @@ def _trainings(
     values = row_values(task, test)
     equal = row_values(task, pool)
 
-    def others(here: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-        taken = {values[place] for place in np.flatnonzero(here)}
+    def others(in_part: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+        taken = {values[position] for position in np.flatnonzero(in_part)}
         return np.flatnonzero([key not in taken for key in equal])
 
     parts = [np.ones(len(asked), bool)]
     if len(others(parts[0])) < _ONE_FIT * len(equal):
         parts = [asked.repeat == repeat for repeat in np.unique(asked.repeat)]
-    for here in parts:
-        free = others(here)
+    for in_part in parts:
+        free = others(in_part)
         if not len(free):
             raise FwcError(
                 "there are no reference lines: every row of the pool is a test row, or equals one"
@@ -239,4 +239,4 @@ def _trainings(
         chosen = free
         if len(free) > _MOST_ROWS:
             chosen = np.sort(np.random.default_rng(0).choice(free, _MOST_ROWS, replace=False))
-        yield here, pool.iloc[chosen], test[here], len(pool) - len(free)
+        yield in_part, pool.iloc[chosen], test[in_part], len(pool) - len(free)

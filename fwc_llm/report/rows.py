@@ -62,20 +62,20 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
 def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str, Any]:
     """The rows of an audit, as `rows_of_run`; `numbered`: the file has no row ids."""
     block = RowBlock(answers, numbered=numbered)
-    for place, a in enumerate(answers.values()):
+    for number, a in enumerate(answers.values()):
         columns = (a.repeat, a.row, a.answer, a.reason, a.p_yes)
         for repeat, row, answer, reason, p in zip(
             *(column.tolist() for column in columns), strict=True
         ):
-            shown = block.rows.get((repeat, row))
-            if shown is not None:
+            cells = block.rows.get((repeat, row))
+            if cells is not None:
                 line = {
                     "answer": _ANSWERS.get(answer, ""),
                     "reason": reason,
                     "p_yes": str(p),
                     "reply": "",
                 }
-                shown["answers"][place] = block.answer(line)
+                cells["answers"][number] = block.answer(line)
     return block.as_json({})
 
 
@@ -105,14 +105,14 @@ class RowBlock:
         self._arms, self._of = list(map(_shown, answers)), len(first)
         self._prompts, self._left = dict[tuple[Any, ...], int](), _MOST_CHARACTERS
         self.rows: dict[tuple[int, str], dict[str, Any]] = {}
-        for place in chosen(len(first), len(answers) + -(-twins // len(first))):
-            repeat = int(first.repeat[place])
-            row = str(first.row[place])
+        for position in chosen(len(first), len(answers) + -(-twins // len(first))):
+            repeat = int(first.repeat[position])
+            row = str(first.row[position])
             self.rows[repeat, row] = {
                 "row": f"row {int(row) + 1}" if numbered and row.isdecimal() else _shown(row),
                 "repeat": repeat,
-                "group": _shown(str(first.group[place])),
-                "label": "yes" if first.label[place] else "no",
+                "group": _shown(str(first.group[position])),
+                "label": "yes" if first.label[position] else "no",
                 "answers": [{} for _ in answers],
                 "twins": [],
             }
@@ -127,7 +127,7 @@ class RowBlock:
             "p": None if np.isnan(p) else round(p, 4),
             "reply": reply if self._has_room(len(reply)) else _FULL,
             "prompt": [
-                place for messages in prompt if (place := self._place(messages)) is not None
+                number for messages in prompt if (number := self._place(messages)) is not None
             ],
         }
         if len(answer["prompt"]) < len(prompt):
@@ -147,10 +147,12 @@ class RowBlock:
     def _place(self, messages: Messages) -> int | None:
         """The index of messages in `prompts`; None if the page has no room for them."""
         texts = ((m["role"], m.get("name", ""), truncate(m["content"])) for m in messages)
-        shown = tuple((role, visible(name), visible(text)) for role, name, text in texts)
-        if shown not in self._prompts and not self._has_room(sum(len(text) for *_, text in shown)):
+        visible_texts = tuple((role, visible(name), visible(text)) for role, name, text in texts)
+        if visible_texts not in self._prompts and not self._has_room(
+            sum(len(text) for *_, text in visible_texts)
+        ):
             return None
-        return self._prompts.setdefault(shown, len(self._prompts))
+        return self._prompts.setdefault(visible_texts, len(self._prompts))
 
     def _has_room(self, characters: int) -> bool:
         self._left -= characters

@@ -191,26 +191,26 @@ def rates(stats: Statistics) -> Section:
     arms = [arm.arm for arm in stats.arms]
     rows = list[Row]()
     sizes = []
-    beside = len(arms) <= _BESIDE
+    side_by_side = len(arms) <= _BESIDE
     for group in stats.groups:
         few = " (few)" if group.small else ""
         base = stats.of("selection_rate", TRUTH, group.group).value
         size = [f"{group.n:,}{few}", *[percent(base)] * stats.labelled]
         cells: Cells = [valued(stats.of("selection_rate", arm, group.group), 3) for arm in arms]
-        if beside:
+        if side_by_side:
             rows.append([group.group, *size, *cells])
         else:
             rows += [[group.group, arm, *size, one] for arm, one in zip(arms, cells, strict=True)]
-        sizes += [group.n] * (1 if beside else len(arms))
+        sizes += [group.n] * (1 if side_by_side else len(arms))
     size = ["Rows", *["True share of yes"] * stats.labelled]
-    if beside:
+    if side_by_side:
         headings = ["Group", *size, *(f"Yes, {arm}" for arm in arms)]
     else:
         headings = ["Group", "Arm", *size, "Rate of yes"]
     notes = [
         "Shares of yes, with 95 % intervals. The DP gap is the largest share less the smallest."
     ]
-    keys = 1 if beside else 2
+    keys = 1 if side_by_side else 2
     scales = {column: Scale(0.0, 1.0) for column in range(keys + len(size), len(headings))}
     title = "Rate of yes per group"
     return Section(

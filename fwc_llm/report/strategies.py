@@ -75,7 +75,7 @@ def compare(
         if progress:
             progress(f"comparing: {name}")
         accepted = accepted_options(name)
-        own = {
+        strategy_options = {
             key: value
             for key, value in (options or {}).items()
             if accepted is None or key in accepted
@@ -83,7 +83,9 @@ def compare(
         start = time.perf_counter()
         try:
             chosen = [
-                select_shots(task, name, m, epsilon, seed, query=query, progress=False, **own)
+                select_shots(
+                    task, name, m, epsilon, seed, query=query, progress=False, **strategy_options
+                )
                 for query in (queries if is_per_row(name) else [None])
             ]
         except FwcError as error:
@@ -116,7 +118,7 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
     carried = np.zeros((len(rows.levels), len(rows.outcomes)))
     np.add.at(carried, (codes[:, -2], codes[:, -1]), weights)
     yes = rows.outcomes[codes[:, -1]] == 1
-    here = {str(name): codes[:, -2] == level for level, name in enumerate(rows.levels)}
+    by_level = {str(name): codes[:, -2] == level for level, name in enumerate(rows.levels)}
     return StrategyComparison(
         shots.strategy,
         shots.m,
@@ -125,7 +127,10 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
             np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)
         ),
         violation(carried, target / target.sum()),
-        {name: (float(np.sum(yes & own)), float(np.sum(own))) for name, own in here.items()},
+        {
+            name: (float(np.sum(yes & in_level)), float(np.sum(in_level)))
+            for name, in_level in by_level.items()
+        },
         note=note,
     )
 

@@ -125,10 +125,10 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
 
 def notebook(title: str, *sections: Section, **marks: bool) -> str:
     """Tables and notes of sections as HTML; `marks` are those of `figure`."""
-    shown = [section for section in sections if section]
-    parts = [table(section.headings, texts(section.rows)) for section in shown if section.rows]
+    tables = [section for section in sections if section]
+    parts = [table(section.headings, texts(section.rows)) for section in tables if section.rows]
     return figure(
-        title, *parts, *(note(text) for section in shown for text in section.notes), **marks
+        title, *parts, *(note(text) for section in tables for text in section.notes), **marks
     )
 
 
@@ -174,10 +174,10 @@ class _Fitting:
         def fits(table: Table) -> bool:
             return Measurement.get(console, unlimited, table).maximum <= options.max_width
 
-        whole = _table(self.lines, self.keys, self.keys, end, stacked=False)
+        full_table = _table(self.lines, self.keys, self.keys, end, stacked=False)
         start = self.keys
-        if fits(whole) or start == end:
-            yield whole
+        if fits(full_table) or start == end:
+            yield full_table
             return
         while start < end:
             last = start + 1
@@ -196,9 +196,9 @@ def _table(
     headings, *rows = [
         [Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen
     ]
-    for place, heading in enumerate(headings):
-        side: Any = {"justify": "right", "overflow": "fold"} if place >= keys else {}
-        table.add_column(heading, no_wrap=not stacked, style="" if place else "bold", **side)
+    for position, heading in enumerate(headings):
+        side: Any = {"justify": "right", "overflow": "fold"} if position >= keys else {}
+        table.add_column(heading, no_wrap=not stacked, style="" if position else "bold", **side)
     for row in rows:
         table.add_row(*row)
     return table
@@ -212,7 +212,7 @@ def _stacked(cell: str) -> str:
 
 
 def _short(name: str) -> str:
-    shown = replace_invisible(name)
-    if len(shown) <= _LONGEST:
-        return shown
-    return shown[: _LONGEST - 1] + "…"
+    text = replace_invisible(name)
+    if len(text) <= _LONGEST:
+        return text
+    return text[: _LONGEST - 1] + "…"

@@ -46,16 +46,16 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
     run = read_run(folder)
     title = Text(f"{run.task} · {run.results['model']}", style="bold")
     if run.simulated:
-        what = "ANSWERS" if run.simulated_answers else "TABLE"
-        title.append(f"  SIMULATED {what}", style="bold black on yellow")
+        subject = "ANSWERS" if run.simulated_answers else "TABLE"
+        title.append(f"  SIMULATED {subject}", style="bold black on yellow")
     if run.reference:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
     threshold = threshold_section(run)
     stats = statistics_of(run, threshold["records"] if threshold else ())
     low = low_coverage(stats, run.described["settings"]["min_coverage"])
     lines = [run.missing, *lost_lines(run.results.get("rows"))]
-    asked = (run.described.get("parameters") or {}).get("logprobs")
-    if asked and not any(arm.probabilities for arm in stats.arms):
+    logprobs = (run.described.get("parameters") or {}).get("logprobs")
+    if logprobs and not any(arm.probabilities for arm in stats.arms):
         lines.append(_NO_PROBABILITY)
     thresholds = at_threshold(threshold, stats)
     rest: list[RenderableType] = [Text(MORE, style="dim")]
@@ -133,7 +133,10 @@ def audit_summary(
 def _sentences(
     stats: Statistics, created: str, kept: Collection[str] | None = None
 ) -> Iterator[RenderableType]:
-    return (Text(": ".join(filter(None, said.values()))) for said in findings(stats, created, kept))
+    return (
+        Text(": ".join(filter(None, finding.values())))
+        for finding in findings(stats, created, kept)
+    )
 
 
 def _notes(stats: Statistics) -> list[str]:
@@ -170,7 +173,7 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
 
 def _about_models(runs: "Sequence[Run]", found: Sequence[tuple[str, Statistics]]) -> Iterator[str]:
     for label, stats in found:
-        yield from (f"{label}: {said['arm']} {said['text']}" for said in all_alike(stats))
+        yield from (f"{label}: {finding['arm']} {finding['text']}" for finding in all_alike(stats))
     yield sections.intervals_line(found[0][1])
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])

@@ -90,12 +90,13 @@ def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
     """Share of yes and base rate of every arm; ties can make them differ."""
     shares = []
     for arm in arms:
-        known = [
+        with_share = [
             repeat for repeat in arm["per_repeat"] or () if repeat.get("share_of_yes") is not None
         ]
-        if known:
+        if with_share:
             yes, label = (
-                fmean(repeat[name] for repeat in known) for name in ("share_of_yes", "base_rate")
+                fmean(repeat[name] for repeat in with_share)
+                for name in ("share_of_yes", "base_rate")
             )
             shares.append(f"{arm['arm']} {percent(yes)} against {percent(label)}")
     if shares:
@@ -127,15 +128,17 @@ def at_threshold(
 
 def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
     """The threshold, or "lowest to highest" over several repeats."""
-    known = sorted(
+    values = sorted(
         {repeat["threshold"] for repeat in per_repeat if repeat["threshold"] is not None}
     )
-    if not known:
+    if not values:
         return DASH
-    shown = ["never yes" if value >= NEVER else number(value, 3) for value in (known[0], known[-1])]
-    if shown[0] == shown[1]:
-        return shown[0]
-    return " to ".join(shown)
+    ends = [
+        "never yes" if value >= NEVER else number(value, 3) for value in (values[0], values[-1])
+    ]
+    if ends[0] == ends[1]:
+        return ends[0]
+    return " to ".join(ends)
 
 
 def _pool_rows(per_repeat: Sequence[Mapping[str, Any]]) -> str:
