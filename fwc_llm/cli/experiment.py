@@ -37,9 +37,9 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
             hint = "; name a task with --task"
         raise FwcError(f"cannot read the experiment file {path}: {reason(error)}{hint}") from None
     flags = {
-        name.replace("_", "-"): each.annotation
-        for name, each in inspect.signature(command).parameters.items()
-        if isinstance(each.default, OptionInfo)
+        name.replace("_", "-"): parameter.annotation
+        for name, parameter in inspect.signature(command).parameters.items()
+        if isinstance(parameter.default, OptionInfo)
         and name != "as_json"  # --json is not part of an experiment
     }
     options: dict[str, Any] = {}

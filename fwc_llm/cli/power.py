@@ -93,7 +93,9 @@ def power(
     console.notes(*notes)
     expected = questions_until_decided(design, settings, arms)
     if fail_if and expected is None:
-        raise FwcError('--fail-if of `power` takes only a condition on dp, such as "dp > 0.1"')
+        raise FwcError(
+            '--fail-if of `power` takes only a condition on dp_gap, such as "dp_gap > 0.1"'
+        )
     if as_json:
         document = {
             "format": "fwc-llm-power/1",

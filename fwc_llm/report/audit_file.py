@@ -27,6 +27,7 @@ from fwc_llm.metrics.audit_table import (
 )
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
+from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.audit_answers import Audit
@@ -48,7 +49,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import LAYOUT, About
 from fwc_llm.validation import Checked
 
-FORMAT = "fwc-llm-audit/1"
+FORMAT = "fwc-llm-audit/2"
 _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "score"
 
 
@@ -102,7 +103,9 @@ class AuditOfFile:
     def kept(self) -> dict[str, frozenset[str] | None]:
         """The arms that pass all gates, by attribute; see `keeping_to`."""
         conditions = self.document["asked"].get("fail_if") or ()
-        return {name: keeping_to(conditions, audit.answered) for name, audit in self.audits.items()}
+        return {
+            name: keeping_to(conditions, audit.statistics) for name, audit in self.audits.items()
+        }
 
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
         """The document for reports, as from `make_document`; `runs` has every audit."""
@@ -119,10 +122,11 @@ class AuditOfFile:
         names = list(audit.answered.attributes)
         digest = self.document["files"]["predictions"]["sha256"]
         answers = _with_reasons(audit)
-        stats = audit.to_dict()
         where = {**self.about, "sha256": digest, "protected": names}
-        for arm in stats["arms"]:  # reasons change no other value
-            arm["unparsed"] = answers[arm["arm"]].unparsed
+        unparsed = {arm: a.unparsed for arm, a in answers.items()}
+        stats = audit.statistics
+        arms = [replace(arm, unparsed=unparsed[arm.arm]) for arm in stats.arms]
+        stats = replace(stats, arms=arms)  # reasons change no number
         first = next(iter(answers.values()))
         label = f"{where['answer']}, by {' & '.join(names)}"
         repeats = int(first.repeat.max()) + 1
@@ -148,12 +152,12 @@ class AuditOfFile:
             "command": command(),
             DECISIONS: where,
         }
-        impact = impact_tables(audit.answered)
+        impact = audit.impact
         unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
         hashes = {
             "run.json": _sha256(record),
             "answers.csv": digest,
-            "results.json": _sha256(stats),
+            "results.json": _sha256(audit.to_dict()),
         }
         hashes["table as used"] = digest
         answer, *others = findings(stats, record["created"], self.kept[name])
@@ -166,12 +170,13 @@ class AuditOfFile:
             paragraph=what_was_decided(where, list(answers), stats),
             findings=[
                 answer,
-                *four_fifths(impact["attributes"][-1]),
+                *four_fifths(impact, impact.views[-1], stats.records),
                 *others,
                 *({"arm": "", "text": text} for text in missed(stats)),
                 {"arm": "", "text": next_step(stats, self.kept[name])},
             ],
             statistics=stats,
+            records=stats.records,
             cost={"requests": calls, "unanswered": unanswered, "usage": {}},
         )
 
@@ -241,16 +246,16 @@ def audit_of_file(
         scored = replace(answered("above"), groups=crossed.groups)
         if not (asked.answer or asked.reply or asked.p_yes):
             crossed = scored
-    audits = {}
+    audits: dict[str, Audit] = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
             options = label, outcomes, asked.unknown, settings.cluster
             view = of_population(view, everybody, key, *options)
-        audits[name] = Audit(view)
+        last = len(audits) == len(names) or len(names) == 1
+        audits[name] = Audit(view, scored=scored if last else None)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
     heading = {"run": predictions.name, "task": label or "", "model": source}
-    selected = impact_tables(crossed, scored=scored)
     of_law = impact_tables(
         crossed, of_law=True, leave_out_small=asked.small == "exclude", scored=scored
     )
@@ -259,8 +264,10 @@ def audit_of_file(
         "format": FORMAT,
         "predictions": predictions.name,
         "protected": list(names),
-        "statistics": {name: audit.to_dict() for name, audit in audits.items()},
-        "audit": selected,
+        "records": plain(
+            Records([]).and_also(r for audit in audits.values() for r in audit.records)
+        ),
+        "statistics": {name: plain(audit.statistics) for name, audit in audits.items()},
         "ll144": summary(of_law, heading, asked.about.model_dump(), audited, asked.because or ""),
         "created": audited,
         "asked": asked.model_dump(mode="json", exclude_defaults=True),
