@@ -42,6 +42,7 @@ def people(n: int = 300) -> pd.DataFrame:
         ("use --answer-format word, or auto", "use answer_format='word', or auto"),
         ("drawn with --base-parity none", "drawn with base_parity=None"),
         ("--param reasoning_effort=low", "params['reasoning_effort'] = 'low'"),
+        ("--set no_watch=true continues", "no_watch=True continues"),
         ("pass --shots, or --m", "pass arms, or m"),
         ("evaluate again with --out runs/a", "evaluate again with out='runs/a'"),
         ("`fwc-llm eval --task census`", "`fwc-llm eval --task census`"),

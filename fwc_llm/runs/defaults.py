@@ -50,7 +50,7 @@ def fit_defaults(
         and (nearest := nearest_whole(task.groups, rows, parity)) != rows
     ):
         lines.append(
-            f"--threshold-rows {rows}: {_not_whole(rows, task.groups)}: {nearest} are asked first"
+            f"threshold_rows {rows}: {_not_whole(rows, task.groups)}: {nearest} are asked first"
         )
         changes["threshold_rows"] = nearest
     fits = parity is None or (

@@ -167,9 +167,7 @@ class Settings(Options):
             times = f"asks about rows of the pool once, not {self.samples} times"
             raise ValueError(f"threshold {self.threshold} {times}: give a number, or samples=1")
         if self.threshold_rows is not None and not fitted:
-            raise ValueError(
-                "threshold_rows (--threshold-rows) is for a threshold of 'fit' or 'base-rate'"
-            )
+            raise ValueError("threshold_rows is for a threshold of 'fit' or 'base-rate'")
         return self
 
     @model_validator(mode="after")
