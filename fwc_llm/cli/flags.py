@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import typer
 
 from fwc_llm.cli.console import notes, write
-from fwc_llm.cli.program import EVERYDAY, GROUPS, Command
+from fwc_llm.cli.program import EVERYDAY, GROUPS, PANELS, Command
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
@@ -185,7 +185,11 @@ def command(
         epilog = f"Example:\n\n{_as_text(EXAMPLES[name])}"
         if name in EVERYDAY:
             epilog += f"\n\n`fwc-llm {name} --help-all` shows every option."
-        GROUPS[group].command(last, cls=Command, help=text, epilog=epilog)(function)
+        panel = PANELS.get(name)
+        registered = GROUPS[group].command(
+            last, cls=Command, help=text, epilog=epilog, rich_help_panel=panel
+        )
+        registered(function)
         return function
 
     return register

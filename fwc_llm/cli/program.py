@@ -29,7 +29,7 @@ MODULES = {
     "template": "task",
     "warm-up": "warm_up",
 }
-EVERYDAY_COMMANDS = 7  # the first ones, which the help shows apart
+PANELS = {name: None if number < 7 else "More" for number, name in enumerate(MODULES)}
 # Options in --help of commands with many options; --help-all shows all.
 EVERYDAY = {
     "eval": "experiment task protected model shots m n_test out base_url dry_run max_cost "
@@ -86,8 +86,7 @@ class Program(CommandGroup):
             return super().get_command(ctx, cmd_name)
         group = getattr(GROUPS.get(cmd_name), "info", None)
         listed = Command(cmd_name, help=group.help if group else _summary(cmd_name))
-        if cmd_name not in list(MODULES)[:EVERYDAY_COMMANDS]:
-            listed.rich_help_panel = "More"
+        listed.rich_help_panel = PANELS[cmd_name]
         return listed
 
 
@@ -122,7 +121,7 @@ GROUPS = {
     ),
 }
 app.add_typer(GROUPS["task"], name="task")
-app.add_typer(GROUPS["template"], name="template", rich_help_panel="More")
+app.add_typer(GROUPS["template"], name="template", rich_help_panel=PANELS["template"])
 
 
 def load(words: Sequence[str]) -> None:

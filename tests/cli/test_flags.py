@@ -126,7 +126,7 @@ def test_seven_commands_come_first_and_eval_has_at_most_forty_options(fwc: Run) 
     shown = fwc("--help", code=0).out
     first, _, more = shown.partition("─ More ─")
     seven = {"task", "shots", "eval", "report", "audit", "gate", "prompt"}
-    listed = [set(re.findall(r"^│ ([a-z-]+)  ", part, re.M)) for part in (first, more)]
+    listed = [set(re.findall(r"^│ ([a-z][a-z-]+)  ", part, re.M)) for part in (first, more)]
     assert listed[0] == seven
     assert seven | listed[1] == {name.partition(" ")[0] for name, _ in commands()}
     options = [one for one in dict(commands())["eval"].params if one.param_type_name == "option"]
