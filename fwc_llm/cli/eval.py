@@ -113,7 +113,7 @@ def evaluate(
         panel=VERDICT,
     ),
     further: list[str] | None = flags.option(
-        "Option KEY=VALUE of experiment files that has no flag, such as samples=3; repeatable.",
+        "Key of experiment files without a flag, as samples=3; repeatable.",
         "--set",
         panel=EXPERIMENT,
     ),
