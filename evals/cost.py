@@ -22,22 +22,17 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from evals.frames import from_frame
 from evals.paper.recorded import FOLDER, read_recordings
 from evals.record import RESULTS, command_line, markdown, write
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.runs.splits import table_of
 from fwc_llm.tasks import Task, load_task
 
-METRICS = (
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
-    "accuracy",
-)
+METRICS = ("dp_gap", "dp_ratio", "eo_gap", "accuracy")
 DESIGNED = (0.375, 0.125, 0.125, 0.375)  # of each group and label at a base parity of 0.5
 FITTED = ""
 PREDICTABLE = "predictable"
@@ -148,7 +143,7 @@ def simulate(
             signed = 1
         else:
             signed = -1
-        off.append([signed * np.diff(one.counted("rate").values).item() for one in both])
+        off.append([signed * np.diff(one.counted("selection_rate").values).item() for one in both])
     gaps = np.array(off)
     rates = [
         np.average(chance[table.group == group], weights=weight[table.group == group])

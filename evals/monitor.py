@@ -18,7 +18,6 @@ import pandas as pd
 
 from evals.record import command_line, markdown, write
 from fwc_llm.gates import parse_condition
-from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.period_gaps import ERROR, intervals, split_error
 from fwc_llm.report.monitor_state import DECISION, open_state
@@ -69,22 +68,26 @@ def falling(month: int) -> tuple[float, ...]:
 
 
 WORLDS = (
-    World("stable", "dp > 0.1", halves, stable, (0.4, 0.6)),
-    World("near 0", "dp > 0.1", halves, lambda month: (0.0, 0.1), (0.0, 0.2)),
-    World("seasons", "dp > 0.1", halves, seasonal, (0.4, 0.6)),
-    World("seasons, the share of one group falls", "dp > 0.1", falling, seasonal, (0.4, 0.6)),
-    World("months sorted by group", "dp > 0.1", halves, stable, (0.4, 0.6), by_group=True),
-    World("one group of 5 %", "dp > 0.1", lambda month: (0.05, 0.95), stable, (0.4, 0.6)),
+    World("stable", "dp_gap > 0.1", halves, stable, (0.4, 0.6)),
+    World("near 0", "dp_gap > 0.1", halves, lambda month: (0.0, 0.1), (0.0, 0.2)),
+    World("seasons", "dp_gap > 0.1", halves, seasonal, (0.4, 0.6)),
+    World("seasons, the share of one group falls", "dp_gap > 0.1", falling, seasonal, (0.4, 0.6)),
+    World("months sorted by group", "dp_gap > 0.1", halves, stable, (0.4, 0.6), by_group=True),
+    World("one group of 5 %", "dp_gap > 0.1", lambda month: (0.05, 0.95), stable, (0.4, 0.6)),
     World(
         "5 groups, four pairs at the bound",
-        "dp > 0.1",
+        "dp_gap > 0.1",
         lambda month: (0.2,) * 5,
         lambda month: (0.4, *(0.5,) * 4),
         (0.3, *(0.5,) * 4),
     ),
     World("ratio of rates", "dp_ratio < 0.8", halves, lambda month: (0.4, 0.5), (0.3, 0.5)),
     World(
-        "EO, 30 % have the label yes", "eo > 0.1", halves, lambda month: (0.55, 0.65), (0.5, 0.7)
+        "EO, 30 % have the label yes",
+        "eo_gap > 0.1",
+        halves,
+        lambda month: (0.55, 0.65),
+        (0.5, 0.7),
     ),
     World("accuracy", "accuracy < 0.8", lambda month: (1.0,), lambda month: (0.8,), (0.7,)),
 )
@@ -125,7 +128,7 @@ def judged(world: World, counts: Codes) -> tuple[Floats, Floats]:
     As `fwc_llm.report.monitor.judge`, for many looks at once.
     """
     condition = parse_condition(world.condition)
-    metric = BY_KEY[KEY_OF[condition.metric]]
+    metric = BY_KEY[condition.metric]
     arrival = np.arange(counts.shape[1])
     half, shares = split_error(arrival)
     pooled = intervals(counts, metric, half)
@@ -238,7 +241,7 @@ def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
             "--state",
             str(state),
             "--fail-if",
-            "dp > 0.3",
+            "dp_gap > 0.3",
             "--undecided",
             "pass",
         ]

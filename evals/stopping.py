@@ -2,7 +2,7 @@
 
     python -m evals.stopping --record
 
-A path is a run of at most 2,000 questions, which ends at the look that decides `dp > 0.1`, or the
+A path is a run of at most 2,000 questions, which ends at the look that decides `dp_gap > 0.1`, or the
 gate that is named. At the bound whoever fails or passes is wrong in one of the gate's two senses (>
 and ≥): each may happen in 2.5 % of paths.
 """
@@ -17,9 +17,9 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from evals.frames import from_frame
 from evals.record import command_line, markdown, write
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.intervals import Z
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.sampling_design import SamplingDesign
@@ -30,9 +30,9 @@ from fwc_llm.runs.splits import interleave_cells
 MOST = 2_000
 BOUND = 0.1
 TABLE = 6_000
-DP = "demographic_parity_difference"
-EO = "equalized_odds_difference"
-RATIO = "demographic_parity_ratio"
+DP = "dp_gap"
+EO = "eo_gap"
+RATIO = "dp_ratio"
 Draw = Callable[[np.random.Generator], tuple[ArmArrays, np.ndarray]]
 
 
@@ -150,7 +150,7 @@ def path(world: World, rng: np.random.Generator) -> tuple[int, float]:
 
 
 def assisted(gap: float, paths: int) -> dict[str, Any]:
-    """Return what becomes of `dp > 0.1` with a predictor that the package learns at every look."""
+    """Return what becomes of `dp_gap > 0.1` with a predictor that the package learns at every look."""
     groups = np.array(["a", "b"])
     level = np.arange(TABLE) % 2
     asked = np.zeros(paths)
@@ -263,7 +263,7 @@ Of 400,000 Brownian paths without a drift {record["inflation"]["0.8"][0]:.4f} ev
 The most that is asked, over the fixed sample of equal error and power:
 
 {markdown(["power", "times"], times)}
-`dp > 0.1`, two groups, rates near one half, {20 * paths:,} paths; rows on average:
+`dp_gap > 0.1`, two groups, rates near one half, {20 * paths:,} paths; rows on average:
 
 {markdown(head, saved)}
 ## Wrong stops: paths whose truth lies at the bound

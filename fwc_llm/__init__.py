@@ -11,7 +11,7 @@ from fwc_llm.version import __version__ as __version__
 if TYPE_CHECKING:
     from fwc_llm.answers import Answer as Answer
     from fwc_llm.answers import parse_answer as parse_answer
-    from fwc_llm.cell_rules import Record as Record
+    from fwc_llm.cell_rules import TaskRow as TaskRow
     from fwc_llm.coreset import FairCoreset as FairCoreset
     from fwc_llm.errors import FwcError as FwcError
     from fwc_llm.errors import IncompleteRunError as IncompleteRunError
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "answers": ("Answer", "parse_answer"),
-    "cell_rules": ("Record",),
+    "cell_rules": ("TaskRow",),
     "coreset": ("FairCoreset",),
     "errors": (
         "FwcError",

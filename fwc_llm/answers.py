@@ -514,7 +514,7 @@ def _pattern(yes: tuple[str, ...], no: tuple[str, ...]) -> re.Pattern[str]:
     """A pattern for the words for yes and for no, in groups of these names, longest first."""
     values = dict.fromkeys(_spellings(no), "no") | dict.fromkeys(_spellings(yes), "yes")
     words = sorted(values, key=len, reverse=True)
-    parts = [f"(?P<{values[word]}{place}>{word})" for place, word in enumerate(words)]
+    parts = [f"(?P<{values[word]}{number}>{word})" for number, word in enumerate(words)]
     return re.compile("|".join(parts), re.IGNORECASE)
 
 

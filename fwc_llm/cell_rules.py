@@ -312,7 +312,7 @@ class FrozenTask(Checked):
 
 
 @dataclass(frozen=True)
-class Record:
+class TaskRow:
     """One cleaned row without its outcome, made by `Task.record`.
 
     `values` maps the columns that prompts may show to their values: numbers as numbers, protected
@@ -327,7 +327,7 @@ class Record:
 
 def clean_record(
     task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]
-) -> Record:
+) -> TaskRow:
     """Clean a raw row of the table's file; errors as in `Task.record`.
 
     `raw` may hold a protected attribute's level instead of its source column. It may lack columns
@@ -376,7 +376,7 @@ def clean_record(
         if is_column and (attribute is None or attribute.keep):
             values[item.name] = parse_value(task, item, text)
             notes += _check(item, domains[item.name], values[item.name])
-    return Record(name, values, tuple(notes))
+    return TaskRow(name, values, tuple(notes))
 
 
 def _texts(

@@ -58,7 +58,7 @@ def reason(error: Exception) -> str:
 
 @contextmanager
 def failing_as(
-    kind: type[FwcError], what: str, then: str = "", also: tuple[type[Exception], ...] = ()
+    kind: type[FwcError], prefix: str, then: str = "", also: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
     """Turn `OSError`, `ValueError` and `also` into `kind`; an `FwcError` passes."""
     kinds: tuple[type[Exception], ...] = (OSError, ValueError, *also)
@@ -67,7 +67,7 @@ def failing_as(
     except FwcError:
         raise
     except kinds as error:
-        raise kind(f"{what}{reason(error)}{then}") from None
+        raise kind(f"{prefix}{reason(error)}{then}") from None
 
 
 def home_expanded(name: str) -> Path:
@@ -96,7 +96,7 @@ def json_text(content: Any) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
+def write_whole(content: str | bytes, path: Path, subject: str = "") -> None:
     """Write to `path`: a regular file atomically, a pipe or a device directly; a text without
     keys.
     """
@@ -115,4 +115,4 @@ def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
         with whole_file(path, "xb") as file:
             file.write(content)
     except (OSError, ValueError, RuntimeError) as error:
-        raise FwcError(f"cannot write {what}{path}: {reason(error)}") from None
+        raise FwcError(f"cannot write {subject}{path}: {reason(error)}") from None

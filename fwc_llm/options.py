@@ -80,14 +80,14 @@ def option(
     help: str,
     panel: str = EXPERIMENT,
     *,
-    shown: str = "",
+    default_words: str = "",
     flag: str | None = None,
     none: bool | None = None,
     **checks: Any,
 ) -> Any:
     """Declare an option: a pydantic field with default, help and checks.
 
-    A callable `default` is a default factory. `shown` is the default in words. `flag` is the
+    A callable `default` is a default factory. `default_words` is the default in words. `flag` is the
     option's name on the command line if it differs from the field's; "" keeps the option off the
     command line. `none` tells whether the command line takes the word `none` as None; by default
     yes, unless None is the default.
@@ -97,12 +97,17 @@ def option(
         none = default is not None
     else:
         none = none
-    facts: dict[str, Any] = {"panel": panel, "shown": shown, "flag": flag, "none": none}
+    facts: dict[str, Any] = {
+        "panel": panel,
+        "default_words": default_words,
+        "flag": flag,
+        "none": none,
+    }
     return Field(**{kind: default}, description=help, json_schema_extra=facts, **checks)
 
 
 def facts_of(field: FieldInfo) -> Mapping[str, Any]:
-    """The `panel`, `shown`, `flag` and `none` of a field."""
+    """The `panel`, `default_words`, `flag` and `none` of a field."""
     if isinstance(field.json_schema_extra, dict):
         return field.json_schema_extra
     return {}
@@ -115,7 +120,7 @@ def default_words(field: FieldInfo) -> str:
         and field.default not in (None, ())
         and field.default is not False
     )
-    words = facts_of(field)["shown"] or (str(field.default) if plain else "")
+    words = facts_of(field)["default_words"] or (str(field.default) if plain else "")
     return f" [default: {words}]" if words else ""
 
 

@@ -23,7 +23,7 @@ from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from fwc_llm.cell_rules import Record
+from fwc_llm.cell_rules import TaskRow
 from fwc_llm.errors import FwcError, did_you_mean, require
 from fwc_llm.files import read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
@@ -126,12 +126,12 @@ class Prompt:
         """The messages that every prompt begins with: system and examples."""
         return [message.copy() for message in self._fixed]
 
-    def build(self, row: "Record | Row") -> "list[ChatMessage]":
+    def build(self, row: "TaskRow | Row") -> "list[ChatMessage]":
         """All messages of the prompt for a record, or a row of the cleaned table.
 
         An outcome in `row` is ignored. Pass raw rows of a file through `Task.record` first.
         """
-        values = row.values if isinstance(row, Record) else dict(row.items())
+        values = row.values if isinstance(row, TaskRow) else dict(row.items())
         query = self._templates.render(
             "query.j2", {**self._variables, "row": ShownRow(self._cells, values)}
         )
@@ -155,7 +155,7 @@ class ShownExample(ShownRow):
 
 def build_prompt(
     task: "str | Path | Task",
-    row: "Record | Row",
+    row: "TaskRow | Row",
     shots: "Shots | None" = None,
     template: str | Path = "default",
 ) -> "list[ChatMessage]":

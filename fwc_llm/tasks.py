@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from markupsafe import Markup
 
 from fwc_llm import cell_rules
-from fwc_llm.cell_rules import Domain, FrozenTask, Record, as_text, title_of
+from fwc_llm.cell_rules import Domain, FrozenTask, TaskRow, as_text, title_of
 from fwc_llm.errors import FwcError, did_you_mean, require
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
@@ -143,7 +143,7 @@ class Task:
         """The rows from which test rows are drawn, with the index and columns of `pool`."""
         return self._tables.test
 
-    def record(self, raw: "Record | Mapping[Any, Any] | pd.Series") -> Record:
+    def record(self, raw: "TaskRow | Mapping[Any, Any] | pd.Series") -> TaskRow:
         """Clean one raw row of the table's file.
 
         `raw` has the file's columns, typed or as text. Its outcome and unknown columns are ignored.
@@ -153,9 +153,9 @@ class Task:
         Raises `FwcError`, naming column and value, for rows that no evaluation covers: a level or
         category that no row of the table has, text instead of a number, a negative number in a
         column without negative numbers, a missing value that becomes no category. A number outside
-        the table's range gives a sentence in `Record.notes`.
+        the table's range gives a sentence in `TaskRow.notes`.
         """
-        if isinstance(raw, Record):
+        if isinstance(raw, TaskRow):
             if raw.task != self.name:
                 raise FwcError(f"the record is of task {raw.task!r}, not of {self.name!r}")
             return raw
@@ -167,7 +167,7 @@ class Task:
             )
         cells = {title_of(name): cell for name, cell in raw.items()}
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
-            return Record(self.name, values)
+            return TaskRow(self.name, values)
         for name in {item.name for item in self.rules.fields} - cells.keys():
             base = max(cell_rules.bases_of([name]) & cells.keys(), key=len, default="")
             if base:

@@ -139,10 +139,10 @@ def audit(folder: Path, github: GitHub, **inputs: Any) -> tuple[int, str, dict[s
 @pytest.mark.parametrize(
     ("condition", "undecided", "outcome", "code"),
     [
-        ("dp > 0.9", "fail", "passed", 0),
-        ("dp > 0.01", "fail", "failed", 5),
-        ("dp > 0.25", "fail", "undecided", 6),
-        ("dp > 0.25", "pass", "undecided", 0),
+        ("dp_gap > 0.9", "fail", "within", 0),
+        ("dp_gap > 0.01", "fail", "outside", 5),
+        ("dp_gap > 0.25", "fail", "cannot say", 6),
+        ("dp_gap > 0.25", "pass", "cannot say", 0),
     ],
 )
 def test_three_outcomes(
@@ -151,7 +151,7 @@ def test_three_outcomes(
     done, printed, written = audit(tmp_path, github, fail_if=condition, undecided=undecided)
     assert done == code, printed
     assert f"outcome={outcome}" in written["GITHUB_OUTPUT"].splitlines()
-    assert ("::warning::" in printed) == (outcome == "undecided")
+    assert ("::warning::" in printed) == (outcome == "cannot say")
     (comment,) = github.comments
     assert comment["body"] == written["GITHUB_STEP_SUMMARY"]
     assert len(comment["body"].splitlines()) <= 60
@@ -178,7 +178,7 @@ def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
 
 
 @pytest.mark.parametrize(
-    ("status", "condition", "expected"), [(500, "dp > 0.01", 5), (0, "dp > 0.9", 0)]
+    ("status", "condition", "expected"), [(500, "dp_gap > 0.01", 5), (0, "dp_gap > 0.9", 0)]
 )
 def test_a_comment_that_fails_is_a_warning(
     tmp_path: Path, github: GitHub, status: int, condition: str, expected: int
@@ -204,18 +204,20 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
     assert "a gap of" not in written["GITHUB_STEP_SUMMARY"]
     for entry in ("sex", "sex\n--missing=drop"):  # of a matrix
         assert (
-            audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp > 0.9")[0]
+            audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp_gap > 0.9")[
+                0
+            ]
             == 0
         )
     assert audit(tmp_path, github, name="all people", leg=1)[0] == 0  # of another version of Python
     bodies = [comment["body"] for comment in github.comments]
     assert len({body.partition("\n")[0] for body in bodies}) == len(bodies) == 5
     assert [body.partition("(")[0].split("## ")[1] for body in bodies] == [
-        "fwc-llm all people: passed ",
+        "fwc-llm all people: within ",
         "fwc-llm: error ",
-        "fwc-llm: passed ",
-        "fwc-llm: passed ",
-        "fwc-llm all people: passed ",
+        "fwc-llm: within ",
+        "fwc-llm: within ",
+        "fwc-llm all people: within ",
     ]
     assert len(list((tmp_path / "temp").glob("fwc-llm.*"))) == 5
     github.comments.insert(
@@ -223,8 +225,8 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
     )  # a person quotes it
     for number, comment in enumerate(github.comments):
         comment["id"] = number
-    audit(tmp_path, github, name="all people", fail_if="dp > 0.01")  # another push
-    assert "failed" in github.comments.pop(1)["body"]
+    audit(tmp_path, github, name="all people", fail_if="dp_gap > 0.01")  # another push
+    assert "outside" in github.comments.pop(1)["body"]
     assert [comment["body"] for comment in github.comments] == bodies, (
         "the person's and all others as they were"
     )
@@ -261,7 +263,7 @@ def test_the_page_gives_the_action_what_it_takes_and_its_conditions_can_be_read(
 @pytest.mark.slow
 def test_a_run_on_the_pull_request(tmp_path: Path, github: GitHub) -> None:
     small = "--task=census\n--n-test=60\n--shots=zero"
-    code, printed, _ = run(tmp_path, github, arguments=small, fail_if="dp > 0.9")
+    code, printed, _ = run(tmp_path, github, arguments=small, fail_if="dp_gap > 0.9")
     assert code == 0, printed
     (comment,) = github.comments
     assert "**Simulated.**" in comment["body"]

@@ -219,7 +219,7 @@ WRITERS = {
     "copytree",
 }
 ELSEWHERE = {  # written in memory, into a temporary folder, or as a new folder
-    ("report/tidy_csv.py", "to_csv"),
+    ("report/records_csv.py", "to_csv"),
     ("plotting.py", "savefig"),
     ("evaluation/verification.py", "copytree"),
     ("coreset/warm_up.py", "tofile"),

@@ -47,9 +47,12 @@ def table(values: tuple[str, ...], n: int = 240) -> pd.DataFrame:
 
 
 def share_of_yes_in_audit(frame: pd.DataFrame) -> float:
-    groups = audit(frame, answer="said", protected="sex").to_dict()["arms"][0]["groups"].values()
-    rows = sum(group["effective_rows"] for group in groups)
-    return float(sum(group["rate"] * group["effective_rows"] for group in groups) / rows)
+    found = audit(frame, answer="said", protected="sex").records
+    yes, no = (
+        sum(record.value for record in found.where(metric=metric))
+        for metric in ("selected", "not_selected")
+    )
+    return yes / (yes + no)
 
 
 def share_of_yes_in_frame(frame: pd.DataFrame) -> float:

@@ -65,11 +65,11 @@ COMMANDS = [
     ["eval", *_ASKED, "--model", "baseline", "--shots", "fwc", "--m", "4", "--out", "run"],
     ["report", "run"],
     ["compare", "run", "run"],
-    ["gate", "run", "--fail-if", "dp > 1", "--undecided", "pass"],
+    ["gate", "run", "--fail-if", "dp_gap > 1", "--undecided", "pass"],
     ["verify", "run"],
     ["rescore", "run"],
     ["audit", *_DECISIONS, "--report", "audit.html"],
-    ["monitor", *_DECISIONS, "--key", "id", "--state", "state.db", "--fail-if", "dp > 0.9"],
+    ["monitor", *_DECISIONS, "--key", "id", "--state", "state.db", "--fail-if", "dp_gap > 0.9"],
     ["warm-up"],
     # At the end: these two find the user's own files, and still none that they did not name.
     ["eval", *_ASKED, *_OWN, "--shots", "zero", "--out", "own-model"],
@@ -145,7 +145,7 @@ def test_no_command_runs_a_file_of_the_current_folder(ran: Path) -> None:
 
 
 def test_no_step_of_the_action_runs_a_file_of_the_pull_request(ran: Path, github: GitHub) -> None:
-    code, printed, _ = audit(Path.cwd(), github, fail_if="dp > 0.9")
+    code, printed, _ = audit(Path.cwd(), github, fail_if="dp_gap > 0.9")
     assert code == 0, printed
     install = next(
         step["run"] for step in ACTION["runs"]["steps"] if "INSTALL" in step.get("env", {})

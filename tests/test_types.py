@@ -22,7 +22,7 @@ select_shots("census", order="random", column_weights={"age": 2.0})
 result = evaluate(task, "surrogate", ("zero", shots), n_test=40, weights="hide", max_cost=2)
 evaluate("census", lambda messages: 0.5, m=4, seed=1, params={"top_p": 0.3}, client=Client(rpm=3))
 tuned = tune("census", "surrogate", 0.1, rows=40, max_cost=2.0)
-passed: bool = result.check("dp > 0.1").passed
+passed: bool = result.check("dp_gap > 0.1").passed
 audit(result.answers(), protected="group").to_dict()
 answer: str | None = parse_answer("yes", task).value
 """

@@ -109,7 +109,7 @@ def test_x_reaches_the_inner_problem() -> None:
 )  # it has ratios, no gaps
 def test_a_gap_reaches_each_format(run: tuple[list[str], Path], name: str) -> None:
     document = make_document([run[1]])
-    gap = document["runs"][0]["statistics"]["arms"][0]["demographic_parity_difference"]["value"]
+    gap = next(r.value for r in document["runs"][0]["records"] if r.metric == "dp_gap")
 
     def arrives(frame: FrameType) -> bool:
         """The number is an argument or stands in one; in JSON it is written with all others."""

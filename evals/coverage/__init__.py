@@ -1,10 +1,9 @@
-"""Simulated coverage: answers from known populations, and every printed interval and test
-against the truth.
+"""Simulated coverage: answers from known worlds, and every printed interval and verdict against
+the truth.
 
     python -m evals.coverage            # records evals/results/coverage.json, .md
-    python -m evals.coverage --quick    # a few populations, few runs: does it work?
+    python -m evals.coverage --quick    # few runs of every world: does it work?
 
-`worlds` draws answers and knows the truth, `populations` lists what is drawn, `pairs` draws every
-pair of options that is not refused, `readings` takes the intervals and tests out of an audit,
-`tally` counts, `verdicts` says what is accepted, `report` writes.
+`worlds` draws answers, `measure` compares the records of many draws with those of one huge draw,
+which are the truth.
 """

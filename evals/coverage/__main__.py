@@ -1,154 +1,118 @@
-"""Measure coverage, type-I error and contradictions, and record them: the command line."""
+"""Measure coverage and false verdicts of every world, and record them: the command line."""
 
-import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from pathlib import Path
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
-from rich.progress import Progress
+from rich.progress import track
 
 from evals.coverage.against_fairlearn import NUMBERS, farthest
-from evals.coverage.pairs import LOOKS, PAIRS, measure_pair
-from evals.coverage.populations import populations, quick_populations
-from evals.coverage.report import as_json, as_markdown
-from evals.coverage.tally import Tally, measure
-from evals.coverage.worlds import World
-from evals.record import RESULTS, command_line, describe_machine, write
+from evals.coverage.measure import Count, measure, together
+from evals.coverage.worlds import World, worlds
+from evals.record import command_line, describe_machine, markdown, write
+from fwc_llm.metrics.sampling_design import REFUSED
 
-_PART = 50  # runs drawn from one seed
-RUNS = 1550  # a population: a true coverage of 0.93 then nearly always excludes 0.91
+RUNS = 200
+_LEAST = 0.93
+_MOST = 0.06
 
 
-def run(
-    worlds: Sequence[World],
-    runs: int,
-    seed: int = 0,
-    processes: int = 1,
-    bar: Progress | None = None,
-    kept: Path | None = None,
-) -> dict[str, Tally]:
-    """Measure every world with so many runs, rounded up to whole parts of 50.
-
-    Parts are added to the file `kept` as they are done; those that it has are not measured again.
-    """
-    found = {world.name: Tally(0, {}, {}) for world in worlds}
-    size = min(_PART, runs)
-    parts = range(-(-runs // _PART))
-    missing = {(world.name, part): world for world in worlds for part in parts}
-    for line in kept.read_text(encoding="utf-8").splitlines() if kept and kept.exists() else ():
-        record = json.loads(line)
-        if (record["seed"], record["tally"]["runs"]) != (seed, size):
-            continue
-        if missing.pop((record["world"], record["part"]), None):
-            found[record["world"]].add(Tally.from_json(record["tally"]))
+def run(some: Sequence[World], runs: int, seed: int, processes: int) -> dict[str, dict[str, Count]]:
+    """Count by world and metric."""
     with ProcessPoolExecutor(processes) as pool:
-        tasks = {
-            pool.submit(measure, world, size, seed, part): (name, part)
-            for (name, part), world in missing.items()
-        }
-        for done in _watched(tasks, "all populations", bar):
-            (name, part), tally = tasks[done], done.result()
-            found[name].add(tally)
-            if kept:
-                record = {"world": name, "part": part, "seed": seed, "tally": tally.as_json()}
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
-    return found
+        tasks = {pool.submit(measure, world, runs, seed): world.name for world in some}
+        done = track(as_completed(tasks), "worlds", len(tasks), disable=not sys.stderr.isatty())
+        found = {tasks[task]: task.result() for task in done}
+    return {world.name: found[world.name] for world in some}
 
 
-def _watched(
-    tasks: Collection[Future[Any]], title: str, bar: Progress | None
-) -> Iterator[Future[Any]]:
-    """The tasks as they are done, with a progress bar, or a line now and then where there is no
-    terminal.
-    """
-    if bar:
-        task = bar.add_task(title, total=len(tasks))
+def as_json(found: dict[str, dict[str, Count]], about: dict[str, Any]) -> dict[str, Any]:
+    """The record: counts by metric and world."""
+    counts = {
+        world: {metric: vars(count) for metric, count in by_metric.items()}
+        for world, by_metric in found.items()
+    }
+    return about | {"worlds": counts}
+
+
+def as_markdown(found: dict[str, dict[str, Count]], about: dict[str, Any]) -> str:
+    """The page of the record: one line a metric, one a world."""
+    metrics = together(found)
+    by_metric = [_line(metric, *metrics[metric]) for metric in metrics]
+    by_world = []
+    for world, counts in found.items():
+        count = sum(counts.values(), Count())
+        by_world.append([world, count.given, *_shares(count)])
+    theirs = about["fairlearn"]
+    refused = "; ".join(f"{first} × {second}" for first, second in map(sorted, REFUSED))
+    return f"""# Coverage of intervals, and false verdicts (simulated)
+
+Every interval and verdict of `audit`, in {about["runs"]} draws of each of {len(found)} worlds, beside
+one huge draw.
+
+{markdown(["metric", "intervals", "coverage", "verdicts", "false", "least covered in"], by_metric)}
+{markdown(["world", "intervals", "coverage", "verdicts", "false"], by_world)}
+Intervals say 95 %. *Verdicts*: those that a true difference of 0, or a verdict that was given,
+could make false. Refused pairs of options: {refused}.
+
+Of {theirs["numbers"]} point values, the farthest from fairlearn's differs by {theirs["farthest"]:.1g}.
+
+Command: `{about["command"]}`. {about["machine"]}.
+"""
+
+
+def _line(metric: str, total: Count, least: str, _: str) -> list[Any]:
+    return [f"`{metric}`", total.given, *_shares(total), least]
+
+
+def _shares(count: Count) -> tuple[str, int, str]:
+    if count.null:
+        error = f"{count.error:.3f}"
     else:
-        task = None
-    for number, done in enumerate(as_completed(tasks), start=1):
-        if bar and task is not None:
-            bar.advance(task)
-            if bar.disable and number % max(1, len(tasks) // 20) == 0:
-                print(f"{title}: {number} of {len(tasks)}", file=sys.stderr, flush=True)
-        yield done
+        error = ""
+    return f"{count.coverage:.3f}", count.null, error
+
+
+def is_accepted(found: dict[str, dict[str, Count]]) -> bool:
+    """Whether each metric covers often enough, and seldom gives a false verdict."""
+    totals = [total for total, _, _ in together(found).values()]
+    covers = all(total.coverage >= _LEAST for total in totals if total.given)
+    return covers and all(total.error <= _MOST for total in totals if total.null)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 1 when an interval, a test or a value is not accepted."""
+    """Run the command line; 1 when a metric is not accepted."""
     parser = command_line(__doc__)
-    parser.add_argument("--runs", type=int, help=f"runs a population (default {RUNS}; quick: 50)")
-    parser.add_argument(
-        "--quick", action="store_true", help="a few populations; no record without --out"
-    )
-    parser.add_argument(
-        "--only", default="", help="populations by a part of their name; --out adds them"
-    )
+    parser.add_argument("--runs", type=int, default=RUNS, help="draws of each world")
+    parser.add_argument("--quick", action="store_true", help="10 draws of each world, no record")
+    parser.add_argument("--only", default="", help="worlds by a part of their name, no record")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument(
-        "--kept", type=Path, default=None, help="file of parts that are done, to go on from"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=None, help="folder of coverage.json and coverage.md"
-    )
     given = parser.parse_args(arguments)
-    runs = given.runs if given.runs is not None else (50 if given.quick else RUNS)
-    if runs < 1 or given.processes < 1:
-        parser.error("runs and processes are whole numbers from 1 up")
+    some = [world for world in worlds() if given.only in world.name]
+    if not some:
+        parser.error(f"no world has {given.only!r} in its name")
     if given.quick:
-        known = quick_populations()
+        runs = 10
     else:
-        known = list(populations())
-    worlds = [world for world in known if given.only in world.name]
-    if not given.quick or given.only:
-        pairs = [pair for pair in PAIRS if given.only in pair.name]
-    else:
-        pairs = []
-    if not worlds and not pairs:
-        parser.error(f"no population has {given.only!r} in its name")
-    with Progress(disable=not sys.stderr.isatty()) as bar:
-        tallies = run(worlds, runs, given.seed, given.processes, bar, given.kept)
-        with ProcessPoolExecutor(given.processes) as pool:
-            if given.runs is not None:
-                most = min(runs, LOOKS[-1])
-            else:
-                most = LOOKS[-1]
-            tasks = {pool.submit(measure_pair, pair, most, given.seed): pair.name for pair in pairs}
-            found = {tasks[done]: done.result() for done in _watched(tasks, "all pairs", bar)}
-    about: dict[str, Any] = {
-        "command": " ".join(
-            [
-                "python -m evals.coverage",
-                shlex.join(sys.argv[1:] if arguments is None else arguments),
-            ]
-        ),
+        runs = given.runs
+    found = run(some, runs, given.seed, given.processes)
+    options = shlex.join(sys.argv[1:] if arguments is None else arguments)
+    about = {
+        "command": f"python -m evals.coverage {options}".rstrip(),
         "machine": describe_machine("numpy", "scipy"),
-        "seed": given.seed,
         "runs": runs,
-        "of": len(list(populations())),
+        "seed": given.seed,
         "fairlearn": {"numbers": NUMBERS, "farthest": farthest()},
     }
-    folder = given.out or (None if given.quick or given.only else RESULTS)
-    if folder and given.only:
-        recorded = folder / "coverage.json"
-    else:
-        recorded = None
-    if recorded and recorded.exists():
-        before = json.loads(recorded.read_text(encoding="utf-8"))
-    else:
-        before = {}
-    about |= {name: before[name] for name in ("command", "runs") if name in before}
-    result = as_json(about, tallies, {pair.name: found[pair.name] for pair in pairs}, before)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        write("coverage", result, as_markdown(result), folder, indent=None)
-    print(as_markdown(result))
-    return 0 if result["accepted"] else 1
+    page = as_markdown(found, about)
+    if not given.quick and not given.only:
+        write("coverage", as_json(found, about), page, indent=None)
+    print(page)
+    return 0 if is_accepted(found) else 1
 
 
 if __name__ == "__main__":

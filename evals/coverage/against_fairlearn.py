@@ -10,7 +10,7 @@ from fwc_llm.metrics.variance import arrays_of
 
 NUMBERS = 840
 _RATES = {
-    "rate": fairlearn.selection_rate,
+    "selection_rate": fairlearn.selection_rate,
     "true_positive_rate": fairlearn.true_positive_rate,
     "false_positive_rate": fairlearn.false_positive_rate,
 }
@@ -44,11 +44,11 @@ def farthest(numbers: int = NUMBERS) -> float:
             )
         gap = frame.difference()
         theirs = {
-            "demographic_parity_difference": gap["rate"],
-            "demographic_parity_ratio": frame.ratio()["rate"],
-            "equalized_odds_difference": max(gap["true_positive_rate"], gap["false_positive_rate"]),
-            "equal_opportunity_difference": gap["true_positive_rate"],
-            "false_positive_rate_difference": gap["false_positive_rate"],
+            "dp_gap": gap["selection_rate"],
+            "dp_ratio": frame.ratio()["selection_rate"],
+            "eo_gap": max(gap["true_positive_rate"], gap["false_positive_rate"]),
+            "tpr_gap": gap["true_positive_rate"],
+            "fpr_gap": gap["false_positive_rate"],
         }
         found = ArmEstimates(arrays_of(predicted, labels, groups, weight)[0])
         differences += [found[name].value - value for name, value in theirs.items()]

@@ -151,9 +151,9 @@ def judge(
     said = (score >= 0.5).astype(float)
     found = ArmEstimates(arrays_of(said, y, d)[0])
     return Judgement(
-        dd=found.value("demographic_parity_difference"),
+        dd=found.value("dp_gap"),
         auc=float(roc_auc_score(y, score)),
-        odds=found.value("equalized_odds_difference"),
+        odds=found.value("eo_gap"),
         accuracy=found.value("accuracy"),
         trivial=bool(said.min() == said.max()),
         epochs=epochs,

@@ -81,19 +81,19 @@ def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
     return [
         {
             "model": cell["source"],
-            "arm": arm["arm"],
-            "examples": 0 if arm["arm"] == "zero" else cell["m"],
+            "arm": arm,
+            "examples": 0 if arm == "zero" else cell["m"],
             "repeat": repeat,
-            "n": arm["n"] // len(arm["per_repeat"]),
-            "coverage": each["coverage"],
-            "accuracy": each["accuracy"],
-            "dp": each["demographic_parity_difference"],
-            "odds": each["equalized_odds_difference"],
+            "n": (result.records.of("accuracy", arm).n or 0) // result.data["repeats"],
+            "coverage": result.records.per_repeat("coverage", arm)[repeat],
+            "accuracy": result.records.per_repeat("accuracy", arm)[repeat],
+            "dp": result.records.per_repeat("dp_gap", arm)[repeat],
+            "odds": result.records.per_repeat("eo_gap", arm)[repeat],
             "base_parity": BASE_PARITY,
             "simulated": "yes" if result.data["simulated"] else "no",
         }
         for arm in result.arms
-        for repeat, each in enumerate(arm["per_repeat"])
+        for repeat in range(result.data["repeats"])
     ]
 
 

@@ -71,9 +71,9 @@ def score_recordings(folder: Path, data_dir: str | None) -> list[Row]:
                 "n": len(said),
                 "coverage": found.value("coverage"),
                 "accuracy": found.value("accuracy"),
-                "dp": found.value("demographic_parity_difference"),
-                "odds": found.value("equalized_odds_difference"),
-                "base_parity": truth.value("demographic_parity_difference"),
+                "dp": found.value("dp_gap"),
+                "odds": found.value("eo_gap"),
+                "base_parity": truth.value("dp_gap"),
             }
         )
     return scored

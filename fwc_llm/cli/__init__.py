@@ -61,8 +61,8 @@ def _main() -> None:
     try:
         for number, argument in enumerate(sys.argv[1:], 1):
             if utf8_safe(argument) != argument:
-                what = f"argument {number}, {utf8_safe(argument)!r}, is not UTF-8 text"
-                raise FwcError(f"{what}: give it in UTF-8")
+                problem = f"argument {number}, {utf8_safe(argument)!r}, is not UTF-8 text"
+                raise FwcError(f"{problem}: give it in UTF-8")
         completing = any(name.endswith("_COMPLETE") for name in os.environ)
         load(["*"] if completing else sys.argv[1:])
         code = app(standalone_mode=False) or 0

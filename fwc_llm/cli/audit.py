@@ -169,12 +169,8 @@ def audit(
     )
     gates.begin(made.crossed.arms)
     if not as_json:
-        stats = made.document["statistics"]
-        views = made.document["audit"]["attributes"]
         created = made.document["created"]
-        console.out.print(
-            audit_summary(stats, views, predictions.name, created, verbose, made.kept)
-        )
+        console.out.print(audit_summary(made.audits, predictions.name, created, verbose, made.kept))
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))
@@ -208,8 +204,8 @@ def audit(
                 made.document["files"][what] = {"name": path.name, "sha256": sha256(path)}
         write_whole(json_text(made.document), out)
         console.notes(f"wrote {out}")
-    answered = {f"by {name}": of_attribute.answered for name, of_attribute in made.audits.items()}
-    gates.settle(answered, (), made.document if as_json else None)
+    found = {f"by {name}": of_attribute.statistics for name, of_attribute in made.audits.items()}
+    gates.settle(found, (), made.document if as_json else None)
     if refused:
         raise FwcError(refused)
 

@@ -36,9 +36,9 @@ class SafeConsole(Console):
 # No markup: "[/b]" in the name of a column, group or file is text.
 out = SafeConsole(highlight=False, markup=False)
 err = SafeConsole(stderr=True, highlight=False, markup=False)
-shown = Terminal(err)
-working = shown.working
-asking = shown.asking
+terminal = Terminal(err)
+working = terminal.working
+asking = terminal.asking
 
 
 def notes(*lines: str, style: str = "") -> None:

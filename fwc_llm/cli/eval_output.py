@@ -358,14 +358,13 @@ def _problem(
 def _unread(results: "Mapping[str, Result]") -> FwcError | None:
     """The error for arms with a coverage below `min_coverage`; None without such an arm."""
     from fwc_llm.report.narrative import low_coverage
+    from fwc_llm.runs.recorded_run import read_run
 
-    runs = [
-        (result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()
-    ]
+    runs = [read_run(result.folder) for result in results.values()]
     low = [
         line["text"]
-        for arms, run in runs
-        for line in low_coverage(arms, run["settings"]["min_coverage"])
+        for run in runs
+        for line in low_coverage(run.statistics, run.described["settings"]["min_coverage"])
     ]
     if low:
         return IncompleteRunError(" ".join(low))
@@ -388,26 +387,29 @@ def reparsed(results: Mapping[str, Any]) -> list[str]:
 def run_json(
     folder: Path, results: Mapping[str, Any], price: "Price | None" = None
 ) -> dict[str, Any]:
-    """A run in the JSON of commands; without any reply, statistics are None."""
-    from fwc_llm.metrics.statistics import statistics
+    """A run in the JSON of commands; without any reply, it has no statistics."""
+    from fwc_llm.metrics.counts import plain
     from fwc_llm.report.cost import cost
-    from fwc_llm.report.reference_models import references_of
+    from fwc_llm.report.document import statistics_of
     from fwc_llm.report.threshold_section import threshold_section
     from fwc_llm.runs.folder import RunFolder
     from fwc_llm.runs.recorded_run import read_run
 
     parameters = RunFolder(folder).describe().get("parameters") or {}
+    facts = {name: value for name, value in results.items() if name != "records"}
     document: dict[str, Any] = {
         "folder": str(folder),
-        "results": dict(results),
+        "results": facts,
+        "records": [],
         "statistics": None,
-        "threshold": None,
         "cost": cost(results, parameters, price),
     }
     if results["unanswered"] < results["requests"]:
         run = read_run(folder)
-        document["statistics"] = statistics(run.answered, references_of(run))
-        document["threshold"] = threshold_section(run)
+        threshold = threshold_section(run)
+        stats = statistics_of(run, threshold["records"] if threshold else ())
+        document["statistics"] = plain(stats)
+        document["records"] = plain(stats.records)
     return document
 
 
@@ -417,4 +419,4 @@ def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> dict[st
     runs = [
         run_json(results[name].folder, results[name].data, price) for name, price in prices.items()
     ]
-    return {"format": "fwc-llm-eval/1", "runs": runs, "gates": [], "gate_notes": []}
+    return {"format": "fwc-llm-eval/2", "runs": runs, "gates": [], "gate_notes": []}

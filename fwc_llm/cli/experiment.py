@@ -43,9 +43,9 @@ def read_experiment(
             hint = "; name a task with --task"
         raise FwcError(f"cannot read the experiment file {path}: {reason(error)}{hint}") from None
     flags = {
-        name.replace("_", "-"): each.annotation
-        for name, each in inspect.signature(command).parameters.items()
-        if isinstance(each.default, OptionInfo) and name not in _NO_OPTIONS
+        name.replace("_", "-"): parameter.annotation
+        for name, parameter in inspect.signature(command).parameters.items()
+        if isinstance(parameter.default, OptionInfo) and name not in _NO_OPTIONS
     }
     flags |= {name.replace("_", "-"): kind for name, kind in further.items()}
     options: dict[str, Any] = {}

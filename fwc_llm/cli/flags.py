@@ -103,10 +103,10 @@ EXAMPLES = {
     "report": "fwc-llm report runs/luna runs/mini -o both.md",
     "compare": "fwc-llm compare runs/luna runs/mini",
     "audit": "fwc-llm audit predictions.csv --answer said --label was --protected sex,race",
-    "gate": 'fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',
+    "gate": 'fwc-llm gate runs/luna --fail-if "dp_gap[fwc] > 0.1" --junit gates.xml',
     "monitor": "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id "
     "--state s.db "
-    '--fail-if "dp > 0.1"',
+    '--fail-if "dp_gap > 0.1"',
     "rescore": "fwc-llm rescore runs/luna",
     "verify": "fwc-llm verify runs/luna",
     "warm-up": "fwc-llm warm-up",

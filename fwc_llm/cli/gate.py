@@ -15,11 +15,11 @@ from fwc_llm.runs.group import expanded
 
 if TYPE_CHECKING:
     from fwc_llm.gates import Check, GateCondition
-    from fwc_llm.metrics.run_answers import RunAnswers
+    from fwc_llm.metrics.statistics import Statistics
 
 _PANEL = "Gates"
 FAIL_IF: list[str] | None = option(
-    'Condition that fails the command, such as "dp[fwc] - dp[zero] > 0"; repeatable.',
+    'Condition that fails the command, such as "dp_gap[fwc] - dp_gap[zero] > 0"; repeatable.',
     "--fail-if",
     panel=_PANEL,
     metavar="CONDITION",
@@ -53,13 +53,13 @@ class Gates:
         if (
             junit is not None and not dry_run and not junit.is_fifo()
         ):  # a pipe can be written only once
-            from fwc_llm.gates.decide import Check
+            from fwc_llm.gates.decide import CANNOT_SAY, Check
 
-            unfinished = Check("the run is complete", "undecided", "the run is not finished")
+            unfinished = Check("the run is complete", CANNOT_SAY, "the run is not finished")
             cls((), None, junit)._write({"run": [unfinished]}, None)
         if not fail_if:
             if junit is not None or undecided is not None:
-                raise FwcError("--junit and --undecided need a condition: --fail-if 'dp > 0.1'")
+                raise FwcError("--junit and --undecided need a condition: --fail-if 'dp_gap > 0.1'")
             return cls((), None, None)
         from fwc_llm.gates import parse_condition
 
@@ -75,7 +75,7 @@ class Gates:
 
     def settle(
         self,
-        runs: "Mapping[str, RunAnswers]",
+        runs: "Mapping[str, Statistics]",
         marks: Sequence[str] = (),
         document: dict[str, Any] | None = None,
     ) -> None:
@@ -85,9 +85,9 @@ class Gates:
             from fwc_llm.gates import decide
             from fwc_llm.gates.decide import several
 
-            for name, answered in runs.items():
+            for name, stats in runs.items():
                 decided = (
-                    check for condition in self.conditions for check in decide(condition, answered)
+                    check for condition in self.conditions for check in decide(condition, stats)
                 )
                 suites[name] = list(
                     {check.condition: check for check in decided}.values()
@@ -127,18 +127,17 @@ class Gates:
             return
         self._write(suites, self.undecided)
         outcomes = [check.outcome for checks in suites.values() for check in checks]
-        failed = outcomes.count("failed")
-        unknown = outcomes.count("undecided")
-        counts = f"{failed} of {len(outcomes)} checks failed" + f", {unknown} undecided" * bool(
-            unknown
-        )
+        failed = outcomes.count("outside")
+        unknown = outcomes.count("cannot say")
+        counts = f"{failed} of {len(outcomes)} checks are outside the limits"
+        counts += f", {unknown} cannot say" * bool(unknown)
         if failed or (unknown and self.undecided == "fail"):
             raise GateFailedError(counts)
         if unknown and self.undecided is None:
             helps = any(check.more_rows for checks in suites.values() for check in checks)
             rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
             raise GateUndecidedError(
-                f"{counts}: {rows}say how undecided checks count with --undecided fail or pass"
+                f"{counts}: {rows}say how such checks count with --undecided fail or pass"
             )
 
     def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: Undecided) -> None:
@@ -146,7 +145,7 @@ class Gates:
             return
         from fwc_llm.gates.decide import junit_xml
 
-        counted: Any = {"fail": "failed", "pass": "passed"}.get(undecided or "", "undecided")
+        counted: Any = {"fail": "outside", "pass": "within"}.get(undecided or "", "cannot say")
         write_whole(junit_xml(suites, counted), self.junit, "the JUnit file ")
 
 
@@ -186,7 +185,7 @@ def settle_folders(
                 f"{where}rows drawn with base parity {parity:g}: a perfect model has a DP gap of "
                 f"{gap:.2f}"
             )
-    gates.settle({name: run.answered for name, run in runs.items()}, marks, document)
+    gates.settle({name: run.statistics for name, run in runs.items()}, marks, document)
 
 
 def check_whole(path: Path) -> None:
@@ -217,16 +216,16 @@ def gate(
 ) -> None:
     """Check a finished run against conditions, by intervals, without requests.
 
-    A condition tests accuracy, dp, dp_ratio, eo or another metric (a wrong name lists them) of
-    every arm, of one arm, or between two: "dp > 0.1", "dp[a] > 0.1", "dp[a] - dp[b] > 0",
-    "abs(dp[a] - dp[b]) > 0.05".
+    A condition tests accuracy, dp_gap, label_gap or another metric (a wrong name lists them) of
+    every arm, of one arm, or between two: "dp_gap > 0.1", "dp_gap[a] > 0.1",
+    "dp_gap[a] - dp_gap[b] > 0", "abs(dp_gap[a] - dp_gap[b]) > 0.05".
     """
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.runs.recorded_run import read_runs
 
     gates = Gates.read(fail_if, undecided, junit)
     if not gates.conditions:
-        raise FwcError("name a condition: --fail-if 'dp > 0.1'")
+        raise FwcError("name a condition: --fail-if 'dp_gap > 0.1'")
     with run_folders(list(expanded(runs))) as folders:
         arms = [arm for folder in folders for arm in RunFolder.existing(folder).describe()["arms"]]
         gates.begin(list(dict.fromkeys(arms)))

@@ -14,7 +14,9 @@ def monitor(
         "CSV, Parquet, Excel or JSON lines file with one decision per row.", metavar="FILE"
     ),
     fail_if: list[str] = option(
-        'Condition that fails the call, such as "dp > 0.1"; repeatable.', "--fail-if", default=...
+        'Condition that fails the call, such as "dp_gap > 0.1"; repeatable.',
+        "--fail-if",
+        default=...,
     ),
     state: Path = option("SQLite file that keeps all decisions between calls.", default=...),
     answer: str = option("Column of decisions.", default=..., metavar="COLUMN"),

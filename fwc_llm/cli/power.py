@@ -85,7 +85,9 @@ def power(
     console.notes(*notes)
     study = _Study(table, arms, settings, assumptions, detect, cost)
     if fail_if and study.expected is None:
-        raise FwcError('--fail-if of `power` takes only a condition on dp, such as "dp > 0.1"')
+        raise FwcError(
+            '--fail-if of `power` takes only a condition on dp_gap, such as "dp_gap > 0.1"'
+        )
     if as_json:
         flags.print_json(study.as_json())
     else:

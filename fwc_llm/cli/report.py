@@ -102,7 +102,9 @@ def compare(
 ) -> None:
     """Show what changed between two runs, and whether their answers differ."""
     from fwc_llm.inspect.log import run_folders
+    from fwc_llm.metrics.counts import plain
     from fwc_llm.report.compare import compare_runs, comparison_sections
+    from fwc_llm.report.document import statistics_of
     from fwc_llm.report.table_model import terminal
     from fwc_llm.report.threshold_section import at_threshold, threshold_section
     from fwc_llm.runs.recorded_run import read_run
@@ -111,12 +113,17 @@ def compare(
         runs = {"first": read_run(first), "second": read_run(second)}
         comparison = compare_runs(*runs.values())
         thresholds = {side: threshold_section(run) for side, run in runs.items()}
+        found = {
+            side: statistics_of(run, (thresholds[side] or {"records": ()})["records"])
+            for side, run in runs.items()
+        }
     if as_json:
-        flags.print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": thresholds})
+        document = {"format": "fwc-llm-compare/2", **comparison, "thresholds": thresholds}
+        flags.print_json(plain(document))
         return
     console.out.print(*map(terminal, comparison_sections(comparison)))
     for side, described in thresholds.items():
         title = f"The {side} run, {comparison[side]['label']}, at its threshold"
-        table = at_threshold(described, title)
+        table = at_threshold(described, found[side], title)
         if table:
             console.out.print(terminal(table))

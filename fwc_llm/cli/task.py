@@ -141,30 +141,30 @@ def check(
     from fwc_llm.report.table_model import Section, terminal
     from fwc_llm.tasks import load_task
 
-    named = load_task(task, data_dir, protected=protected)
+    opened = load_task(task, data_dir, protected=protected)
     with working("reading the table"):
-        named.pool()
-    if named.rows:
-        rows = named.rows.as_json()
+        opened.pool()
+    if opened.rows:
+        rows = opened.rows.as_json()
     else:
         rows = None
-    cells = zip(named.groups, named.cells_of(named.table).tolist(), strict=True)
+    cells = zip(opened.groups, opened.cells_of(opened.table).tolist(), strict=True)
     names = "rows", "no", "yes"
     groups = [
         {"group": group, "rows": no + yes, "no": no, "yes": yes} for group, (no, yes) in cells
     ]
-    columns = list(_columns(named))
-    prompts = list(_shown(named, template))
-    findings = list(_findings(named))
+    columns = list(_columns(opened))
+    prompts = list(_shown(opened, template))
+    findings = list(_findings(opened))
     if as_json:
         document = {
             "format": "fwc-llm-task-check/1",
-            "task": named.name,
-            "title": named.title,
-            "notes": list(named.notes),
+            "task": opened.name,
+            "title": opened.title,
+            "notes": list(opened.notes),
             "rows": rows,
-            "protected": list(named.protected),
-            "outcome": named.outcome,
+            "protected": list(opened.protected),
+            "outcome": opened.outcome,
             "groups": groups,
             "columns": columns,
             "prompts": prompts,
@@ -173,15 +173,19 @@ def check(
         flags.print_json(document)
         return
     counts = [
-        [each["group"], *(f"{each[name]:,}" for name in names), f"{each['yes'] / each['rows']:.1%}"]
-        for each in groups
+        [
+            counted["group"],
+            *(f"{counted[name]:,}" for name in names),
+            f"{counted['yes'] / counted['rows']:.1%}",
+        ]
+        for counted in groups
     ]
-    title = f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}"
+    title = f"Groups by {' & '.join(opened.protected)}, and answers by {opened.outcome}"
     if rows:
         more = [line for line in (rows["warning"], rows["outcome"]) if line]
     else:
         more = []
-    _print(f"{named.name}: {named.title}", *named.notes)
+    _print(f"{opened.name}: {opened.title}", *opened.notes)
     for table in (lost(rows), Section(title, ("group", *names, "yes %"), counts, more)):
         if table:
             out.print(terminal(table))

@@ -23,7 +23,7 @@ def tune(
     ),
     target_dp: float | None = flags.option("DP gap to reach, as a share, such as 0.1."),
     target: str | None = flags.option(
-        "Target instead of --target-dp: eo=0.1, dp_ratio=0.8 or dp=0.1."
+        "Target instead of --target-dp: eo_gap=0.1, dp_ratio=0.8 or dp_gap=0.1."
     ),
     max_loss: float = flags.option(
         "Largest loss of accuracy against `balanced`, in points.", default=3.0
@@ -93,7 +93,7 @@ def tune(
             data_dir=data_dir,
             cancel_batch=cancel_batch,
             dry_run=dry_run,
-            shown=console.shown,
+            display=console.terminal,
         )
     if as_json:
         document = {
@@ -128,7 +128,8 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
     console.lines(tuned.verdict)
     console.out.print(terminal(candidates(tuned.tuning, tuned.folder, verbose)))
     if tuned.result is not None:
-        console.out.print(terminal(validation(describe_tuning(tuned.tuning, tuned.result.data))))
+        described = describe_tuning(tuned.tuning, tuned.result.audit().statistics)
+        console.out.print(terminal(validation(described)))
         console.out.print(
             run_table(tuned.result.folder, verbose) if verbose else answer(tuned.result.folder)
         )

@@ -137,9 +137,9 @@ class _Tabulated:
     def draw(self, context: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One value per row; −1 without an entry, or for a dropped share."""
         entry = np.minimum(np.searchsorted(self.contexts, context), self.contexts.size - 1)
-        place = np.searchsorted(self.edges, entry + rng.random(context.size), side="right")
+        index = np.searchsorted(self.edges, entry + rng.random(context.size), side="right")
         in_table = self.contexts[entry] == context
-        return np.where(in_table, self.values[np.minimum(place, self.values.size - 1)], -1)
+        return np.where(in_table, self.values[np.minimum(index, self.values.size - 1)], -1)
 
     def counts(self, context: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Whether the table has a count for each row's context and value."""

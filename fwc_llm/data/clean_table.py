@@ -237,8 +237,8 @@ def _clean(
     if meaning is not None:
         dropped = raw[outcome].isin(meaning.dropped).to_numpy()
         lost = lost | {f"{outcome} neither yes nor no": dropped}
-        known = [*meaning.yes, *meaning.no, *meaning.dropped]
-        raw[outcome] = raw[outcome].where(raw[outcome].isin(known))
+        texts = [*meaning.yes, *meaning.no, *meaning.dropped]
+        raw[outcome] = raw[outcome].where(raw[outcome].isin(texts))
     keep, lost = filter_rows(task, raw, used, lost, counts.filled)
     levels = {
         attribute.name: _mapped(raw[attribute.source], partial(cell_rules.find_level, attribute))
@@ -320,10 +320,10 @@ def filter_rows(
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
         elif not cell_rules.can_be_unknown(task, item):
-            whole = within & ~np.logical_or.reduce(
+            complete = within & ~np.logical_or.reduce(
                 [missing[one.name] for one in used if not one.missing]
             )
-            stay = f"{int(whole.sum()):,} of {int(within.sum()):,} rows stay"
+            stay = f"{int(complete.sum()):,} of {int(within.sum()):,} rows stay"
             several = len(counts) > 1 and not item.missing
             top = f', or all columns missing = "drop" at the top ({stay})' if several else ""
             raise FwcError(
@@ -481,9 +481,9 @@ def domain_of(column: Column, cells: pd.Series) -> cell_rules.Domain:
     if column.kind == "numeric":
         words = {cell_rules.as_number(text) for text in column.values}
         if words.issuperset(counts.index):
-            known = frozenset(map(float, counts.index))
+            values = frozenset(map(float, counts.index))
         else:
-            known = None
-        return cell_rules.Domain(least=min(counts.index), most=max(counts.index), values=known)
+            values = None
+        return cell_rules.Domain(least=min(counts.index), most=max(counts.index), values=values)
     is_open = (counts == 1).sum() > _OPEN * counts.sum()
     return cell_rules.Domain(values=None if is_open else frozenset(counts.index))

@@ -55,22 +55,22 @@ class FrameReader:
 
     def groups(self, frame: Any, name: str) -> pd.Series:
         """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
-        known = self.levels[name]
+        own_levels = self.levels[name]
         by_name = {attribute.name: attribute for attribute in self.rules.protected}
         attribute = by_name.get(name) or Protected(column=name, name=name)
-        renamed = any(attribute.mapping.get(level, level) != level for level in known)
+        renamed = any(attribute.mapping.get(level, level) != level for level in own_levels)
         if name in frame_titles(frame):
             cells = column(frame, name)
-            if cells.isin(known).all() and (not renamed or self._has_row_ids(frame)):
+            if cells.isin(own_levels).all() and (not renamed or self._has_row_ids(frame)):
                 return cells
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
         _refuse(texts.isna(), texts, "has no value")
         parse = partial(cell_rules.parse_level, self.rules, attribute)
-        domain = cell_rules.Domain(values=frozenset(known))
+        domain = cell_rules.Domain(values=frozenset(own_levels))
         levels = texts.map(lambda text: cell_rules.known_spelling(parse(text), domain))
-        _refuse(~levels.isin(known), texts, "is in no row of the task's table")
+        _refuse(~levels.isin(own_levels), texts, "is in no row of the task's table")
         return levels
 
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
@@ -86,8 +86,8 @@ class FrameReader:
         if self.rules.outcome.above is None:
             texts = self._edited(frame, self.rules.outcome.source)
             meaning = self._meaning(texts)
-            known = (*meaning.yes, *meaning.no, *meaning.dropped)
-            _refuse(texts.notna() & ~texts.isin(known), texts, "means neither yes nor no")
+            meant = (*meaning.yes, *meaning.no, *meaning.dropped)
+            _refuse(texts.notna() & ~texts.isin(meant), texts, "means neither yes nor no")
         pool = clean_tables(self.rules, [raw], meaning).pool
         levels = {name: self.groups(pool, name) for name in self.levels}
         return pool.assign(**levels), raw.index.isin(pool.index)
@@ -99,7 +99,7 @@ class FrameReader:
             return False
         if not frame[outcome].isin(("yes", "no")).all():
             return False
-        if not all(frame[name].isin(known).all() for name, known in self.levels.items()):
+        if not all(frame[name].isin(levels).all() for name, levels in self.levels.items()):
             return False
         if self._has_row_ids(frame) or self.rules.outcome.above is not None:
             return True

@@ -21,9 +21,9 @@ _TIMEOUT = 30.0  # longest time in seconds without a received byte
 _LARGEST = 1 << 28  # bytes that are read of a file; a cut file fails the checksum
 
 
-def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tuple[Path, ...]:
+def data_folders(data_dir: str | Path | None, task_folder: Path | None = None) -> tuple[Path, ...]:
     """The folders to search for data files, in this order; `beside` is a task file's."""
-    folders = [] if beside is None else [beside]
+    folders = [] if task_folder is None else [task_folder]
     if data_dir is not None:
         folders.append(home_expanded(str(data_dir)))
         if not os.path.isdir(folders[-1]):

@@ -136,8 +136,8 @@ def as_categories(
         code, different = pd.factorize(column)
         values = different.tolist()
     missing = {"", *(marker.strip() for marker in markers)}
-    known = [as_text(value, written).strip() for value in values]
-    texts = [None if text in missing else text for text in known]
+    written_texts = [as_text(value, written).strip() for value in values]
+    texts = [None if text in missing else text for text in written_texts]
     merged, names = pd.factorize(
         np.array([*texts, None], dtype=object)
     )  # the code -1 takes the last

@@ -117,14 +117,14 @@ def _sentence(target: str, is_outcome: bool, finding: str) -> str:
 
 def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str:
     """A phrase on how surely a column reveals `classes` (n,; -1: unknown); "" if it does not."""
-    known = classes >= 0
-    sizes = np.bincount(classes[known])
+    has_class = classes >= 0
+    sizes = np.bincount(classes[has_class])
     if not 1 < len(sizes) <= _MOST_CLASSES:
         return ""
-    classes = classes[known]
-    fold = fold[known]
-    finding = _of_values(_coded(cells[known]), classes, fold, sizes, one_sided)
-    empty = cells[known].isna().to_numpy()
+    classes = classes[has_class]
+    fold = fold[has_class]
+    finding = _of_values(_coded(cells[has_class]), classes, fold, sizes, one_sided)
+    empty = cells[has_class].isna().to_numpy()
     if finding or not empty.any():
         return finding
     finding = _of_values(empty.astype(np.int64), classes, fold, sizes, one_sided)

@@ -239,8 +239,10 @@ def profile_column(
 def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
     """Whether the whole numbers of a column with letters are few, and may be codes."""
     numbers = {notation.number(cell) for cell in cells} - {math.nan}
-    whole = [number for number in numbers if number.is_integer()]
-    return len(cells) - len(notation.odd) <= _FEW and len(whole) == len(cells) - len(notation.odd)
+    integers = [number for number in numbers if number.is_integer()]
+    return len(cells) - len(notation.odd) <= _FEW and len(integers) == len(cells) - len(
+        notation.odd
+    )
 
 
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
@@ -398,8 +400,8 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     some = seen.unique()[:_LOOKED_AT]
     words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
     numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
-    whole = [number for number in numbers if number.is_integer()]
-    countable = many and (not numeric or len(whole) == len(distinct))
+    integers = [number for number in numbers if number.is_integer()]
+    countable = many and (not numeric or len(integers) == len(distinct))
     has_id_name = re.search(_ID_NAME, name) is not None
 
     def are(pattern: str) -> bool:
@@ -407,13 +409,13 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(some)
 
     different = countable and len(distinct) == n
-    if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
+    if different and numeric and not has_id_name and max(integers) - min(integers) >= 2 * n:
         different = all(
             low < high for low, high in pairwise(map(float, cells))
         )  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
-    place = _PLACE_NAME.search(name) and (numeric or are(r"[\d-]+"))
-    place = place or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
+    is_place = _PLACE_NAME.search(name) and (numeric or are(r"[\d-]+"))
+    is_place = is_place or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
     texts = f"{len(distinct):,} different texts"
     if len(numbers) > _FEW:
         texts += f", of which {len(numbers):,} are numbers,"
@@ -422,7 +424,10 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
-        (place, "CHECK: codes of places: not quantities, and they may reveal the protected group"),
+        (
+            is_place,
+            "CHECK: codes of places: not quantities, and they may reveal the protected group",
+        ),
         (
             many and _PEOPLE_NAME.search(name) and len(seen) / 4 < len(distinct) < len(seen),
             f'CHECK: people with several rows? then role = "extra" here, and --cluster {name} '
@@ -704,8 +709,10 @@ class Drafting:
             self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
         lost = ", ".join(counts[name] for name in dropped)
         if lost:
-            whole = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(axis=1)
-            stay = f"{whole.sum():,} of {len(whole):,} stay"
+            complete = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(
+                axis=1
+            )
+            stay = f"{complete.sum():,} of {len(complete):,} stay"
             self.checks.append(f"missing: rows with a missing value are dropped ({lost}); {stay}")
         if self.rule == "drop":
             why = 'or "category", or "error"'

@@ -226,7 +226,7 @@ def prepare(
     plan = make_plan(
         table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens
     )
-    asked = {
+    options_given = {
         "task": task_option(named or task),
         "data_dir": data_dir,
         "allow_changed_data": allow_changed_data,
@@ -235,7 +235,7 @@ def prepare(
         "reference": reference,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }
-    return Job(plan, answerer, client, asked, reference)
+    return Job(plan, answerer, client, options_given, reference)
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ class Job:
             folder.change(calls=part.n_questions)
             rows_asked = rows
             score_run(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
-            if all_decided(self.plan.settings.until_decided, read_run(folder.path).answered):
+            if all_decided(self.plan.settings.until_decided, read_run(folder.path).statistics):
                 break
         return outcome
 

@@ -1,10 +1,12 @@
 """`Result`: the outcome of a run, with methods for reports, plots and comparisons."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fwc_llm.errors import FwcError, IncompleteRunError, InputTypeError, require
+from fwc_llm.metrics.records import Records
 from fwc_llm.notices import spoken
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
 
@@ -37,9 +39,15 @@ class Result:
         )
 
     @property
-    def arms(self) -> list[dict[str, Any]]:
-        """One dict per arm: values over all repeats, SD over repeats (`_sd`), values per repeat."""
-        return list(self.data["arms"])
+    def arms(self) -> tuple[str, ...]:
+        """The arms' names."""
+        return tuple(RunFolder(self.folder).describe()["arms"])
+
+    @cached_property
+    def records(self) -> Records:
+        """All numbers of the run (docs/format.md); none without any reply."""
+        found = self.data.get("records", ())
+        return Records.read(found, str(self.data.get("attribute", "")))
 
     @property
     def unanswered(self) -> int:
@@ -47,13 +55,8 @@ class Result:
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """A table with a row per arm, a column per metric, and one per SD over repeats (`_sd`)."""
-        import pandas as pd
-
-        simple = [
-            {k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms
-        ]
-        return pd.DataFrame(simple).set_index("arm")
+        """The records as a table, one line per number (docs/format.md)."""
+        return self.records.to_frame()
 
     def answers(self) -> "pd.DataFrame":
         """Every answer of the run (answers.csv); an unknown answer or P(yes) is missing (NA)."""
@@ -133,7 +136,7 @@ class Result:
         """
         from fwc_llm.report.figures import marks, overview
 
-        return overview(self.audit().to_dict(), [self._title, *marks(**self._marks)])
+        return overview(self.audit().statistics, [self._title, *marks(**self._marks)])
 
     def assisted(self) -> "Audit":
         """Prediction-powered estimates, with predicted answers for unasked rows.
@@ -151,10 +154,10 @@ class Result:
         return Audit(assisted(run, task, why).answered)
 
     def check(self, condition: str) -> "Check":
-        """Check a gate, a `condition` that must not hold, such as "dp > 0.1".
+        """Check a gate, a `condition` that must not hold, such as "dp_gap > 0.1".
 
-        The 95 % interval decides: `outcome` is "failed" if all its values meet the condition,
-        "passed" if no value meets the condition, else "undecided"; `reason` is one line
+        The 95 % interval decides: `outcome` is "outside" if all its values meet the condition,
+        "within" if no value meets the condition, else "cannot say"; `reason` is one line
         (docs/gates.md).
 
         Errors: `IncompleteRunError` for a run with missing replies, `FwcError` for an invalid
@@ -200,14 +203,18 @@ class Result:
         return lines
 
     def __str__(self) -> str:
+        import pandas as pd
+
         from fwc_llm.metrics.counts import METRICS
 
         label = "".join(f"  ({mark})" for mark in self._marked)
-        means = self.to_frame()[["n", "coverage", *METRICS]].round(3)
-        return f"{self._title}{label}\n{means.to_string(na_rep='–')}"
+        metrics = ("coverage", *METRICS)
+        values = {arm: [self.records.of(m, arm).value for m in metrics] for arm in self.arms}
+        table = pd.DataFrame.from_dict(values, "index", columns=list(metrics)).round(3)
+        return f"{self._title}{label}\n{table.to_string(na_rep='–')}"
 
     def __repr__(self) -> str:
-        names = ", ".join(str(arm["arm"]) for arm in self.arms)
+        names = ", ".join(self.arms)
         label = "".join(f", {mark}" for mark in self._marked)
         parts = [f"{self._title}{label}: {names}", *self.missing, str(self.folder)]
         return f"<Result {'; '.join(parts)}>"
@@ -220,7 +227,7 @@ class Result:
         notes = self.missing
         tables = []
         try:
-            audited = self.audit().to_dict()
+            audited = self.audit().statistics
             tables = [first(audited), rates(audited)]
         except FwcError as error:
             notes.append(str(error))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Value = TypeVar("Value", float, Floats)
 TARGETS = {
-    metric.gate: metric.title for metric in TABLE if metric.headline and metric.kind != "share"
+    metric.key: metric.title for metric in TABLE if metric.headline and metric.kind != "share"
 }
 _DIGITS = 9  # decimals by which values are compared: further ones depend on the order of summation
 
@@ -32,7 +32,7 @@ _DIGITS = 9  # decimals by which values are compared: further ones depend on the
 class Goal:
     """A fairness metric, its target, and the largest acceptable loss of accuracy (a share)."""
 
-    metric: str = "dp"
+    metric: str = "dp_gap"
     target: float = 0.1
     max_loss: float = 0.03
 
@@ -56,10 +56,12 @@ class Goal:
 
 
 def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> Goal:
-    """Parse a goal: a DP gap, or "eo=0.1", "dp_ratio=0.8"; `max_loss` is in points."""
+    """Parse a goal: a DP gap, or "eo_gap=0.1", "dp_ratio=0.8"; `max_loss` is in points."""
     if (target_dp is None) == (target is None):
-        raise FwcError("name one target: --target-dp 0.1, or --target with eo=0.1 or dp_ratio=0.8")
-    name, _, text = (part.strip() for part in (target or f"dp={target_dp}").partition("="))
+        raise FwcError(
+            "name one target: --target-dp 0.1, or --target with label_gap=0.1 or dp_ratio=0.8"
+        )
+    name, _, text = (part.strip() for part in (target or f"dp_gap={target_dp}").partition("="))
     if name not in TARGETS:
         raise FwcError(f"the target {target!r} names no metric: choose one of {', '.join(TARGETS)}")
     try:
@@ -122,22 +124,26 @@ def measure_many(
     share = (yes == 1.0).astype(np.float64)
     right = (yes == labels).astype(np.float64)
     accuracy = counts @ right.T / counts.sum(1, keepdims=True)
-    if goal.metric == "eo":
+    if goal.metric in ("eo_gap", "label_gap"):
         parts = [labels == 1, labels == 0]
     else:
         parts = [np.ones(len(labels), dtype=bool)]
-    metrics = []
+    of_parts = []
     for part in parts:  # groups are compared within each part of the rows
-        of_groups = [part & (groups == group) for group in np.unique(groups[part])]
+        members = [part & (groups == group) for group in np.unique(groups[part])]
         rates = [
-            counts[:, rows] @ share[:, rows].T / counts[:, rows].sum(1)[:, None]
-            for rows in of_groups
+            counts[:, rows] @ share[:, rows].T / counts[:, rows].sum(1)[:, None] for rows in members
         ]
         if rates:
-            low = np.min(rates, axis=0)
-            high = np.max(rates, axis=0)
-            ratio = np.divide(low, high, out=np.ones_like(low), where=high > 0.0)
-            metrics.append(ratio if goal.metric == "dp_ratio" else high - low)
+            of_parts.append(np.array(rates))
+    if goal.metric == "label_gap" and len({len(rates) for rates in of_parts}) == 1:
+        of_parts = [np.mean(of_parts, axis=0)]
+    metrics = []
+    for rates_of_part in of_parts:
+        low = rates_of_part.min(0)
+        high = rates_of_part.max(0)
+        ratio = np.divide(low, high, out=np.ones_like(low), where=high > 0.0)
+        metrics.append(ratio if goal.metric == "dp_ratio" else high - low)
     return accuracy, np.max(metrics, axis=0)
 
 

@@ -408,12 +408,12 @@ def tune(
     cancel_batch: bool = False,
     dry_run: bool = False,
     progress: bool | None = None,
-    shown: Any = None,
+    display: Any = None,
     **options: Unpack[ClientKeywords],
 ) -> Tuned:
     """Find examples that reach a fairness target at the least loss of accuracy.
 
-    `target_dp` is the largest acceptable DP gap; `target` names another metric instead ("eo=0.1",
+    `target_dp` is the largest acceptable DP gap; `target` names another metric instead ("eo_gap=0.1",
     "dp_ratio=0.8"). `max_loss` is the largest acceptable loss of accuracy, in percentage points
     below the arm `balanced` on the same rows.
 
@@ -450,7 +450,7 @@ def tune(
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
     for order in orders or ():
         check_order(order)
-    show = shown or choose_progress(progress)
+    show = display or choose_progress(progress)
     if isinstance(m, int):
         sizes = [m]
     else:

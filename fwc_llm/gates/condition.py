@@ -1,17 +1,16 @@
-"""Conditions of gates, such as `accuracy < 0.8` or `dp[fwc] - dp[zero] > 0`."""
+"""Conditions of gates, such as `accuracy < 0.8` or `dp_gap[fwc] - dp_gap[zero] > 0`."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError, require
-from fwc_llm.metrics.counts import REPLIES, TABLE
+from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.sequential import GroupSequential
 from fwc_llm.sanitize import truncate
 
-KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
 UNTIL_VERDICT = "verdict"  # stands for no condition: ask until the DP gap has a verdict
-_UNSEQUENCED = ("auc", "brier")
+_UNSEQUENCED = ("auc_gap", "brier_gap")
 _ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
 _SIDE = r"(?P<metric{0}>\w+)\s*(?:\[\s*" + _ARM + r"\s*\])?"
 _CONDITION = re.compile(
@@ -63,13 +62,15 @@ def parse_condition(text: str) -> GateCondition:
             percent = ": write a share, 0.1 for 10 %"
         else:
             percent = ""
-        raise _refusal(text, f"write METRIC[ARM] OPERATOR NUMBER, such as dp[fwc] > 0.1{percent}")
+        raise _refusal(
+            text, f"write METRIC[ARM] OPERATOR NUMBER, such as dp_gap[fwc] > 0.1{percent}"
+        )
     metric = parts["metric"]
     bound = float(parts["bound"])
     size = parts["abs"] is not None
     arm, minus = (parts[f"double{n}"] or parts[f"single{n}"] or parts[f"arm{n}"] for n in ("", "2"))
-    if metric not in KEY_OF:
-        raise _refusal(text, f"{metric!r:.40} is not a metric of gates: {', '.join(KEY_OF)}")
+    if metric not in BY_KEY:
+        raise _refusal(text, f"{metric!r:.40} is not a metric of gates: {', '.join(BY_KEY)}")
     if parts["metric2"] is not None or size:
         if parts["metric2"] != metric:
             raise _refusal(text, "a difference is that of one metric between two arms")

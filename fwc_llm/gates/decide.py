@@ -2,34 +2,36 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 from xml.etree import ElementTree
 
 from fwc_llm.errors import InputTypeError
-from fwc_llm.gates.condition import KEY_OF, UNTIL_VERDICT, GateCondition, parse_condition
-from fwc_llm.metrics.arm_comparison import COMPARED, compare
-from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import BY_KEY, Metric
-from fwc_llm.metrics.intervals import INCONCLUSIVE, LEVEL, Enclosed, Interval
-from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.statistics import group_words, small_groups
-from fwc_llm.metrics.variance import UNLABELLED, UNREAD_WORDS, scope_words
+from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
+from fwc_llm.metrics.counts import BY_KEY, REPLIES, Metric
+from fwc_llm.metrics.intervals import ALIKE, LEVEL, OPEN, Interval, lacks_answers
+from fwc_llm.metrics.records import READ, READINGS, Record
+from fwc_llm.metrics.statistics import Statistics, group_words
+from fwc_llm.metrics.variance import UNREAD_WORDS
 
-Outcome = Literal["passed", "failed", "undecided"]
+Outcome = Literal["within", "outside", "cannot say"]
+WITHIN: Outcome = "within"
+OUTSIDE: Outcome = "outside"
+CANNOT_SAY: Outcome = "cannot say"
 # Characters that XML 1.0 cannot represent, even escaped.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-LARGEST_ERROR = 1 - LEVEL  # largest probability that a check fails though it should not
+LARGEST_ERROR = 1 - LEVEL  # largest probability that a check is outside though it should not be
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of a condition.
+    """The result of a condition, a limit that is not to be met.
 
-    `outcome` is "failed" if the whole 95 % interval meets the condition, "passed" if none of it
-    does, else "undecided". `value`, `low` and `high` are NaN where undefined, and in a check that
-    combines several arms. `more_rows`: the check is undecided, and more rows may decide it.
+    `outcome` is "outside" (the limits) if the whole 95 % interval meets the condition, "within" if
+    none of it does, else "cannot say". `value`, `low` and `high` are those of the record that was
+    judged; NaN where undefined, and in a check that combines several arms. `more_rows`: more rows
+    may settle the check.
     """
 
     condition: str
@@ -39,11 +41,12 @@ class Check:
     low: float = math.nan
     high: float = math.nan
     more_rows: bool = False
+    arm: str = ""
 
     @property
     def passed(self) -> bool:
-        """Whether the outcome is "passed": no value in the interval meets the condition."""
-        return self.outcome == "passed"
+        """Whether the outcome is "within": no value in the interval meets the condition."""
+        return self.outcome == WITHIN
 
     def __bool__(self) -> NoReturn:
         raise InputTypeError(
@@ -52,40 +55,37 @@ class Check:
         )
 
 
-def decide(condition: GateCondition, answered: RunAnswers) -> list[Check]:
+def decide(condition: GateCondition, stats: Statistics) -> list[Check]:
     """Return a check for the condition's arm, or one for every arm; `FwcError` for an unknown
     arm.
     """
-    condition.check_arms(answered.arms)
-    if condition.arm is None:
-        arms = answered.arms
-    else:
-        arms = (condition.arm,)
-    return [_decide(condition, answered, arm) for arm in arms]
+    arms = [arm.arm for arm in stats.arms]
+    condition.check_arms(arms)
+    if condition.arm is not None:
+        arms = [condition.arm]
+    return [_decide(condition, stats, arm) for arm in arms]
 
 
 def all_of(condition: str, checks: Sequence[Check]) -> Check:
-    """Combine checks: "failed" if any check is, else "undecided" if any check is, else "passed"."""
+    """Combine checks: "outside" if any check is, else "cannot say" if any is, else "within"."""
     if len(checks) == 1:
         return checks[0]
     outcomes = {check.outcome for check in checks}
-    order: tuple[Outcome, ...] = ("failed", "undecided", "passed")
-    outcome = next(outcome for outcome in order if outcome in outcomes)
+    outcome = next(one for one in (OUTSIDE, CANNOT_SAY, WITHIN) if one in outcomes)
     reason = "; ".join(check.reason for check in checks if check.outcome == outcome)
     return Check(condition, outcome, reason)
 
 
-def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
-    """Whether every condition is decided: "verdict" once the DP gap of every arm has a
+def all_decided(texts: Sequence[str], stats: Statistics) -> bool:
+    """Whether every condition is decided: "verdict" once the leading gap of every arm has a
     conclusive verdict.
     """
     for text in texts:
         if text == UNTIL_VERDICT:
-            arms = map(ArmEstimates, answered.samples.values())
-            gaps = (arm["demographic_parity_difference"] for arm in arms)
-            if any(gap.verdict(answered.design.margin) in (None, INCONCLUSIVE) for gap in gaps):
+            verdicts = {stats.of(stats.lead, arm.arm).verdict for arm in stats.arms}
+            if verdicts & {"", *OPEN}:
                 return False
-        elif any(check.outcome == "undecided" for check in decide(parse_condition(text), answered)):
+        elif any(check.outcome == CANNOT_SAY for check in decide(parse_condition(text), stats)):
             return False
     return True
 
@@ -96,69 +96,76 @@ def several(checks: int) -> str:
         return ""
     share = min(1.0, LARGEST_ERROR * checks)
     return (
-        f"{checks} checks, each at 95 %: if no condition is truly met, one or more checks fail in "
-        f"at most "
-        f"{share:.0%} of such runs"
+        f"{checks} checks, each at 95 %: if all limits are truly kept, one or more checks are "
+        f"outside in at most {share:.0%} of such runs"
     )
 
 
-def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
+def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     name = condition.about(arm)
-    metric = BY_KEY[KEY_OF[condition.metric]]
-    arms = [name for name in (arm, condition.minus) if name is not None]
-    if not answered.design.labelled and not set(metric.rates) <= set(UNLABELLED):
-        return Check(
-            name, "undecided", f"{name}: {condition.metric} is undefined, there are no labels"
-        )
-    if metric.source == "replies" and metric.rates != ("coverage",):
-        blanks = sum(answered.answers[name].without_reason for name in arms)
-        if blanks:
-            remedy = "name replies, or add a column `reason`"
-            why = f"{blanks:,} answers are missing for unknown reasons: {remedy}"
-            return Check(name, "undecided", f"{name}: {condition.metric} is not known, {why}")
-    one, value, of = _measured(condition, answered, arm)
-    if math.isnan(value):
-        why = " and ".join(dict.fromkeys(_undefined(metric, answered, name) for name in arms))
-        return Check(name, "undecided", f"{name}: {condition.metric} is undefined, {why}")
-    ends, (low, high) = one.worst_case[0] if one.worst_case else (value, value), one.decisive
-    if math.isnan(low) or math.isnan(high):
-        return Check(name, "undecided", f"{name}: {value:.3f} has no interval: it {of}", value)
+    record, read, readings = (_record(condition, stats, arm, s) for s in (None, READ, READINGS))
+    metric = BY_KEY[condition.metric]
+    if not record.known:
+        why = record.reason or _undefined(metric, stats, arm, condition.minus)
+        text = f"{name}: {condition.metric} is not known, {why}"
+        return Check(name, CANNOT_SAY, text, arm=arm)
+    if math.isnan(record.low):
+        text = f"{name}: {record.value:.3f} has no interval: it {record.reason}"
+        return Check(name, CANNOT_SAY, text, record.value, arm=arm)
+    low, high = record.ends
+    value = record.value
+    fold: Callable[[float, float], Interval] = lambda low, high: (low, high)  # noqa: E731
     if condition.size:
-        value, ends, (low, high) = abs(value), _folded(*ends), _folded(low, high)
-    if answered.design.sequential is None:
-        of = of
-    else:
+        value, fold = abs(value), _folded
+        low, high = _folded(low, high)
+    of = f"of {record.scope}"
+    if condition.minus is not None and record.verdict:
+        of = f"paired, {of}"
+    if stats.sequential:
         of = "of the population, valid at every check"
-    shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
-    if metric.kind != "share" and (apart := small_groups(answered)):
-        shown += f", not judged: {group_words(apart)}"
-    alike = [f"{name} {words}" for name in arms if (words := answered.samples[name].alike)]
-    if metric.kind != "share" and metric.source == "answers" and alike:
-        words = " and ".join(alike)
-        return Check(name, "undecided", f"{shown}; {words}: the gap says nothing", value, low, high)
+    told = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
+    if metric.kind != "share" and stats.not_judged:
+        told += f", not judged: {group_words(stats.not_judged)}"
+    numbers = (value, low, high)
+    alike = [f"{one.arm} {one.alike}" for one in stats.arms if one.arm in (arm, condition.minus)]
+    if record.verdict == ALIKE:
+        words = " and ".join(text for text in alike if not text.endswith(" "))
+        return Check(name, CANNOT_SAY, f"{told}; {words}: the gap says nothing", *numbers, arm=arm)
     outcome = outcome_of(condition, low, high)
     words = {
-        "failed": "the whole interval meets the condition",
-        "passed": "no value in the interval meets the condition",
-        "undecided": f"{condition.bound:g} lies in the interval: too few rows to tell",
+        OUTSIDE: "the whole interval is outside the limit",
+        WITHIN: "the whole interval is within the limit",
+        CANNOT_SAY: f"{condition.bound:g} lies in the interval: too few rows to tell",
     }[outcome]
-    more_rows = outcome == "undecided"
-    if metric.source == "answers" and (
-        unread := sum(answered.answers[name].unread.sum() for name in arms)
-    ):
-        shown += f", {UNREAD_WORDS[answered.design.unread].format(f'{unread:,}')}"
-        if more_rows and outcome_of(condition, *ends) == "undecided":
-            words = (
-                f"{condition.bound:g} lies in the interval: these replies are the cause, not too "
-                f"few rows"
-            )
-            more_rows = False
-    return Check(name, outcome, f"{shown}; {words}", value, low, high, more_rows)
+    more_rows = outcome == CANNOT_SAY
+    unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
+    if unread and metric.source == "answers":
+        told += f", {UNREAD_WORDS[stats.unread].format(f'{unread:,}')}"
+
+        def settles(low: float, high: float) -> bool:
+            return outcome_of(condition, *fold(low, high)) != CANNOT_SAY
+
+        if more_rows and read.known and lacks_answers(readings.ends, read.ends, settles):
+            more_rows = settles(*readings.ends)
+            remedy = "fewer of them, or more rows" if more_rows else "only fewer of them"
+            words = f"{condition.bound:g} lies in the interval: {remedy} would settle it"
+    return Check(name, outcome, f"{told}; {words}", *numbers, more_rows, arm)
+
+
+def _record(condition: GateCondition, stats: Statistics, arm: str, scope: str | None) -> Record:
+    """The record of a condition's number: a metric of one arm, or a difference of two arms."""
+    if condition.minus is None:
+        return stats.of(condition.metric, arm, scope=scope)
+    key = f"{condition.metric}_difference"
+    record = stats.of(key, arm, against=condition.minus, scope=scope)
+    if record.metric:
+        return record
+    return stats.of(key, condition.minus, against=arm, scope=scope).reversed()
 
 
 def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
-    """Return "failed" if all of the interval meets the condition, "passed" if none does, else
-    "undecided".
+    """Return "outside" if all of the interval meets the condition, "within" if none does, else
+    "cannot say".
     """
     bound = condition.bound
     holds, fails = {
@@ -167,25 +174,9 @@ def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
         "<": (high < bound, low >= bound),
         "<=": (high <= bound, low > bound),
     }[condition.operator]
-    return "failed" if holds else "passed" if fails else "undecided"
-
-
-def _measured(
-    condition: GateCondition, answered: RunAnswers, arm: str
-) -> tuple[Enclosed, float, str]:
-    """Return a metric of one arm, or a difference of two arms: with its interval, its value and
-    its scope.
-    """
-    estimates = ArmEstimates(answered.samples[arm])
-    key = KEY_OF[condition.metric]
-    if condition.minus is None:
-        of = f"of {scope_words(estimates.sample.scope, answered.with_examples)}"
-        return estimates[key], estimates[key].value, of
-    plain = answered.plain_samples  # predictions narrow no difference
-    tested = compare(ArmEstimates(plain[condition.minus]), ArmEstimates(plain[arm]), metrics=(key,))
-    paired = "paired, " if key in COMPARED else ""
-    of = tested.reason or f"{paired}of {scope_words(tested.scope, answered.with_examples)}"
-    return tested[key], tested[key].difference, of
+    if holds:
+        return OUTSIDE
+    return WITHIN if fails else CANNOT_SAY
 
 
 def _folded(low: float, high: float) -> Interval:
@@ -194,23 +185,21 @@ def _folded(low: float, high: float) -> Interval:
     return 0.0 if low <= 0.0 <= high else min(ends), max(ends)
 
 
-def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
-    reasons = dict(ArmEstimates(answered.samples[arm]).undefined(answered.groups))
-    if metric.source == "p_yes":
-        lacking = "P(yes)"
-    else:
-        lacking = "answer"
-    return reasons.get(metric.key, f"a group has no {lacking} that is counted")
+def _undefined(metric: Metric, stats: Statistics, arm: str, minus: str | None) -> str:
+    """Why a metric of one or two arms is undefined."""
+    if not stats.labelled and metric not in REPLIES and metric.rates != ("selection_rate",):
+        return "there are no labels"
+    reasons = [stats.of(metric.key, one).reason for one in (arm, minus) if one is not None]
+    lacking = "P(yes)" if metric.source == "p_yes" else "answer"
+    told = " and ".join(dict.fromkeys(filter(None, reasons)))
+    return told or f"a group has no {lacking} that is counted"
 
 
-def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:
+def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = CANNOT_SAY) -> str:
     """Return checks as JUnit XML, with one suite per run; `undecided` is how such a check
     counts.
     """
-    kinds = {
-        "failed": "failure",
-        "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided),
-    }
+    kinds = {OUTSIDE: "failure", CANNOT_SAY: {OUTSIDE: "failure", WITHIN: "skipped"}.get(undecided)}
 
     def counts(checks: Sequence[Check]) -> dict[str, str]:
         outcomes = [kinds.get(check.outcome, "passed") or "error" for check in checks]

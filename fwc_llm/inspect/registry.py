@@ -60,23 +60,32 @@ def ask(logprobs: bool = False) -> Solver:
 
 @metric(scores="unreduced")
 def decisions() -> Metric:
-    """Metric: coverage, accuracy and parity of each arm, averaged over repeats.
+    """Metric: coverage, accuracy and parity of each arm, over all repeats.
 
     Undefined values are left out. With several arms, the names are ARM/METRIC.
     """
 
     def compute(scores: list[SampleScore]) -> Mapping[str, float]:
+        from fwc_llm.metrics.arm_estimates import ArmEstimates
         from fwc_llm.metrics.counts import METRICS
-        from fwc_llm.runs.results import arm_metrics
+        from fwc_llm.metrics.variance import arrays_of
+        from fwc_llm.runs.results import VALUES
 
         rows = _rows(scores)
         arms = list(dict.fromkeys(row["arm"] for row in rows))
         values = {}
         for arm in arms:
-            measured = arm_metrics(arm, [row for row in rows if row["arm"] == arm])
+            of_arm = [row for row in rows if row["arm"] == arm]
+            sample, _ = arrays_of(
+                [VALUES[row["answer"]] for row in of_arm],
+                [int(row["label"] == "yes") for row in of_arm],
+                [row["group"] for row in of_arm],
+            )
+            estimates = ArmEstimates(sample)
             for name in ("coverage", *METRICS):
-                if measured[name] is not None:
-                    values[f"{arm}/{name}" if len(arms) > 1 else name] = float(measured[name])
+                value = estimates[name].value
+                if value == value:
+                    values[f"{arm}/{name}" if len(arms) > 1 else name] = value
         return values
 
     return compute

@@ -6,18 +6,19 @@ shares, estimate the table's rates. The cell shares count as estimates too.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics import arm_estimates
-from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats, plain
-from fwc_llm.metrics.intervals import LEVEL, p_value
+from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
+from fwc_llm.metrics.intervals import p_value
+from fwc_llm.metrics.records import ASKED_SCOPE, TABLE_SCOPE, Record
 from fwc_llm.metrics.run_answers import CROSSING, RunAnswers, View, is_known, unknown_of, views
-from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
+from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares, scope_words
 
 AS_DRAWN = "as drawn"
 REWEIGHTED = "re-weighted"
@@ -42,21 +43,59 @@ FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios
 MOST_PAIRED = 30  # levels, at most, for which all pairs are listed
 _ROUNDING = 1e-9
-_TESTED = "p_value", "p_adjusted", "significant"
-_RATIO = "impact_ratio", "impact_ratio_low", "impact_ratio_high", "four_fifths", "shortfall"
-_SCORING = {
-    **{"selection_rate": "scoring_rate", "low": "scoring_rate_low", "high": "scoring_rate_high"},
-    **{"selected": "above_median", "reason": "scoring_reason"},
-    **{name: f"scoring_{name}" for name in _RATIO[:3]},
-}
-_NOT_SELECTED = dict.fromkeys(
-    ("share", "small", "known", "selection_rate", "low", "high", *_RATIO, *_TESTED)
-)
-_CONFUSED = {
+BELOW, NOT_BELOW, CANNOT_SAY = "below four fifths", "not below four fifths", "cannot say"
+CONFUSION = {  # the reason why a rate is undefined
     "true_positive_rate": "0/0: no parsed answer to a row with label yes",
     "false_positive_rate": "0/0: no parsed answer to a row with label no",
     "precision": "0/0: no row was answered yes",
 }
+_CELLS = "true_negatives", "false_positives", "false_negatives", "true_positives"
+_WITHHELD_MIX = "withheld: it depends on the mix of {} in the test rows; the table's is not known"
+
+
+@dataclass(frozen=True)
+class ImpactView:
+    """What is known of one attribute, or of all crossed, beside its records.
+
+    `lost` has the rows read, kept and lost before the run by level, `unknown` the number of rows of
+    unknown category. `references` has, by arm, the level with the highest rate of those counted in
+    ratios (`score_references`: of scores), `small` the levels under 2 % of the rows, and `left_out`
+    those that were left out.
+    """
+
+    attribute: str
+    crossed: bool
+    levels: tuple[str, ...]
+    lost: Mapping[str, Mapping[str, int]]
+    unknown: int
+    references: dict[str, str] = field(default_factory=dict)
+    score_references: dict[str, str] = field(default_factory=dict)
+    small: dict[str, set[str]] = field(default_factory=dict)
+    left_out: dict[str, set[str]] = field(default_factory=dict)
+    pairs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Impact:
+    """Selection by group: records, and facts by attribute.
+
+    `kind` says whom rates are about, in words `text`; `scope` is that of its rates. `asked_once`:
+    each row is one person, asked about once, without weights or looks.
+    """
+
+    kind: str
+    text: str
+    scope: str | None
+    asked_once: bool
+    weighted: bool
+    arms: tuple[str, ...]
+    views: Sequence[ImpactView]
+    records: Sequence[Record]
+
+    def plain(self) -> dict[str, Any]:
+        """The facts as plain values for JSON, without the records."""
+        views = [{"attribute": v.attribute, "references": v.references} for v in self.views]
+        return {"kind": self.kind, "text": self.text, "attributes": views}
 
 
 def impact_tables(
@@ -67,12 +106,8 @@ def impact_tables(
     of_law: bool = False,
     leave_out_small: bool = False,
     scored: RunAnswers | None = None,
-) -> dict[str, Any]:
-    """Return the tables of an audit for JSON; undefined is None, with a `reason`.
-
-    `attributes` has one object per protected attribute and, if there are several, one for all
-    crossed. In it, `unknown` is the number of rows of unknown category, and an arm's `reference` is
-    the group with the highest rate of those counted in ratios.
+) -> Impact:
+    """Return selection rates, impact ratios and confusion by each attribute and by all crossed.
 
     `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of
     rows in the table that test rows were drawn from: `no` and `yes` per `group`. `lost` has those
@@ -80,7 +115,7 @@ def impact_tables(
     `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under 2 % of the
     rows (Local Law 144, § 5-301). `scored` has the answer yes for scores above the median of all
     rows; by default P(yes) is the score, if every arm has it. Scoring rates need rates as drawn,
-    and `_asked_once` of every arm.
+    and rows that were asked about once.
     """
     if of_law:
         answered = replace(answered, design=replace(answered.design, min_group=1))
@@ -90,11 +125,9 @@ def impact_tables(
         sizes = {str(group["group"]): (group["no"], group["yes"]) for group in counted}
         answered = replace(answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes))))
         table = np.array([sizes.get(name, (0, 0)) for name in answered.groups], np.float64)
-    kind = WITHHELD if table is None else REWEIGHTED
+    kind = AS_DRAWN
     if designed or answered.design.labels_fixed:
-        kind = kind
-    else:
-        kind = AS_DRAWN
+        kind = WITHHELD if table is None else REWEIGHTED
     asked_once = all(map(_asked_once, answered.plain_samples.values()))
     if kind != AS_DRAWN or not asked_once:
         scored = None
@@ -103,126 +136,53 @@ def impact_tables(
             arm: replace(a, answer=over_median(a.p_yes)) for arm, a in answered.answers.items()
         }
         scored = replace(answered, answers=above_median, assists={}, assist=False)
+    scope = None
+    if kind == REWEIGHTED:
+        scope = TABLE_SCOPE
+    elif answered.assist:
+        scope = ASKED_SCOPE
     lost = list(lost)
-    attributes = []
+    first = next(iter(answered.plain_samples.values()))
+    people = first.of_groups(first.row)
+    described = []
+    found = list[Record]()
     for place, view in enumerate(views(answered.groups, answered.attributes)):
-        arms = [_arm(answered, arm, view, kind, table, leave_out_small) for arm in answered.arms]
-        for arm in arms:
-            if scored is None:
-                break
-            above = _arm(scored, arm["arm"], view, kind, None, leave_out_small)
-            arm["scoring_reference"] = above["reference"]
-            for name, group in above["groups"].items():
-                arm["groups"][name] |= {now: group[was] for was, now in _SCORING.items()}
-        groups = arms[0]["groups"]
-        attributes.append(
-            {
-                "attribute": view.name,
-                "crossed": view.crossed,
-                "weighted": any(
-                    sample.weight is not None for sample in answered.plain_samples.values()
-                ),
-                "lost": _lost(lost, view, len(answered.attributes), place),
-                "unknown": sum(groups[name]["rows"] for name in view.levels if not is_known(name)),
-                "arms": arms,
-            }
+        sizes_of_levels = np.bincount(view.level_of, people, len(view.levels))
+        known = np.array([is_known(level) for level in view.levels])
+        about = ImpactView(
+            view.name,
+            view.crossed,
+            view.levels,
+            _lost(lost, view, len(answered.attributes), place),
+            int(sizes_of_levels[~known].sum()),
         )
-    if table is None:
-        rows = 0
-    else:
-        rows = int(table.sum())
-    tables: dict[str, Any] = plain(
-        {
-            "basis": {"kind": kind, "text": _TEXTS[kind].format(rows=rows)},
-            "asked_once": asked_once,
-            "attributes": attributes,
-        }
+        described.append(about)
+        for arm in answered.arms:
+            of: Any = {"arm": arm, "attribute": view.name}
+            selection = _Selection(answered, arm, view, about, kind, table, leave_out_small)
+            found += [replace(record, **of) for record in selection.records(scope)]
+            if scored is not None:
+                no_facts = replace(about, references={}, small={}, left_out={}, pairs={})
+                above = _Selection(scored, arm, view, no_facts, kind, None, leave_out_small)
+                found += [replace(record, **of) for record in above.of_scores()]
+                about.score_references.update(no_facts.references)
+    rows = 0 if table is None else int(table.sum())
+    weighted = any(sample.weight is not None for sample in answered.plain_samples.values())
+    return Impact(
+        kind,
+        _TEXTS[kind].format(rows=rows),
+        scope,
+        asked_once,
+        weighted,
+        answered.arms,
+        described,
+        found,
     )
-    return tables
 
 
 def over_median(scores: Floats) -> Floats:
     """Return 1 for scores (n,) above their median, else 0; NaN without a score."""
     return np.where(np.isnan(scores), np.nan, scores > np.nanmedian(scores))
-
-
-def _arm(
-    answered: RunAnswers,
-    arm: str,
-    view: View,
-    kind: str,
-    table: Floats | None,
-    leave_out_small: bool,
-) -> dict[str, Any]:
-    answers = answered.answers[arm]
-    whole = answered.plain_samples[arm]
-    sample = replace(
-        whole,
-        group=view.level_of[whole.group],
-        groups=len(view.levels),
-        unknown=unknown_of(view.levels),
-    )
-    counts = np.bincount(6 * sample.group + sample.kind, minlength=6 * sample.groups).reshape(
-        -1, 2, 3
-    )
-    group = answers.group.set_categories(list(answered.groups)).codes[answers.reason == "error"]
-    no_reply = np.bincount(view.level_of[group], minlength=sample.groups)
-    in_table = None
-    if table is not None:
-        in_table = np.bincount(view.level_of, table.sum(1), sample.groups).astype(np.float64)
-    estimates = arm_estimates.ArmEstimates(sample)
-    rates, confused = estimates.counted("rate"), {rate: estimates.rates(rate) for rate in _CONFUSED}
-    people = sample.of_groups(sample.row)
-    if kind == REWEIGHTED and table is not None:
-        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)  # by group and label
-        level = np.repeat(view.level_of, 2)
-        level_and_label = 2 * level + np.tile([0, 1], whole.groups)
-        rates = _weighted(cells, table, level, level)
-        by_label = arm_estimates.share_limits(
-            _weighted(cells, table, level_and_label, level_and_label)
-        )
-        confused = {
-            "false_positive_rate": by_label[::2],
-            "true_positive_rate": by_label[1::2],
-            "precision": _precision(_weighted(cells, table, level_and_label, level)),
-        }
-    described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
-    selected = dict.fromkeys(view.levels, _NOT_SELECTED | {"reason": "withheld"})
-    if kind != WITHHELD:
-        if kind == AS_DRAWN or in_table is None:
-            of = people
-        else:
-            of = in_table
-        described, selected = _selection(
-            view, counts, rates, of, kind == AS_DRAWN, sample.eligible_groups, leave_out_small
-        )
-    if sample.design.labelled:
-        why = _CONFUSED
-    else:
-        why = dict.fromkeys(_CONFUSED, "there are no labels")
-    if kind == WITHHELD:
-        withheld = (
-            "withheld: it depends on the mix of {} in the test rows, and the table's mix is not "
-            "known"
-        )
-        mixed = _CONFUSED if len(view.levels) < len(view.level_of) else ["precision"]
-        why = why | {r: withheld.format("labels" if r == "precision" else "groups") for r in mixed}
-        confused = {rate: own for rate, own in confused.items() if rate not in mixed}
-    groups = {
-        name: {
-            "rows": int(people[place]),
-            "questions": int(counts[place].sum()),
-            "selected": int(counts[place, :, YES].sum()),
-            "not_selected": int(counts[place, :, NO].sum()),
-            "unparsed": int(counts[place, :, UNPARSED].sum() - no_reply[place]),
-            "no_reply": int(no_reply[place]),
-            "in_table": None if in_table is None else int(in_table[place]),
-            **selected[name],
-            **_confusion(counts[place] if sample.design.labelled else None, confused, place, why),
-        }
-        for place, name in enumerate(view.levels)
-    }
-    return {"arm": arm, "of": sample.scope, **described, "groups": groups}
 
 
 def _asked_once(sample: ArmArrays) -> bool:
@@ -263,97 +223,247 @@ def _weighted(cells: RateEstimates, table: Floats, owner: Codes, of: Codes) -> R
     return cells.combined(owner, rows / np.where(total > 0, total, 1.0)[of], len(size), size)
 
 
-def _selection(
-    view: View,
-    counts: npt.NDArray[np.intp],
-    rates: RateEstimates,
-    people: Floats,
-    as_drawn: bool,
-    eligible: Codes,
-    leave_out_small: bool,
-) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the reference and pairs of one arm in one view, and the view's levels by name.
+class _Selection:
+    """Selection of one arm in one view; it fills in the facts of `about`."""
 
-    `counts` (L, 2, 3) count questions by level, label and answer. `rates` (L,) are those of
-    `people` (L,): the rows asked about, or the table's. `eligible` groups have enough rows to be
-    judged.
-    """
-    asked = counts.sum((1, 2))
-    parsed = counts[..., :UNPARSED].sum((1, 2))
-    with np.errstate(invalid="ignore"):
-        if as_drawn:
-            answered = parsed / asked
-        else:
-            answered = np.ones(len(asked))
-    value = rates.values
-    limits = arm_estimates.share_limits(rates)
-    known = np.array([is_known(level) for level in view.levels])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = (
-            np.where(known, people, np.nan) / people.sum()
-        )  # the sum includes people of unknown category
-    small = share < LEAST_SHARE - _ROUNDING
-    defined = np.flatnonzero(known & ~np.isnan(value))
-    large = defined[~small[defined]]
-    # With fewer than two large groups there would be no ratio: then small ones count.
-    judged = defined[np.isin(defined, eligible)]
-    if len(large) > 1 and leave_out_small:
-        counted = large
-    else:
-        counted = judged
-    if len(counted) > 1:
-        reference = int(counted[np.argmax(value[counted])])
-    else:
-        reference = -1
-    if reference >= 0 and value[reference] > 0:
-        reference = reference
-    else:
-        reference = -1
-    pairs = _pairs(view, rates, defined, reference, small)
-    low, high = _least_ratios(rates, counted)
-
-    unknown = np.isnan(value)
-    no_ratio = np.ones(len(value), dtype=np.bool_)
-    why = {  # why a level has no impact ratio: the first that applies
-        "the category of these people is unknown": ~known,
-        "no row of this group was asked about": asked == 0,
-        "0/0: no parsed answer to rows of this group with one of the labels": unknown
-        & (parsed > 0),
-        "0/0: no parsed answer to rows of this group": unknown,
-        "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
-        "left out: under 2 % of the rows": small & leave_out_small & (len(counted) < len(defined)),
-        "too few rows to be judged": ~np.isin(np.arange(len(value)), eligible),
-        "0/0: no answer to any group is yes": no_ratio & (reference < 0),
-    }
-    reasons = np.select(list(why.values()), list(why), "").tolist()
-    groups: dict[str, dict[str, Any]] = {}
-    for place, name in enumerate(view.levels):
-        groups[name] = _NOT_SELECTED | {
-            "share": share[place],
-            "small": bool(small[place]),
-            "known": bool(known[place]),
-            "selection_rate": value[place],
-            "low": limits[place].low,
-            "high": limits[place].high,
-            "reason": reasons[place],
+    def __init__(
+        self,
+        answered: RunAnswers,
+        arm: str,
+        view: View,
+        about: ImpactView,
+        kind: str,
+        table: Floats | None,
+        leave_out_small: bool,
+    ) -> None:
+        whole = answered.plain_samples[arm]
+        groups = len(view.levels)
+        self.sample = replace(
+            whole, group=view.level_of[whole.group], groups=groups, unknown=unknown_of(view.levels)
+        )
+        self.arm, self.view, self.about, self.kind = arm, view, about, kind
+        self.scope = scope_words(self.sample.scope, answered.with_examples)
+        self.leave_out_small = leave_out_small
+        cells = 6 * self.sample.group + self.sample.kind
+        self.counts = np.bincount(cells, minlength=6 * groups).reshape(-1, 2, 3)
+        answers = answered.answers[arm]
+        lost = answers.group.set_categories(list(answered.groups)).codes[answers.reason == "error"]
+        self.no_reply = np.bincount(view.level_of[lost], minlength=groups)
+        self.people = self.sample.of_groups(self.sample.row)
+        self.in_table = None
+        if table is not None:
+            self.in_table = np.bincount(view.level_of, table.sum(1), groups).astype(np.float64)
+        estimates = arm_estimates.ArmEstimates(self.sample)
+        self.rates = estimates.counted("selection_rate")
+        self.confused: dict[str, Sequence[arm_estimates.MetricEstimate]] = {
+            rate: estimates.rates(rate) for rate in CONFUSION
         }
-        if not groups[name]["reason"]:
+        if kind == REWEIGHTED and table is not None:
+            self._reweight(whole, table)
+
+    def _reweight(self, whole: ArmArrays, table: Floats) -> None:
+        """Replace rates by those of the table, weighted by its rows by group and label."""
+        cells = rate_shares(whole, "selection_rate", whole.cell, 2 * whole.groups, True)
+        level = np.repeat(self.view.level_of, 2)
+        level_and_label = 2 * level + np.tile([0, 1], whole.groups)
+        self.rates = _weighted(cells, table, level, level)
+        labels = _weighted(cells, table, level_and_label, level_and_label)
+        by_label = arm_estimates.share_limits(labels)
+        self.confused = {
+            "false_positive_rate": by_label[::2],
+            "true_positive_rate": by_label[1::2],
+            "precision": _precision(_weighted(cells, table, level_and_label, level)),
+        }
+
+    def records(self, scope: str | None) -> Iterator[Record]:
+        """Yield counts, selection rates, impact ratios, pairs and confusion."""
+        for place, level in enumerate(self.view.levels):
+            for metric, count in self._counts(place).items():
+                yield Record(group=level, metric=metric, value=count)
+        if self.kind != WITHHELD:
+            yield from self._selected(scope or self.scope)
+        yield from self._confusion(scope or self.scope)
+
+    def of_scores(self) -> Iterator[Record]:
+        """Yield the rates of scores above the median, and their ratios."""
+        for place, level in enumerate(self.view.levels):
+            above = int(self.counts[place, :, YES].sum())
+            yield Record(group=level, metric="above_median", value=above)
+        names = {"selection_rate": "scoring_rate", "impact_ratio": "scoring_impact_ratio"}
+        for record in self._selected(self.scope):
+            if record.metric in names:
+                yield replace(record, metric=names[record.metric])
+
+    def _counts(self, place: int) -> dict[str, int]:
+        counts = self.counts[place]
+        lost = int(self.no_reply[place])
+        named = {
+            "rows": int(self.people[place]),
+            "questions": int(counts.sum()),
+            "selected": int(counts[:, YES].sum()),
+            "not_selected": int(counts[:, NO].sum()),
+            "without_answer": int(counts[:, UNPARSED].sum()) - lost,
+            "no_reply": lost,
+        }
+        if self.in_table is not None:
+            named["in_table"] = int(self.in_table[place])
+        if self.sample.design.labelled:
+            cells = counts[:, :UNPARSED].ravel().tolist()
+            named |= dict(zip(_CELLS, cells, strict=True))
+        return named
+
+    def _selected(self, scope: str) -> Iterator[Record]:
+        """Yield rates, ratios to the highest rate, shortfalls, and pairs."""
+        levels = self.view.levels
+        people = self.people
+        if self.kind == REWEIGHTED and self.in_table is not None:
+            people = self.in_table
+        asked = self.counts.sum((1, 2))
+        parsed = self.counts[..., :UNPARSED].sum((1, 2))
+        answered = np.ones(len(asked))
+        value = self.rates.values
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if self.kind == AS_DRAWN:
+                answered = parsed / asked
+            known = np.array([is_known(level) for level in levels])
+            share = np.where(known, people, np.nan) / people.sum()  # of all, known or not
+        small = share < LEAST_SHARE - _ROUNDING
+        defined = np.flatnonzero(known & ~np.isnan(value))
+        large = defined[~small[defined]]
+        eligible = self.sample.eligible_groups
+        counted = defined[np.isin(defined, eligible)]
+        if len(large) > 1 and self.leave_out_small:  # else there would be no ratio
+            counted = large
+        reference = -1
+        if len(counted) > 1 and value[counted].max() > 0:
+            reference = int(counted[np.argmax(value[counted])])
+            self.about.references[self.arm] = levels[reference]
+        self.about.small[self.arm] = {levels[i] for i in np.flatnonzero(small)}
+        why_not = self._reasons(known, asked, parsed, defined, counted, small, reference)
+        limits = arm_estimates.share_limits(self.rates)
+        low, high = _least_ratios(self.rates, counted)
+        for place, level in enumerate(levels):
+            own = limits[place]
+            ends: Any = {"value": own.value, "low": own.low, "high": own.high}
+            reason = why_not[place]
+            undefined = reason if math.isnan(own.value) else ""
+            of: Any = {"group": level, "scope": scope}
+            n = int(people[place] if self.kind == REWEIGHTED else asked[place])
+            yield Record(metric="selection_rate", **ends, **of, n=n, reason=undefined)
+            yield Record(metric="share_of_rows", value=float(share[place]), group=level)
+            if reason:
+                yield Record(metric="impact_ratio", **of, reason=reason)
+                continue
+            to: Any = {**of, "against": levels[reference]}
             ratio = float(value[place] / value[reference])
+            ends = {"low": min(low[place], ratio), "high": max(high[place], ratio)}
+            verdict = four_fifths(ratio, low[place], high[place])
+            yield Record(metric="impact_ratio", value=ratio, **ends, verdict=verdict, **to)
             lacking = people[place] * answered[place] * (value[reference] - value[place])
-            ends = min(low[place], ratio), max(high[place], ratio)
             shortfall = max(0, math.ceil(lacking - _ROUNDING * max(1.0, people[place])))
-            rule = four_fifths(ratio, low[place], high[place])
-            groups[name] |= dict(zip(_RATIO, (ratio, *ends, rule, shortfall), strict=True))
-    if reference < 0:
-        best = ""
-    else:
-        best = view.levels[reference]
-    for pair in pairs:
-        if best in (pair["first"], pair["second"]):
-            other = groups[pair["second"] if pair["first"] == best else pair["first"]]
-            other |= {} if other["reason"] else {name: pair[name] for name in _TESTED}
-    listed = len(defined) <= MOST_PAIRED
-    return {"reference": best or None, "pairs": pairs, "all_pairs": listed}, groups
+            yield Record(metric="shortfall", value=shortfall, **to)
+        yield from self._pairs(defined, reference, scope)
+
+    def _reasons(
+        self,
+        known: npt.NDArray[np.bool_],
+        asked: Codes,
+        parsed: Codes,
+        defined: Codes,
+        counted: Codes,
+        small: npt.NDArray[np.bool_],
+        reference: int,
+    ) -> list[str]:
+        """Return why a level has no impact ratio: the first reason that applies, or ""."""
+        unknown = np.isnan(self.rates.values)
+        places = np.arange(len(unknown))
+        no_ratio = np.ones(len(unknown), dtype=np.bool_)
+        left_out = small & self.leave_out_small & (len(counted) < len(defined))
+        why = {
+            "the category of these people is unknown": ~known,
+            "no row of this group was asked about": asked == 0,
+            "0/0: no parsed answer to rows of this group with one of the labels": unknown
+            & (parsed > 0),
+            "0/0: no parsed answer to rows of this group": unknown,
+            "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
+            "left out: under 2 % of the rows": left_out,
+            "too few rows to be judged": ~np.isin(places, self.sample.eligible_groups),
+            "0/0: no answer to any group is yes": no_ratio & (reference < 0),
+        }
+        reasons: list[str] = np.select(list(why.values()), list(why), "").tolist()
+        out = {
+            level
+            for level, reason in zip(self.view.levels, reasons, strict=True)
+            if reason.startswith("left out")
+        }
+        self.about.left_out[self.arm] = out
+        return reasons
+
+    def _pairs(self, places: Codes, reference: int, scope: str) -> Iterator[Record]:
+        """Yield the differences and ratios (smaller over larger rate) of pairs of levels.
+
+        Of many levels, only pairs with the reference are listed.
+        """
+        number = len(places)
+        levels = self.view.levels
+        if number <= MOST_PAIRED:
+            second, first = (places[side] for side in np.triu_indices(number, 1))
+        else:
+            others = places[(places != reference) & (reference >= 0)]
+            second = np.minimum(others, reference)
+            first = np.maximum(others, reference)
+        if not len(first):
+            return
+        gap = arm_estimates.gaps_of_pairs(self.rates, second, first, number)
+        under, over = arm_estimates.ratios_of_pairs(self.rates, first, second, number)
+        p = self.rates.values
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.minimum(p[first], p[second]) / np.maximum(p[first], p[second])
+            most = np.minimum(1.0, np.minimum(1.0 / under, 1.0 / over))
+        least = np.minimum(ratio, np.minimum(under, over))
+        most = np.maximum(ratio, most)
+        named = [(levels[i], levels[j]) for i, j in zip(first, second, strict=True)]
+        self.about.pairs[self.arm] = named
+        for i, (group, against) in enumerate(named):
+            errors, freedom = float(gap.errors[i]), float(gap.freedom[i])
+            alone = p_value(errors, 2, 1, freedom)
+            together = p_value(errors, number, 1, freedom)
+            of: Any = {"group": group, "against": against, "scope": scope}
+            yield Record(
+                metric="selection_rate_difference",
+                value=float(gap.value[i]),
+                low=float(gap.low[i]),
+                high=float(gap.high[i]),
+                p=min(1.0, max(alone, together)),
+                **of,
+            )
+            yield Record(
+                metric="selection_rate_ratio",
+                value=float(ratio[i]),
+                low=float(least[i]),
+                high=float(most[i]),
+                reason="0/0: no answer to any group is yes" * math.isnan(ratio[i]),
+                **of,
+            )
+
+    def _confusion(self, scope: str) -> Iterator[Record]:
+        """Yield true and false positive rates and precision, or why they are undefined."""
+        mixed: Sequence[str] = ()
+        if self.kind == WITHHELD:
+            alone = len(self.view.levels) < len(self.view.level_of)
+            mixed = list(CONFUSION) if alone else ["precision"]
+        for rate, why in CONFUSION.items() if self.sample.design.labelled else ():
+            for place, level in enumerate(self.view.levels):
+                own = self.confused[rate][place]
+                of: Any = {"group": level, "scope": scope, "metric": rate}
+                n = int(self.counts[place].sum())
+                if rate in mixed:
+                    mix = "labels" if rate == "precision" else "groups"
+                    yield Record(**of, n=n, reason=_WITHHELD_MIX.format(mix))
+                elif math.isnan(own.value):
+                    yield Record(**of, n=n, reason=why)
+                else:
+                    yield Record(**of, n=n, value=own.value, low=own.low, high=own.high)
 
 
 def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]:
@@ -373,82 +483,14 @@ def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]
     return low, high
 
 
-def _pairs(
-    view: View, rates: RateEstimates, places: Codes, reference: int, small: npt.NDArray[np.bool_]
-) -> list[dict[str, Any]]:
-    """List pairs: the later rate minus the earlier, smaller over larger rate, and a test."""
-    number = len(places)
-    p = rates.values
-    if number <= MOST_PAIRED:
-        second, first = (places[side] for side in np.triu_indices(number, 1))
-    else:
-        if reference >= 0:
-            others = places[places != reference]
-        else:
-            others = places[:0]
-        second = np.minimum(others, reference)
-        first = np.maximum(others, reference)
-    if not len(first):
-        return []
-    gap = arm_estimates.gaps_of_pairs(rates, second, first, number)
-    under, over = arm_estimates.ratios_of_pairs(rates, first, second, number)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.minimum(p[first], p[second]) / np.maximum(p[first], p[second])
-        most = np.minimum(1.0, np.minimum(1.0 / under, 1.0 / over))
-    tests = list(zip(gap.errors.tolist(), gap.freedom.tolist(), strict=True))
-    alone = np.array([p_value(errors, 2, 1, freedom) for errors, freedom in tests])
-    all_pairs = np.array([p_value(errors, number, 1, freedom) for errors, freedom in tests])
-    adjusted = np.minimum(1.0, np.maximum(alone, all_pairs))
-    columns = {
-        "first": [view.levels[place] for place in first],
-        "second": [view.levels[place] for place in second],
-        "difference": gap.value,
-        "low": gap.low,
-        "high": gap.high,
-        "ratio": ratio,
-        "ratio_low": np.minimum(ratio, np.minimum(under, over)),
-        "ratio_high": np.maximum(ratio, most),
-        "small": small[first] | small[second],
-        "p_value": alone,
-        "p_adjusted": adjusted,
-        "significant": [None if math.isnan(q) else bool(q < 1 - LEVEL) for q in adjusted],
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def four_fifths(ratio: float, low: float, high: float) -> dict[str, Any]:
-    """Return whether an impact ratio is `below` four fifths, and whether its interval settles
-    this.
-    """
-    below = ratio < FOUR_FIFTHS - _ROUNDING
-    if below:
-        settled = high < FOUR_FIFTHS - _ROUNDING
-    else:
-        settled = low >= FOUR_FIFTHS - _ROUNDING
-    return {"below": below, "settled": bool(settled)}
-
-
-def _confusion(
-    counts: npt.NDArray[np.intp] | None,
-    rates: Mapping[str, Sequence[arm_estimates.MetricEstimate]],
-    place: int,
-    why: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return a level's confusion matrix and rates with limits, from `counts` (2, 3) by label and
-    answer.
-    """
-    kinds = "true_negatives", "false_positives", "false_negatives", "true_positives"
-    cells = (None,) * 4 if counts is None else counts[:, :UNPARSED].ravel().tolist()
-    confused: dict[str, Any] = {**dict(zip(kinds, cells, strict=True)), "reasons": {}}
-    for rate, reason in why.items():
-        if rate in rates:
-            own = rates[rate][place]
-        else:
-            own = arm_estimates.UNDEFINED
-        confused |= {rate: own.value, f"{rate}_low": own.low, f"{rate}_high": own.high}
-        if math.isnan(own.value):
-            confused["reasons"][rate] = reason
-    return confused
+def four_fifths(ratio: float, low: float, high: float) -> str:
+    """Return whether an impact ratio is below four fifths, if its interval settles this."""
+    bound = FOUR_FIFTHS - _ROUNDING
+    if ratio < bound and high < bound:
+        return BELOW
+    if ratio >= bound and low >= bound:
+        return NOT_BELOW
+    return CANNOT_SAY
 
 
 def _precision(joint: RateEstimates) -> list[arm_estimates.MetricEstimate]:

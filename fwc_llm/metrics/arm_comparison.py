@@ -5,7 +5,7 @@ A test rejects equality exactly if the interval excludes 0, so that test and int
 an answer is missing from the value of its own arm only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -15,16 +15,17 @@ import numpy as np
 from fwc_llm.metrics.arm_estimates import MARGIN, ArmEstimates, MetricEstimate
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.intervals import (
-    INCONCLUSIVE,
     LEVEL,
     Enclosed,
     Interval,
+    Verdict,
     Z,
     critical_value,
+    judge,
     p_value,
-    verdict,
 )
 from fwc_llm.metrics.planning import smallest_difference
+from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.variance import (
     MIN_SETS,
@@ -34,9 +35,10 @@ from fwc_llm.metrics.variance import (
     Scope,
     both_answered,
     effective_number,
+    scope_words,
 )
 
-COMPARED = ("accuracy", "demographic_parity_difference")
+COMPARED = ("accuracy", "dp_gap", "label_gap")  # metrics with paired tests and verdicts
 ALL = "all"
 STOPPED = "is not tested: tests for a fixed number of rows are invalid with --until-decided"
 _TINY = 1e-12
@@ -46,16 +48,17 @@ _TINY = 1e-12
 class Difference(Enclosed):
     """The second arm's value minus the first's, with 95 % limits and p-value; NaN if undefined.
 
-    The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is the difference
-    that a test at 5 % detects with a power of 80 % (see `planning`).
+    The limits exclude 0 exactly if the p-value is below 0.05. `detectable` is the difference that a
+    test at 5 % detects with a power of 80 % (see `planning`).
     """
 
-    difference: float
+    value: float
     low: float = np.nan
     high: float = np.nan
     p_value: float = np.nan
-    smallest_found: float = np.nan
+    detectable: float = np.nan
     worst_case: tuple[Interval, Interval] | None = None
+    verdict: Verdict | None = None
 
     @classmethod
     def of_error(
@@ -69,13 +72,9 @@ class Difference(Enclosed):
         reach = critical_value(groups, 1, freedom) * error
         chance = p_value(abs(difference) / error, groups, 1, freedom)
         smallest = smallest_difference(error**2, groups, freedom)
-        return cls(
-            difference,
-            max(-1.0, difference - reach),
-            min(1.0, difference + reach),
-            chance,
-            smallest,
-        )
+        low = max(-1.0, difference - reach)
+        high = min(1.0, difference + reach)
+        return cls(difference, low, high, chance, smallest)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def compare(
     """
     samples = first.sample, second.sample
     of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
-    unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
+    unknown = {metric: Difference(test.value) for metric, test in of_these.items()}
     if any(sample.design.sequential is not None for sample in samples):
         return ArmComparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
     drawn = [sample for sample in samples if sample.sets is not None]
@@ -138,8 +137,8 @@ def _test(
     if metric == "accuracy":
         own = first.counted("accuracy of all"), second.counted("accuracy of all")
         test = _Net(own, -1.0, aligned, strategy).test()
-    elif metric == "demographic_parity_difference":
-        test = _parity(first, second, aligned, strategy)
+    elif metric in COMPARED:
+        test = _gap(metric, first, second, aligned, strategy)
     else:
         test = from_intervals(first[metric], second[metric])
     worst = BY_KEY[metric].source == "answers" and (first.sample.worst or second.sample.worst)
@@ -155,8 +154,8 @@ def _test(
         )
         net = _Net(readings, -1.0, aligned, strategy)
         limits = net.test(np.array([1])).low, net.test(np.array([0])).high
-    elif metric == "demographic_parity_difference":
-        gap = _parity(first, second, aligned, strategy, ends)
+    elif metric in COMPARED:
+        gap = _gap(metric, first, second, aligned, strategy, ends)
         limits = gap.low, gap.high
     else:
         down = np.hypot(least_of_second - low_of_second, high - most)
@@ -183,28 +182,29 @@ def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
     )
 
 
-def _parity(
+def _gap(
+    key: str,
     first: ArmEstimates,
     second: ArmEstimates,
     aligned: bool,
     strategy: bool,
     ends: Interval | None = None,
 ) -> Difference:
-    """Return the difference of the DP gaps; with `ends`, limits cover all readings."""
-    key = "demographic_parity_difference"
+    """Return the difference of gaps of one rate; with `ends`, limits cover all readings."""
+    (rate,) = BY_KEY[key].rates
     judged = second.sample.eligible_groups
     least, most = ends or (second[key].value - first[key].value,) * 2
     if np.isnan(least):
         return Difference(np.nan)
     i, j = (judged[places] for places in np.triu_indices(len(judged), 1))
     lowest = highest = i, j
-    turned = shares = first.counted("rate"), second.counted("rate")
+    turned = shares = first.counted(rate), second.counted(rate)
     if ends:
         raised = second.sample.groups
         lowest = (i, j + raised)
         highest = (i + raised, j)
-        shares = first.readings("rate"), second.readings("rate")
-        turned = shares[0], second.readings("rate", raised=True)
+        shares = first.readings(rate), second.readings(rate)
+        turned = shares[0], second.readings(rate, raised=True)
     apart = _Net(turned, -1.0, aligned, strategy)
     if len(judged) == 2:
         together = _Net(shares, 1.0, aligned, strategy)
@@ -237,7 +237,7 @@ def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Diff
     larger = max(apart.p_value, together.p_value)
     low = min(*ends, *values)
     high = max(*ends, *values)
-    return Difference(values[0], max(-1.0, low), min(1.0, high), larger, apart.smallest_found)
+    return Difference(values[0], max(-1.0, low), min(1.0, high), larger, apart.detectable)
 
 
 @dataclass(frozen=True)
@@ -307,90 +307,153 @@ class _Net:
         return Difference.of_error(net, float(np.sqrt(variance[0])), float(freedom[0]))
 
 
-def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class ComparedArms:
+    """The comparison of a run's arm `second` with its arm `first`.
+
+    `n` is the number of questions that both answered, `same` whether all these answers agree,
+    `alike` whether an arm's answers are all alike. `better` and `worse` count the rows on which the
+    second arm is right more often, and less often. Only `decided` pairs were asked for.
+    """
+
+    first: str
+    second: str
+    compared: ArmComparison
+    n: int
+    alike: bool
+    same: bool
+    better: int | None = None
+    worse: int | None = None
+    decided: bool = True
+
+    def records(self, attribute: str, with_examples: bool) -> Iterator[Record]:
+        """Yield the differences, those of these examples, and what could have been found."""
+        between: Any = {"arm": self.second, "against": self.first, "n": self.n}
+        scope = scope_words(self.compared.scope, with_examples)
+        reason = self.compared.reason
+        tests = {scope: self.compared.tests}
+        if reason or self.compared.scope != THESE_EXAMPLES:
+            tests[scope_words(THESE_EXAMPLES, with_examples)] = self.compared.of_these
+        for of, differences in tests.items():
+            for metric, test in differences.items():
+                if np.isnan(test.value):
+                    continue
+                gap = BY_KEY[metric].kind != "share"
+                where: Any = {**between, "scope": of, "attribute": attribute if gap else ""}
+                low, high = test.decisive
+                name = f"{metric}_difference"
+                yield Record(
+                    **where,
+                    metric=name,
+                    value=test.value,
+                    low=low,
+                    high=high,
+                    p=test.p_value,
+                    verdict=test.verdict or "",
+                    reason=reason if of == scope else "",
+                )
+                if not np.isnan(test.detectable) and metric in COMPARED:
+                    yield Record(**where, metric=f"{name}_detectable", value=test.detectable)
+                if test.worst_case is not None and of == scope:
+                    ends: Any = {"low": test.low, "high": test.high, "scope": READ}
+                    yield Record(**where | ends, metric=name, value=test.value)
+                    low, high = test.worst_case[0]
+                    ends = {"low": low, "high": high, "scope": READINGS}
+                    yield Record(**where | ends, metric=name)
+        if self.better is not None and self.worse is not None:
+            yield Record(**between, metric="rows_better", value=self.better)
+            yield Record(**between, metric="rows_worse", value=self.worse)
+
+
+def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[ComparedArms]:
     """Compare every pair of arms by `compare_estimates`, and add verdicts.
 
     Pairs with the arm `run.against` have it first, and are `decided`. The decided pairs share one
     correction for multiple comparisons, all other pairs another one (`adjust`).
     """
     against = run.against or (run.arms[0] if run.arms else "")
-    tests = [
-        compare_estimates(estimates[first], estimates[second]) | {"first": first, "second": second}
-        for first, second in combinations(sorted(run.arms, key=lambda arm: arm != against), 2)
+    tests = []
+    for first, second in combinations(sorted(run.arms, key=lambda arm: arm != against), 2):
+        test = compare_estimates(estimates[first], estimates[second], first, second)
+        tests.append(replace(test, decided=against in (ALL, first, second)))
+    adjusted = [
+        adjust([test for test in tests if test.decided is decided], run.design.margin)
+        for decided in (True, False)
     ]
-    for test in tests:
-        test["decided"] = against == ALL or against in (test["first"], test["second"])
-    for decided in (True, False):
-        adjust([test for test in tests if test["decided"] is decided], run.design.margin)
-    return tests
+    return [test for part in adjusted for test in part]
 
 
 def compare_estimates(
     first: ArmEstimates,
     second: ArmEstimates,
+    first_name: str,
+    second_name: str,
     aligned: bool = True,
     metrics: Sequence[str] = tuple(BY_KEY),
-) -> dict[str, Any]:
-    """Compare two arms, and return a plain dict."""
-    tested = compare(first, second, aligned, metrics)
+) -> ComparedArms:
+    """Compare two arms of these names, without verdicts."""
     before = first.sample.assumed
     after = second.sample.assumed
     here, there = both_answered(before, after)
     better = worse = None
     if before.design.labelled:
-        gained = (after.yes == after.label)[there].astype(float) - (before.yes == before.label)[
-            here
-        ]
-        net = np.bincount(before.row[here], gained)
+        right_before = (before.yes == before.label)[here].astype(float)
+        right_after = (after.yes == after.label)[there]
+        net = np.bincount(before.row[here], right_after - right_before)
         better = int((net > 0).sum())
         worse = int((net < 0).sum())
-    return {
-        "n": len(here),
-        "alike": bool(before.alike or after.alike),
-        "same": len(here) > 0 and np.array_equal(before.yes[here], after.yes[there]),
-        "of": tested.scope,
-        "reason": tested.reason,
-        "accuracy": vars(tested["accuracy"]) | {"better": better, "worse": worse},
-        COMPARED[1]: dict(vars(tested[COMPARED[1]])),
-        "these_examples": {metric: dict(vars(tested.of_these[metric])) for metric in COMPARED},
-        "more": {
-            key: dict(vars(test)) for key, test in tested.tests.items() if key not in COMPARED
-        },
-    }
+    return ComparedArms(
+        first_name,
+        second_name,
+        compare(first, second, aligned, metrics),
+        len(here),
+        alike=bool(before.alike or after.alike),
+        same=len(here) > 0 and np.array_equal(before.yes[here], after.yes[there]),
+        better=better,
+        worse=worse,
+    )
 
 
-def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
-    """Add limits, verdicts and p-values corrected for k comparisons (Bonferroni)."""
+def adjust(tests: Sequence[ComparedArms], margin: float = MARGIN) -> list[ComparedArms]:
+    """Correct limits and p-values for k comparisons (Bonferroni), and add verdicts."""
+    corrected = [dict(test.compared.tests) for test in tests]
     for metric in COMPARED:
-        tests = [comparison[metric] for comparison in comparisons]
-        k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
-        wider = (
-            critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z if k > 1 else 1.0
-        )  # by quantiles
-        for comparison, test in zip(comparisons, tests, strict=True):
-            value = test["difference"]
-            p = test["p_value"]
-            ends, limits = test.get("worst_case") or ((value, value), (test["low"], test["high"]))
-            low, high = (
-                float(np.clip(end + wider * (limit - end), -1, 1))
-                for end, limit in zip(ends, limits, strict=True)
-            )
-            if np.isnan(p):
-                differs = None
-            else:
-                differs = bool(k * p < 1 - LEVEL)
-            if differs is False:  # interval and p-value agree despite rounding and folding
-                low = min(low, 0.0)
-                high = max(high, 0.0)
-            elif differs and not test.get("worst_case"):
-                low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))
-            told = verdict(low, high, margin)
-            if comparison.get("alike") and metric != "accuracy" and told:
-                told = INCONCLUSIVE
-            test |= {
-                "p_adjusted": p if np.isnan(p) else min(1.0, k * p),
-                "distinguishable": differs and told != INCONCLUSIVE and not low <= 0.0 <= high,
-                "simultaneous_low": low,
-                "simultaneous_high": high,
-                "verdict": told,
-            }
+        k = max(1, sum(not np.isnan(own[metric].p_value) for own in corrected if metric in own))
+        wider = 1.0
+        if k > 1:
+            wider = critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z
+        for test, own in zip(tests, corrected, strict=True):
+            if metric in own:
+                one = _corrected(own[metric], k, wider)
+                alike = test.alike and metric != "accuracy"
+                own[metric] = replace(one, verdict=judge(one, margin, alike))
+    return [
+        replace(test, compared=replace(test.compared, tests=own))
+        for test, own in zip(tests, corrected, strict=True)
+    ]
+
+
+def _corrected(test: Difference, k: int, wider: float) -> Difference:
+    """The difference with limits that are `wider`, and with the p-value of k tests."""
+    if np.isnan(test.p_value):
+        return test
+    p = min(1.0, k * test.p_value)
+
+    def widened(end: float, limit: float) -> float:
+        return float(np.clip(end + wider * (limit - end), -1.0, 1.0))
+
+    low = widened(test.value, test.low)
+    high = widened(test.value, test.high)
+    if p >= 1 - LEVEL:  # interval and p-value agree despite rounding and folding
+        low = min(low, 0.0)
+        high = max(high, 0.0)
+    elif test.value > 0:
+        low = max(low, _TINY)
+    else:
+        high = min(high, -_TINY)
+    worst = None
+    if test.worst_case is not None:
+        ends, limits = test.worst_case
+        outer = widened(ends[0], limits[0]), widened(ends[1], limits[1])
+        worst = ends, (min(outer[0], low), max(outer[1], high))
+    return replace(test, low=low, high=high, p_value=p, worst_case=worst)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from fwc_llm.metrics.counts import (
     value_of,
 )
 from fwc_llm.metrics.intervals import (
-    INCONCLUSIVE,
     LEVEL,
     NOWHERE,
     Enclosed,
@@ -33,10 +32,10 @@ from fwc_llm.metrics.intervals import (
     Verdict,
     Z,
     critical_value,
+    judge,
     p_value,
     range_critical_value,
     ratio_limits,
-    verdict,
 )
 from fwc_llm.metrics.planning import POWER, smallest_difference
 from fwc_llm.metrics.variance import (
@@ -81,13 +80,10 @@ class MetricEstimate(Enclosed):
         """Return the verdict on a gap; None for other metrics, and without an interval."""
         if not self.judged:
             return None
-        told = verdict(*self.decisive, margin)
-        if self.alike or (told is None and not np.isnan(self.low)):
-            return INCONCLUSIVE
-        return told
+        return judge(self, margin, self.alike)
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
-        """Return the rows with which 4 in 5 runs would have the verdict "no difference shown".
+        """Return the rows with which 4 in 5 runs would have the verdict `EQUAL`.
 
         The groups are assumed to be treated alike. `rows` is this estimate's number of rows. None
         if no number is enough, or if the number is unknown.
@@ -145,7 +141,7 @@ class ArmEstimates:
         if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
             return MetricEstimate(np.nan, np.nan, np.nan, each)
         if metric.kind == "ratio":
-            (rates,), gap = shares.values(), self._read("demographic_parity_difference")
+            (rates,), gap = shares.values(), self._read("dp_gap")
             p = rates.values[judged]
             if p.max() <= 0:
                 return MetricEstimate(np.nan, np.nan, np.nan, each)
@@ -274,6 +270,10 @@ class ArmEstimates:
         sample = sample.assumed
         if rate == "auc":
             return auc_shares(sample)
+        if rate == "label_rate":  # the mean of a group's rates of yes at label no and at label yes
+            cells = 2 * sample.groups
+            of_cells = rate_shares(sample, rate, sample.cell, cells, True)
+            return of_cells.combined(np.arange(cells) // 2, np.full(cells, 0.5), sample.groups)
         if rate == "brier":
             if sample.p_yes is None:
                 p = np.full(n, np.nan)
@@ -287,18 +287,16 @@ class ArmEstimates:
         ].counted.T  # in a precision the answer decides which rows are counted
         return rate_shares(sample, name, owner, owners, by_label and np.array_equal(no, yes))
 
-    def rates(self, rate: str = "rate") -> list[MetricEstimate]:
+    def rates(self, rate: str = "selection_rate") -> list[MetricEstimate]:
         """Return a rate of each group (G,), with limits."""
         return share_limits(self.counted(rate))
 
-    def smallest_found(self) -> float:
-        """Return the DP gap that a test at 5 % detects with a power of 80 %; NaN without a test."""
+    def detectable(self, key: str) -> float:
+        """Return the gap that a test at 5 % detects with a power of 80 %; NaN without a test."""
         if self.sample.design.sequential is not None:
             return np.nan
         groups = len(self.sample.eligible_groups)
-        error = self["demographic_parity_difference"].half_width / critical_value(
-            groups
-        )  # includes t
+        error = self[key].half_width / critical_value(groups)  # includes t
         return smallest_difference(error**2, groups)
 
 
@@ -486,7 +484,16 @@ def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interv
     return low, high
 
 
-def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, Any] | None:
+class ParityWithinStrata(NamedTuple):
+    """A DP gap within strata: of which groups, over how many strata, and which were `dropped`."""
+
+    estimate: MetricEstimate
+    strata: int
+    dropped: list[str]
+    groups: tuple[str, ...] = ()
+
+
+def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> ParityWithinStrata | None:
     """Return the DP gap within strata (Mantel & Haenszel 1959); None without strata.
 
     Its variance is Sato's (1989), times the design effect of the gap without strata, from weights,
@@ -498,7 +505,7 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
     eligible = sample.eligible_groups
     shape = (len(names), sample.groups)
     known = replace(sample.assumed, assist=None)
-    rates = rate_shares(known, "rate", sample.group, sample.groups, False)
+    rates = rate_shares(known, "selection_rate", sample.group, sample.groups, False)
 
     def counts(arm: ArmArrays) -> tuple[Floats, Floats]:
         """Yes and answers (K, G) by stratum and group, with weights scaled to the number of
@@ -514,15 +521,11 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
 
     yes, n = counts(known)
     if sample.worst:
-        readings = [counts(_read(sample, "rate", side)) for side in (0, 1)]
+        readings = [counts(_read(sample, "selection_rate", side)) for side in (0, 1)]
     else:
         readings = []
     kept = (n[:, eligible] > 0).all(1)
-    described: dict[str, Any] = {
-        "strata": int(kept.sum()),
-        "dropped": [names[index] for index in np.flatnonzero(~kept)],
-        **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
-    }
+    dropped = [names[index] for index in np.flatnonzero(~kept)]
     gaps = list[Pairs]()
     worst = list[Pairs]()
     if kept.any():
@@ -549,15 +552,18 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
             )
             down, up = (_mantel_haenszel(end, read, *of_pair) for end in ends)
             worst[-1] = gaps[-1]._replace(low=down.low, high=up.high)
-    if gaps:
-        largest = _largest(sample, gaps, len(eligible), 1, np.zeros(0))
-        described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
-        first, second = pairs[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
-        decided = _largest(sample, worst, len(eligible), 1, np.zeros(0)).verdict(
-            sample.design.margin
-        )
-        described |= {"verdict": decided, "first": groups[first], "second": groups[second]}
-    return described
+    if not gaps:
+        return ParityWithinStrata(UNDEFINED, int(kept.sum()), dropped)
+    nothing = np.zeros(0)
+    largest = _largest(sample, gaps, len(eligible), 1, nothing)
+    if readings:
+        limits = _largest(sample, worst, len(eligible), 1, nothing)
+        value = largest.value
+        largest = replace(largest, worst_case=((value, value), (limits.low, limits.high)))
+    widest = pairs[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
+    of_groups = tuple(groups[index] for index in widest)
+    estimate = replace(largest, alike=bool(sample.alike))
+    return ParityWithinStrata(estimate, int(kept.sum()), dropped, of_groups)
 
 
 def _mantel_haenszel(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.errors import FwcError
-from fwc_llm.meaning import Meaning, MeaningRule, read_meaning, text_of
+from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import (
@@ -22,15 +22,13 @@ from fwc_llm.metrics.run_answers import (
     one_name,
     questions_of,
 )
-from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
-from fwc_llm.metrics.variance import UNREAD_WORDS
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.sanitize import listed
 from fwc_llm.words import UNKNOWN, merge_spellings, merged_categories, spellings_note
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
 
-DESIGNS = ("group", "group and label")
 FILE_ROW = "row of the file"  # name of an index that has row numbers of the file
 _SHOWN = 8  # values that an error lists, at most
 _PERSON = (
@@ -70,99 +68,58 @@ class OutcomeRules:
         return read_meaning(known, f"{self.where}: {title}", rule, first)
 
 
-def from_frame(
+def answers_of(
     frame: pd.DataFrame,
-    design: str = "group",
-    attributes: Sequence[str] = (),
+    protected: Sequence[str],
+    design: SamplingDesign,
     *,
     answer: str = "answer",
-    protected: Sequence[str] = (),
-    label: str | None = "label",
-    outcomes: OutcomeRules | None = None,
     unknown: Collection[str] | None = (),
-    p_yes: str | None = "p_yes",
-    weight: str | None = None,
-    cluster: str | None = None,
-    given: str | None = None,
-    min_group: int = MIN_GROUP,
-    margin: float = 0.05,
+    attributes: Sequence[str] = (),
     against: str = "",
-    unread: Unread = WORST,
+    notes: Sequence[str] = (),
     least_groups: int = 2,
 ) -> RunAnswers:
-    """Check a table of answers, and return them; `fwc_llm.audit` explains columns and arguments.
+    """The answers in a table of `read_answers`; `fwc_llm.audit` explains columns and arguments.
 
-    With `unknown` None, spellings of an unknown category are not merged.
+    Without `protected`, the column "group" has the groups. With `unknown` None, spellings of an
+    unknown category are not merged.
     """
-    if design not in DESIGNS:
-        raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, DESIGNS))}")
-    if label == "label" and label not in frame.columns and protected:
-        label = None
-    if isinstance(protected, str):
-        protected = [protected]
-    else:
-        protected = list(protected)
-    groups = protected or ["group"]
-    columns = [answer, *([label] if label is not None else [])]
-    needed = [*groups, *columns, *(name for name in (weight, cluster, given) if name is not None)]
-    if p_yes not in (None, "p_yes"):
-        needed.append(p_yes)
-    for name in needed:
-        if name not in frame.columns:
-            raise FwcError(f"the answers have no column {name!r}: they need {', '.join(needed)}")
-    twice = [name for name in groups if [*groups, *columns].count(name) > 1]
-    if twice:
-        raise FwcError(
-            f"the protected column {twice[0]!r} is named twice, or is the answer or the label"
-        )
-    if unread not in UNREAD_WORDS:
-        raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
-    if not 0 <= margin < 1:
-        raise FwcError(f"the margin is {margin:g}: it is a share, from 0 to less than 1")
-    if not len(frame):
-        raise FwcError("there are no answers to audit")
-    if "repeat" in frame.columns and "row" not in frame.columns:
-        raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
-    frame, notes = decided(frame, columns, outcomes or OutcomeRules(), groups)
     n = len(frame)
-    usual = {"arm": "answers", "repeat": "0", "examples": ""}
-    names = {name: _text(frame, name, otherwise) for name, otherwise in usual.items()}
-    if "row" in frame.columns:
-        row = _text(frame, "row")
-    else:
-        row = names_of(np.arange(n), list(map(str, range(n))))
-    levels = [_text(frame, name) for name in groups]
+    if not n:
+        raise FwcError("there are no answers to audit")
+    groups = protected or ["group"]
+    told = [*notes]
+    columns = {str(name): frame[name].array for name in frame.columns}
+    levels = [as_names(columns[name]) for name in groups]
     for place, name in enumerate(protected if unknown is not None else ()):
         levels[place], merged = _merged(name, levels[place], unknown or ())
-        notes += merged
-    if protected:
-        group = _crossed(levels)
-    else:
-        group = levels[0]
-    answers = _two_kinds(frame, answer, True)
-    if label is None:
-        truth = np.zeros(n)
-    else:
-        truth = _two_kinds(frame, label, False)
-    reason = _text(frame, "reason", "", True)
+        told += merged
+    group = _crossed(levels) if protected else levels[0]
+    answers = _two_kinds(frame, answer)
+    truth = _two_kinds(frame, "label") if "label" in columns else np.zeros(n)
+    usual = {"arm": "answers", "repeat": "0", "examples": "", "reason": ""}
+    names = {
+        name: as_names(columns[name]) if name in columns else one_name(otherwise, n)
+        for name, otherwise in usual.items()
+    }
+    row = columns.get("row")
     whole = ArmAnswers(
         repeat=_in_order(names["repeat"]),
-        row=row,
+        row=names_of(np.arange(n), list(map(str, range(n)))) if row is None else as_names(row),
         variant=one_name("", n),
         group=group,
         label=truth.astype(np.int8),
         answer=answers,
-        reason=empty_but(reason, np.isnan(answers)),
-        p_yes=np.full(n, np.nan)
-        if p_yes not in frame.columns
-        else _numbers(frame, str(p_yes), 0.0, 1.0),
+        reason=empty_but(names["reason"], np.isnan(answers)),
+        p_yes=np.asarray(columns.get("p_yes", np.full(n, np.nan)), np.float64),
         examples=names["examples"],
-        weight=None if weight is None else _numbers(frame, weight, 0.0, np.inf),
-        cluster=None if cluster is None else _text(frame, cluster),
-        stratum=None if given is None else _text(frame, given),
+        weight=np.asarray(columns["weight"], np.float64) if "weight" in columns else None,
+        cluster=as_names(columns["cluster"]) if "cluster" in columns else None,
+        stratum=as_names(columns["given"]) if "given" in columns else None,
     )
-    if whole.weight is not None and not (np.isfinite(whole.weight).all() and whole.weight.any()):
-        raise FwcError("every row needs a weight of 0 or more, and not all may be 0")
+    if whole.weight is not None and not whole.weight.any():
+        raise FwcError("every row has the weight 0: at least one must count")
     _check_rows(whole, frame.index)
     by_arm = {arm: whole.where(names["arm"] == arm) for arm in names["arm"].unique().tolist()}
     check_arms(by_arm)
@@ -176,19 +133,10 @@ def from_frame(
         raise FwcError(f"there is no arm {against!r}: the arms are {', '.join(by_arm)}")
     return RunAnswers(
         by_arm,
-        groups_by_rate(first, label is not None),
-        SamplingDesign(
-            labels_fixed=design == DESIGNS[1],
-            min_group=min_group,
-            margin=margin,
-            labelled=label is not None,
-            unread=unread,
-        ),
+        groups_by_rate(first, design.labelled),
+        design,
         attributes=tuple(attributes or protected),
-        unused=(
-            *notes,
-            *unused_columns(map(str, frame.columns), {*needed, *names, "row"}, weight, cluster),
-        ),
+        unused=tuple(told),
         against=against,
     )
 
@@ -236,27 +184,26 @@ def of_population(
     missing = [name for name in used if name not in population.columns]
     if missing:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
+    if target is not None:
+        texts = as_names(population[target].fillna("").to_numpy(object))
+        cells = population.assign(**{target: texts})
+        population, _ = decided(cells, [target], outcomes or OutcomeRules(), groups)
     for name in used:
         if population[name].isna().to_numpy().any():
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
-    truth = np.zeros(len(population))
-    if target is not None:
-        population, _ = decided(population, [target], outcomes or OutcomeRules(), groups)
-        truth = _two_kinds(population, target, False)
+    truth = np.zeros(len(population)) if target is None else _two_kinds(population, target)
     several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
-    levels = [_merged(name, _text(population, name), unknown, several)[0] for name in groups]
+    column = {name: as_names(population[name].to_numpy(object)) for name in used}
+    levels = [_merged(name, column[name], unknown, several)[0] for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
-    rows = pd.Index(np.asarray(_text(population, key), object))
+    rows = pd.Index(np.asarray(column[key], object))
     asked = {name for sample in answered.answers.values() for name in sample.row}
     others = population.loc[:, ~population.columns.isin([*used, "answer", "label"])]
     # A column that is constant in all rows not asked about only shows who was asked.
     tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
     titles = list(map(str, others.columns[tells.to_numpy()]))
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
-    if cluster:
-        people = np.asarray(_text(population, cluster), object)
-    else:
-        people = None
+    people = np.asarray(column[cluster], object) if cluster else None
     table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
     return assisted_answers(answered, table)
 
@@ -364,23 +311,6 @@ def _in_order(names: "Names") -> Codes:
     return names.set_categories(ordered).codes.astype(np.int64)
 
 
-def _text(frame: pd.DataFrame, name: str, otherwise: str = "", empty: bool = False) -> "Names":
-    """Return a column as text; refuse a missing value, unless `empty` makes it an empty text."""
-    if name not in frame.columns:
-        return one_name(otherwise, len(frame))
-    names: Any = _column(frame, name).array
-    whole = name == "row" and getattr(names, "categories", np.zeros(0)).dtype == "str"
-    if whole and not ((names.codes < 0) | (names == "")).any():
-        return as_names(names)  # already texts: save a pass over a million rows
-    code, values = _coded(frame, name)
-    if (code < 0).any():
-        if not empty:
-            raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
-        code = np.where(code < 0, len(values), code)
-        values = [*values, ""]
-    return names_of(code, list(map(str, values)))
-
-
 def decided(
     frame: pd.DataFrame, names: Sequence[str], outcomes: OutcomeRules, groups: Sequence[str]
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -390,26 +320,25 @@ def decided(
     frame = frame.copy(deep=False)
     found = Counter[str]()
     for together in [[name] for name in names] if outcomes.positive else [list(names)]:
-        coded = {name: _coded(frame, name) for name in together}
+        columns: dict[str, Any] = {name: frame[name].array for name in together}
         counts = Counter[str]()
         first: dict[str, Any] = {}
-        for code, values in coded.values():
-            for kind, position, rows in zip(
-                *np.unique(code, return_index=True, return_counts=True), strict=True
-            ):
-                if kind >= 0:
-                    counts[text_of(values[kind])] += int(rows)
-                    if frame.index.name == FILE_ROW:
-                        first.setdefault(text_of(values[kind]), frame.index[position])
+        for cells in columns.values():
+            found_codes = np.unique(cells.codes, return_index=True, return_counts=True)
+            for code, position, times in zip(*found_codes, strict=True):
+                if code >= 0 and cells.categories[code]:
+                    counts[cells.categories[code]] += int(times)
+                    first.setdefault(cells.categories[code], frame.index[position])
         found += counts
         if not counts:
             continue
         meaning = outcomes.meaning(together, dict(counts.most_common()), first)
-        for name, (code, values) in coded.items():
-            texts = [text_of(value) for value in values]
-            means = np.array([*(kinds[meaning.of(text)] for text in texts), -1])[code]
-            left_out |= np.array([*(text in meaning.dropped for text in texts), False])[code]
-            frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
+        for name, cells in columns.items():
+            texts = cells.categories
+            means = np.array([*(kinds[meaning.of(text)] for text in texts), -1])[cells.codes]
+            dropped = np.array([*(text in meaning.dropped for text in texts), False])
+            left_out |= dropped[cells.codes]
+            frame[name] = yes_or_no(means)
     outcomes.known.update(found)
     if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
@@ -424,54 +353,15 @@ def decided(
     ]
 
 
-def _two_kinds(frame: pd.DataFrame, name: str, unknown: bool) -> Floats:
-    """Return a column of `decided` as 1 and 0; a missing value is NaN if `unknown`, else
-    refused.
-    """
+def yes_or_no(codes: Any) -> "pd.Categorical[str]":
+    """Answers or labels (n,) from codes: 1 is yes, 0 no, -1 missing."""
+    return pd.Categorical.from_codes(codes, pd.Index(["no", "yes"], dtype=object))
+
+
+def _two_kinds(frame: pd.DataFrame, name: str) -> Floats:
+    """Return a column of `yes_or_no` as 1, 0 and NaN."""
     code = frame[name].cat.codes.to_numpy(np.float64)
-    if (code < 0).any() and not unknown:
-        raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
     return np.where(code < 0, np.nan, code)
-
-
-def _column(frame: pd.DataFrame, name: str) -> "pd.Series[Any]":
-    if frame[name].ndim > 1:
-        raise FwcError(f"the answers have two columns {name!r}: rename one of them")
-    return frame[name]
-
-
-def _coded(frame: pd.DataFrame, name: str) -> tuple[Any, list[Any]]:
-    """Return codes of a column's distinct values, −1 for missing and empty ones, and these
-    values.
-    """
-    column = _column(frame, name)
-    categories = isinstance(column.dtype, pd.CategoricalDtype)
-    code, different = pd.factorize(column.array if categories else column.to_numpy(dtype=object))
-    values: list[Any] = different.tolist()
-    if "" in values:
-        code = np.where(
-            code == values.index(""), -1, np.where(code > values.index(""), code - 1, code)
-        )
-        values.remove("")
-    return code, values
-
-
-def _numbers(frame: pd.DataFrame, name: str, least: float, most: float) -> Floats:
-    """Return a column of numbers from `least` to `most`; a missing value is NaN."""
-    column = _column(frame, name)
-    try:
-        numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise FwcError(
-            f"{name} must hold numbers from {least:g} to {most:g}; correct the texts in it"
-        ) from None
-    wrong = (numbers < least) | (numbers > most)
-    if wrong.any():
-        raise FwcError(
-            f"line {int(np.argmax(wrong)) + 1} of the answers has a {name} outside [{least:g}, "
-            f"{most:g}]"
-        )
-    return numbers
 
 
 def unused_columns(
@@ -498,14 +388,9 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
         other = first.to_numpy() != values
         if other.any():
             place = int(np.argmax(other))
-            if index.name == FILE_ROW:
-                where = f" (row {index[place]} of the file)"
-            else:
-                where = ""
             raise FwcError(
-                f"the row id {answers.row[place]!r} has two {name}s{where}, but an id has one "
-                f"group and one "
-                f"label: {_PERSON}"
+                f"the row id {answers.row[place]!r} has two {name}s (row {index[place]} of the "
+                f"file), but an id has one group and one label: {_PERSON}"
             )
 
 

@@ -7,7 +7,6 @@ explains them (docs/statistics.md, "What is estimated").
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -44,7 +43,8 @@ def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
 RATES: Mapping[str, Rate] = {
     "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx."), "parsed answer"),
     "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx"), "answer"),
-    "rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer"),
+    "selection_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer"),
+    "label_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer to each label"),
     "true_positive_rate": Rate(
         _kinds("...", ".x."), _kinds("...", "xx."), "parsed answer with label yes"
     ),
@@ -57,7 +57,7 @@ RATES: Mapping[str, Rate] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of an arm: key in documents, name in gates, title in tables.
+    """A metric of an arm: `key` in files, gates and Python, `title` in tables.
 
     `kind`: the "share" of all answers, or the "gap" (largest minus smallest) or "ratio" (smallest
     over largest) of the groups' rates. A gap of several `rates` is the largest of their gaps.
@@ -66,7 +66,6 @@ class Metric:
     """
 
     key: str
-    gate: str
     title: str
     kind: Literal["share", "gap", "ratio"]
     rates: tuple[str, ...]
@@ -79,7 +78,14 @@ class Metric:
         """Whether a value has a verdict: the impact ratio judges ratios, and Brier scores differ
         anyway.
         """
-        return self.kind == "gap" and self.key != "brier_difference"
+        return self.kind == "gap" and self.key != "brier_gap"
+
+    @property
+    def words(self) -> str:
+        """The metric in a sentence."""
+        if self.key == "label_gap":
+            return "gap at equal labels"
+        return self.title if self.kind != "share" else self.title.removesuffix(" %").lower()
 
     @property
     def scale(self) -> int:
@@ -91,36 +97,28 @@ class Metric:
 
 _ODDS = "true_positive_rate", "false_positive_rate"
 TABLE: tuple[Metric, ...] = (
-    Metric("accuracy", "accuracy", "Accuracy %", "share", ("accuracy",), True, digits=2),
-    Metric("demographic_parity_difference", "dp", "DP gap", "gap", ("rate",), True),
-    Metric("demographic_parity_ratio", "dp_ratio", "DP ratio", "ratio", ("rate",), True, digits=2),
-    Metric("equalized_odds_difference", "eo", "EO gap", "gap", _ODDS, True),
-    Metric("equal_opportunity_difference", "equal_opportunity", "TPR gap", "gap", _ODDS[:1]),
-    Metric("false_positive_rate_difference", "fpr", "FPR gap", "gap", _ODDS[1:]),
-    Metric("predictive_parity_difference", "ppv", "Precision gap", "gap", ("precision",)),
-    Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), source="p_yes"),
-    Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), source="p_yes"),
+    Metric("accuracy", "Accuracy %", "share", ("accuracy",), True, digits=2),
+    Metric("dp_gap", "DP gap", "gap", ("selection_rate",), True),
+    Metric("label_gap", "Gap at equal labels", "gap", ("label_rate",), True),
+    Metric("dp_ratio", "DP ratio", "ratio", ("selection_rate",), True, digits=2),
+    Metric("eo_gap", "EO gap", "gap", _ODDS, True),
+    Metric("tpr_gap", "TPR gap", "gap", _ODDS[:1]),
+    Metric("fpr_gap", "FPR gap", "gap", _ODDS[1:]),
+    Metric("precision_gap", "Precision gap", "gap", ("precision",)),
+    Metric("auc_gap", "AUC gap", "gap", ("auc",), source="p_yes"),
+    Metric("brier_gap", "Brier gap", "gap", ("brier",), source="p_yes"),
 )
-# Shares of all replies, with or without an answer: (rate, gate, title). All but the first are
-# reasons for having none; "unread" are replies that ended well, in which no answer was found.
-_OF_REPLIES = (
-    ("coverage", "coverage", "Coverage"),
-    ("refused", "refusals", "Refused"),
-    ("filtered", "filtered", "Filtered"),
-    ("truncated", "truncated", "Truncated"),
-    ("unfinished", "unfinished", "Unfinished"),
-    ("unread", "unread", "Unread"),
+# Shares of all replies, with or without an answer. All but the first are reasons for having none;
+# "unread" are replies that ended well, in which no answer was found.
+REPLY_RATES = "coverage", "refused", "filtered", "truncated", "unfinished", "unread"
+REPLIES: tuple[Metric, ...] = tuple(
+    metric
+    for rate in REPLY_RATES
+    for metric in (
+        Metric(rate, f"{rate.title()} %", "share", (rate,), source="replies", digits=1),
+        Metric(f"{rate}_gap", f"{rate.title()} gap", "gap", (rate,), source="replies"),
+    )
 )
-REPLY_RATES: tuple[str, ...] = tuple(rate for rate, _, _ in _OF_REPLIES)
-_SHARES = tuple(
-    Metric(gate, gate, f"{title} %", "share", (rate,), source="replies", digits=1)
-    for rate, gate, title in _OF_REPLIES
-)
-_GAPS = tuple(
-    Metric(f"{gate}_difference", f"{gate}_gap", f"{title} gap", "gap", (rate,), source="replies")
-    for rate, gate, title in _OF_REPLIES
-)
-REPLIES: tuple[Metric, ...] = tuple(chain.from_iterable(zip(_SHARES, _GAPS, strict=True)))
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
 COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if metric.source == "answers")
@@ -159,7 +157,11 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's."""
+    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's; an object
+    with a method `plain` becomes what that returns.
+    """
+    if hasattr(value, "plain"):
+        return plain(value.plain())
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -3,7 +3,7 @@
 See docs/statistics.md, "Intervals". All intervals are two-sided at 95 %.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
@@ -14,17 +14,22 @@ from scipy.special import betaincinv, chdtri, ndtr, ndtri, stdtr, stdtrit
 from fwc_llm.metrics.counts import Floats
 
 Interval = tuple[float, float]
-Verdict = Literal["differs", "differs within margin", "no difference shown", "cannot be told"]
+Verdict = Literal[
+    "differs",
+    "differs, but by less than the margin",
+    "no difference that matters",
+    "not settled: too few rows",
+    "not settled: too many unread replies",
+    "no verdict: all answers alike",
+]
 DIFFERS: Verdict = "differs"
-WITHIN: Verdict = "differs within margin"
-NOT_SHOWN: Verdict = "no difference shown"
-INCONCLUSIVE: Verdict = "cannot be told"
-SHOWN: Mapping[str, str] = {  # words for readers; JSON keeps the names above
-    DIFFERS: "differs",
-    WITHIN: "differs, by less than the margin",
-    NOT_SHOWN: "equal within the margin",
-    INCONCLUSIVE: "not settled by these data",
-}
+WITHIN: Verdict = "differs, but by less than the margin"
+EQUAL: Verdict = "no difference that matters"
+TOO_FEW: Verdict = "not settled: too few rows"
+UNREAD: Verdict = "not settled: too many unread replies"
+ALIKE: Verdict = "no verdict: all answers alike"
+SHOWN = DIFFERS, WITHIN  # verdicts that show a difference
+OPEN = TOO_FEW, UNREAD, ALIKE
 NOWHERE: Interval = (np.nan, np.nan)
 LEVEL = 0.95
 Z = float(ndtri((1 + LEVEL) / 2))
@@ -39,7 +44,7 @@ def verdict(low: float, high: float, margin: float) -> Verdict | None:
     negligible = -margin <= low and high <= margin
     if low > 0 or high < 0:
         return WITHIN if negligible else DIFFERS
-    return NOT_SHOWN if negligible else INCONCLUSIVE
+    return EQUAL if negligible else TOO_FEW
 
 
 class Enclosed:
@@ -49,16 +54,49 @@ class Enclosed:
     answer might have had, and limits for all these values.
     """
 
+    value: float
     low: float
     high: float
+    p_value: float
     worst_case: tuple[Interval, Interval] | None
 
     @property
     def decisive(self) -> Interval:
-        """The interval that decides verdicts and gates."""
+        """The interval that is shown, and that decides verdicts and gates."""
         if self.worst_case is None:
             return (self.low, self.high)
         return self.worst_case[1]
+
+
+def lacks_answers(
+    readings: Interval, read: Interval, settles: Callable[[float, float], bool]
+) -> bool:
+    """Whether replies without an answer keep a question open that an interval `settles`.
+
+    So it is if the values of all their `readings` do not settle it, or if the interval of the
+    answers that were `read` would.
+    """
+    return not settles(*readings) or settles(*read)
+
+
+def judge(of: Enclosed, margin: float, alike: bool = False) -> Verdict | None:
+    """Return the verdict on a difference; None without an interval. `alike`: no answer differs."""
+    if np.isnan(of.low):
+        return None
+    if alike:
+        return ALIKE
+    told = verdict(*of.decisive, margin)
+    if told is None:
+        return UNREAD
+
+    def settles(low: float, high: float) -> bool:
+        return verdict(low, high, margin) not in (TOO_FEW, None)
+
+    if told != TOO_FEW or of.worst_case is None:
+        return told
+    if lacks_answers(of.worst_case[0], (of.low, of.high), settles):
+        return UNREAD
+    return told
 
 
 def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:

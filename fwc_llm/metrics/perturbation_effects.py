@@ -1,5 +1,6 @@
 """Effects of repeated prompts, changed protected attributes and other ways to ask."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -7,23 +8,21 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.arm_estimates import UNDEFINED, MetricEstimate, share_limits
-from fwc_llm.metrics.counts import Codes, Floats
+from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import critical_value
-from fwc_llm.metrics.predicted_probabilities import probability_statistics
+from fwc_llm.metrics.predicted_probabilities import Probabilities
+from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, Record
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped, questions_of
-from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
 
 _TWO = 2  # added rows that changed, one each way: no variance is 0
 
 
-def repetition_statistics(
-    a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
-) -> dict[str, Any] | None:
-    """Return how consistent answers to repeated prompts are; None without such prompts."""
-    times = design.times
+def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
+    """Yield how consistent answers to repeated prompts are; nothing without such prompts."""
+    times = run.design.times
     if times < 2:
-        return None
+        return
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
     unit, first, place = np.unique(prompt, return_index=True, return_inverse=True)
     known = ~np.isnan(a.answer)
@@ -34,15 +33,20 @@ def repetition_statistics(
     twice = count > 1
     averaged = a.where(first)
     agreement = _share(same[twice], averaged.unit[twice])
-    return {
-        "times": times,
-        "prompts": int(twice.sum()),
-        "changed": float((same[twice] < 1.0).mean()) if twice.any() else np.nan,
-        "self_agreement": agreement.value,
-        "low": agreement.low,
-        "high": agreement.high,
-        "probabilities": probability_statistics(replace(averaged, p_yes=share), order, design),
-    }
+    n = int(twice.sum())
+    if n:
+        changed = float((same[twice] < 1.0).mean())
+        yield Record(metric="prompts_with_both_answers", value=changed, n=n)
+    yield _record(agreement, metric="same_answer", n=n)
+    ranked = Probabilities.of(replace(averaged, p_yes=share), run.groups, run.design)
+    if ranked is not None and run.design.labelled:
+        for record in ranked.records(run.attribute):
+            if record.metric in ("auc", "brier", "calibration_error") and not record.group:
+                yield replace(record, metric=f"{record.metric}_of_repeated_prompts")
+
+
+def _record(estimate: MetricEstimate, **cells: Any) -> Record:
+    return Record(value=estimate.value, low=estimate.low, high=estimate.high, **cells)
 
 
 def _share(value: Floats, units: Any) -> MetricEstimate:
@@ -59,29 +63,20 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
     return share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))[0]
 
 
-def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
-    """Return how answers change in variants with another protected attribute (`told_as`)."""
+def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
+    """Yield how answers change in variants with another protected attribute, by group."""
     factual, changed = _twins(factual, changed)
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
     both = ~np.isnan(factual.answer) & ~np.isnan(changed.answer)
-    described = []
     for group, other in dict.fromkeys(zip(changed.group, told_as, strict=True)):
         here = both & (changed.group == group) & (told_as == other)
         before = factual.answer[here]
         after = changed.answer[here]
         moved = _share((before != after).astype(np.float64), changed.unit[here])
-        described.append(
-            {
-                "group": group,
-                "told_as": other,
-                "n": len(before),
-                "to_yes": int((before < after).sum()),
-                "to_no": int((before > after).sum()),
-                "rate": moved.value,
-                "interval": [moved.low, moved.high],
-            }
-        )
-    return described
+        of: Any = {"group": group, "against": other, "n": len(before), "scope": CHANGED_ATTRIBUTE}
+        yield _record(moved, metric="changed", **of)
+        yield Record(metric="changed_to_yes", value=int((before < after).sum()), **of)
+        yield Record(metric="changed_to_no", value=int((before > after).sum()), **of)
 
 
 def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
@@ -93,27 +88,11 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
     return factual.where(place[paired]), changed.where(paired)
 
 
-def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
-    """Return the effects of first names and exchanged proxies."""
+def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
+    """Yield the effects of first names and exchanged proxies, with the probe's name as scope."""
     asked = run.probes[arm]
     factual = run.answers[arm]
     kinds = list(asked.variant.categories)
-    described: list[dict[str, Any]] = []
-
-    def add(
-        probe: str, parts: tuple[str, ...], told_as: str, first: ArmAnswers, second: ArmAnswers
-    ) -> None:
-        first, second = _twins(first, second)
-        cluster = second.unit.codes.astype(np.int64)
-        for group in parts:
-            of_group = probe != "names" and group in run.groups
-            if of_group:
-                here = np.asarray(second.group == group)
-            else:
-                here = second.repeat >= 0
-            if here.any():
-                shown = changes(first.where(here), second.where(here), cluster[here])
-                described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
 
     def answers_to(beginning: str) -> ArmAnswers:
         return asked.where(
@@ -124,21 +103,27 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
     for first, second in combinations(named, 2):
         (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))
         if attribute == other:
-            add("names", (level,), told_as, answers_to(first), answers_to(second))
+            before, after = _twins(answers_to(first), answers_to(second))
+            yield from changes(before, after, group=level, against=told_as, scope="names")
     for kind in kinds:
         if kind.startswith("proxies:"):
-            add("proxies", run.groups, kind[8:].split("=", 1)[1], factual, answers_to(kind))
-    return described
+            before, after = _twins(factual, answers_to(kind))
+            for group in run.groups:
+                here = np.asarray(after.group == group)
+                of: Any = {"group": group, "against": kind[8:].split("=", 1)[1], "scope": "proxies"}
+                if here.any():
+                    yield from changes(before.where(here), after.where(here), **of)
 
 
-def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[str, Any]:
+def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[Record]:
     """Compare the answers (n,) to rows with the answers (n,) to their variants.
 
-    `changed` is the share of answers that differ; `yes`, `accuracy` and `p_yes` are the changes of
-    the rate of yes, of accuracy and of the mean P(yes). Limits are paired, with one `cluster` (n,)
-    as one observation. All but `p_yes` leave out pairs with a missing answer; `lost` counts those
-    without the second answer only.
+    `changed` is the share of answers that differ; the differences are those of the rate of yes, of
+    accuracy and of the mean P(yes). Limits are paired, with one row (person) as one observation.
+    All but P(yes) leave out pairs with a missing answer; `lost` counts those without the second
+    answer only.
     """
+    cluster = changed.unit.codes.astype(np.int64)
     before_all = factual.answer
     after_all = changed.answer
     both = ~np.isnan(before_all) & ~np.isnan(after_all)
@@ -147,17 +132,18 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[st
     label = factual.label[both]
     moved = np.asarray(after != before, dtype=np.float64)
     right = np.asarray(after == label, dtype=np.float64)
-    described = {
-        "n": int(both.sum()),
-        "lost": int((~np.isnan(before_all) & np.isnan(after_all)).sum()),
-        "changed": _share(moved, cluster[both]).ends,
-        "yes": _mean(after - before, cluster[both], _TWO).ends,
-        "accuracy": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO).ends,
-    }
+    lost = int((~np.isnan(before_all) & np.isnan(after_all)).sum())
     known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
-    return described | {
-        "p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known]).ends
+    stated = changed.p_yes[known] - factual.p_yes[known]
+    estimates = {
+        "changed": _share(moved, cluster[both]),
+        "selection_rate_difference": _mean(after - before, cluster[both], _TWO),
+        "accuracy_difference": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO),
+        "mean_p_yes_difference": _mean(stated, cluster[known]),
     }
+    for metric, estimate in estimates.items():
+        yield _record(estimate, metric=metric, n=int(both.sum()), **cells)
+    yield Record(metric="lost", value=lost, **cells)
 
 
 def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:

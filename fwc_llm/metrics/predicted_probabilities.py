@@ -4,9 +4,9 @@ P(yes) `p` (n,) is from 0 to 1; callers leave out rows without P(yes). Values us
 in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ from scipy.special import logit
 from fwc_llm.metrics import decision_thresholds as thresholds
 from fwc_llm.metrics.arm_estimates import UNDEFINED, ArmEstimates, MetricEstimate
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
-from fwc_llm.metrics.intervals import LEVEL, Z, clopper_pearson
+from fwc_llm.metrics.intervals import LEVEL, Z
+from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, area, codes
@@ -23,7 +24,6 @@ from fwc_llm.metrics.variance import ArmArrays, area, codes
 BINS = 10
 _DRAWS = 1000  # of the bootstrap
 _WEIGHTS = 4_000_000  # weights in memory at once
-_GAP = "demographic_parity_difference"
 # range of P(yes) without dependence on rows: the step of services that round to 2 decimals
 _STILL = 0.01
 _STILL_ODDS = 0.1  # the same range of log-odds: small P(yes) may depend on the row
@@ -31,85 +31,126 @@ _ROUNDING = 1e-9
 LEAST_CERTAIN = 0.01  # P(yes) below this value, or above 1 minus this value, counts as clipped
 
 
-def probability_statistics(
-    a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
-) -> dict[str, Any] | None:
-    """Return ranking, calibration and thresholds over at least ten answers with P(yes), else None.
+@dataclass(frozen=True)
+class Probabilities:
+    """An arm's answers that have P(yes), `known`, out of `answers`, with the curve of thresholds.
 
     All repeats are pooled: a threshold is for the whole run.
     """
-    known = a.where(~np.isnan(a.p_yes))
-    if len(known) < MIN_PROBABILITIES:
-        return None
-    p = known.p_yes
-    labels = known.label
-    groups = known.group
-    weight = known.weight
-    of_all = calibrate(known, design)
-    bins = of_all["bins"]
-    return {
-        "n": len(known),
-        "coverage": len(known) / len(a),
-        "coverage_by_group": {
-            name: float((~np.isnan(a.p_yes[a.group == name])).mean())
-            for name in levels_of(a.group)[0]
-        },
-        "clipped": float(np.mean((p < LEAST_CERTAIN) | (p > 1 - LEAST_CERTAIN))),
-        "auc": area(p, labels, weight)[0] if np.ptp(labels) else np.nan,
-        "brier": float(np.average((p - labels) ** 2, weights=weight)),
-        "calibration_error": of_all["error"],
-        "calibration": {
-            **{name: bins[name] for name in ("mean", "share")},
-            "rows": [float(n) for n in bins["questions"]],
-        },
-        "mean_probability_gap": probability_gap(p, groups, weight),
-        "labels_fixed": design.labels_fixed,
-        "calibration_of_all": of_all,
-        "calibration_by_group": {
-            name: calibrate(known.where(here), design)
-            for name in order
-            if (here := groups == name).any()
-        },
-        "thresholds": _thresholds(known, order, design),
-    }
+
+    answers: ArmAnswers
+    known: ArmAnswers
+    order: tuple[str, ...]
+    design: SamplingDesign
+    curve: thresholds.Curve
+
+    @classmethod
+    def of(
+        cls, answers: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
+    ) -> "Probabilities | None":
+        """Return them if at least ten answers have P(yes), else None."""
+        known = answers.where(~np.isnan(answers.p_yes))
+        if len(known) < MIN_PROBABILITIES:
+            return None
+        curve = thresholds.threshold_curve(known.p_yes, known.label, known.group, known.weight)
+        return cls(answers, known, order, design, curve)
+
+    @property
+    def clipped(self) -> float:
+        """The share of P(yes) too near 0 or 1 to show calibration."""
+        p = self.known.p_yes
+        return float(np.mean((p < LEAST_CERTAIN) | (p > 1 - LEAST_CERTAIN)))
+
+    @property
+    def different_values(self) -> int:
+        """The number of different P(yes)."""
+        return len(self.curve.thresholds) - 1
+
+    @property
+    def candidates(self) -> dict[str, float]:
+        """The candidate thresholds by name."""
+        curve = self.curve
+        return {
+            "half": thresholds.HALF,
+            "most_accurate": float(curve.thresholds[thresholds.most_accurate(curve)]),
+            "base_rate": float(curve.thresholds[thresholds.at_base_rate(curve)]),
+        }
+
+    def ties(self, threshold: float) -> int:
+        """The number of P(yes) exactly at a threshold."""
+        place = self.curve.place(threshold)
+        return int(self.curve.ties[place]) * bool(self.curve.thresholds[place] == threshold)
+
+    def records(self, attribute: str) -> Iterator[Record]:
+        """Yield ranking, calibration and thresholds."""
+        known = self.known
+        n = len(known)
+        if np.ptp(known.label):
+            yield replace(_auc(known), n=n)
+        brier = float(np.average((known.p_yes - known.label) ** 2, weights=known.weight))
+        yield Record(metric="brier", value=brier, n=n)
+        gap = probability_gap(known.p_yes, known.group, known.weight)
+        yield Record(metric="mean_p_yes_gap", value=gap, attribute=attribute, n=n)
+        yield Record(metric="p_yes_coverage", value=n / len(self.answers), n=len(self.answers))
+        yield Record(metric="p_yes_clipped", value=self.clipped, n=n)
+        yield from _calibration(known, self.design)
+        for group in self.order:
+            here = self.answers.group == group
+            of_group: Any = {"attribute": attribute, "group": group}
+            if here.any():
+                share = float((~np.isnan(self.answers.p_yes[here])).mean())
+                yield Record(metric="p_yes_coverage", value=share, n=int(here.sum()), **of_group)
+            of_known = known.where(known.group == group)
+            for record in _calibration(of_known, self.design) if len(of_known) else ():
+                yield replace(record, **of_group)
+        for name, threshold in self.candidates.items():
+            yield from self._at(name, threshold, attribute)
+
+    def _at(self, name: str, threshold: float, attribute: str) -> Iterator[Record]:
+        """Yield the results at a threshold, which need not be a point of the curve.
+
+        Only 0.5 has limits: the others are chosen on the same rows, on which they look better than
+        on new rows.
+        """
+        curve = self.curve
+        place = curve.place(threshold)
+        yield Record(metric=f"threshold_{name}", value=threshold)
+        yield Record(metric=f"ties_at_{name}", value=self.ties(threshold))
+        accuracy: Any = Record(value=float(curve.accuracy[place]))
+        gap: Any = Record(value=float(curve.gap[place]))
+        if name == "half":
+            design = replace(self.design, min_group=1)
+            at_half = (self.known.p_yes >= threshold).astype(np.float64)
+            answered = {"": replace(self.known, answer=at_half)}
+            half = ArmEstimates(samples_of(answered, self.order, design)[""])
+            accuracy = replace(accuracy, low=half["accuracy"].low, high=half["accuracy"].high)
+            gap = replace(gap, low=half["dp_gap"].low, high=half["dp_gap"].high)
+        yield replace(accuracy, metric=f"accuracy_at_{name}")
+        yield replace(gap, metric=f"dp_gap_at_{name}", attribute=attribute)
+        rate = f"selection_rate_at_{name}"
+        yield Record(metric=rate, value=float(curve.share[place]))
+        for group, share in zip(curve.groups, curve.rates[place].tolist(), strict=True):
+            yield Record(metric=rate, attribute=attribute, group=group, value=share)
 
 
-def _thresholds(a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign) -> dict[str, Any]:
-    """Return accuracy, rates and gap at candidate thresholds.
-
-    Only 0.5 has limits: the others are chosen on the same rows, on which they look better than on
-    new rows.
-    """
-    curve = thresholds.threshold_curve(a.p_yes, a.label, a.group, a.weight)
-    chosen = {
-        "one_half": thresholds.HALF,
-        "most_accurate": float(curve.thresholds[thresholds.most_accurate(curve)]),
-        "base_rate": float(curve.thresholds[thresholds.at_base_rate(curve)]),
-    }
-    at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
-    half = ArmEstimates(samples_of({"": at_half}, order, replace(design, min_group=1))[""])
-    return {
-        "base_rate": curve.base_rate,
-        "different_values": len(curve.thresholds) - 1,
-        "chosen": {name: _point(curve, threshold) for name, threshold in chosen.items()},
-        "one_half_limits": {
-            "of": half.sample.scope,
-            **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
-        },
-    }
+def _auc(known: ArmAnswers) -> Record:
+    """The area under the ROC curve of all rows, with limits over rows (people)."""
+    value, psi = area(known.p_yes, known.label, known.weight)
+    unit = levels_of(known.unit)[1]
+    reach = Z * float(np.sqrt((np.bincount(unit, psi) ** 2).sum()))
+    return Record(
+        metric="auc", value=value, low=max(0.0, value - reach), high=min(1.0, value + reach)
+    )
 
 
-def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
-    """Results at a threshold, which need not be a point of the curve."""
-    place = curve.place(threshold)
-    return {
-        "threshold": float(threshold),
-        "accuracy": float(curve.accuracy[place]),
-        _GAP: float(curve.gap[place]),
-        "share": float(curve.share[place]),
-        "rates": dict(zip(curve.groups, curve.rates[place].tolist(), strict=True)),
-        "ties": int(curve.ties[place]) * bool(curve.thresholds[place] == threshold),
-    }
+def _calibration(known: ArmAnswers, design: SamplingDesign) -> Iterator[Record]:
+    """Yield mean P(yes), the share of label yes, their difference and the calibration error."""
+    found = calibrate(known, design)
+    n = len(known)
+    yield Record(metric="mean_p_yes", value=found.mean, n=n)
+    yield Record(metric="base_rate", value=found.share, n=n)
+    yield Record(metric="calibration", value=found.difference, low=found.low, high=found.high, n=n)
+    yield Record(metric="calibration_error", value=found.error, n=n)
 
 
 def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None) -> float:
@@ -123,17 +164,27 @@ def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None
     return np.nan
 
 
-def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str, Any]:
+class Calibration(NamedTuple):
+    """Mean P(yes), share of label yes, their difference with 95 % limits, and the error."""
+
+    mean: float
+    share: float
+    difference: float
+    low: float
+    high: float
+    error: float
+
+
+def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> Calibration:
     """Return the calibration of answers that all have P(yes).
 
     `difference` is the mean P(yes) minus the share of label yes (calibration in the large), with 95
     % limits over rows or people, within groups and labels if the design fixed their numbers.
-    `error` is the expected calibration error over the non-empty `bins`; noise raises it, the more
-    the fewer rows there are.
+    `error` is the expected calibration error over ten bins; noise raises it, the more the fewer
+    rows there are.
     """
     p = a.p_yes
     labels = a.label.astype(np.float64)
-    row = levels_of(a.row)[1]
     unit = levels_of(a.unit)[1]
     if design.labels_fixed:
         strata = 2 * levels_of(a.group)[1] + a.label
@@ -145,17 +196,15 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str,
         weight = a.weight / a.weight.sum()
     difference = float(weight @ (p - labels))
     reach = Z * float(np.sqrt(_variance(p - labels, weight, unit, strata)))
-    place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    return {
-        "n": len(a),
-        "bins": _bins(p, labels, weight, row, unit, place),
-        "mean": float(weight @ p),
-        "share": float(weight @ labels),
-        "difference": difference,
-        "low": max(-1.0, difference - reach),
-        "high": min(1.0, difference + reach),
-        "error": float(np.abs(np.bincount(place, weight * (p - labels))).sum()),
-    }
+    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    return Calibration(
+        mean=float(weight @ p),
+        share=float(weight @ labels),
+        difference=difference,
+        low=max(-1.0, difference - reach),
+        high=min(1.0, difference + reach),
+        error=float(np.abs(np.bincount(bins, weight * (p - labels))).sum()),
+    )
 
 
 def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
@@ -176,26 +225,6 @@ def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
             spread = part**2
         total += spread + 2.0 * part * (part / k) ** 2
     return total
-
-
-def _bins(
-    p: Floats, labels: Floats, weight: Floats, row: Codes, unit: Codes, place: Codes
-) -> dict[str, list[Any]]:
-    """Per bin: lower edge, questions, rows, mean P(yes), share of label yes, and its limits."""
-    questions = np.bincount(place[weight > 0], minlength=BINS)
-    filled = np.flatnonzero(questions)
-    # Questions about one row have one label, so a row counts once in a bin.
-    pairs, of = np.unique(unit * BINS + place, return_inverse=True)
-    squares = np.bincount(pairs % BINS, np.bincount(of, weight) ** 2, BINS)[filled]
-    size, yes, stated = (np.bincount(place, weight * x, BINS)[filled] for x in (1.0, labels, p))
-    share = np.clip(yes / size, 0.0, 1.0)
-    mean = stated / size
-    low, high = clopper_pearson(share, size**2 / squares)
-    rows = np.bincount(np.unique(row * BINS + place) % BINS, minlength=BINS)[filled]
-    ends = np.minimum(low, share), np.maximum(high, share)
-    names = "start", "questions", "rows", "mean", "share", "low", "high"
-    columns = filled / BINS, questions[filled], rows, mean, share, *ends
-    return {name: values.tolist() for name, values in zip(names, columns, strict=True)}
 
 
 def decision_notes(run: RunAnswers) -> Iterator[str]:
@@ -245,13 +274,12 @@ def _is_still(known: ArmAnswers) -> bool:
 
 
 def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the results of answers by centred log-odds; None if P(yes) is unknown or constant.
+    """Return the results of answers at the median of P(yes); None if P(yes) is unknown or constant.
 
-    The answer is yes if the log-odds exceed their mean over the arm's rows: about half of all
-    answers, whatever the share of true yes, so no gate uses them (docs/statistics.md). Batch
-    calibration (Zhou et al. 2024) divides by the mean of P(yes) instead, which depends on few rows
-    if most P(yes) are near 0 or 1. The limits of `accuracy` and `gap` are percentiles of a
-    bootstrap of rows (people), which recomputes the centre.
+    The answer is yes if P(yes) exceeds its median over the arm's rows: about half of all answers
+    are yes, whatever the share of true yes, so no gate uses them (docs/statistics.md). The limits
+    of `accuracy` and `gap` are percentiles of a bootstrap of rows (people), which takes the median
+    again.
     """
     known = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
     if sample.p_yes is None or not len(known) or not sample.design.labelled:
@@ -259,8 +287,9 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     p = sample.p_yes[known]
     label = sample.label[known]
     group = sample.group[known]
-    odds = logit(np.clip(p, _ROUNDING, 1 - _ROUNDING))
-    if np.ptp(odds) < _ROUNDING or not 0 < label.sum() < len(label):
+    if np.ptp(logit(np.clip(p, _ROUNDING, 1 - _ROUNDING))) < _ROUNDING:
+        return None
+    if not 0 < label.sum() < len(label):
         return None
     if sample.weight is None:
         weight = np.ones(len(known))
@@ -269,12 +298,15 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     members = (group[:, None] == np.arange(sample.groups)).astype(np.float64)
     unit = codes(sample.unit[known])
     units = int(unit.max()) + 1
+    order = np.argsort(p, kind="stable")
     rng = np.random.default_rng(0)
 
     def measured(weights: Floats) -> Floats:
         """The groups' rates of yes, then the accuracy (D, G + 1), under weights (D, n) of rows."""
         total = weights.sum(1, keepdims=True)
-        yes = odds > weights @ odds[:, None] / total
+        below = weights[:, order].cumsum(1)
+        median = p[order][(below >= total / 2).argmax(1)]
+        yes = p > median[:, None]
         with np.errstate(invalid="ignore"):
             rates = (weights * yes) @ members / (weights @ members)
         return np.hstack([rates, (weights * (yes == label)).sum(1, keepdims=True) / total])
@@ -284,26 +316,38 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     times = (rng.multinomial(units, np.full(units, 1 / units), size) for size in sizes)
     drawn = np.concatenate([measured(weight * drawn[:, unit]) for drawn in times])
     (value,) = measured(weight[None])
-    auc, psi = area(p, label, weight)
-    reach = Z * float(np.sqrt((np.bincount(unit, psi) ** 2).sum()))
     low, high = np.quantile(drawn[:, -1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     return {
         "rows": len(np.unique(sample.row[known])),
-        "auc": MetricEstimate(auc, max(0.0, auc - reach), min(1.0, auc + reach)).ends,
-        "accuracy": MetricEstimate(float(value[-1]), low, high).ends,
+        "accuracy": MetricEstimate(float(value[-1]), low, high),
         "gap": _gap(value[sample.eligible_groups], drawn[:, sample.eligible_groups]),
         "rates": dict(zip(groups, value[:-1].tolist(), strict=True)),
     }
 
 
-def _gap(rates: Floats, drawn: Floats) -> dict[str, float]:
+def centred_records(found: Mapping[str, Any] | None, attribute: str) -> Iterator[Record]:
+    """Yield the results of `centred` as records."""
+    if found is None:
+        return
+    accuracy, gap = found["accuracy"], found["gap"]
+    of: Any = {"n": found["rows"], "scope": "these rows"}
+    ends: Any = {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high}
+    yield Record(metric="accuracy_at_median", **ends, **of)
+    ends = {"value": gap.value, "low": gap.low, "high": gap.high}
+    yield Record(metric="dp_gap_at_median", attribute=attribute, **ends, **of)
+    for group, rate in found["rates"].items():
+        where: Any = {"attribute": attribute, "group": group, "scope": "these rows"}
+        yield Record(metric="selection_rate_at_median", value=rate, **where)
+
+
+def _gap(rates: Floats, drawn: Floats) -> MetricEstimate:
     """Return the largest gap of rates (G,), with simultaneous limits from draws (D, G)."""
     if len(rates) < 2:
-        return UNDEFINED.ends
+        return UNDEFINED
     first, second = np.triu_indices(len(rates), 1)
     tail = (1 - LEVEL) / 2 / len(first)
     low, high = np.nanquantile(drawn[:, second] - drawn[:, first], [tail, 1 - tail], axis=0)
     value = float(np.ptp(rates))
     least = float(np.maximum(np.maximum(low, -high), 0.0).max())
     most = float(np.maximum(high, -low).max())
-    return MetricEstimate(value, min(value, least), max(value, most)).ends
+    return MetricEstimate(value, min(value, least), max(value, most))

@@ -39,7 +39,7 @@ _C = 0.5  # inverse strength of the predictor's ridge penalty
 _LARGEST = 2.0  # largest λ: predictions are shrunken, so the best λ may be above 1
 BY_CHANCE = 0.001  # probability of refusing rows that were drawn at random
 _CELL = "group and label"
-RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate")
+RATES_ASSISTED = ("accuracy", "selection_rate", "true_positive_rate", "false_positive_rate")
 
 
 @dataclass(frozen=True)

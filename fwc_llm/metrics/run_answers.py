@@ -225,6 +225,21 @@ class RunAnswers:
         return tuple(self.answers)
 
     @cached_property
+    def views(self) -> list[View]:
+        """The protected attributes one by one, and last all crossed."""
+        return views(self.groups, self.attributes)
+
+    @property
+    def attribute(self) -> str:
+        """The name of all protected attributes, crossed."""
+        return self.views[-1].name
+
+    @cached_property
+    def repeats(self) -> int:
+        """Number of repeats."""
+        return next(iter(self.plain_samples.values())).repeats
+
+    @cached_property
     def perfect_gap(self) -> float | None:
         """The DP gap of a perfect model; None unless the design fixed the base rates."""
         if not self.design.labels_fixed:

@@ -1,269 +1,392 @@
-"""All statistics of a run as one plain document (docs/statistics.md)."""
+"""All results of a run: a list of records, and the facts around them (docs/statistics.md)."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics import counts
-from fwc_llm.metrics.arm_comparison import comparisons
-from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity
-from fwc_llm.metrics.intervals import INCONCLUSIVE, SHOWN
-from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
-from fwc_llm.metrics.predicted_probabilities import centred, decision_notes, probability_statistics
+from fwc_llm.metrics import counts, records
+from fwc_llm.metrics.arm_comparison import ComparedArms, comparisons
+from fwc_llm.metrics.arm_estimates import ArmEstimates, ParityWithinStrata, conditional_parity
+from fwc_llm.metrics.counts import Metric
+from fwc_llm.metrics.intervals import TOO_FEW, Enclosed
+from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_records
+from fwc_llm.metrics.predicted_probabilities import (
+    Probabilities,
+    centred,
+    centred_records,
+    decision_notes,
+)
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
-from fwc_llm.metrics.run_answers import RunAnswers, is_known, unknown_of, views
-from fwc_llm.metrics.sampling_design import AS_NO, WORST
-from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
+from fwc_llm.metrics.records import Record, Records
+from fwc_llm.metrics.run_answers import RunAnswers, View, is_known, unknown_of
+from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
+from fwc_llm.metrics.variance import MIN_SETS, scope_words
 from fwc_llm.sanitize import listed
 
 SMALL = 10  # rows of a group per repeat; fewer are marked as small
 _LISTED = 4  # groups that a note names, at most
 _MANY = 1_000_000  # rows; notes say "more than" for larger numbers
-_PARITY = "demographic_parity_difference"
-_GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
+_OF_GROUPS = ("selection_rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
+_QUARTER = 0.25  # of a group's rows; a person with so many is named
+_NO_LABELS = "there are no labels"
+LEADS = "dp_gap", "label_gap"
 
 
-Lines = Callable[[RunAnswers, Mapping[str, ArmEstimates]], dict[str, Any]]
+@dataclass(frozen=True)
+class ArmFacts:
+    """What is known of an arm beside its records.
+
+    `n` counts questions, `unanswered` those whose reply was lost, `unread` the other replies
+    without an answer, and `unparsed` the missing answers by reason. `alike`: words for answers
+    (nearly) all alike, else "". `variation` has family, order and template of arms with the same
+    examples.
+    """
+
+    arm: str
+    n: int
+    scope: str
+    unanswered: int = 0
+    unread: int = 0
+    unparsed: Mapping[str, int] = field(default_factory=dict)
+    alike: str = ""
+    variation: Mapping[str, str] | None = None
+    probabilities: Probabilities | None = None
+    within_strata: ParityWithinStrata | None = None
 
 
-def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, Any]:
-    """Return all statistics of a run, ready for JSON (undefined values are None).
+@dataclass(frozen=True)
+class GroupFacts:
+    """A group: number of questions, whether they are few, whether the group is judged."""
 
-    `references` describes reference models' answers, and the arms' differences from them. `context`
-    has perfect answers to the same rows, `perfect_gap` their DP gap if rows were drawn by group and
-    label.
+    group: str
+    n: int
+    small: bool
+    judged: bool
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """All results of a run or an audit.
+
+    `lead` is the gap that leads: that at equal labels where rows were drawn with a base parity,
+    else the DP gap. `perfect_gap` is the DP gap of correct answers there. `views` are the protected
+    attributes, one by one and last all crossed.
+    """
+
+    records: Records
+    arms: Sequence[ArmFacts]
+    groups: Sequence[GroupFacts]
+    pairs: Sequence[ComparedArms]
+    views: Sequence[View]
+    repeats: int
+    labelled: bool
+    with_examples: bool
+    assisted: bool
+    margin: float
+    unread: Unread
+    min_group: int
+    sequential: bool
+    not_judged: Sequence[str] = ()
+    perfect_gap: float | None = None
+    references: Any = None
+    notes: Sequence[str] = ()
+
+    @property
+    def lead(self) -> str:
+        """The key of the gap that leads."""
+        return LEADS[self.perfect_gap is not None and self.labelled]
+
+    @property
+    def base(self) -> str:
+        """The arm that others are compared with."""
+        return self.pairs[0].first if self.pairs else self.arms[0].arm
+
+    @cached_property
+    def judged(self) -> list[str]:
+        """The groups that are compared."""
+        return [group.group for group in self.groups if group.judged]
+
+    def of(self, metric: str, arm: str = "", group: str = "", **more: Any) -> Record:
+        """Look a record up (`Records.of`)."""
+        return self.records.of(metric, arm, group, **more)
+
+    def rates(self, arm: str, rate: str = "selection_rate") -> dict[str, Record]:
+        """The records of a rate of the groups that are compared, without undefined ones."""
+        found = {group: self.of(rate, arm, group) for group in self.judged}
+        return {group: record for group, record in found.items() if record.known}
+
+    def plain(self) -> dict[str, Any]:
+        """The facts as plain values for JSON, without the records."""
+        names = ["repeats", "labelled", "with_examples", "assisted", "margin", "unread"]
+        names += ["min_group", "perfect_gap", "lead", "notes"]
+        arms = [
+            {"arm": arm.arm, "n": arm.n, "alike": arm.alike, "unparsed": dict(arm.unparsed)}
+            for arm in self.arms
+        ]
+        groups = [vars(group) for group in self.groups]
+        return {name: getattr(self, name) for name in names} | {"arms": arms, "groups": groups}
+
+
+Lines = Callable[[RunAnswers, Mapping[str, ArmEstimates]], tuple[Any, list[Record]]]
+
+
+def statistics(
+    run: RunAnswers, references: Lines | None = None, more: Iterable[Record] = ()
+) -> Statistics:
+    """Return all results of a run.
+
+    `references` describes reference models' answers, and the arms' differences from them; `more`
+    are further records, such as those of `impact_tables`.
     """
     estimates = {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
-    size, people = (
-        np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
-        for weight in (None, first.weight)
-    )
-    perfect = ArmEstimates(replace(first, answer=first.label.astype(np.float64), assist=None))
-    arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
+    all_views = run.views
+    attribute = run.attribute
     unassisted = estimates
     if run.assist:
         unassisted = {arm: ArmEstimates(sample) for arm, sample in run.plain_samples.items()}
-    base_rates = people[:, 1] / people.sum(1)
-    content = {
-        "groups": [
-            {
-                "group": name,
-                "n": int(n.sum()),
-                "base_rate": float(base_rates[place]) if run.design.labelled else None,
-                "small": bool(n.sum() < SMALL * first.repeats),
-                "judged": place in first.eligible_groups,
-            }
-            for place, (name, n) in enumerate(zip(run.groups, size, strict=True))
-        ],
-        "arms": arms,
-        "comparisons": comparisons(run, unassisted),
-        "context": [{"name": "oracle", **_headline(perfect)}] if run.design.labelled else [],
-        "repeats": first.repeats,
-        "with_examples": run.with_examples,
-        "perfect_gap": run.perfect_gap,
-        "labelled": run.design.labelled,
-        "assisted": run.assist,
-        "margin": run.design.margin,
-        "unread": run.design.unread,
-        "min_group": run.design.min_group,
-        "reference_lines": None if references is None else references(run, unassisted),
-    }
-    described: dict[str, Any] = counts.plain({**content, "notes": notes(run, content)})
-    return described
-
-
-def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str, Any]:
-    """Return the statistics of one arm.
-
-    Gaps and ratios compare the judged groups; if some groups are not judged, `all_groups` has the
-    values over all groups. `alike` describes answers all alike, and the results of `centred`
-    P(yes).
-    """
-    a = run.answers[arm]
-    sample = estimates.sample
-    described: dict[str, Any] = {
-        "arm": arm,
-        "n": len(a),
-        "of": estimates.sample.scope,
-        "unanswered": int((a.reason == "error").sum()),
-    }
-    for metric in counts.TABLE:
-        if metric.headline or metric.source == "answers" or sample.p_yes is not None:
-            described[metric.key] = _described(estimates[metric.key]) | {
-                "of": estimates.sample.scope
-            }
-            if metric.kind != "share":
-                described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
-    if arm in run.assists:
-        own = ArmEstimates(run.plain_samples[arm])
-        more = ArmEstimates(replace(own.sample, assist=run.assists[arm]))
-        for metric in counts.COUNTED:
-            if set(metric.rates) <= set(RATES_ASSISTED):
-                described[metric.key]["assisted"] = {
-                    **more[metric.key].ends,
-                    "verdict": more[metric.key].verdict(run.design.margin),
-                    "rows_worth": effective_sample_size(own, more, metric.key),
-                }
-    described[_PARITY]["smallest_found"] = estimates.smallest_found()
-    everything = len(sample.eligible_groups) == sample.groups
-    described["all_groups"] = (
-        None if everything else {key: estimates.value(key) for key in counts.METRICS}
-    )
-    described["variation"] = run.variations.get(arm)
-    described["alike"] = None
-    if sample.alike:
-        described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
-    described["replies"] = {
-        metric.key: estimates[metric.key].ends
-        | (
-            {}
-            if metric.kind == "share"
-            else {"verdict": estimates[metric.key].verdict(run.design.margin)}
-        )
-        for metric in counts.REPLIES
-    }
-    coverage = estimates["coverage"]
-    described |= {
-        "coverage": coverage.value,
-        "coverage_low": coverage.low,
-        "coverage_high": coverage.high,
-    }
-    described["groups"] = _groups(run.groups, estimates)
-    described["unparsed"] = a.unparsed
-    described["treatments"] = _treatments(run, arm, estimates)
-    described["reasons"] = {
-        key: why for key, why in estimates.undefined(run.groups) if np.isnan(estimates[key].value)
-    }
-    described["conditional_parity"] = conditional_parity(sample, run.groups)
-    described["probabilities"] = None
+    pairs = comparisons(run, unassisted)
+    lines, of_lines = None, list[Record]()
+    if references is not None:
+        lines, of_lines = references(run, unassisted)
+    found: list[Record] = []
+    facts = [_facts(run, arm, estimates[arm]) for arm in run.arms]
+    for arm in facts:
+        found += _of_arm(run, arm, estimates[arm.arm], all_views)
+    for pair in pairs:
+        found += pair.records(attribute, run.with_examples)
     if run.design.labelled:
-        described["probabilities"] = probability_statistics(a, run.groups, run.design)
-    described["repetition"] = repetition_statistics(a, run.groups, run.design)
-    described["flips"] = flips(a, run.counterfactuals[arm]) if arm in run.counterfactuals else []
-    described["probes"] = probes(run, arm) if arm in run.probes else []
-    described["by_attribute"] = _by_attribute(run, sample)
-    if not run.design.labelled:
-        for metric in counts.TABLE:
-            if metric.key in described and set(metric.rates) - {"rate"}:
-                described[metric.key] |= {"verdict": None, "p_value": math.nan}
-                described["reasons"][metric.key] = "there are no labels"
-                for part in (*described["treatments"].values(), described["all_groups"] or {}):
-                    part |= {metric.key: None} if metric.key in part else {}
-    return described
-
-
-def _described(estimate: MetricEstimate) -> dict[str, Any]:
-    """A metric for JSON; the paper's summary is undefined if any repeat's value is."""
-    each = estimate.per_repeat
-    if len(each):
-        mean = float(each.mean())
-    else:
-        mean = math.nan
-    if len(each) > 1:
-        sd = float(each.std(ddof=1))
-    else:
-        sd = math.nan
-    return estimate.ends | {"paper_summary": {"mean": mean, "sd": sd}}
-
-
-def _judged(estimates: ArmEstimates, key: str, margin: float) -> dict[str, Any]:
-    metric = estimates[key]
-    decided = metric.verdict(margin)
-    size = len(estimates.sample.eligible_groups), len(counts.BY_KEY[key].rates)
-    if decided == INCONCLUSIVE:
-        needed = metric.rows_needed(estimates.sample.rows, margin, *size)
-    else:
-        needed = None
-    return {"verdict": decided, "margin": margin, "rows_needed": needed, "p_value": metric.p_value}
-
-
-def _groups(names: tuple[str, ...], estimates: ArmEstimates) -> dict[str, Any]:
-    sample = estimates.sample
-    size = np.bincount(sample.group, minlength=sample.groups)
-    ranked = () if sample.p_yes is None else ("auc", "brier")
-    rates = {rate: estimates.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
-    rows = estimates.counted("rate").effective_rows
-    described: dict[str, dict[str, Any]] = {}
-    for place, name in enumerate(names):
-        described[name] = {
-            "n": int(size[place]),
-            "small": bool(size[place] / sample.repeats < SMALL),
-            "judged": place in sample.eligible_groups,
-            "effective_rows": float(rows[place]),
-        }
-        for rate, limits in rates.items():
-            prefix = "" if rate == "rate" else f"{rate}_"
-            limit = limits[place]
-            described[name] |= {
-                rate: limit.value,
-                f"{prefix}low": limit.low,
-                f"{prefix}high": limit.high,
-            }
-    return described
-
-
-def _treatments(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str, Any]:
-    """Metrics with replies without an answer read as no, and worst-case bounds."""
-    ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
-    plain = run.plain_samples[arm]
-    as_no = replace(run.design, unread=AS_NO)
-    return {
-        "as-no": _headline(ArmEstimates(replace(plain, design=as_no))),
-        "worst case": {key: list(ends[key][0]) for key in counts.METRICS},
-        "worst case, 95 %": {key: list(each) for key, (_, each) in ends.items()},
-    }
-
-
-def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
-    """Metrics by each of several protected attributes; the main table has the crossed groups."""
-    keys = [
-        key
-        for key in counts.METRICS
-        if run.design.labelled or counts.BY_KEY[key].rates == ("rate",)
+        perfect = replace(first, answer=first.label.astype(np.float64), assist=None)
+        found += _true_answers(ArmEstimates(perfect), all_views[-1])
+    sizes = np.bincount(first.group, minlength=first.groups)
+    groups = [
+        GroupFacts(name, int(n), bool(n < SMALL * first.repeats), place in first.eligible_groups)
+        for place, (name, n) in enumerate(zip(run.groups, sizes, strict=True))
     ]
-    described = []
-    for view in views(run.groups, run.attributes)[:-1]:
+    content = Statistics(
+        Records([*found, *of_lines], attribute).and_also(more),
+        facts,
+        groups,
+        pairs,
+        all_views,
+        first.repeats,
+        run.design.labelled,
+        run.with_examples,
+        run.assist,
+        run.design.margin,
+        run.design.unread,
+        run.design.min_group,
+        run.design.sequential is not None,
+        small_groups(run),
+        run.perfect_gap,
+        lines,
+    )
+    return replace(content, notes=list(notes(run, content)))
+
+
+def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:
+    a = run.answers[arm]
+    return ArmFacts(
+        arm,
+        len(a),
+        scope_words(estimates.sample.scope, run.with_examples),
+        int((a.reason == "error").sum()),
+        int(a.unread.sum()),
+        a.unparsed,
+        estimates.sample.alike,
+        run.variations.get(arm),
+        Probabilities.of(a, run.groups, run.design) if run.design.labelled else None,
+        conditional_parity(estimates.sample, run.groups),
+    )
+
+
+def record_of(estimate: Enclosed, **cells: Any) -> Record:
+    """An estimate's value and the interval that is judged, as a record with these `cells`."""
+    low, high = estimate.decisive
+    return Record(value=estimate.value, low=low, high=high, p=estimate.p_value, **cells)
+
+
+def measured(metric: Metric, estimates: ArmEstimates, margin: float, **cells: Any) -> Record:
+    """A metric's record with its verdict."""
+    estimate = estimates[metric.key]
+    verdict = estimate.verdict(margin) or ""
+    return record_of(estimate, metric=metric.key, verdict=verdict, **cells)
+
+
+def _metrics(run: RunAnswers) -> list[Metric]:
+    """The metrics that need no P(yes). Where the rows have no labels, they need none either."""
+    known = run.design.labelled
+    return [metric for metric in counts.COUNTED if known or metric.rates == ("selection_rate",)]
+
+
+def _of_arm(
+    run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates, all_views: Sequence[View]
+) -> Iterator[Record]:
+    """Yield the records of one arm: its metrics in all scopes, then those of its groups."""
+    arm = facts.arm
+    sample = estimates.sample
+    margin = run.design.margin
+    attribute = all_views[-1].name
+    reasons = dict(estimates.undefined(run.groups))
+    of_answers = _metrics(run)
+    of_p_yes = [metric for metric in counts.TABLE if metric.source == "p_yes"]
+    if sample.p_yes is None or not run.design.labelled:
+        of_p_yes = []
+
+    def cells(metric: Metric, scope: str = facts.scope) -> dict[str, Any]:
+        of = "" if metric.kind == "share" else attribute
+        return {"arm": arm, "attribute": of, "scope": scope, "n": facts.n}
+
+    yield from _of_replies(run, arm, estimates, cells)
+    for metric in (*of_answers, *of_p_yes):
+        found = measured(metric, estimates, margin, **cells(metric))
+        yield found if found.known else replace(found, reason=reasons.get(metric.key, ""))
+        estimate = estimates[metric.key]
+        if estimate.worst_case is not None:
+            read = cells(metric, records.READ)
+            yield Record(
+                metric=metric.key,
+                value=estimate.value,
+                low=estimate.low,
+                high=estimate.high,
+                **read,
+            )
+            low, high = estimate.worst_case[0]
+            yield Record(metric=metric.key, low=low, high=high, **cells(metric, records.READINGS))
+        if run.repeats > 1:
+            for repeat, value in enumerate(estimate.per_repeat.tolist()):
+                yield Record(metric=metric.key, repeat=repeat, value=value, **cells(metric))
+    yield from _of_scopes(run, facts, estimates, of_answers, cells)
+    for key in LEADS:
+        gap = estimates[key]
+        of = cells(counts.BY_KEY[key])
+        found_with = estimates.detectable(key)
+        if not math.isnan(found_with):
+            yield Record(metric=f"{key}_detectable", value=found_with, **of)
+        if gap.verdict(margin) == TOO_FEW:
+            size = len(sample.eligible_groups), 1
+            needed = gap.rows_needed(sample.rows, margin, *size)
+            if needed:
+                yield Record(metric=f"{key}_rows_needed", value=needed, **of)
+    for view in reversed(all_views):
+        yield from _of_view(run, facts, estimates, view, view is all_views[-1])
+    for record in _further(run, facts, estimates):
+        yield replace(record, arm=arm)
+
+
+def _of_replies(
+    run: RunAnswers, arm: str, estimates: ArmEstimates, cells: Callable[[Metric], dict[str, Any]]
+) -> Iterator[Record]:
+    """Yield the shares of replies with an answer, and without one by reason, if reasons are known."""
+    blanks = run.answers[arm].without_reason
+    for metric in counts.REPLIES:
+        if blanks and metric.rates != ("coverage",):
+            remedy = "name replies, or add a column `reason`"
+            why = f"{blanks:,} answers are missing for unknown reasons: {remedy}"
+            yield Record(metric=metric.key, reason=why, **cells(metric))
+        else:
+            yield measured(metric, estimates, run.design.margin, **cells(metric))
+
+
+def _of_scopes(
+    run: RunAnswers,
+    facts: ArmFacts,
+    estimates: ArmEstimates,
+    metrics: Sequence[Metric],
+    cells: Callable[[Metric, str], dict[str, Any]],
+) -> Iterator[Record]:
+    """Yield the metrics in other scopes: unread as no, all groups, assisted, within strata."""
+    plain = run.plain_samples[facts.arm]
+    margin = run.design.margin
+    if estimates.sample.worst:
+        as_no = ArmEstimates(replace(plain, design=replace(run.design, unread=AS_NO)))
+        for metric in metrics:
+            of = cells(metric, records.AS_NO_SCOPE)
+            yield record_of(as_no[metric.key], metric=metric.key, **of)
+    if len(estimates.sample.eligible_groups) < estimates.sample.groups:
+        for metric in metrics:
+            if metric.kind != "share":
+                value = estimates.value(metric.key)
+                yield Record(metric=metric.key, value=value, **cells(metric, records.ALL_GROUPS))
+    if facts.arm in run.assists:
+        own = ArmEstimates(plain)
+        assisted = ArmEstimates(replace(plain, assist=run.assists[facts.arm]))
+        for metric in metrics:
+            if set(metric.rates) <= set(RATES_ASSISTED):
+                of = cells(metric, records.ASSISTED)
+                worth = effective_sample_size(own, assisted, metric.key)
+                yield replace(measured(metric, assisted, margin, **of), n=worth)
+    if facts.within_strata is not None:
+        gap = facts.within_strata.estimate
+        of = cells(counts.BY_KEY["dp_gap"], records.STRATA_SCOPE)
+        yield record_of(gap, metric="dp_gap", verdict=gap.verdict(margin) or "", **of)
+
+
+def _of_view(
+    run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates, view: View, crossed: bool
+) -> Iterator[Record]:
+    """Yield the groups' rates by one attribute or by all; its gaps, if it is one of several."""
+    sample = estimates.sample
+    if not crossed:
         level = view.level_of[sample.group]
-        of_level = replace(
-            sample,
-            group=level,
-            groups=len(view.levels),
-            unknown=unknown_of(view.levels),
-            assist=None,
-        )
-        measured = ArmEstimates(of_level)
-        described.append(
-            {
-                "attribute": view.name,
-                "rates": dict(
-                    zip(view.levels, measured.counted("rate").values.tolist(), strict=True)
-                ),
-                "sizes": dict(zip(view.levels, np.bincount(level).tolist(), strict=True)),
-                **{key: measured[key].value if key in keys else None for key in counts.METRICS},
-                "intervals": {key: [measured[key].low, measured[key].high] for key in keys},
-                "verdicts": {key: measured[key].verdict(run.design.margin) for key in keys},
-                "p_value": measured[_PARITY].p_value,
-            }
-        )
-    return described
+        unknown = unknown_of(view.levels)
+        groups = len(view.levels)
+        sample = replace(sample, group=level, groups=groups, unknown=unknown, assist=None)
+        estimates = ArmEstimates(sample)
+    of: Any = {"arm": facts.arm, "attribute": view.name, "scope": facts.scope}
+    for metric in _metrics(run) if not crossed else ():
+        if metric.headline and metric.kind != "share":
+            yield measured(metric, estimates, run.design.margin, **of, n=facts.n)
+    sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
+    rates = [*_OF_GROUPS, *(("auc", "brier") if sample.p_yes is not None and crossed else ())]
+    if not any(a.unread.any() for a in run.answers.values()):
+        rates = [rate for rate in rates if rate not in counts.REPLY_RATES[1:]]
+    for rate in rates:
+        if run.design.labelled or rate in ("selection_rate", *counts.REPLY_RATES):
+            for group, share, n in zip(view.levels, estimates.rates(rate), sizes, strict=True):
+                yield record_of(share, metric=rate, group=group, **of, n=n)
 
 
-def _headline(estimates: ArmEstimates) -> dict[str, float]:
-    return {key: estimates[key].value for key in counts.METRICS}
+def _further(run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates) -> Iterator[Record]:
+    """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
+    a = run.answers[facts.arm]
+    if facts.probabilities is not None:
+        yield from facts.probabilities.records(run.attribute)
+    if facts.alike:
+        yield from centred_records(centred(estimates.sample, run.groups), run.attribute)
+    yield from repetition_records(a, run)
+    if facts.arm in run.counterfactuals:
+        yield from flips(a, run.counterfactuals[facts.arm])
+    if facts.arm in run.probes:
+        yield from probes(run, facts.arm)
 
 
-def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
+def _true_answers(perfect: ArmEstimates, view: View) -> Iterator[Record]:
+    """Yield what answers that agree with every label have: gaps, and each group's base rate."""
+    of: Any = {"arm": records.TRUTH, "scope": "these rows"}
+    for metric in counts.COUNTED:
+        if metric.headline:
+            attribute = "" if metric.kind == "share" else view.name
+            value = perfect[metric.key].value
+            yield Record(metric=metric.key, value=value, attribute=attribute, **of)
+    shares = perfect.counted("selection_rate").values.tolist()
+    for group, share in zip(view.levels, shares, strict=True):
+        yield Record(metric="selection_rate", group=group, attribute=view.name, value=share, **of)
+
+
+def notes(run: RunAnswers, content: Statistics) -> list[str]:
     """Return notes that a reader must know before trusting a number, made for this run."""
     return [
         *_about_rows(run),
         *_about_predictions(run, content),
-        *_about_unread(run, content),
+        *_about_unread(run),
         *run.unused,
         *_about_arms(content),
+        *_about_people(run),
         *decision_notes(run),
     ]
 
@@ -346,7 +469,7 @@ def group_words(groups: Sequence[str]) -> str:
     return listed(groups, _LISTED, "{:.60}".format)
 
 
-def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
+def _about_predictions(run: RunAnswers, content: Statistics) -> Iterator[str]:
     if run.assist and not run.assists:
         yield (
             "No prediction-powered estimate is possible: it takes at least "
@@ -358,18 +481,15 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
             "about "
             "(prediction-powered); selection rates and impact ratios do not."
         )
-    for arm in content["arms"]:
-        gap = arm[_PARITY].get("assisted")
-        if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:
-            if gap["rows_worth"]:
-                worth = f", effective sample size {_about(gap['rows_worth'])}"
-            else:
-                worth = ""
-            limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
-            yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
+    for arm in content.arms:
+        gap = content.of("dp_gap", arm.arm, scope=records.ASSISTED)
+        if gap.known and not arm.alike:
+            worth = f", effective sample size {_about(gap.n)}" if gap.n else ""
+            limits = f"{gap.value:.2f} ({gap.low:.2f} to {gap.high:.2f})"
+            yield f"{arm.arm}, assisted: DP gap {limits}{worth}."
 
 
-def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
+def _about_unread(run: RunAnswers) -> Iterator[str]:
     """Yield notes on how replies without an answer count, and on their effect on the DP gap."""
     unread = {arm: n for arm, a in run.answers.items() if (n := int(a.unread.sum()))}
     if not unread:
@@ -383,18 +503,10 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
         )
         return
     yield (
-        f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold "
-        f"whether each "
-        "counts as yes or as no (--unread as-no or ignore makes an assumption)."
+        f"Replies without an answer: {counted}. Values leave them out; intervals, verdicts and "
+        "gates hold whether each counts as yes or as no (--unread as-no or ignore makes an "
+        "assumption)."
     )
-    for arm in content["arms"]:
-        low, high = arm["treatments"]["worst case, 95 %"][_PARITY]
-        if arm["arm"] in unread and not np.isnan(low):
-            yield (
-                f"{arm['arm']}: however these replies count, the DP gap lies from {low:.3f} to "
-                f"{high:.3f} "
-                "(95 %)."
-            )
 
 
 def _about(rows: int) -> str:
@@ -404,44 +516,56 @@ def _about(rows: int) -> str:
     return f"more than {_MANY:,}"
 
 
-def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
+def _about_arms(content: Statistics) -> Iterator[str]:
     """Yield notes on power, groups without answers, strata, lost replies and comparisons."""
-    needed = [
-        (arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]
-    ]
-    told = [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]
+    lead = content.lead
+    needed = {arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms}
+    told = [f"{_about(int(rows.value))} rows ({arm})" for arm, rows in needed.items() if rows.known]
     if told:
         yield (
-            f"To show, 4 times in 5, that an unsettled DP gap is within {needed[0][2]:g}, if the "
-            f"groups are "
-            f"treated alike, takes {group_words(told)}."
+            f"To show, 4 times in 5, that an unsettled {counts.BY_KEY[lead].words} is within "
+            f"{content.margin:g}, if the groups are treated alike, takes {group_words(told)}."
         )
-
-    for arm in content["arms"]:
-        silent = [name for name, group in arm["groups"].items() if group["coverage"] == 0]
+    for arm in content.arms:
+        answered = {
+            group.group: content.of("coverage", arm.arm, group.group) for group in content.groups
+        }
+        silent = [group for group, share in answered.items() if share.value == 0]
         if silent:
-            yield f"{arm['arm']}: no parsed answer in group {group_words(silent)}."
-        within = arm["conditional_parity"]
-        if within is not None:
-            yield f"{arm['arm']}: {_within_strata(within)}"
-    unanswered = sum(arm["unanswered"] for arm in content["arms"])
+            yield f"{arm.arm}: no parsed answer in group {group_words(silent)}."
+        if arm.within_strata is not None:
+            verdict = content.of("dp_gap", arm.arm, scope=records.STRATA_SCOPE).verdict
+            yield f"{arm.arm}: {_within_strata(arm.within_strata, verdict)}"
+    unanswered = sum(arm.unanswered for arm in content.arms)
     if unanswered:
         have = "question has" if unanswered == 1 else "questions have"
         yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
-    reasons = {test["reason"] for test in content["comparisons"] if test["reason"]}
-    if reasons:
-        yield f"Which arm is better {reasons.pop()}."
 
 
-def _within_strata(within: Mapping[str, Any]) -> str:
-    dropped = len(within["dropped"])
+def _within_strata(within: ParityWithinStrata, verdict: str) -> str:
+    dropped = len(within.dropped)
     lacking = f"; {dropped} strata that lack a group are left out" if dropped else ""
-    if within["value"] is None:
+    if not within.groups:
         return f"no stratum has answers of two groups{lacking}."
-    pair = f"{within['first']} and {within['second']}"
-    ends = f"{within['low']:.3f} to {within['high']:.3f}"
+    low, high = within.estimate.decisive
     return (
-        f"within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of "
-        f"{pair}: "
-        f"{SHOWN[within['verdict']]}{lacking}."
+        f"within {within.strata} strata the DP gap is {within.estimate.value:.3f} "
+        f"({low:.3f} to {high:.3f}), of {' and '.join(within.groups)}: {verdict}{lacking}."
     )
+
+
+def _about_people(run: RunAnswers) -> Iterator[str]:
+    """Yield a note on people who alone hold a quarter of a group's rows."""
+    first = next(iter(run.answers.values()))
+    if first.cluster is None:
+        return
+    rows = np.bincount(first.group.codes, minlength=len(first.group.categories))
+    pairs = first.cluster.codes.astype(np.int64) * len(rows) + first.group.codes
+    several, held = np.unique(pairs, return_counts=True)
+    for pair, n in zip(several.tolist(), held.tolist(), strict=True):
+        person, group = divmod(pair, len(rows))
+        if n >= _QUARTER * rows[group] and rows[group] > n > 1:
+            yield (
+                f"{first.cluster.categories[person]} alone holds {n:,} of the {rows[group]:,} rows "
+                f"of {first.group.categories[group]}: intervals are wide because of it."
+            )

@@ -33,7 +33,7 @@ REASONS = ("", *REPLY_RATES[1:], "error")
 THESE_EXAMPLES: Scope = "these examples"
 THIS_STRATEGY: Scope = "this strategy"
 MIN_SETS = 5  # sets of examples, at least, for the scope "this strategy"
-UNLABELLED = "rate", *REPLY_RATES  # rates that are defined without labels
+UNLABELLED = "selection_rate", *REPLY_RATES  # rates that are defined without labels
 NEARLY_ALL = (
     0.9  # share of rows with examples of their own, from which examples count as chosen per row
 )
@@ -667,7 +667,7 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
     freedom = np.full(sample.groups, np.inf)
-    if people:  # treats all rows of a person with one label as alike
+    if people or sample.weight is not None:  # rows of a person with one label count as alike
         known = np.where(np.isnan(score), 0.0, weight)
         of_label = known / np.maximum(np.bincount(sample.cell, known), 1e-300)[sample.cell]
         place = codes(sample.unit * 2 * sample.groups + sample.cell)

@@ -126,14 +126,14 @@ def _check_spelling(name: str) -> None:
 
     from fwc_llm.models.openai.prices import covering, priced
 
-    known = ("surrogate", "baseline", "smollm2", *priced())
-    if covering(name, known) is not None or re.search("[:/]", name):
+    names = ("surrogate", "baseline", "smollm2", *priced())
+    if covering(name, names) is not None or re.search("[:/]", name):
         return
     digits = re.sub(r"\D", "", name)
     alike = [
-        each
-        for each in known
-        if re.sub(r"\D", "", each) == digits and abs(len(each) - len(name)) <= 2
+        known_name
+        for known_name in names
+        if re.sub(r"\D", "", known_name) == digits and abs(len(known_name) - len(name)) <= 2
     ]
     nearest = get_close_matches(name, alike, 1, cutoff=0.9)
     if nearest:

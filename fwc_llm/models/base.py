@@ -61,9 +61,9 @@ def is_simulation(
 ) -> bool:
     """Whether a simulation answered: proxies keep at least one of the three signs."""
     name = (model or "").rpartition("/")[2]
-    said = [value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)]
+    values = [value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)]
     by_name = name.partition(":")[0] == "surrogate" or name.endswith("(simulated)")
-    return by_name or SIMULATED in f"{fingerprint} {said}"
+    return by_name or SIMULATED in f"{fingerprint} {values}"
 
 
 class Message(TypedDict):

@@ -45,32 +45,32 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     choice = mapping_of(choices[0]) if choices else {}
     message = choice.get("message")
     if isinstance(message, Mapping):
-        said = _of_message(message)
-        said.finish = _word_in(choice, "finish_reason")
+        reply = _of_message(message)
+        reply.finish = _word_in(choice, "finish_reason")
         logprobs = choice.get("logprobs")
     elif isinstance(mapping_of(body).get("output"), list) and not body.get("error"):
-        said = _of_items(body)
+        reply = _of_items(body)
         logprobs = None
     elif _is_blocked(body):
-        said = _Said(finish=FILTERED)
+        reply = _Said(finish=FILTERED)
         logprobs = None
     else:
         raise body_failure(body)
     refuses = (
-        said.refusal or (said.calls_tool and not said.text.strip()) or said.finish == "refusal"
+        reply.refusal or (reply.calls_tool and not reply.text.strip()) or reply.finish == "refusal"
     )
-    unfinished = not refuses and ending_of(said.finish) == "unfinished"
+    unfinished = not refuses and ending_of(reply.finish) == "unfinished"
     error = (
-        f"the service broke off its reply (finish_reason {said.finish!r})" if unfinished else None
+        f"the service broke off its reply (finish_reason {reply.finish!r})" if unfinished else None
     )
     return Reply(
-        text=None if unfinished else truncate(said.text),
+        text=None if unfinished else truncate(reply.text),
         error=error,
-        finish_reason=said.finish,
+        finish_reason=reply.finish,
         refusal=refuses,
-        reasoned=said.reasoned,
-        logprobs=None if unfinished else _logprobs(logprobs, said.text),
-        usage=_usage_in(body, bool(said.text)),
+        reasoned=reply.reasoned,
+        logprobs=None if unfinished else _logprobs(logprobs, reply.text),
+        usage=_usage_in(body, bool(reply.text)),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
         latency=latency,
@@ -97,29 +97,29 @@ def read_batch_line(line: Mapping[str, Any]) -> Reply:
 
 def _of_message(message: Mapping[str, Any]) -> _Said:
     """What a chat message says; its content may be a list of parts that includes reasoning."""
-    said = _Said(
+    content = _Said(
         reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
         calls_tool=bool(message.get("tool_calls") or message.get("function_call")),
     )
-    _add_parts(said, message.get("content"))
-    _add_parts(said, {"refusal": message.get("refusal")})
-    return said
+    _add_parts(content, message.get("content"))
+    _add_parts(content, {"refusal": message.get("refusal")})
+    return content
 
 
 def _of_items(body: Mapping[str, Any]) -> _Said:
     """What a response of the Responses API says in its items."""
     cut = _word_in(mapping_of(body.get("incomplete_details")), "reason")
-    said = _Said(finish=cut or _word_in(body, "status"))
+    reply = _Said(finish=cut or _word_in(body, "status"))
     for item in body["output"]:
         kind = str(mapping_of(item).get("type"))
         if kind == "message":
-            _add_parts(said, item.get("content"))
-        said.reasoned |= bool(_REASONING.search(kind))
-        said.calls_tool |= kind.endswith("_call")
-    return said
+            _add_parts(reply, item.get("content"))
+        reply.reasoned |= bool(_REASONING.search(kind))
+        reply.calls_tool |= kind.endswith("_call")
+    return reply
 
 
-def _add_parts(said: _Said, content: Any) -> None:
+def _add_parts(reply: _Said, content: Any) -> None:
     """Add a text, a part or a list of parts; without another text, that of a refusal."""
     for part in content if isinstance(content, list) else [content]:
         part = {"text": part} if isinstance(part, str) else mapping_of(part)
@@ -127,10 +127,10 @@ def _add_parts(said: _Said, content: Any) -> None:
             continue
         text = part.get("text")
         refusal = part.get("refusal")
-        said.text += text if isinstance(text, str) else ""
+        reply.text += text if isinstance(text, str) else ""
         if refusal:
-            said.refusal = True
-            said.text = said.text or (refusal if isinstance(refusal, str) else "")
+            reply.refusal = True
+            reply.text = reply.text or (refusal if isinstance(refusal, str) else "")
 
 
 def _is_blocked(body: Any) -> bool:
@@ -179,17 +179,19 @@ def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False)
     total that are in neither count, such as reasoning, were written by the model.
     """
     usage = mapping_of(usage)
-    asked = parse_uint(usage.get(prompt), _MOST_TOKENS)
-    said = parse_uint(usage.get(completion), _MOST_TOKENS)
+    prompt_tokens = parse_uint(usage.get(prompt), _MOST_TOKENS)
+    completion_tokens = parse_uint(usage.get(completion), _MOST_TOKENS)
     total = parse_uint(usage.get("total_tokens"), _MOST_TOKENS) or 0
-    if not asked or said is None or (has_text and not said):
+    if not prompt_tokens or completion_tokens is None or (has_text and not completion_tokens):
         return None
     details = mapping_of(usage.get(f"{prompt}_details"))
-    cached = parse_uint(details.get("cached_tokens"), asked + 1) or 0  # else at the full price
-    written = parse_uint(details.get("cache_write_tokens") or 0, asked - cached + 1)
+    cached = (
+        parse_uint(details.get("cached_tokens"), prompt_tokens + 1) or 0
+    )  # else at the full price
+    written = parse_uint(details.get("cache_write_tokens") or 0, prompt_tokens - cached + 1)
     if written is None:
         return None
-    return Usage(asked, max(said, total - asked), cached, written)
+    return Usage(prompt_tokens, max(completion_tokens, total - prompt_tokens), cached, written)
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:

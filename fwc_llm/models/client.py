@@ -33,19 +33,19 @@ class Client(Options):
         None,
         "Address of an OpenAI-compatible server; OPENAI_API_KEY goes to OpenAI alone.",
         SERVICE,
-        shown="OPENAI_BASE_URL, else OpenAI",
+        default_words="OPENAI_BASE_URL, else OpenAI",
     )
     api_key_env: str | None = option(
         None,
         "Environment variable that holds the key.",
         SERVICE,
-        shown="OPENAI_API_KEY; none with a base URL",
+        default_words="OPENAI_API_KEY; none with a base URL",
     )
     params: Mapping[str, Any] = option(
         dict, "Further request parameter KEY=VALUE; repeatable.", SERVICE, flag="param"
     )
     max_tokens: int | None = option(
-        None, "Maximum number of tokens per reply.", SERVICE, shown="a few", ge=1
+        None, "Maximum number of tokens per reply.", SERVICE, default_words="a few", ge=1
     )
     logprobs: bool = option(
         False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE

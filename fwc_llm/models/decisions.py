@@ -56,7 +56,7 @@ class Parts:
     """
 
     def __init__(self, messages: Messages) -> None:
-        asked = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
+        questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
         # The services have no names of messages.
         turns = (
             Message(role=role_of(m), content=m["content"])
@@ -64,9 +64,9 @@ class Parts:
             if m["role"] != QUESTION
         )
         self.input = tuple(turns)
-        meant = [name for name in asked if name.startswith(CRITERIA)]
-        self.criteria = {name.removeprefix(CRITERIA): asked[name] for name in meant}
-        self.question = asked.get(MAIN, self.input[-1]["content"] if self.input else "")
+        meant = [name for name in questions if name.startswith(CRITERIA)]
+        self.criteria = {name.removeprefix(CRITERIA): questions[name] for name in meant}
+        self.question = questions.get(MAIN, self.input[-1]["content"] if self.input else "")
 
     @property
     def has_roles(self) -> bool:

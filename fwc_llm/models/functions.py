@@ -173,8 +173,8 @@ class FunctionModel:
                 try:
                     value = await self._call([row for row, _ in batch])
                     if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
-                        what = "not a list with an answer for each row"
-                        raise TypeError(f"ask_many returned {kind_of(value)}, {what}")
+                        problem = "not a list with an answer for each row"
+                        raise TypeError(f"ask_many returned {kind_of(value)}, {problem}")
                     values = list(value)
                     if len(values) != len(batch):
                         raise ValueError(
@@ -350,7 +350,7 @@ def imported_model(name: str, timeout: float) -> Model:
     return as_model(value, timeout=timeout)
 
 
-def _run(what: str, call: Callable[[], Any]) -> Any:
+def _run(name: str, call: Callable[[], Any]) -> Any:
     """Call third-party code: exceptions become `FwcError`, prints go to stderr."""
     try:
         with redirect_stdout(sys.stderr):
@@ -358,4 +358,4 @@ def _run(what: str, call: Callable[[], Any]) -> Any:
     except FwcError:
         raise
     except (Exception, SystemExit) as error:
-        raise FwcError(f"{what}: {as_single_line(f'{type(error).__name__}: {error}')}") from None
+        raise FwcError(f"{name}: {as_single_line(f'{type(error).__name__}: {error}')}") from None

@@ -46,10 +46,10 @@ _OURS = {
 }
 
 
-def require_inspect(what: str) -> None:
+def require_inspect(user: str) -> None:
     """Raise `FwcError` if Inspect is not installed; `what` names the part that needs it."""
     if find_spec("inspect_ai") is None:
-        raise FwcError(f"{what} needs Inspect: pip install 'fwc-llm[inspect]'")
+        raise FwcError(f"{user} needs Inspect: pip install 'fwc-llm[inspect]'")
 
 
 def read_log(path: Path) -> "EvalLog":
@@ -360,9 +360,9 @@ class InspectModel(chat.Service):
             body = getattr(cause, "body", None)
             if isinstance(status, int) and status >= 400:
                 if isinstance(body, Mapping):
-                    told = body
+                    content = body
                 else:
-                    told = {"message": self._error_text(cause)}
-                failure = http_failure(status, {"error": told.get("error", told)}, {})
+                    content = {"message": self._error_text(cause)}
+                failure = http_failure(status, {"error": content.get("error", content)}, {})
             cause = cause.__cause__
         return failure

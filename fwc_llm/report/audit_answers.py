@@ -1,18 +1,21 @@
 """`audit`: statistics of answers from any source, as an `Audit`."""
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import MeaningRule, values_of
-from fwc_llm.metrics.audit_table import OutcomeRules, from_frame, of_population
+from fwc_llm.metrics.adverse_impact import Impact, impact_tables
+from fwc_llm.metrics.audit_table import OutcomeRules, answers_of, of_population
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
+from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.sampling_design import WORST, Unread
-from fwc_llm.metrics.statistics import statistics
+from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
+from fwc_llm.metrics.statistics import Statistics, statistics
+from fwc_llm.metrics.variance import UNREAD_WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,20 +24,39 @@ if TYPE_CHECKING:
 
     from fwc_llm.report.reference_models import References
 
+_DESIGNS = ("group", "group and label")
+
 
 class Audit:
     """Accuracy and fairness of answers: values, intervals, tests and their scope.
 
-    It prints as a table, also in a notebook. `to_dict()` has the format of `statistics` in `fwc-llm
-    report --format json`.
+    It prints as a table, also in a notebook.
     """
 
-    def __init__(self, answered: RunAnswers, references: "References | None" = None) -> None:
-        self.answered, self._references = answered, references
+    def __init__(
+        self,
+        answered: RunAnswers,
+        references: "References | None" = None,
+        scored: RunAnswers | None = None,
+    ) -> None:
+        self.answered = answered
+        self._references = references
+        self._scored = scored
 
     @cached_property
-    def _statistics(self) -> dict[str, Any]:
-        return statistics(self.answered, self._references)
+    def impact(self) -> Impact:
+        """Facts on selection by group, beside the records."""
+        return impact_tables(self.answered, scored=self._scored)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """The records, and facts beside them."""
+        return statistics(self.answered, self._references, self.impact.records)
+
+    @property
+    def records(self) -> Records:
+        """All numbers (docs/format.md)."""
+        return self.statistics.records
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -42,41 +64,43 @@ class Audit:
         return self.answered.arms
 
     def check(self, condition: str) -> Check:
-        """Check a gate, a condition that must not hold ("dp > 0.1"), by the 95 % interval.
+        """Check a gate, a condition that must not hold ("dp_gap > 0.1"), by the 95 % interval.
 
         See docs/gates.md. Raises `FwcError` for an invalid condition or an unknown arm.
         """
-        return all_of(condition, decide(parse_condition(condition), self.answered))
+        return all_of(condition, decide(parse_condition(condition), self.statistics))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The records as a table, one line per number (docs/format.md)."""
+        return self.records.to_frame()
 
     def to_dict(self) -> dict[str, Any]:
-        """All results as plain values for JSON; undefined values are None."""
-        from copy import deepcopy
-
-        return deepcopy(self._statistics)
+        """Facts and `records` as plain values for JSON."""
+        found: dict[str, Any] = plain({**self.statistics.plain(), "records": self.records})
+        return found
 
     def plot(self) -> "Figure":
-        """Draw rates of yes by group and, with labels, accuracy against the DP gap.
+        """Draw rates of yes by group and, with labels, accuracy against the leading gap.
 
         Raises `FwcError` without matplotlib (extra `plot`).
         """
         from fwc_llm.report.figures import overview
 
-        return overview(
-            self._statistics, [f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]]
-        )
+        name = f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]
+        return overview(self.statistics, [name])
 
     def __repr__(self) -> str:
         from fwc_llm.report.table_model import as_text
         from fwc_llm.report.terminal import summary
 
-        return as_text(summary(self._statistics))
+        return as_text(summary(self.statistics))
 
     def _repr_html_(self) -> str:
         from fwc_llm.report.sections import first, rates
         from fwc_llm.report.table_model import notebook
 
-        shown = first(self._statistics), rates(self._statistics)
-        return notebook("Values with 95 % intervals", *shown)
+        tables = first(self.statistics), rates(self.statistics)
+        return notebook("Values with 95 % intervals", *tables)
 
 
 def audit(
@@ -134,7 +158,7 @@ def audit(
     become the group "unknown".
 
     Groups with fewer than `min_group` rows have no verdict. Gaps up to `margin` are negligible: the
-    verdict is "no difference shown" if the whole interval is within the margin. With
+    verdict is "no difference that matters" if the whole interval is within the margin. With
     `unread="worst"`, verdicts and gates hold for every possible answer in place of unparsed ones;
     "as-no" counts unparsed answers as no, and "ignore" leaves them out. `against` is the arm that
     others are compared with; "" means the first arm, and "all" compares all pairs.
@@ -155,6 +179,12 @@ def audit(
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.report.predictions_reader import population_of, read_answers
 
+    if design not in _DESIGNS:
+        raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, _DESIGNS))}")
+    if unread not in UNREAD_WORDS:
+        raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
+    if not 0 <= margin < 1:
+        raise FwcError(f"the margin is {margin:g}: it is a share, from 0 to less than 1")
     if y_pred is not None or y_true is not None or sensitive_features is not None:
         if answers is None:
             answers, protected = _table_of(y_pred, y_true, sensitive_features)
@@ -193,22 +223,21 @@ def audit(
     frame, notes = read_answers(
         raw, columns, groups or ["group"], outcomes, threshold, missing, everybody, title_of(key)
     )
-    answered = from_frame(
+    answered = answers_of(
         frame,
-        design,
-        attributes,
-        protected=groups,
-        label="label" if "label" in columns else None,
+        groups,
+        SamplingDesign(
+            labels_fixed=design == _DESIGNS[1],
+            min_group=min_group,
+            margin=margin,
+            labelled="label" in columns,
+            unread=unread,
+        ),
         unknown=unknown,
-        weight="weight" if weight is not None else None,
-        cluster="cluster" if cluster is not None else None,
-        given="given" if given is not None else None,
-        min_group=min_group,
-        margin=margin,
+        attributes=attributes,
         against=against,
-        unread=unread,
+        notes=notes,
     )
-    answered = replace(answered, unused=(*answered.unused, *notes))
     if everybody is not None:
         options = columns.get("label"), outcomes, unknown, columns.get("cluster")
         answered = of_population(answered, everybody, title_of(key), *options)

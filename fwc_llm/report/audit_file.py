@@ -20,14 +20,16 @@ from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
 from fwc_llm.metrics.audit_table import (
     OutcomeRules,
+    answers_of,
     by_attribute,
     empty_but,
-    from_frame,
     of_population,
 )
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
+from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
@@ -39,7 +41,12 @@ from fwc_llm.report.narrative import (
     next_step,
     what_was_decided,
 )
-from fwc_llm.report.predictions_reader import open_file, population_of, read_predictions
+from fwc_llm.report.predictions_reader import (
+    answered_at,
+    open_file,
+    population_of,
+    read_predictions,
+)
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -47,7 +54,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import LAYOUT, About
 from fwc_llm.validation import Checked
 
-FORMAT = "fwc-llm-audit/1"
+FORMAT = "fwc-llm-audit/2"
 _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "score"
 
 
@@ -101,7 +108,9 @@ class AuditOfFile:
     def kept(self) -> dict[str, frozenset[str] | None]:
         """The arms that pass all gates, by attribute; see `keeping_to`."""
         conditions = self.document["asked"].get("fail_if") or ()
-        return {name: keeping_to(conditions, audit.answered) for name, audit in self.audits.items()}
+        return {
+            name: keeping_to(conditions, audit.statistics) for name, audit in self.audits.items()
+        }
 
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
         """The document for reports, as from `make_document`; `runs` has every audit."""
@@ -118,10 +127,11 @@ class AuditOfFile:
         names = list(audit.answered.attributes)
         digest = self.document["files"]["predictions"]["sha256"]
         answers = _with_reasons(audit)
-        stats = audit.to_dict()
         where = {**self.about, "sha256": digest, "protected": names}
-        for arm in stats["arms"]:  # reasons change no other value
-            arm["unparsed"] = answers[arm["arm"]].unparsed
+        unparsed = {arm: a.unparsed for arm, a in answers.items()}
+        stats = audit.statistics
+        arms = [replace(arm, unparsed=unparsed[arm.arm]) for arm in stats.arms]
+        stats = replace(stats, arms=arms)  # reasons change no number
         first = next(iter(answers.values()))
         label = f"{where['answer']}, by {' & '.join(names)}"
         repeats = int(first.repeat.max()) + 1
@@ -147,12 +157,12 @@ class AuditOfFile:
             "command": command(),
             DECISIONS: where,
         }
-        impact = impact_tables(audit.answered)
+        impact = audit.impact
         unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
         hashes = {
             "run.json": _sha256(record),
             "answers.csv": digest,
-            "results.json": _sha256(stats),
+            "results.json": _sha256(audit.to_dict()),
         }
         hashes["table as used"] = digest
         answer, *others = findings(stats, record["created"], self.kept[name])
@@ -165,12 +175,13 @@ class AuditOfFile:
             paragraph=what_was_decided(where, list(answers), stats),
             findings=[
                 answer,
-                *four_fifths(impact["attributes"][-1]),
+                *four_fifths(impact, impact.views[-1], stats.records),
                 *others,
                 *({"arm": "", "text": text} for text in missed(stats)),
                 {"arm": "", "text": next_step(stats, self.kept[name])},
             ],
             statistics=stats,
+            records=stats.records,
             cost={"requests": calls, "unanswered": unanswered, "usage": {}},
         )
 
@@ -216,38 +227,44 @@ def audit_of_file(
         replies=asked.reply is not None,
     )
 
+    design = SamplingDesign(
+        min_group=settings.min_group,
+        margin=settings.margin,
+        labelled=label is not None,
+        unread=settings.unread,
+    )
+
     def answered(answer: str) -> RunAnswers:
-        own: dict[str, Any] = {
-            name: name for name in ("weight", "cluster", "given") if name in columns
-        }
-        own |= {
-            name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")
-        }
-        own |= {"unknown": asked.unknown}
-        return from_frame(frame, answer=answer, protected=names, label=label and "label", **own)
+        return answers_of(
+            frame,
+            names,
+            design,
+            answer=answer,
+            unknown=asked.unknown,
+            against=settings.against,
+            notes=notes,
+        )
 
     crossed = answered("answer")
     scored = None
     if asked.score:
         arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
         scores = frame.groupby(arms, observed=True)["score"]
-        frame["above"] = scores.transform(lambda each: over_median(each.to_numpy(np.float64)))
+        above = scores.transform(lambda each: over_median(each.to_numpy(np.float64)))
+        frame["above"] = answered_at(above.to_numpy(np.float64), HALF)
         scored = replace(answered("above"), groups=crossed.groups)
-        if asked.answer or asked.reply or asked.p_yes:
-            crossed = crossed
-        else:
+        if not (asked.answer or asked.reply or asked.p_yes):
             crossed = scored
-    crossed = replace(crossed, unused=(*notes, *crossed.unused))
-    audits = {}
+    audits: dict[str, Audit] = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
             options = label, outcomes, asked.unknown, settings.cluster
             view = of_population(view, everybody, key, *options)
-        audits[name] = Audit(view)
+        last = len(audits) == len(names) or len(names) == 1
+        audits[name] = Audit(view, scored=scored if last else None)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
     heading = {"run": predictions.name, "task": label or "", "model": source}
-    selected = impact_tables(crossed, scored=scored)
     of_law = impact_tables(
         crossed, of_law=True, leave_out_small=asked.small == "exclude", scored=scored
     )
@@ -256,8 +273,10 @@ def audit_of_file(
         "format": FORMAT,
         "predictions": predictions.name,
         "protected": list(names),
-        "statistics": {name: audit.to_dict() for name, audit in audits.items()},
-        "audit": selected,
+        "records": plain(
+            Records([]).and_also(r for audit in audits.values() for r in audit.records)
+        ),
+        "statistics": {name: plain(audit.statistics) for name, audit in audits.items()},
         "ll144": summary(of_law, heading, asked.about.model_dump(), audited, asked.because or ""),
         "created": audited,
         "asked": asked.model_dump(mode="json", exclude_defaults=True),
@@ -290,7 +309,6 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
     at = asked.threshold
     no_row = asked.row is None
     answers = [column for column in (asked.answer, asked.reply) if column]
-    outcomes = [name for name in asked.protected if name in (asked.label, *answers)]
     mistakes = {
         "--population needs --key: the column that names rows in both tables": of_population
         and no_row,
@@ -299,7 +317,6 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
         "--small exclude and --because TEXT go together: say why small categories are left out": (
             (asked.small == "exclude") != bool((asked.because or "").strip())
         ),
-        f"--protected {outcomes} is the label or the answer: name another column": outcomes,
         "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or "
         "scores "
         "(--score)": not (answers or asked.p_yes or asked.score),

@@ -1,26 +1,37 @@
 """Compares two runs of one task: changed settings, and differences of the answers."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 
-from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
+from fwc_llm.metrics.arm_comparison import COMPARED, ComparedArms, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import plain
+from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import small_groups
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, number, p_value
-from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
+from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import Row, Section, as_text, difference, notebook, terminal
 from fwc_llm.runs.recorded_run import Run, check_same_task
 from fwc_llm.taskfile import without_key
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+BEFORE, AFTER = "the first run", "the second run"
+
 
 class RunComparison(dict[str, Any]):
     """Changes between two runs; see `compare_runs` for the keys."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The records as a table, one line per number."""
+        frame: pd.DataFrame = self["records"].to_frame()
+        return frame
 
     def __str__(self) -> str:
         return as_text(Group(*map(terminal, comparison_sections(self))))
@@ -35,29 +46,43 @@ class RunComparison(dict[str, Any]):
 
 
 def compare_runs(first: Run, second: Run) -> RunComparison:
-    """The changes from the first run to the second, ready for JSON.
+    """The changes from the first run to the second.
 
     Keys: `first`, `second` (label, folder); `changed` (settings and versions: name, first, second);
-    `arms` (arms of both runs: each metric before and after, their difference with interval,
-    p-value, and verdict by the smaller margin); `only_first`, `only_second` (arms of one run);
-    `notes`. An arm's comparison is `paired` if the tables are equal, and at least half of the
+    `arms` (arms of both runs); `records` (each arm's values before and after as scopes, and their
+    differences, with verdicts by the smaller margin); `only_first`, `only_second` (arms of one
+    run); `notes`. An arm's comparison is `paired` if the tables are equal, and at least half of the
     questions of the smaller run are in both runs; unpaired rows still count. Raises `FwcError` for
     runs of different tasks.
     """
     check_same_task(first, second)
-    arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
-    adjust(arms, min(run.answered.design.margin for run in (first, second)))
+    common = [arm for arm in first.arms if arm in second.answers]
+    compared_arms = [_compare_arm(first, second, arm) for arm in common]
+    tests = adjust(
+        [arm.test for arm in compared_arms],
+        min(run.answered.design.margin for run in (first, second)),
+    )
+    attribute = first.answered.attribute
+    records = [record for arm in compared_arms for record in arm.records]
+    for test in tests:
+        of_test = test.records(attribute, first.answered.with_examples)
+        records += [replace(record, arm=test.second, against=BEFORE) for record in of_test]
     compared = {
         "task": first.task,
         "first": {"label": first.label, "folder": str(first.folder)},
         "second": {"label": second.label, "folder": str(second.folder)},
         "changed": list(_changed(first.described, second.described)),
-        "arms": arms,
+        "arms": [
+            {"arm": arm.arm, "paired": arm.paired, "of": test.compared.scope, "reason": reason}
+            for arm, test in zip(compared_arms, tests, strict=True)
+            for reason in [test.compared.reason]
+        ],
+        "records": Records(records, attribute),
         "only_first": [arm for arm in first.arms if arm not in second.answers],
         "only_second": [arm for arm in second.arms if arm not in first.answers],
         "notes": list(_warnings(first, second)),
     }
-    return RunComparison(plain(compared))
+    return RunComparison(compared)
 
 
 def _warnings(first: Run, second: Run) -> Iterator[str]:
@@ -113,7 +138,17 @@ _SHOWN_ELSEWHERE = {
 }
 
 
-def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _OneArm:
+    """An arm of both runs: its values in each, and the comparison, without verdicts."""
+
+    arm: str
+    paired: bool
+    test: ComparedArms
+    records: list[Record]
+
+
+def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
     before = first.answered.answers[arm]
     after = second.answered.answers[arm]
     asked = [set(questions.tolist()) for questions in questions_of([before, after])]
@@ -131,22 +166,23 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
         ArmEstimates(samples["first"]),
         ArmEstimates(replace(samples["second"], design=designs[1])),
     )
-    tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
-    compared: dict[str, Any] = {
-        "arm": arm,
-        "paired": is_paired,
-        **{name: tests[name] for name in ("n", "of", "reason", "alike", "these_examples")},
-    }
+    aligned = same_table and asked[0] == asked[1]
+    test = compare_estimates(*estimates, BEFORE, arm, aligned)
     if set(first.groups) != set(
         second.groups
     ):  # gaps of each run by its own groups, without differences
         alone = zip((first, second), (before, after), strict=True)
         of_runs = [samples_of({"": a}, run.groups, designs[0])[""] for run, a in alone]
         estimates = ArmEstimates(of_runs[0]), ArmEstimates(of_runs[1])
-    for metric in COMPARED:
-        values = [of_run[metric].value for of_run in estimates]
-        compared[metric] = {"first": values[0], "second": values[1], **tests[metric]}
-    return compared
+    records = []
+    for of_run, scope in zip(estimates, (BEFORE, AFTER), strict=True):
+        for key in COMPARED:
+            attribute = "" if key == "accuracy" else first.answered.attribute
+            value = of_run[key].value
+            records.append(
+                Record(arm=arm, attribute=attribute, metric=key, scope=scope, value=value)
+            )
+    return _OneArm(arm, is_paired, test, records)
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -169,15 +205,19 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     changed = [(entry["name"], entry["first"], entry["second"]) for entry in compared["changed"]]
     intro = "" if changed else "Nothing changed in settings or versions."
     rows: list[Row] = []
+    records: Records = compared["records"]
     for arm in compared["arms"]:
-        for metric in (ACCURACY, GAP):
-            test = arm[metric.key]
-            values = [
-                number(test[side], metric.digits, metric.scale) for side in ("first", "second")
-            ]
-            change = difference(test, metric.digits, metric.scale)
-            end = p_value(test["p_adjusted"]), verdict_on(test)
-            rows.append([arm["arm"], metric.title, *values, change, *end])
+        name = arm["arm"]
+        for metric in (BY_KEY[key] for key in COMPARED):
+            how = metric.digits, metric.scale
+            sides = [records.of(metric.key, name, scope=scope) for scope in (BEFORE, AFTER)]
+            if any(side.known for side in sides):
+                test = records.of(f"{metric.key}_difference", name, against=BEFORE)
+                values = [number(side.value, *how) for side in sides]
+                verdict = test.verdict or test.reason or "undefined"
+                rows.append(
+                    [name, metric.title, *values, difference(test, *how), p_value(test.p), verdict]
+                )
     headings = ["Arm", "Metric", "First", "Second", "Difference", "p (adjusted)", "Verdict"]
     head = Section("", ["What changed", first, second] if changed else (), changed, intro=intro)
     return head, Section("", headings, rows, list(_notes(compared)), keys=2)

@@ -1,13 +1,13 @@
 """The document behind all report formats: statistics, examples, prompts, cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import plain
+from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.sampling_design import Unread
-from fwc_llm.metrics.statistics import statistics
+from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
@@ -22,6 +22,7 @@ from fwc_llm.report.narrative import (
 )
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
+from fwc_llm.report.records_csv import of_lost_rows
 from fwc_llm.report.reference_models import add_references, references_of
 from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.table_model import Section
@@ -33,7 +34,7 @@ from fwc_llm.version import __version__
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-FORMAT = "fwc-llm-report/1"
+FORMAT = "fwc-llm-report/2"
 _UNUSABLE = (
     "the run's task file does not fit the data found here (pass the file with --task to see why)"
 )
@@ -49,7 +50,7 @@ def make_document(
     unread: Unread | None = None,
     of_law: bool = False,
 ) -> dict[str, Any]:
-    """Read runs of one task; return the content of their report, ready for JSON.
+    """Read runs of one task; return the content of their report.
 
     `task` (a task or its name) replaces the task that the runs recorded. Keys: `format`, `task`,
     `title`, `simulated`, `reference`, and `runs` with one dict per run:
@@ -57,19 +58,20 @@ def make_document(
     label       the run's name
     about       settings, versions and other keys of run.json
     api         the protocol
-    wordings    each arm's contradictions
     rows        rows lost before the run
-    audit       see `impact_tables`
+    unread      a sentence on the most frequent replies without an answer
+    records     all numbers (`metrics.records`)
+    statistics  facts beside them (`metrics.statistics.Statistics`)
+    audit       facts on selection by group (`metrics.adverse_impact.Impact`)
     provenance  see `provenance`
     paragraph   the description of the run
     findings    sentences
-    statistics  see `metrics.statistics.statistics`
     examples    examples of each arm
     prompts     one full prompt of each arm
     cost        requests, tokens and dollars
     missing     the reason why parts that need the table are missing; ""
     tuning      how `tune` chose the examples, else None
-    threshold   results at the run's threshold, else None
+    threshold   how the run's threshold was chosen, else None
     browser     with `with_rows`: all rows, for the page (`rows_of_run`)
 
     `reference` computes reference lines for the runs. With `assist`, the metrics of
@@ -112,17 +114,16 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         first_section(run),
         sections.results(stats),
         sections.rates(stats),
-        sections.further(stats),
         sections.comparisons(stats),
         sections.paper(stats),
         sections.attributes(stats),
-        who_was_selected(run["audit"], shown=_opens_with_groups(run)),
+        who_was_selected(run["audit"], stats.records, first_table=_opens_with_groups(run)),
         sections.coverage(stats, run["unread"]),
         sections.lost(run["rows"]),
         sections.flips(stats),
         *sections.probes(stats),
         probabilities(stats),
-        at_threshold(run["threshold"]),
+        at_threshold(run["threshold"], stats),
         tuned(run["tuning"]),
         sections.references(stats),
         sections.repetition(stats),
@@ -136,12 +137,12 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
 def first_section(run: Mapping[str, Any]) -> Section:
     """The first table: the arms of a run, or the groups of an audit with one arm."""
     if _opens_with_groups(run):
-        return selected(run["audit"]["attributes"][-1])
+        return selected(run["audit"], run["statistics"].records, run["audit"].views[-1])
     return sections.first(run["statistics"])
 
 
 def _opens_with_groups(run: Mapping[str, Any]) -> bool:
-    return DECISIONS in run["about"] and len(run["statistics"]["arms"]) == 1
+    return DECISIONS in run["about"] and len(run["statistics"].arms) == 1
 
 
 def find_task(
@@ -180,12 +181,21 @@ def find_task(
     return task, ""
 
 
+def statistics_of(run: Run, more: Iterable[Record] = ()) -> Statistics:
+    """The statistics of a run, with its reference lines and `more` records."""
+    return statistics(run.answered, references_of(run), more)
+
+
 def describe_run(
     run: Run, task: "Task | None" = None, missing: str = "", of_law: bool = False
 ) -> dict[str, Any]:
     """A run as an entry of a document; `missing` is the reason for no `task`."""
-    stats = statistics(run.answered, references_of(run))
-    kept = keeping(run)
+    impact = audit_tables(run, task, of_law)
+    threshold = threshold_section(run)
+    of_threshold = threshold["records"] if threshold else []
+    lost = of_lost_rows(run.results.get("rows"))
+    stats = statistics_of(run, [*impact.records, *of_threshold, *lost])
+    kept = keeping(run, stats)
     checks = run.table_checks.items()
     return entry(
         run.label,
@@ -197,7 +207,7 @@ def describe_run(
         api=run.results.get("api", "chat"),
         rows=run.results.get("rows"),
         unread=run.results.get("unread", ""),
-        audit=audit_tables(run, task, of_law),
+        audit=impact,
         provenance=provenance(run, task),
         about={
             "command": "",
@@ -211,18 +221,19 @@ def describe_run(
                 for name, told in checks
                 if name
             ),
-            *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
+            *low_coverage(stats, run.described["settings"]["min_coverage"]),
             *findings(stats, run.created, kept),
             *({"arm": "", "text": text} for text in missed(stats)),
             {"arm": "", "text": next_step(stats, kept, run)},
         ],
         statistics=stats,
+        records=stats.records,
         missing=missing,
         examples={arm: _examples(run, arm) for arm in run.arms},
         prompts={arm: run.prompt(arm) for arm in run.arms},
         cost=cost(run.results, run.described.get("parameters") or {}),
-        tuning=read_tuning(run.folder, run.results),
-        threshold=threshold_section(run),
+        tuning=read_tuning(run.folder, stats),
+        threshold=threshold,
     )
 
 
@@ -231,9 +242,9 @@ def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
     made: dict[str, Any] = {"label": label, "folder": "", "api": "chat"}
     made |= dict.fromkeys(("missing", "unread"), "")
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
-    made |= dict.fromkeys(("rows", "map", "tuning", "threshold"))  # "map" is of earlier versions
+    made |= dict.fromkeys(("rows", "tuning", "threshold"))
     made |= {name: {arm: [] for arm in arms} for name in ("examples", "prompts")}
-    made = plain(made | described)
+    made |= described
     made["provenance"]["report_version"] = __version__
     return made
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.records import TRUTH, Record
+from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.plotting import (
     COLOURS,
     FORMATS,
@@ -18,7 +21,6 @@ from fwc_llm.plotting import (
     save,
     short,
 )
-from fwc_llm.report.sections import ACCURACY, GAP
 from fwc_llm.runs.folder import file_name
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from fwc_llm.report.strategies import StrategyComparison
 
 _RATES = "Rate of yes per group"
-_TRADEOFF = "Accuracy against the DP gap"
+_TRADEOFF = "Accuracy against the gap"
 _MOST_GROUPS = 100  # most groups in a chart of rates
 _LEGEND: Any = {"frameon": False, "fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)}
 
@@ -40,7 +42,7 @@ def marks(simulated: bool, reference: bool) -> list[str]:
     ] * reference
 
 
-def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
+def overview(stats: Statistics, title: Sequence[str]) -> "Figure":
     """One figure with rates of yes by group and, with labels, accuracy against gap."""
     drawings = [draw for _, draw, _ in _pictures(stats).values()]
     lines = [*title, "95 % intervals"]
@@ -73,21 +75,22 @@ def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]
     return written
 
 
-def _pictures(stats: Mapping[str, Any]) -> dict[str, tuple[str, Any, float]]:
+def _pictures(stats: Statistics) -> dict[str, tuple[str, Any, float]]:
     """(title, drawing function, height in inches) of each chart, by name."""
     drawn: dict[str, tuple[str, Any, float]] = {
         "rates": (_RATES, _draw_rates, _height_of_rates(stats))
     }
-    if any(all(arm[m.key]["value"] is not None for m in (ACCURACY, GAP)) for arm in stats["arms"]):
+    if any(_point(stats, arm.arm) for arm in stats.arms):
         drawn["tradeoff"] = _TRADEOFF, _draw_tradeoff, 4.5
     return drawn
 
 
-def _height_of_rates(stats: Mapping[str, Any]) -> float:
-    return 1.5 + (1 + len(stats["arms"])) * max(0.4, 0.13 * min(len(stats["groups"]), _MOST_GROUPS))
+def _height_of_rates(stats: Statistics) -> float:
+    groups = min(len(stats.groups), _MOST_GROUPS)
+    return 1.5 + (1 + len(stats.arms)) * max(0.4, 0.13 * groups)
 
 
-def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
+def _draw_rates(stats: Statistics, panel: "Axes") -> None:
     """Draw each arm's rate of yes by group, and the true shares in the top row."""
     groups, lines = _rates_of(stats)
     for place, rates in enumerate(lines.values()):
@@ -99,74 +102,71 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
                 label = short(group)
             else:
                 label = None
-            if rate["rate"] is not None:
+            if rate.known:
                 style: Any = {"color": colour, "label": label, "fmt": marker, "markersize": 5}
-                panel.errorbar(100 * rate["rate"], y, xerr=_error(rate, "rate", 100), **style)
-    all_groups = len(stats["groups"])
+                panel.errorbar(100 * rate.value, y, xerr=_error(rate, 100), **style)
+    all_groups = len(stats.groups)
     left_out = f" (the {len(groups)} largest of {all_groups})" * (len(groups) < all_groups)
     panel.set(xlabel="share of yes, %", xlim=(0, 100), title=_RATES + left_out)
     name_lines(panel, list(lines))
     panel.legend(**_LEGEND)
 
 
-def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
-    """Draw accuracy against DP gap, also of answers without a language model."""
+def _point(stats: Statistics, arm: str) -> tuple[Record, Record] | None:
+    """The leading gap and the accuracy of an arm, or of answers without a model; None if unknown."""
+    gap = stats.of(stats.lead, arm)
+    accuracy = stats.of("accuracy", arm)
+    return (gap, accuracy) if gap.known and accuracy.known else None
+
+
+def _draw_tradeoff(stats: Statistics, panel: "Axes") -> None:
+    """Draw accuracy against the leading gap, also of answers without a language model."""
     names = dict[tuple[float, float], list[str]]()  # names at the same point
-    for row in _without_model(stats):
-        names.setdefault((round(row[GAP.key], 2), round(100 * row[ACCURACY.key], 1)), []).append(
-            row["name"]
-        )
+    lines = stats.references.names if stats.references else ()
+    for name in (TRUTH, *lines):
+        point = _point(stats, name)
+        if point:
+            at = round(point[0].value, 2), round(100 * point[1].value, 1)
+            names.setdefault(at, []).append(name)
     for place, (at, equal) in enumerate(names.items()):
         letter = chr(97 + place)
         label = f"{letter}  {short(', '.join(equal), 60)}"
         panel.plot(*at, "o", color=SOFT, markerfacecolor="none", label=label)
         panel.annotate(letter, at, (4, -9), textcoords="offset points", fontsize=7, color=SOFT)
     right = [gap for gap, _ in names]
-    for place, arm in enumerate(stats["arms"]):
-        gap = arm[GAP.key]
-        accuracy = arm[ACCURACY.key]
-        if gap["value"] is not None and accuracy["value"] is not None:
-            at = gap["value"], 100 * accuracy["value"]
-            errors = _error(accuracy, "value", 100), _error(gap, "value", 1)
-            colour = COLOURS[place % len(COLOURS)]
-            panel.errorbar(*at, *errors, fmt="o", color=colour, label=short(arm["arm"]))
-            right.append(gap["high"] or gap["value"])
-    panel.set(
-        xlabel=GAP.title, ylabel="accuracy %", title=_TRADEOFF, xlim=(-0.02, max(right) + 0.05)
-    )
+    for place, arm in enumerate(stats.arms):
+        point = _point(stats, arm.arm)
+        if point:
+            gap, accuracy = point
+            errors = _error(accuracy, 100), _error(gap, 1)
+            style: Any = {"color": COLOURS[place % len(COLOURS)], "label": short(arm.arm)}
+            panel.errorbar(gap.value, 100 * accuracy.value, *errors, fmt="o", **style)
+            right.append(gap.high if gap.high == gap.high else gap.value)
+    title = BY_KEY[stats.lead].title
+    panel.set(xlabel=title, ylabel="accuracy %", title=_TRADEOFF, xlim=(-0.02, max(right) + 0.05))
     panel.legend(**_LEGEND)
 
 
-def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
+def _error(record: Record, scale: float) -> Any:
     """Distances (2, 1) from the value to the ends of its interval, or None."""
-    if estimate["low"] is None:
+    if record.low != record.low:
         return None
-    value = estimate[name]
-    return scale * np.maximum([[value - estimate["low"]], [estimate["high"] - value]], 0.0)
+    ends = [[record.value - record.low], [record.high - record.value]]
+    return scale * np.maximum(ends, 0.0)
 
 
-def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Answers without a language model: `name`, accuracy and DP gap."""
-    lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
-    keys = ACCURACY.key, GAP.key
-    plain = ({"name": line["line"], **{key: line[key]["value"] for key in keys}} for line in lines)
-    return [
-        row for row in (*stats["context"], *plain) if None not in (row[GAP.key], row[ACCURACY.key])
-    ]
-
-
-def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
+def _rates_of(stats: Statistics) -> tuple[list[str], dict[str, list[Record]]]:
     """The groups of a chart, and their rates by row: true shares, then arms."""
-    by_size = sorted(stats["groups"], key=lambda group: -group["n"])
-    largest = {group["group"] for group in by_size[:_MOST_GROUPS]}
-    groups = [group["group"] for group in stats["groups"] if group["group"] in largest]
-    base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
-    if stats["labelled"]:
-        lines = {"true share of yes": base}
-    else:
-        lines = {}
-    lines |= {arm["arm"]: arm["groups"] for arm in stats["arms"]}
-    return groups, {name: [rates[group] for group in groups] for name, rates in lines.items()}
+    by_size = sorted(stats.groups, key=lambda group: -group.n)
+    largest = {group.group for group in by_size[:_MOST_GROUPS]}
+    groups = [group.group for group in stats.groups if group.group in largest]
+    lines = {"true share of yes": TRUTH} if stats.labelled else {}
+    lines |= {arm.arm: arm.arm for arm in stats.arms}
+    rates = {
+        name: [stats.of("selection_rate", arm, group) for group in groups]
+        for name, arm in lines.items()
+    }
+    return groups, rates
 
 
 def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
+from fwc_llm.metrics.counts import plain
 from fwc_llm.report import local_law_144 as law
 from fwc_llm.report.document import make_document, sections_of
 from fwc_llm.report.html import environment, page
 from fwc_llm.report.provenance import SIGNED
+from fwc_llm.report.records_csv import as_csv, records_csv
 from fwc_llm.report.table_model import Section, escaped, markdown
-from fwc_llm.report.tidy_csv import as_csv, tidy_csv
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -59,9 +60,9 @@ def render(
 def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
     """A document as text in one of `FORMATS`; `appendix` as in `render`."""
     if format == "json":
-        return json_text(document)
+        return json_text(plain(document))
     if format == "csv":
-        return tidy_csv(document)
+        return records_csv(document)
     kind = _SUMMARY.get(format)
     if kind:
         made = law.summaries(document)

@@ -7,11 +7,20 @@ parity. For a designed sample, they are reweighted to the table's base rates, or
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fwc_llm.metrics.adverse_impact import REWEIGHTED, WITHHELD, impact_tables
-from fwc_llm.report.number_format import DASH, defined, interval, number, p_value
-from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference, valued
+from fwc_llm.metrics.adverse_impact import (
+    CANNOT_SAY,
+    CONFUSION,
+    REWEIGHTED,
+    WITHHELD,
+    Impact,
+    ImpactView,
+    impact_tables,
+)
+from fwc_llm.metrics.records import Record, Records
+from fwc_llm.report.number_format import DASH, p_value
+from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.splits import population
 from fwc_llm.sanitize import listed
@@ -28,6 +37,15 @@ _LAW = (
 )
 
 
+_CELLS = {
+    "true_positives": "True yes",
+    "false_positives": "False yes",
+    "false_negatives": "False no",
+    "true_negatives": "True no",
+}
+_RATES = {rate: rate.replace("_", " ").capitalize() for rate in CONFUSION}
+
+
 def is_designed(run: Run) -> bool:
     """Whether the numbers of test rows by group and label were set by design."""
     return bool(
@@ -35,7 +53,7 @@ def is_designed(run: Run) -> bool:
     )
 
 
-def audit_tables(run: Run, task: "Task | None" = None, of_law: bool = False) -> dict[str, Any]:
+def audit_tables(run: Run, task: "Task | None" = None, of_law: bool = False) -> Impact:
     """The `impact_tables` of a run; earlier versions' runs need the `task`'s table."""
     counted = run.described.get("population")
     if counted is None and task is not None:
@@ -44,235 +62,244 @@ def audit_tables(run: Run, task: "Task | None" = None, of_law: bool = False) -> 
     return impact_tables(run.answered, is_designed(run), counted, lost, of_law)
 
 
-_CONFUSED = {
-    "true_positives": "True yes",
-    "false_positives": "False yes",
-    "false_negatives": "False no",
-    "true_negatives": "True no",
-}
-_RATES = {
-    "true_positive_rate": "True positive rate",
-    "false_positive_rate": "False positive rate",
-    "precision": "Precision",
-}
+class ImpactTables:
+    """The tables of one attribute: pivots of the records by group and by arm."""
+
+    def __init__(self, impact: Impact, view: ImpactView, records: Records) -> None:
+        self.impact, self.view, self.records = impact, view, records
+        crossed = ", crossed" * view.crossed
+        self.by = f"by {view.attribute}{crossed}"
+        self.several = len(impact.arms) > 1
+
+    def of(self, metric: str, arm: str, level: str, against: str = "") -> Record:
+        """Look a level's record up; of several scopes, take that of the impact tables."""
+        where = (metric, arm, level, against, self.view.attribute)
+        found = self.records.of(*where, scope=self.impact.scope)
+        return found if found.metric else self.records.of(*where)
+
+    def ratio(self, arm: str, level: str, metric: str = "impact_ratio") -> Record:
+        """A level's impact ratio, or that of scores."""
+        references = self.view.references
+        if metric != "impact_ratio":
+            references = self.view.score_references
+        found = self.of(metric, arm, level, references.get(arm, ""))
+        return found if found.metric else self.of(metric, arm, level)
+
+    def count(self, metric: str, arm: str, level: str) -> str:
+        """A count as text."""
+        record = self.of(metric, arm, level)
+        return f"{record.value:,.0f}" if record.known else DASH
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield (arm, level)."""
+        return ((arm, level) for arm in self.impact.arms for level in self.view.levels)
+
+    def name(self, arm: str, level: str) -> str:
+        """A level's name, marked if it is under 2 % of the rows."""
+        small = level in self.view.small.get(arm, ())
+        return f"{level} (under 2 %)" if small else level
+
+    def _table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Mapping[tuple[str, str], Sequence[TableCell | str]],
+        notes: Iterable[str] = (),
+        intro: str = "",
+        name: str = "",
+        scales: Mapping[int, Scale] = {},
+    ) -> Section:
+        """A table with a row for each (arm, level), named by level and by arm."""
+        keys = [self.view.attribute, *["Arm"] * self.several]
+        named = [
+            [self.name(arm, level), *[arm] * self.several, *row]
+            for (arm, level), row in rows.items()
+        ]
+        sizes = [self.of("rows", *line).value for line in rows]
+        return Section(
+            title,
+            [*keys, *columns],
+            named,
+            list(notes),
+            intro,
+            len(keys),
+            name,
+            sizes=sizes,
+            scales=scales,
+        )
+
+    def asked(self) -> Section:
+        """Numbers of rows lost, asked and answered, without uninformative columns."""
+        before = {
+            level: f"{lost['lost']:,} of {lost['read']:,}" for level, lost in self.view.lost.items()
+        }
+        lost = any(losses["lost"] for losses in self.view.lost.values())
+        lines = list(self.lines())
+        again = any(self.of("questions", *at).value != self.of("rows", *at).value for at in lines)
+        counted = {"Rows": "rows"}
+        if any(self.of("in_table", *at).known for at in lines):
+            counted = {"Rows of the table": "in_table", "Rows asked": "rows"}
+        counted |= {"Questions": "questions"} if again else {}
+        rest = {"Not parsed": "without_answer", "No reply": "no_reply"}
+        rows: dict[tuple[str, str], Row] = {}
+        for arm, level in lines:
+            counts = [self.count(metric, arm, level) for metric in counted.values()]
+            answered = (
+                self.of("selected", arm, level).value + self.of("not_selected", arm, level).value
+            )
+            missing = [self.count(metric, arm, level) for metric in rest.values()]
+            first = [before.get(level, DASH)] * lost
+            rows[arm, level] = [*first, *counts, f"{answered:,.0f}", *missing]
+        summed = (
+            "Counts are sums over repeats and rates are means over repeats: counts need not give "
+            "the rates."
+        )
+        notes = [summed] * again
+        if self.view.unknown:
+            notes.append(
+                f"{self.view.unknown:,} rows have no known category: ratios and tests leave them "
+                f"out."
+            )
+        headings = [*["Lost before the run"] * lost, *counted, "Answered", *rest]
+        return self._table(f"Rows and answers, {self.by}", headings, rows, notes)
+
+    def selected(self, most: int = 0) -> Section:
+        """Selection rates and impact ratios; `most` limits the groups and leaves out counts."""
+        lines = list(self.lines())
+        if most:
+            (arm,) = self.impact.arms
+            lines = [(arm, level) for level in self._lowest(arm, most)]
+        rows: dict[tuple[str, str], Row] = {}
+        for arm, level in lines:
+            rate = _or_undefined(valued(self.of("selection_rate", arm, level), 3))
+            ratio = self.ratio(arm, level)
+            cell = _or_undefined(valued(ratio, 2))
+            if level == self.view.references.get(arm):
+                cell = replace(cell, note="highest rate")
+            if most:
+                rows[arm, level] = [rate, cell, ratio.verdict or DASH]
+                continue
+            yes = self.of("selected", arm, level).value
+            answered = yes + self.of("not_selected", arm, level).value
+            shortfall = self.of("shortfall", arm, level, self.view.references.get(arm, ""))
+            lacking = f"{shortfall.value:,.0f}" if shortfall.known else DASH
+            chosen = f"{yes:,.0f} of {answered:,.0f}"
+            rows[arm, level] = [chosen, rate, cell, ratio.verdict or DASH, lacking]
+        title = f"Who was selected, by {self.view.attribute}"
+        headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall"]
+        if self.impact.kind == REWEIGHTED:
+            headings[0] = "Yes, test rows"
+            headings[1:3] = [f"{heading}, reweighted" for heading in headings[1:3]]
+        elif self.impact.weighted:
+            headings[0] = "Selected, unweighted"
+            headings[1:3] = [f"{heading}, weighted" for heading in headings[1:3]]
+        if most:
+            rest = [at for at in self.lines() if at not in rows]
+            more = sum(self.ratio(*at).known for at in rest)
+            notes = [f"{more} more groups have higher ratios."] * (more > 0)
+            notes += self._reasons(rest, {"impact_ratio": "No ratio"}, 3)
+            return self._table(title, headings[1:4], rows, notes)
+        notes = [*self._reading(), *self._reasons(lines, {"impact_ratio": "Impact ratio"})]
+        intro = (
+            "Selection rates and impact ratios (rate over the highest rate), with 95 % intervals."
+        )
+        keys = 1 + self.several
+        scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
+        return self._table(title, headings, rows, notes, intro, "selection", scales)
+
+    def _lowest(self, arm: str, most: int) -> list[str]:
+        """At most `most` levels: the lowest impact ratios and the highest, if any is known."""
+        known = [level for level in self.view.levels if self.ratio(arm, level).known]
+        order = sorted(known, key=lambda level: self.ratio(arm, level).value)
+        order = order or list(self.view.levels)
+        return [*order[: most - 1], *order[most - 1 :][-1:]]
+
+    def pairs(self) -> Section:
+        """Differences, ratios and tests of pairs of groups."""
+        rows: list[Row] = []
+        for arm in self.impact.arms:
+            for first, second in self.view.pairs.get(arm, ()):
+                gap = self.of("selection_rate_difference", arm, first, second)
+                ratio = self.of("selection_rate_ratio", arm, first, second)
+                name = f"{self.name(arm, first)} − {self.name(arm, second)}"
+                cells: Cells = [difference(gap, 3), valued(ratio, 2), p_value(gap.p)]
+                rows.append([name, *[arm] * self.several, *cells])
+        all_of_them = len(self.view.levels) * (len(self.view.levels) - 1) // 2
+        some = len(rows) < all_of_them and len(self.view.levels) > 30
+        intro = (
+            "Only pairs with the group of the highest rate are shown, because there are many "
+            "groups."
+        )
+        headings = [self.view.attribute, *["Arm"] * self.several, "Rates", "Ratio", "p (adjusted)"]
+        notes = [
+            "p is adjusted for all pairs of groups; it tests whether rates are equal, not the "
+            "ratio of 0.8."
+        ]
+        title = f"Pairs of groups, {self.by}"
+        keys = 1 + self.several
+        return Section(title, headings, rows, notes if rows else (), intro * some, keys)
+
+    def confused(self) -> Section:
+        """Confusion matrices and their rates."""
+        rows: dict[tuple[str, str], Row] = {}
+        for arm, level in self.lines():
+            counts = [self.count(cell, arm, level) for cell in _CELLS]
+            shares = [_or_undefined(valued(self.of(rate, arm, level), 2)) for rate in _RATES]
+            rows[arm, level] = [*counts, *shares]
+        headings = [*_CELLS.values(), *_RATES.values()]
+        notes = self._reasons(list(self.lines()), _RATES)
+        return self._table(f"Confusion matrix, {self.by}", headings, rows, notes)
+
+    def _reading(self) -> Iterator[str]:
+        if not self.view.pairs:
+            return
+        if any(self.ratio(*at).verdict == CANNOT_SAY for at in self.lines()):
+            yield "Cannot say: the interval of the ratio contains 0.8."
+        people = "people" if self.impact.kind == REWEIGHTED else "rows with an answer"
+        yield (
+            "Intervals of ratios hold jointly for all groups, and allow for another group's rate "
+            f"being the highest. The shortfall is how many more {people} of the group would have "
+            "to be selected for a ratio of 1."
+        )
+
+    def _reasons(
+        self, lines: Sequence[tuple[str, str]], names: Mapping[str, str], most: int = 6
+    ) -> list[str]:
+        """One sentence per reason for undefined values, with arms and groups."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for arm, level in lines:
+            at = f"{arm}, {level}" if self.several else level
+            for metric, title in names.items():
+                ratio = metric == "impact_ratio"
+                record = self.ratio(arm, level) if ratio else self.of(metric, arm, level)
+                if record.reason:
+                    found.setdefault((title, record.reason), []).append(at)
+        return [
+            f"{title} of {listed(levels, most, by='; ')}: {why}."
+            for (title, why), levels in found.items()
+        ]
 
 
-def who_was_selected(audit: Mapping[str, Any], shown: bool = False) -> Section:
-    """The section with `impact_tables`; `shown` leaves out the last one's selection."""
-    kind = audit["basis"]["kind"]
-    views = audit["attributes"]
+def _or_undefined(cell: TableCell) -> TableCell:
+    return TableCell("undefined") if cell.text == DASH else cell
+
+
+def who_was_selected(impact: Impact, records: Records, first_table: bool = False) -> Section:
+    """The section on selection; `first_table` leaves out the last attribute's selection."""
     parts = list[Section]()
-    for view in views:
-        by = f"by {view['attribute']}{', crossed' if view['crossed'] else ''}"
-        parts.append(_asked(view, by))
-        if kind != WITHHELD:
-            parts += [] if shown and view is views[-1] else [selected(view, kind == REWEIGHTED)]
-            parts.append(_pairs(view, by))
-        if any(group["true_positives"] is not None for _, _, group in _lines(view)):
-            parts.append(_confused(view, by))
-    intro = f"{audit['basis']['text']} {_LAW}"
+    for view in impact.views:
+        tables = ImpactTables(impact, view, records)
+        parts.append(tables.asked())
+        if impact.kind != WITHHELD:
+            if not (first_table and view is impact.views[-1]):
+                parts.append(tables.selected())
+            parts.append(tables.pairs())
+        if any(tables.of("true_positives", *at).known for at in tables.lines()):
+            parts.append(tables.confused())
+    intro = f"{impact.text} {_LAW}"
     return Section("Who was selected", intro=intro, parts=parts, name="impact")
 
 
-def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any]]]:
-    """Yield (arm, name of the group, group)."""
-    return ((arm, name, group) for arm in view["arms"] for name, group in arm["groups"].items())
-
-
-def _table(
-    view: Mapping[str, Any], title: str, columns: Sequence[str], rows: Iterable[Row], **more: Any
-) -> Section:
-    """A table with a row for each of `_lines`, named by group and by arm."""
-    several = len(view["arms"]) > 1
-    keys = [view["attribute"], *["Arm"] * several]
-    named = [
-        [_marked(name, group), *[arm["arm"]] * several, *row]
-        for (arm, name, group), row in zip(_lines(view), rows, strict=True)
-    ]
-    sizes = [group["rows"] for _, _, group in _lines(view)]
-    return Section(title, [*keys, *columns], named, keys=len(keys), sizes=sizes, **more)
-
-
-def _marked(name: str, of: Mapping[str, Any]) -> str:
-    return f"{name} (under 2 %)" if of["small"] else name
-
-
-def _asked(view: Mapping[str, Any], by: str) -> Section:
-    """Numbers of rows lost, asked and answered, without uninformative columns."""
-    groups = [(n, {**g, "answered": g["selected"] + g["not_selected"]}) for _, n, g in _lines(view)]
-    before = {n: f"{of['lost']:,} of {of['read']:,}" for n, of in view["lost"].items()}
-    lost = any(losses["lost"] for losses in view["lost"].values())
-    again = any(group["questions"] != group["rows"] for _, group in groups)
-    table = any(group["in_table"] is not None for _, group in groups)
-    if table:
-        counted = {"Rows of the table": "in_table", "Rows asked": "rows"}
-    else:
-        counted = {"Rows": "rows"}
-    counted |= {"Questions": "questions"} if again else {}
-    counted |= {"Answered": "answered", "Not parsed": "unparsed", "No reply": "no_reply"}
-    headings = [*["Lost before the run"] * lost, *counted]
-    rows = [
-        [*[before.get(name, DASH)] * lost, *(_count(group[key]) for key in counted.values())]
-        for name, group in groups
-    ]
-    summed = (
-        "Counts are sums over repeats and rates are means over repeats: counts need not give the "
-        "rates."
-    )
-    notes = [summed] * again
-    if view["unknown"]:
-        notes.append(
-            f"{view['unknown']:,} rows have no known category: ratios and tests leave them out."
-        )
-    return _table(view, f"Rows and answers, {by}", headings, rows, notes=notes)
-
-
-def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -> Section:
-    """Selection by an attribute; `most` limits the groups and leaves out counts."""
-    whole = view
-    if most:
-        view = {
-            **view,
-            "arms": [arm | {"groups": _lowest(arm["groups"], most)} for arm in view["arms"]],
-        }
-    rows: list[Row] = []
-    for arm, name, group in _lines(view):
-        ratio = _with_ends(group, "impact_ratio", "impact_ratio_", 2)
-        if name == arm["reference"]:
-            ratio = replace(ratio, note="" if most else "highest rate")
-        rule = group["four_fifths"]
-        verdict = TableCell(DASH)
-        if rule is not None:
-            below = "below" if rule["below"] else "not below"
-            verdict = TableCell(below, "" if rule["settled"] else "undecided")
-            if most and verdict.note:
-                verdict = TableCell(verdict.note)
-        chosen = (
-            f"{_count(group['selected'])} of {_count(group['selected'] + group['not_selected'])}"
-        )
-        rate = _with_ends(group, "selection_rate", "", 3)
-        rows.append([chosen, rate, ratio, verdict, _count(group["shortfall"])])
-    headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall"]
-    if reweighted:
-        headings[:3] = ["Yes, test rows", "Selection rate, reweighted", "Impact ratio, reweighted"]
-    elif view["weighted"]:
-        headings[:3] = [
-            "Selected, unweighted",
-            "Selection rate, weighted",
-            "Impact ratio, weighted",
-        ]
-    title = f"Who was selected, by {view['attribute']}"
-    if most:
-        (arm,) = whole["arms"]
-        rest = {
-            name: group
-            for name, group in arm["groups"].items()
-            if name not in view["arms"][0]["groups"]
-        }
-        more = sum(group["impact_ratio"] is not None for group in rest.values())
-        notes = [f"{more} more groups have higher ratios."] * (more > 0)
-        notes += _reasons({"arms": [arm | {"groups": rest}]}, {"impact_ratio": "No ratio"}, 3)
-        return _table(view, title, headings[1:4], [row[1:4] for row in rows], notes=notes)
-    notes = [*_reading(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
-    intro = "Selection rates and impact ratios (rate over the highest rate), with 95 % intervals."
-    keys = 1 + (len(view["arms"]) > 1)
-    scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
-    return _table(
-        view, title, headings, rows, notes=notes, intro=intro, name="selection", scales=scales
-    )
-
-
-def _lowest(groups: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """At most `most` groups: the lowest impact ratios and the highest, if any is known."""
-    known = [name for name, group in groups.items() if group["impact_ratio"] is not None]
-    order = sorted(known, key=lambda name: groups[name]["impact_ratio"]) or list(groups)
-    return {name: groups[name] for name in (*order[: most - 1], *order[most - 1 :][-1:])}
-
-
-def _pairs(view: Mapping[str, Any], by: str) -> Section:
-    """Differences, ratios and tests of pairs of groups."""
-    several = len(view["arms"]) > 1
-    rows: list[Row] = [
-        [
-            _marked(f"{pair['first']} − {pair['second']}", pair),
-            *[arm["arm"]] * several,
-            difference(pair, 3),
-            TableCell(
-                number(pair["ratio"], 2), interval((pair["ratio_low"], pair["ratio_high"]), 2)
-            ),
-            p_value(pair["p_value"]),
-            p_value(pair["p_adjusted"]),
-        ]
-        for arm in view["arms"]
-        for pair in arm["pairs"]
-    ]
-    some = not all(arm["all_pairs"] for arm in view["arms"])
-    intro = (
-        "Only pairs with the group of the highest rate are shown, because there are many groups."
-        * some
-    )
-    keys = [view["attribute"], *["Arm"] * several]
-    headings = [*keys, "Rates", "Ratio", "p", "p (adjusted)"]
-    notes = [
-        "p is adjusted for all pairs of groups; it tests whether rates are equal, not the ratio of "
-        "0.8."
-    ]
-    return Section(
-        f"Pairs of groups, {by}", headings, rows, notes if rows else (), intro, len(keys)
-    )
-
-
-def _confused(view: Mapping[str, Any], by: str) -> Section:
-    rows: list[Row] = [
-        [
-            *(_count(group[kind]) for kind in _CONFUSED),
-            *(_with_ends(group, kind, f"{kind}_", 2) for kind in _RATES),
-        ]
-        for _, _, group in _lines(view)
-    ]
-    headings = [*_CONFUSED.values(), *_RATES.values()]
-    notes = list(_reasons(view, _RATES))
-    return _table(view, f"Confusion matrix, {by}", headings, rows, notes=notes)
-
-
-def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> TableCell:
-    if defined(group[name]):
-        return valued(group, digits, key=name, ends=ends)
-    return TableCell("undefined")
-
-
-def _reading(view: Mapping[str, Any]) -> Iterator[str]:
-    if not any(arm["pairs"] for arm in view["arms"]):
-        return
-    reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
-    if any(
-        group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group in _lines(view)
-    ):
-        yield "Undecided: the interval of the ratio contains 0.8."
-    yield (
-        "Intervals of ratios hold jointly for all groups, and allow for another group's rate being "
-        "the "
-        f"highest. The shortfall is how many more "
-        f"{'people' if reweighted else 'rows with an answer'} of the "
-        "group would have to be selected for a ratio of 1."
-    )
-
-
-def _reasons(view: Mapping[str, Any], names: Mapping[str, str], most: int = 6) -> Iterator[str]:
-    """Yield one sentence per reason for undefined values, with arms and groups."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for arm, name, group in _lines(view):
-        if len(view["arms"]) > 1:
-            where = f"{arm['arm']}, {name}"
-        else:
-            where = name
-        reasons = {**group["reasons"], "impact_ratio": group["reason"]}
-        for rate, shown in names.items():
-            if reasons.get(rate):
-                places.setdefault((shown, reasons[rate]), []).append(where)
-    for (shown, why), where_all in places.items():
-        yield f"{shown} of {listed(where_all, most, by='; ')}: {why}."
-
-
-def _count(value: int | None) -> str:
-    return DASH if value is None else f"{value:,}"
+def selected(impact: Impact, records: Records, view: ImpactView, most: int = 0) -> Section:
+    """The table of one attribute's selection rates and impact ratios."""
+    return ImpactTables(impact, view, records).selected(most)

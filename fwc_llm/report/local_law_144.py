@@ -11,11 +11,14 @@ the data may be left out of the impact ratios; its number, its rate and the reas
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fwc_llm.metrics.adverse_impact import AS_DRAWN
+from fwc_llm.metrics.adverse_impact import AS_DRAWN, Impact
+from fwc_llm.metrics.records import Record, Records
+from fwc_llm.metrics.run_answers import is_known
+from fwc_llm.report.impact import ImpactTables
 from fwc_llm.report.number_format import DASH, day, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
+from fwc_llm.report.records_csv import head
 from fwc_llm.report.table_model import Section
-from fwc_llm.report.tidy_csv import head
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.words import UNKNOWN
 
@@ -47,7 +50,7 @@ def summaries(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def summary(
-    audit: Mapping[str, Any],
+    impact: Impact,
     heading: Mapping[str, Any],
     about: Mapping[str, str | None],
     audited: str | None,
@@ -59,30 +62,26 @@ def summary(
     audit, and `because` is the reason for leaving out small categories.
     """
     refused = ""
-    if audit["basis"]["kind"] != AS_DRAWN:
+    if impact.kind != AS_DRAWN:
         refused = (
             f"the test rows of {heading['run']} were drawn in fixed numbers per group and label: "
-            f"they are "
-            "not applicants, as Local Law 144's table requires; run with --base-parity none, or "
-            "use fwc-llm "
-            "audit --ll144 on decisions"
+            "they are not applicants, as Local Law 144's table requires; run with --base-parity "
+            "none, or use fwc-llm audit --ll144 on decisions"
         )
-    elif not audit["asked_once"]:
+    elif not impact.asked_once:
         refused = (
             f"{heading['run']} has repeats, weights, several rows of a person or --until-decided, "
-            f"and Local "
-            "Law 144's table counts every applicant once: run without them"
+            "and Local Law 144's table counts every applicant once: run without them"
         )
-    views = () if refused else audit["attributes"]
+    views = () if refused else impact.views
+    records = Records(impact.records)
     lines = [
         {**heading, **line}
         for view in views
-        for arm in view["arms"]
-        for line in _table(view, arm, because)
+        for arm in impact.arms
+        for line in _table(ImpactTables(impact, view, records), arm, because)
     ]
     stated = {key: about.get(key) or NOT_STATED for key in ABOUT | FOR_LAW}
-    groups = [g for view in views for arm in view["arms"] for g in arm["groups"].values()]
-    left_out = any(group["reason"].startswith("left out") for group in groups)
     entries = {
         "Date of the bias audit, § 5-303 (a)": day(audited) if audited else NOT_STATED,
         "Date of distribution of the tool, § 5-303 (a)": stated["distributed"],
@@ -95,54 +94,68 @@ def summary(
         ),
         "How categories are known": stated["categories"],
     }
-    if left_out:
+    if any(out for view in views for out in view.left_out.values()):
         entries["Why categories under 2 % are left out, § 5-301 (d)"] = because or NOT_STATED
     return {"rule": RULE, "refused": refused, "about": entries, "lines": lines}
 
 
-def _table(
-    view: Mapping[str, Any], arm: Mapping[str, Any], because: str
-) -> Iterator[dict[str, Any]]:
-    first = {"arm": arm["arm"], "table": view["attribute"]}
-    if any("above_median" in group for group in arm["groups"].values()):
-        unscored = {}
-    else:
-        unscored = {"above_median": ""}
+def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, Any]]:
+    view = tables.view
+    first = {"arm": arm, "table": view.attribute}
+    scored = any(tables.of("above_median", arm, level).known for level in view.levels)
     unknown = dict.fromkeys(_COUNTS, 0)
-    for name, group in arm["groups"].items():
-        counts = {
-            "applicants": group["rows"],
-            "no_answer": group["unparsed"] + group["no_reply"],
-            "selected": group["selected"],
-            "above_median": group.get("above_median", ""),
+    for level in view.levels:
+
+        def count(metric: str, level: str = level) -> int:
+            record = tables.of(metric, arm, level)
+            return int(record.value) if record.known else 0
+
+        counts: dict[str, Any] = {
+            "applicants": count("rows"),
+            "no_answer": count("without_answer") + count("no_reply"),
+            "selected": count("selected"),
+            "above_median": count("above_median"),
         }
-        if not group["known"]:
-            unknown = {kind: unknown[kind] + (count or 0) for kind, count in counts.items()}
+        if not is_known(level):
+            unknown = {kind: unknown[kind] + counts[kind] for kind in unknown}
             continue
-        rates = "selection_rate", "impact_ratio", "scoring_rate", "scoring_impact_ratio"
-        some = counts["no_answer"] > 0 and group["selection_rate"] is not None
-        note = "; ".join(
-            filter(None, (_note(group, because), "rate among applicants with an answer" * some))
-        )
-        rounded = {rate: "" if group.get(rate) is None else round(group[rate], 4) for rate in rates}
+        rates = {
+            "selection_rate": tables.of("selection_rate", arm, level),
+            "impact_ratio": tables.ratio(arm, level),
+            "scoring_rate": tables.of("scoring_rate", arm, level),
+            "scoring_impact_ratio": tables.ratio(arm, level, "scoring_impact_ratio"),
+        }
+        some = counts["no_answer"] > 0 and rates["selection_rate"].known
+        notes = [_note(tables, arm, level, rates, because)]
+        notes += ["rate among applicants with an answer"] * some
+        rounded = {
+            name: round(record.value, 4) if record.known else "" for name, record in rates.items()
+        }
         yield {
             **first,
-            "category": name,
+            "category": level,
             **counts,
+            **({} if scored else {"above_median": ""}),
             **rounded,
-            "note": note,
+            "note": "; ".join(filter(None, notes)),
             "rates_of": "those answered" if some else "applicants",
         }
     note = "not in the rates and ratios above: the category is not known"
-    yield {**first, "category": UNKNOWN, **unknown, **unscored, "note": note}
+    above = {} if scored else {"above_median": ""}
+    yield {**first, "category": UNKNOWN, **unknown, **above, "note": note}
 
 
-def _note(group: Mapping[str, Any], because: str) -> str:
-    if group["reason"].startswith("left out"):
-        return f"{group['reason']} ({group['share']:.2%}); reason: {because or NOT_STATED}"
-    reasons = {"undefined": group["reason"], "score": group.get("scoring_reason") or ""}
-    parts = [f"{what}: {reason}" for what, reason in reasons.items() if reason]
-    return "; ".join([*parts, *["under 2 % of the rows, kept"] * bool(group["small"])])
+def _note(
+    tables: ImpactTables, arm: str, level: str, rates: Mapping[str, Record], because: str
+) -> str:
+    reason = rates["impact_ratio"].reason
+    share = tables.of("share_of_rows", arm, level).value
+    if reason.startswith("left out"):
+        return f"{reason} ({share:.2%}); reason: {because or NOT_STATED}"
+    of_score = rates["scoring_impact_ratio"].reason
+    parts = [f"undefined: {reason}"] * bool(reason) + [f"score: {of_score}"] * bool(of_score)
+    small = level in tables.view.small.get(arm, ())
+    return "; ".join([*parts, *["under 2 % of the rows, kept"] * small])
 
 
 def missing(summarized: Mapping[str, Any]) -> Iterator[str]:

@@ -12,13 +12,14 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check
-from fwc_llm.gates.condition import KEY_OF, GateCondition
-from fwc_llm.gates.decide import Outcome, outcome_of
+from fwc_llm.gates.condition import GateCondition
+from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, Outcome, outcome_of
 from fwc_llm.meaning import MeaningRule, values_of
-from fwc_llm.metrics.audit_table import OutcomeRules, from_frame
+from fwc_llm.metrics.audit_table import OutcomeRules, answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.period_gaps import MIN_DECISIONS, intervals, split_error
 from fwc_llm.metrics.run_answers import as_names, mapped, unknown_of
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import DECISION, State
 from fwc_llm.report.number_format import number
 from fwc_llm.report.predictions_reader import read_predictions
@@ -49,23 +50,21 @@ class Judged:
     def outside(self) -> list[int]:
         """Indices of the periods whose whole interval meets the condition."""
         limits = self.of_periods[1:].T.tolist()
-        return [i for i, ends in enumerate(limits) if outcome_of(self.condition, *ends) == "failed"]
+        return [i for i, ends in enumerate(limits) if outcome_of(self.condition, *ends) == OUTSIDE]
 
     def check(self) -> Check:
-        """Failed if the pooled interval or that of a period is outside, passed if the pooled is
-        within.
-        """
+        """Outside if the pooled interval or that of a period is, within if the pooled one is."""
         value, low, high = self.pooled.tolist()
         outcome: Outcome = outcome_of(self.condition, low, high)
         verdicts = {
-            "failed": "outside",
-            "passed": "within",
-            "undecided": "cannot say: wait for more decisions",
+            OUTSIDE: OUTSIDE,
+            WITHIN: WITHIN,
+            CANNOT_SAY: f"{CANNOT_SAY}: wait for more decisions",
         }
         outside = [f"{self.periods[i]} {_estimate(self.of_periods[:, i])}" for i in self.outside]
         verdict = verdicts[outcome]
         if outside:
-            outcome = "failed"
+            outcome = OUTSIDE
             verdict = (
                 f"outside in {listed(outside, _MOST_PERIODS)}; after a repair use --since PERIOD"
             )
@@ -159,16 +158,17 @@ def watch(
 
 def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
     """Raise `FwcError` for a condition that cannot be monitored."""
-    metric = BY_KEY[KEY_OF[condition.metric]]
+    metric = BY_KEY[condition.metric]
     if metric.kind == "gap":
         worse = ">"
     else:
         worse = "<"
-    if condition.arm is not None or set(metric.rates) - set(RATES):
+    rates = set(RATES) - {"label_rate"}
+    if condition.arm is not None or set(metric.rates) - rates:
         raise FwcError(
             f'"{condition.text}" cannot be monitored: name one metric of decisions, without [...]'
         )
-    if not labelled and set(metric.rates) - {"rate", "coverage"}:
+    if not labelled and set(metric.rates) - {"selection_rate", "coverage"}:
         raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
     if condition.operator[0] != worse:
         raise FwcError(
@@ -188,7 +188,7 @@ def judge(
 
     `arrival` (P,) is the order in which the periods came; see `split_error`.
     """
-    metric = BY_KEY[KEY_OF[condition.metric]]
+    metric = BY_KEY[condition.metric]
     half, shares = split_error(arrival, conditions)
     compared = counts
     if metric.kind != "share":
@@ -243,13 +243,9 @@ def _read(
             if merged_categories([level], asked["unknown"], True)
         }
         frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
-    answers = from_frame(
-        frame,
-        protected=protected,
-        unknown=None,
-        label="label" if asked["label"] else None,
-        least_groups=1,
-    ).answers["answers"]
+    design = SamplingDesign(labelled=bool(asked["label"]))
+    run = answers_of(frame, protected, design, unknown=None, least_groups=1)
+    answers = run.answers["answers"]
     seen[:] = sorted(known)
     answer = np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
     cell = (3 * answers.label + answer).astype(np.int64)

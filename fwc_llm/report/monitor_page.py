@@ -1,15 +1,16 @@
 """Output of `fwc-llm monitor`: tables of periods, JSON document, HTML page."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from fwc_llm.gates import Check
+from fwc_llm.gates.decide import OUTSIDE
 from fwc_llm.metrics.counts import Floats, plain
 from fwc_llm.metrics.period_gaps import rates_of_groups
+from fwc_llm.metrics.records import Record
 from fwc_llm.report.monitor import Judged, Monitored
 from fwc_llm.report.number_format import number
 from fwc_llm.report.table_model import Scale, Section, TableCell, valued
@@ -19,6 +20,11 @@ _GROUPS = 8  # most groups in a table
 
 def document(seen: Monitored) -> dict[str, Any]:
     """The document for JSON: counts and metrics by period, pooled metrics, starts."""
+    found: dict[str, Any] = plain(_document(seen))
+    return found
+
+
+def _document(seen: Monitored) -> dict[str, Any]:
     history: list[dict[str, Any]] = []
     for period, counts in zip(seen.periods, seen.counts.tolist(), strict=True):
         history.append(
@@ -26,17 +32,17 @@ def document(seen: Monitored) -> dict[str, Any]:
         )
     for judged in seen.judged:
         for entry, estimate in zip(history[seen.start :], judged.of_periods.T, strict=True):
-            entry[judged.condition.text] = _keyed(estimate)
+            entry[judged.condition.text] = _ends(estimate)
     return {
         "format": "fwc-llm-monitor/2",
         "history": history,
-        "pooled": {judged.condition.text: _keyed(judged.pooled) for judged in seen.judged},
+        "pooled": {judged.condition.text: _ends(judged.pooled) for judged in seen.judged},
         "since": seen.summary["since"],
     }
 
 
-def _keyed(estimate: Floats) -> dict[str, float | None]:
-    return dict(zip(("value", "low", "high"), plain(estimate.tolist()), strict=True))
+def _ends(estimate: Floats) -> dict[str, Any]:
+    return dict(zip(("value", "low", "high"), estimate.tolist(), strict=True))
 
 
 def sections(seen: Monitored) -> list[Section]:
@@ -45,13 +51,15 @@ def sections(seen: Monitored) -> list[Section]:
 
 
 def _periods(seen: Monitored, judged: Judged) -> Section:
-    estimates = [valued(_keyed(estimate), 3) for estimate in judged.of_periods.T]
+    estimates = [valued(Record(**_ends(estimate)), 3) for estimate in judged.of_periods.T]
+    verdicts = [""] * len(seen.periods)
     for index in judged.outside:
-        estimates[index] = replace(estimates[index], mark="outside")
+        verdicts[seen.start + index] = OUTSIDE
     title = judged.metric.title.replace(" %", "")
     columns: dict[str, Sequence[Any]] = {
         "Period": seen.periods,
         title: ["not judged"] * seen.start + estimates,
+        "Verdict": verdicts,
         "Decisions": [f"{n:,}" for n in seen.counts.sum((1, 2, 3))],
     }
     notes = [
@@ -69,10 +77,10 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
         heading = f"{seen.summary['groups'][group]}, {rate.replace('_', ' ')}"
         shares = rates_of_groups(seen.counts[:, group], rate).tolist()
         columns[heading] = [
-            TableCell(number(share, 2), plotted=(None, share, None)) for share in shares
+            TableCell(number(share, 2), plotted=(np.nan, share, np.nan)) for share in shares
         ]
     highest = np.nanmax([judged.condition.bound, *judged.of_periods[2]])
-    scales = dict.fromkeys(range(3, len(columns)), Scale(0.0, 1.0))
+    scales = dict.fromkeys(range(4, len(columns)), Scale(0.0, 1.0))
     scales[1] = Scale(0.0, min(1.0, 0.1 * np.ceil(10 * highest)), judged.condition.bound)
     rows = list(zip(*columns.values(), strict=True))[::-1]
     return Section(judged.condition.text, list(columns), rows, notes, scales=scales)

@@ -4,29 +4,29 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.metrics.arm_comparison import COMPARED
-from fwc_llm.metrics.counts import REPLIES
+from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
+from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, ImpactView
+from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN, verdict
+from fwc_llm.metrics.intervals import DIFFERS, EQUAL, SHOWN, TOO_FEW, UNREAD
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
-from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
-from fwc_llm.report.number_format import day, interval, number
+from fwc_llm.metrics.records import TRUTH, Record, Records
+from fwc_llm.metrics.statistics import Statistics
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
+from fwc_llm.report.number_format import DASH, day, interval, number
 from fwc_llm.report.tuning import tuning_goal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
-    from fwc_llm.metrics.run_answers import RunAnswers
     from fwc_llm.runs.recorded_run import Run
 
-GAP = COMPARED[1]
-_UNEQUAL = GAP, "equalized_odds_difference"
 _WATCH = "watch further decisions (`fwc-llm monitor`)"
 _MOST = 4  # most arms with a separate sentence
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
 
 
-def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
+def what_was_run(run: "Run", stats: Statistics) -> str:
     """A paragraph on a run: rows, groups, model, arms, repeats."""
     settings = run.described["settings"]
     repeats = int(settings["repeats"])
@@ -34,9 +34,7 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     if "epochs" in run.described:  # in runs of Inspect, every epoch counts as a repeat
         repeats //= run.times
     parity = settings.get("base_parity")
-    rates = ", ".join(
-        f"{_cut(group['group'])} {group['base_rate']:.0%}" for group in stats["groups"]
-    )
+    rates = _base_rates(stats)
     rows = f"{run.n_test} test rows of {run.described.get('title') or run.task}"
     drawn = (
         "drawn at random"
@@ -81,12 +79,12 @@ def _how(run: "Run") -> str:
     return f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
 
 
-def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[str, Any]) -> str:
+def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Statistics) -> str:
     """A paragraph on an audit of decisions; `audit` describes their source."""
     names = " & ".join(audit["protected"])
     against = f"between groups, by {names}; the true outcomes are not known"
-    if stats["labelled"]:
-        rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in stats["groups"])
+    if stats.labelled:
+        rates = _base_rates(stats)
         against = f"with {audit['label']}, by {names} (share of true yes: {rates})"
     if audit.get("threshold") is not None:
         at = f" (yes from {audit['threshold']:g} up)"
@@ -97,21 +95,26 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[s
     else:
         who = ""
     return (
-        f"{stats['arms'][0]['n']:,} decisions made elsewhere are in the column {audit['answer']} "
+        f"{stats.arms[0].n:,} decisions made elsewhere are in the column {audit['answer']} "
         f"of {audit['predictions']}{at}. Here they are compared {against}.{who} Intervals take "
         f"rows as "
         "independent random draws."
     )
 
 
-def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[dict[str, str]]:
+def _base_rates(stats: Statistics) -> str:
+    """Each group's share of true yes."""
+    found = {group.group: stats.of("selection_rate", TRUTH, group.group) for group in stats.groups}
+    return ", ".join(f"{_cut(name)} {rate.value:.0%}" for name, rate in found.items())
+
+
+def low_coverage(stats: Statistics, least: float) -> Iterator[dict[str, str]]:
     """Yield a finding (as in `findings`) for each arm with a coverage below `least`."""
-    for arm in arms:
-        coverage = arm["coverage"]
-        if coverage is not None and coverage < least:
+    for arm in stats.arms:
+        coverage = stats.of("coverage", arm.arm).value
+        if coverage < least:
             text = (
-                f"Only {coverage:.0%} of the replies of {arm['arm']} hold an answer that could be "
-                f"read"
+                f"Only {coverage:.0%} of the replies of {arm.arm} hold an answer that could be read"
             )
             yield {
                 "arm": "",
@@ -119,7 +122,7 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
             }
 
 
-def keeping(run: "Run") -> frozenset[str] | None:
+def keeping(run: "Run", stats: Statistics) -> frozenset[str] | None:
     """The arms that pass a run's gates and tuning target; None if the run has neither."""
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
@@ -130,182 +133,148 @@ def keeping(run: "Run") -> frozenset[str] | None:
     ]
     goal = tuning_goal(run.folder)
     if goal:
-        texts.append(
-            f"{goal['metric']} {'<' if goal['metric'] == 'dp_ratio' else '>'} {goal['target']}"
-        )
-    return keeping_to(texts, run.answered)
+        side = "<" if goal["metric"] == "dp_ratio" else ">"
+        texts.append(f"{goal['metric']} {side} {goal['target']}")
+    return keeping_to(texts, stats)
 
 
-def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[str] | None:
-    """The arms that have conditions and pass all of them; None without conditions."""
+def keeping_to(conditions: Sequence[str], stats: Statistics) -> frozenset[str] | None:
+    """The arms that have conditions and keep to all of them; None without conditions."""
     from fwc_llm.gates import decide, parse_condition
 
+    if not conditions:
+        return None
     kept = dict[str, bool]()
     for condition in map(parse_condition, conditions):
-        checks = decide(condition, answered)
-        for arm, check in zip(
-            (condition.arm,) if condition.arm else answered.arms, checks, strict=True
-        ):
-            kept[arm] = kept.get(arm, True) and check.outcome == "passed"
-    if conditions:
-        return frozenset(arm for arm in kept if kept[arm])
-    return None
+        for check in decide(condition, stats):
+            kept[check.arm] = kept.get(check.arm, True) and check.outcome == WITHIN_LIMITS
+    return frozenset(arm for arm in kept if kept[arm])
 
 
 def findings(
-    stats: Mapping[str, Any], created: str = "", kept: Collection[str] | None = None
+    stats: Statistics, created: str = "", kept: Collection[str] | None = None
 ) -> list[dict[str, str]]:
     """The findings, the best arm's first: `text`, and the `arm` it is about, or ""."""
-    arms, base, tests = _against_first(stats)
+    base = stats.base
     best = best_arm(stats, kept)
-    alike = list(all_alike(stats))
-    telling = [name for name, arm in arms.items() if not arm["alike"]]
+    telling = [arm.arm for arm in stats.arms if not arm.alike]
     sentences = list[dict[str, str]]()
     if telling:
         lead = best or (base if base in telling else telling[0])
-        answer = _rates_and_gap(arms[lead], tests.get(lead), base)
-        perfect = [
-            row[GAP] for row in stats["context"] if row["name"] == "oracle" and row[GAP] is not None
-        ]
-        if perfect:
-            answer += f"; true answers have a gap of {_points(perfect[0])}"
-        answer += f".{_accuracy(arms[lead], tests.get(lead), base)} {asked(stats, created)}."
-        named = f"Best: {lead}. " if best else ""
-        if best and kept is not None:
-            named = f"Best: {lead}, which keeps to the limits set. "
-        elif len(arms) > 1 and not best:
-            named = f"No arm is clearly better than {_in_words(base)}. "
-            if kept is not None:
-                better = f"be clearly better than {_in_words(base)} and to " if kept else ""
-                named = f"No arm is shown to {better}keep to the limits set. "
+        answer = _rates_and_gap(stats, lead)
+        true = stats.of(stats.lead, TRUTH)
+        if true.known:
+            answer += f"; true answers have {_the_gap(stats)} of {_points(true.value)}"
+        answer += f".{_accuracy(stats, lead)} {asked(stats, created)}."
+        named = _verdict_on_arms(stats, best, kept)
         if not best and lead != "answers":  # "answers" is the only arm of an audit without arms
             named += f"{lead}: "
-        if named.endswith(": "):
-            answer = answer
-        else:
+        if not named.endswith(": "):
             answer = answer[0].upper() + answer[1:]
         sentences.append({"arm": "", "text": named + answer})
-        others = sorted(
-            (name for name in telling if name != lead),
-            key=lambda name: arms[name][GAP]["value"] or 0,
-        )
-        if len(others) <= _MOST:
-            told = others
-        else:
-            told = [name for name in others if name == base]
+        others = [name for name in telling if name != lead]
+        others.sort(key=lambda name: stats.of(stats.lead, name).value)
+        told = others if len(others) <= _MOST else [name for name in others if name == base]
         for name in told:
-            arm = arms[name]
-            test = tests.get(name)
-            text = f"{_rates_and_gap(arm, test, base)}.{_accuracy(arm, test, base)}"
+            text = f"{_rates_and_gap(stats, name)}.{_accuracy(stats, name)}"
             sentences.append({"arm": name, "text": text})
         more = len(others) - len(told)
         if more:
             sentences.append({"arm": "", "text": f"{more} more arms are in the table."})
-    sentences += alike
-    sentences += [sentence for arm in stats["arms"] for sentence in _silence(arm)]
-    sentences += [{"arm": "", "text": text} for text in _undecided(tests, base)]
+    sentences += all_alike(stats)
+    sentences += [sentence for arm in stats.arms for sentence in _silence(stats, arm.arm)]
+    sentences += [{"arm": "", "text": text} for text in _undecided(stats)]
     return sentences
 
 
-def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> str | None:
-    """The best of the arms that are significantly better than the first, or None.
+def _verdict_on_arms(stats: Statistics, best: str | None, kept: Collection[str] | None) -> str:
+    """Which arm is best, or which rule keeps any arm from being the best; "" for one arm."""
+    if best:
+        return f"Best: {best}{', which keeps to the limits set' * (kept is not None)}. "
+    if len(stats.arms) < 2:
+        return "" if kept is None else f"The limits set are {'' if kept else 'not '}kept. "
+    base = _in_words(stats.base)
+    if kept is not None:
+        better = f"be better than {base} and to " if kept else ""
+        return f"No arm is shown to {better}keep to the limits set. "
+    fairer = [name for name in _others(stats) if _is_fairer(stats, name)]
+    if not fairer:
+        return f"No arm is shown to be fairer than {base}. "
+    names = listed(fairer, _MOST, _cut)
+    rule = f"that its accuracy is at most {100 * stats.margin:g} points lower is not shown"
+    return f"{names} is fairer than {base}, but {rule}. "
 
-    Without gates and target (`kept` None), better means a smaller DP gap without a loss of accuracy
+
+def _others(stats: Statistics) -> list[str]:
+    """The arms compared with the baseline whose answers are not all alike."""
+    return [pair.second for pair in stats.pairs if pair.first == stats.base and not pair.alike]
+
+
+def _is_fairer(stats: Statistics, arm: str) -> bool:
+    """Whether an arm's leading gap is shown to be smaller than the baseline's."""
+    gap = stats.of(f"{stats.lead}_difference", arm, against=stats.base)
+    return gap.verdict in SHOWN and gap.value < 0
+
+
+def best_arm(stats: Statistics, kept: Collection[str] | None = None) -> str | None:
+    """The best of the arms that are shown to be better than the first, or None.
+
+    Without gates and target (`kept` None), better means a smaller gap without a loss of accuracy
     beyond the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is
     in `kept`, else with a smaller gap.
     """
-    arms, base, tests = _against_first(stats)
 
-    def is_better(name: str, test: Mapping[str, Any]) -> bool:
-        gap = test[GAP]
-        accuracy = test["accuracy"]
-        shown = gap["verdict"] in (DIFFERS, WITHIN) and gap["difference"] < 0
-        if kept is not None and base in kept:
-            return (
-                name in kept
-                and accuracy["verdict"] in (DIFFERS, WITHIN)
-                and accuracy["difference"] > 0
-            )
-        loses = stats["labelled"] and (
-            accuracy["low"] is None or accuracy["low"] < -stats["margin"]
-        )
-        return shown and (not loses if kept is None else name in kept)
+    def is_better(arm: str) -> bool:
+        accuracy = stats.of("accuracy_difference", arm, against=stats.base)
+        if kept is None:
+            loses = stats.labelled and not accuracy.low >= -stats.margin
+            return _is_fairer(stats, arm) and not loses
+        if stats.base in kept:
+            return arm in kept and accuracy.verdict in SHOWN and accuracy.value > 0
+        return arm in kept and _is_fairer(stats, arm)
 
-    better = [
-        name for name, test in tests.items() if is_better(name, test) and not arms[name]["alike"]
-    ]
-    if kept is None or not stats["labelled"]:
-        return min(better, key=lambda name: arms[name][GAP]["value"], default=None)
-    return max(better, key=lambda name: arms[name]["accuracy"]["value"], default=None)
+    better = [arm for arm in _others(stats) if is_better(arm)]
+    if kept is None or not stats.labelled:
+        return min(better, key=lambda arm: stats.of(stats.lead, arm).value, default=None)
+    return max(better, key=lambda arm: stats.of("accuracy", arm).value, default=None)
 
 
-def _against_first(stats: Mapping[str, Any]) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """(arms by name, baseline's name, comparisons with the baseline by arm)."""
-    arms = {arm["arm"]: arm for arm in stats["arms"]}
-    if stats["comparisons"]:
-        base = stats["comparisons"][0]["first"]
-    else:
-        base = next(iter(arms))
-    return (
-        arms,
-        base,
-        {test["second"]: test for test in stats["comparisons"] if test["first"] == base},
-    )
-
-
-def asked(stats: Mapping[str, Any], created: str = "") -> str:
+def asked(stats: Statistics, created: str = "") -> str:
     """The number of rows asked about, and the date."""
-    repeats = stats["repeats"]
-    rows = f"{stats['arms'][0]['n'] // repeats:,} rows"
-    rows += f" in each of {repeats} repeats" if repeats > 1 else ""
+    rows = f"{stats.arms[0].n // stats.repeats:,} rows"
+    rows += f" in each of {stats.repeats} repeats" if stats.repeats > 1 else ""
     return ", ".join(filter(None, (rows, day(created))))
 
 
-def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
+def _the_gap(stats: Statistics) -> str:
+    return "a gap at equal labels" if stats.lead == "label_gap" else "a gap"
+
+
+def _rates_and_gap(stats: Statistics, arm: str) -> str:
     """The lowest and highest rate of yes, the gap, its change from the baseline."""
-    gap = arm[GAP]
-    groups = [
-        group
-        for group in arm["groups"].items()
-        if group[1]["rate"] is not None and group[1]["judged"]
-    ]
-    if gap["value"] is None or not groups:
-        return f"no DP gap: {arm['reasons'].get(GAP, 'it is not defined')}"
-    rates = {name: group["rate"] for name, group in groups}
-    order = sorted(rates, key=lambda name: rates[name])
+    gap = stats.of(stats.lead, arm)
+    rates = stats.rates(arm)
+    if not gap.known or not rates:
+        return f"no gap: {gap.reason or 'it is not defined'}"
+    order = sorted(rates, key=lambda name: rates[name].value)
     low, high = (
-        f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1])
+        f"{number(rates[name].value, 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1])
     )
-    if len(rates) > 2:
-        of = f", the lowest and highest of {len(rates)} groups"
-    else:
-        of = ""
-    text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
-    why = "too few rows to tell whether the groups differ"
-    if gap["low"] is not None:
-        text += f" ({interval((gap['low'], gap['high']), 0, 100)})"
-        if _for_lack_of_answers(gap):
-            why = "not settled because of replies without an answer"
-    text += {
-        NOT_SHOWN: ", no difference that matters",
-        WITHIN: ", less than the margin",
-        INCONCLUSIVE: f", {why}",
-    }.get(gap["verdict"], "")
-    return text + _change(test, GAP, base)
+    of = f", the lowest and highest of {len(rates)} groups" if len(rates) > 2 else ""
+    text = f"yes for {low} and {high}{of}, {_the_gap(stats)} of {_points(gap.value)}"
+    ends = interval(gap.ends, 0, 100)
+    if ends != DASH:
+        text += f" ({ends})"
+    if gap.verdict and gap.verdict != DIFFERS:
+        text += f", {gap.verdict}"
+    return text + _change(stats, stats.lead, arm)
 
 
-def _for_lack_of_answers(gap: Mapping[str, Any]) -> bool:
-    """Whether a gap's verdict is undecided only because of replies without an answer."""
-    settled = (
-        gap["low"] is not None and verdict(gap["low"], gap["high"], gap["margin"]) != INCONCLUSIVE
-    )
-    return settled and gap["verdict"] == INCONCLUSIVE
-
-
-def _accuracy(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
-    if arm["accuracy"]["value"] is None:
+def _accuracy(stats: Statistics, arm: str) -> str:
+    accuracy = stats.of("accuracy", arm)
+    if not accuracy.known:
         return ""
-    return f" {number(arm['accuracy']['value'], 0, 100)} % right{_change(test, 'accuracy', base)}."
+    return f" {number(accuracy.value, 0, 100)} % right{_change(stats, 'accuracy', arm)}."
 
 
 def _points(value: float) -> str:
@@ -313,63 +282,68 @@ def _points(value: float) -> str:
     return f"{points} point" + "s" * (points != "1")
 
 
-def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
-    """A significant difference from the baseline, with its interval, or ""."""
-    if test is None or test[metric]["verdict"] not in (DIFFERS, WITHIN):
+def _change(stats: Statistics, metric: str, arm: str) -> str:
+    """A difference from the baseline that is shown, with its interval, or ""."""
+    test = stats.of(f"{metric}_difference", arm, against=stats.base)
+    if test.verdict not in SHOWN:
         return ""
-    change = test[metric]["difference"]
-    ends = sorted(abs(test[metric][end]) for end in ("low", "high"))
-    size = (
-        f"{number(abs(change), 0, 100)} {'more' if change > 0 else 'less'} than {_in_words(base)}"
-    )
+    ends = sorted(map(abs, test.ends))
+    more = "more" if test.value > 0 else "less"
+    size = f"{number(abs(test.value), 0, 100)} {more} than {_in_words(stats.base)}"
     return f", {size} ({interval(ends, 0, 100)})"
 
 
-def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[str]:
-    """Yield sentences on the arms without a significant difference from the baseline."""
+def _undecided(stats: Statistics) -> Iterator[str]:
+    """Yield sentences on the arms that are not shown to differ from the baseline."""
     by_reason = dict[str, list[str]]()
-    for name, test in tests.items():
-        verdicts = {test[metric]["verdict"] for metric in COMPARED} - {None}
-        if verdicts & {DIFFERS, WITHIN} or (test["alike"] and not test["same"]):
+    for pair in stats.pairs:
+        if pair.first != stats.base:
             continue
-        why = "{}: no clear difference from {}."
-        if test["same"]:
+        tests = [
+            stats.of(f"{key}_difference", pair.second, against=pair.first)
+            for key in ("accuracy", stats.lead)
+        ]
+        verdicts = {test.verdict for test in tests} - {""}
+        if verdicts & set(SHOWN) or (pair.alike and not pair.same):
+            continue
+        why = "{}: no difference from {} is shown."
+        if pair.same:
             why = "{}: the same answers as {}."
-        elif verdicts == {NOT_SHOWN}:
+        elif verdicts == {EQUAL}:
             why = "{}: no difference from {} that matters."
-        elif test["reason"]:
-            why = f"{{}}: a difference from {{}} {test['reason']}."
-        by_reason.setdefault(why, []).append(name)
-    yield from (
-        why.format(listed(names, _MOST, _cut), _in_words(base)) for why, names in by_reason.items()
-    )
+        elif pair.compared.reason:
+            why = f"{{}}: a difference from {{}} {pair.compared.reason}."
+        by_reason.setdefault(why, []).append(pair.second)
+    for why, names in by_reason.items():
+        yield why.format(listed(names, _MOST, _cut), _in_words(stats.base))
 
 
-def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
-    """The largest of the tests' smallest differences detected with power 80 %, in points."""
-    known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
+def smallest_found(found: Sequence[Record]) -> str:
+    """The largest of the smallest differences detected with power 80 %, in points."""
+    known = [record.value for record in found if record.known]
     if known:
         return number(min(1.0, max(known)), 1, 100)
     return ""
 
 
-def missed(stats: Mapping[str, Any]) -> Iterator[str]:
+def missed(stats: Statistics) -> Iterator[str]:
     """Yield a sentence on the differences with a power below 80 %."""
-    tests = [test["these_examples"] if test["reason"] else test for test in stats["comparisons"]]
-    between = [smallest_found([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
-    sizes = [
-        f"{size} points of {name}"
-        for size, name in zip(between, ("DP gap", "accuracy"), strict=True)
-        if size
-    ]
+    sizes = []
+    scope = ""
+    for key in (stats.lead, "accuracy"):
+        found = []
+        for pair in stats.pairs:
+            name = f"{key}_difference_detectable"
+            found.append(stats.of(name, pair.second, against=pair.first))
+            scope = found[-1].scope or scope
+        size = smallest_found(found)
+        if size:
+            sizes.append(f"{size} points of {BY_KEY[key].words}")
     parts = list[str]()
     if sizes:
-        first = stats["comparisons"][0]
-        scope = scope_words(
-            THESE_EXAMPLES if first["reason"] else first["of"], stats["with_examples"]
-        )
         parts.append(f"differences between arms ({scope}) under {' or '.join(sizes)}")
-    alone = smallest_found([arm[GAP] for arm in stats["arms"] if not arm["alike"]])
+    telling = [arm.arm for arm in stats.arms if not arm.alike]
+    alone = smallest_found([stats.of(f"{stats.lead}_detectable", arm) for arm in telling])
     if alone:
         parts.append(f"gaps{' of one arm' * bool(sizes)} under {alone} points")
     if parts:
@@ -377,52 +351,47 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
 
 
 def next_step(
-    stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None
+    stats: Statistics, kept: Collection[str] | None = None, run: "Run | None" = None
 ) -> str:
     """The next step; what makes numbers doubtful comes before what they show."""
-    arms = stats["arms"]
-    tests = [test for test in stats["comparisons"] if not test["alike"]]
-    telling = [arm for arm in arms if not arm["alike"]]
-    verdicts = {found[GAP]["verdict"] for found in (*telling, *tests)}
-    differs = any(arm[key]["verdict"] == DIFFERS for arm in telling for key in _UNEQUAL)
+    telling = [arm.arm for arm in stats.arms if not arm.alike]
+    judged = [stats.of(stats.lead, arm) for arm in telling]
+    for key in (stats.lead, "accuracy"):
+        name = f"{key}_difference"
+        judged += [stats.of(name, arm, against=stats.base) for arm in _others(stats)]
+    verdicts = {record.verdict for record in judged} - {""}
+    unequal = [stats.of(key, arm).verdict for arm in telling for key in (stats.lead, "eo_gap")]
     best = best_arm(stats, kept) if run else None
-    leads = [arm for arm in arms if arm["arm"] == best] or arms
-    ranks = [
-        arm["alike"]["centred"] for arm in arms if arm["alike"]
-    ]  # results of ranking by P(yes)
-    if run:
-        least = run.described["settings"]["min_coverage"]
-    else:
-        least = Settings().min_coverage
-    if run:
-        suspects = [name for name in run.table_checks if name]
-    else:
-        suspects = []
+    leads = [best] if best else [arm.arm for arm in stats.arms]
+    ranks = [stats.of("auc", arm.arm).low > 0.5 for arm in stats.arms if arm.alike]
+    least = (run.described["settings"] if run else {}).get("min_coverage", Settings().min_coverage)
+    suspects = [name for name in run.table_checks if name] if run else []
+    same = [pair.same for pair in stats.pairs if not pair.alike]
     if run and (run.simulated_answers or run.reference):
         step = "ask a language model (--model)"
-    elif run and any(arm["unanswered"] for arm in arms):
+    elif run and any(arm.unanswered for arm in stats.arms):
         step = "get the replies that are missing"
-    elif any(_lacks_answers(arm, least) for arm in leads):
-        step = "find out why answers are lacking"
+    elif UNREAD in verdicts or any(_lacks_answers(stats, arm, least) for arm in leads):
+        step = "find out why answers are lacking: fewer unread replies would settle more"
     elif suspects:
         step = f"check column {_cut(suspects[0])} first"
     elif best:
         step = f"build your prompts as {_cut(best)} does, and watch what is decided"
-    elif run and run.at_threshold and len(telling) < len(arms):
+    elif run and run.at_threshold and len(telling) < len(stats.arms):
         step = "read the results at the threshold"
-    elif run and not run.at_threshold and any(own and own["auc"]["low"] > 0.5 for own in ranks):
+    elif run and not run.at_threshold and any(ranks):
         step = "use --threshold: P(yes) ranks rows where an arm's answers are alike"
     elif not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
-    elif tests and all(test["same"] for test in tests):
+    elif same and all(same):
         step = "try other examples: these change no answer"
-    elif kept is not None and set(kept) >= {arm["arm"] for arm in arms}:
+    elif kept is not None and set(kept) >= {arm.arm for arm in stats.arms}:
         step = _WATCH
-    elif INCONCLUSIVE in verdicts:
+    elif TOO_FEW in verdicts:
         step = "get more rows: four times as many show differences half as large"
-    elif not verdicts - {None}:
+    elif not verdicts:
         step = "get answers about at least two groups: a gap needs two"
-    elif not differs and kept is None:
+    elif DIFFERS not in unequal and kept is None:
         step = _WATCH
     elif run:
         step = "compare other ways of prompting (--shots)"
@@ -431,97 +400,91 @@ def next_step(
     return f"Next: {step}."
 
 
-def _lacks_answers(arm: Mapping[str, Any], least: float) -> bool:
-    """Whether replies without an answer, or a coverage below `least`, put an arm's numbers in
-    doubt.
-    """
-    few = arm["coverage"] is None or arm["coverage"] < least
-    return few or any(_silence(arm)) or (arm["coverage"] < 1 and _for_lack_of_answers(arm[GAP]))
+def _lacks_answers(stats: Statistics, arm: str, least: float) -> bool:
+    """Whether missing answers put an arm's numbers in doubt."""
+    coverage = stats.of("coverage", arm).value
+    if not coverage >= least or any(_silence(stats, arm)):
+        return True
+    return stats.of(stats.lead, arm).verdict == UNREAD
 
 
-def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings by arm on one of the `attributes` of `impact_tables`."""
-    for arm in view["arms"]:
-        if len(view["arms"]) > 1:
-            who = arm["arm"]
-        else:
-            who = ""
-        judged = {name: group for name, group in arm["groups"].items() if group["four_fifths"]}
-        order = sorted(judged, key=lambda name: judged[name]["impact_ratio"])
+def four_fifths(impact: Impact, view: ImpactView, found: Records) -> Iterator[dict[str, str]]:
+    """Yield findings by arm on the impact ratios of one attribute."""
+    for arm in impact.arms:
+        who = arm if len(impact.arms) > 1 else ""
+        reference = view.references.get(arm, "")
         ratios = {
-            name: f"{_cut(name)} {number(judged[name]['impact_ratio'], 2)} "
-            f"({interval((judged[name]['impact_ratio_low'], judged[name]['impact_ratio_high']), 2)})"
-            for name in order
+            level: found.of("impact_ratio", arm, level, reference, view.attribute)
+            for level in view.levels
         }
-        settled = [name for name in order if judged[name]["four_fifths"]["settled"]]
-        below = [name for name in settled if judged[name]["four_fifths"]["below"]]
-        open_ = [name for name in order if name not in settled]
-        rate = f"four fifths of the rate of {_cut(arm['reference'] or '')}"
+        judged = {level: ratio for level, ratio in ratios.items() if ratio.known}
+        order = sorted(judged, key=lambda level: judged[level].value)
+        told = {
+            level: f"{_cut(level)} {number(ratio.value, 2)} ({interval(ratio.ends, 2)})"
+            for level, ratio in judged.items()
+        }
+        below = [level for level in order if judged[level].verdict == BELOW]
+        not_told = [level for level in order if judged[level].verdict == CANNOT_SAY]
+        rate = f"four fifths of the rate of {_cut(reference)}"
         for names, text in (
             (below, f"Below {rate}"),
-            (open_, f"Too few rows to tell whether below {rate}"),
+            (not_told, f"Too few rows to tell whether below {rate}"),
         ):
             if names:
-                yield {
-                    "arm": who,
-                    "text": f"{text}: {listed(names, _MOST_BELOW, ratios.__getitem__)}.",
-                }
-        if judged and not below and not open_:
-            yield {"arm": who, "text": f"No group is below {rate}; the lowest: {ratios[order[0]]}."}
+                levels = listed(names, _MOST_BELOW, told.__getitem__)
+                yield {"arm": who, "text": f"{text}: {levels}."}
+        if judged and not below and not not_told:
+            yield {"arm": who, "text": f"No group is below {rate}; the lowest: {told[order[0]]}."}
 
 
-def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def all_alike(stats: Statistics) -> Iterator[dict[str, str]]:
     """Yield a finding for each arm with the same answer to (nearly) all rows."""
-    for arm in stats["arms"]:
-        alike = arm["alike"]
-        if not alike:
+    for arm in stats.arms:
+        if not arm.alike:
             continue
-        text = f"{alike['words']}: the gap says nothing about the model."
-        centred = alike["centred"]
-        if centred:
-            rates = sorted((rate, name) for name, rate in centred["rates"].items())
+        answer = "yes" if arm.alike.startswith("answered yes") else "no"
+        text = f"{arm.alike}: the gap is 0 because all answers are {answer}."
+        if "but" in arm.alike:
+            text = f"{arm.alike}: the gap says nothing about groups."
+        right = stats.of("accuracy", arm.arm)
+        if right.known:
+            text += f" {number(right.value, 0, 100)} % right{_change(stats, 'accuracy', arm.arm)}."
+        of = {name: stats.of(f"{name}_at_median", arm.arm) for name in ("accuracy", "dp_gap")}
+        if of["accuracy"].known:
+            auc = stats.of("auc", arm.arm)
+            rates = stats.rates(arm.arm, "selection_rate_at_median")
+            order = sorted(rates, key=lambda name: rates[name].value)
             ends = [
-                f"{number(rate, 0, 100)} % of {_cut(name)}" for rate, name in (rates[0], rates[-1])
+                f"{number(rates[name].value, 0, 100)} % of {_cut(name)}"
+                for name in dict.fromkeys((order[0], order[-1]))
             ]
-            shown = (
-                (centred["auc"], 2, 1),
-                (centred["accuracy"], 0, 100),
-                (centred["gap"], 0, 100),
-            )
-            auc, right, gap = (
-                f"{number(of['value'], *how)} ({interval((of['low'], of['high']), *how)})"
-                for of, *how in shown
+            accuracy, gap = (
+                f"{number(r.value, 0, 100)} ({interval(r.ends, 0, 100)})" for r in of.values()
             )
             text += (
-                f" P(yes) ranks rows: AUC {auc}. With the mean log-odds as threshold, the model "
-                f"says yes to "
-                f"{' and '.join(ends)}: accuracy {right} %, DP gap {gap} points."
+                f" P(yes) ranks rows: AUC {number(auc.value, 2)} ({interval(auc.ends, 2)}). With "
+                f"its median as threshold, the model would say yes to {' and '.join(ends)}: "
+                f"accuracy {accuracy} %, DP gap {gap} points."
             )
-        yield {"arm": arm["arm"], "text": text}
+        yield {"arm": arm.arm, "text": text}
 
 
-def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _silence(stats: Statistics, arm: str) -> Iterator[dict[str, str]]:
     """Yield findings on groups whose replies are refused, filtered, truncated, unfinished or
     unread more often than another group's.
     """
-    for metric in REPLIES:
-        (rate,) = metric.rates
-        gap = arm["replies"][metric.key]
-        if rate != "coverage" and gap.get("verdict") in (DIFFERS, WITHIN):
-            shares = {name: group[rate] for name, group in arm["groups"].items() if group["judged"]}
-            least = min(shares, key=lambda n: shares[n])
-            most = max(shares, key=lambda n: shares[n])
-            points, low, high = (
-                number(x, 0, 100) for x in (gap["value"], shares[least], shares[most])
-            )
-            ends = interval((gap["low"], gap["high"]), 0, 100)
+    for rate in REPLY_RATES[1:]:
+        gap = stats.of(f"{rate}_gap", arm)
+        shares = stats.rates(arm, rate)
+        if gap.verdict in SHOWN and shares:
+            order = sorted(shares, key=lambda name: shares[name].value)
+            points = number(gap.value, 0, 100)
+            low, high = (number(shares[name].value, 0, 100) for name in (order[0], order[-1]))
             text = (
-                f"replies for {_cut(most)} are {rate} {points} points more often than for "
-                f"{_cut(least)} "
-                f"({high} % "
-                f"against {low} %; {ends})."
+                f"replies for {_cut(order[-1])} are {rate} {points} points more often than for "
+                f"{_cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 0, 100)})."
             )
-            yield {"arm": arm["arm"], "text": text}
+            yield {"arm": arm, "text": text}
 
 
 def _in_words(arm: str) -> str:

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from statistics import fmean, stdev
 
 DASH = "–"
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -41,12 +42,11 @@ def percent(value: float | None) -> str:
     return ">99.9%" if text == "100.0%" else text
 
 
-def mean_and_sd(mean: float | None, sd: float | None, scale: float = 1.0, digits: int = 3) -> str:
-    """The text "mean ± sd", or the mean alone if `sd` is undefined."""
-    text = number(mean, digits, scale)
-    if text != DASH and defined(sd):
-        return f"{text} ± {number(sd, digits, scale)}"
-    return text
+def mean_and_sd(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str:
+    """The text "mean ± sd", or "–" if any value is undefined."""
+    if len(values) < 2 or any(map(math.isnan, values)):
+        return DASH
+    return f"{number(fmean(values), digits, scale)} ± {number(stdev(values), digits, scale)}"
 
 
 def interval(bounds: Sequence[float | None] | None, digits: int = 3, scale: float = 1.0) -> str:

@@ -19,6 +19,7 @@ from fwc_llm.metrics.audit_table import (
     decided,
     unused_columns,
     with_population,
+    yes_or_no,
 )
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
@@ -104,6 +105,14 @@ def read_answers(
 
     if not protected:
         raise FwcError("name at least one protected column")
+    outcome_columns = [columns.get("answer"), columns.get("label")]
+    twice = [name for name in protected if [*protected, *outcome_columns].count(name) > 1]
+    if twice:
+        raise FwcError(
+            f"the protected column {twice[0]!r} is named twice, or is the answer or the label"
+        )
+    if "repeat" in columns and "row" not in columns:
+        raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
     clash = sorted(_OURS.intersection(protected))
     if clash:
         raise FwcError(
@@ -138,7 +147,8 @@ def read_answers(
         reasons = filled(raw.texts("reason"))
         if set(reasons.unique()) <= set(get_args(Reason)):
             table["reason"] = reasons
-    if "answer" in table and outcomes.rule.positive == () and not outcomes.positive:
+    given = outcomes.rule.positive or outcomes.positive
+    if "answer" in table and not replies and not given:
         shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
             remedy = outcomes.rule.option("p_yes", [columns["answer"]])
@@ -155,8 +165,8 @@ def read_answers(
     if not {"cluster", "row"}.intersection(
         columns
     ):  # without ids, equal rows may be the same person
-        given = [columns.get(name) for name in ("answer", "p_yes", "score")]
-        notes += repeated_note(raw, *given)
+        told = [columns.get(name) for name in ("answer", "p_yes", "score")]
+        notes += repeated_note(raw, *told)
     frame = pd.DataFrame({**table, **{name: cells[name] for name in protected}})
     frame.index = pd.Index(raw.numbers, name=FILE_ROW)
     named = [
@@ -191,7 +201,7 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
         values.append(answer.value or "")
         known = text or finish or refusal or why  # else the cell is blank: nobody knows why
         reasons.append(answer.reason if known else "")
-    table["answer"] = as_names(values)
+    table["answer"] = yes_or_no([("no", "yes").index(value) if value else -1 for value in values])
     table["reason"] = as_names(reasons)
     unread = Counter(
         why or "blank" for value, why in zip(values, reasons, strict=True) if not value
@@ -334,9 +344,7 @@ def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | Non
     return np.asarray(numbers, np.float64)
 
 
-def answered_at(shares: Floats, threshold: float) -> "Names":
+def answered_at(shares: Floats, threshold: float) -> "pd.Categorical[str]":
     """Answers (n,): yes for `shares` (n,) of at least the threshold, missing for NaN."""
-    import pandas as pd
-
     answers = np.where(np.isnan(shares), -1, shares >= threshold).astype(np.int8)
-    return pd.Categorical.from_codes(answers, pd.Index(["no", "yes"], dtype=object))
+    return yes_or_no(answers)

@@ -1,22 +1,22 @@
 """Sections on P(yes): ranking, calibration by group, results at common thresholds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
-from fwc_llm.report.number_format import DASH, interval, number, percent
-from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference
+from fwc_llm.metrics.statistics import ArmFacts, Statistics
+from fwc_llm.report.number_format import number, percent
+from fwc_llm.report.table_model import Cells, Row, Scale, Section, difference, valued
 
-Stats = Mapping[str, Any]
 _THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Ties")
 _NAMES = {
-    "one_half": "one half",
+    "half": "one half",
     "most_accurate": "most accurate",
     "base_rate": "share of yes = base rate",
 }
 
 
-def probabilities(stats: Stats) -> Section:
+def probabilities(stats: Statistics) -> Section:
     """The section on P(yes); empty if no arm has P(yes)."""
     intro = (
         "The model also gave its probability of yes. Coverage is the share of rows with a known "
@@ -25,56 +25,46 @@ def probabilities(stats: Stats) -> Section:
         "chance; a "
         "constant P(yes) of 0.5 has a Brier score of 0.25."
     )
-    rows = [
-        [
-            arm["arm"],
-            *(number(p[key], 3) for key in ("auc", "brier")),
-            DASH if is_clipped(arm) else number(p["calibration_error"], 3),
-            number(p["mean_probability_gap"], 3),
-            f"{p['n']:,}",
-            percent(p["coverage"]),
-        ]
-        for arm, p in _arms(stats)
-    ]
+    rows: list[Row] = []
+    for arm in _arms(stats):
+        auc, brier, error, gap, coverage = (
+            stats.of(metric, arm.arm)
+            for metric in ("auc", "brier", "calibration_error", "mean_p_yes_gap", "p_yes_coverage")
+        )
+        calibrated = "–" if is_clipped(arm) else number(error.value)
+        cells: Cells = [valued(auc, 3), number(brier.value), calibrated, number(gap.value)]
+        rows.append([arm.arm, *cells, f"{brier.n:,}", percent(coverage.value)])
     headings = [
-        "Arm",
-        "AUC",
-        "Brier score",
-        "Calibration error",
-        "Gap of mean P(yes)",
-        "Answers",
+        *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)", "Answers"),
         "Coverage",
     ]
-    if rows:
-        parts = [calibration(stats), thresholds(stats)]
-    else:
-        parts = []
+    parts = [calibration(stats), thresholds(stats)] if rows else []
     return Section(
         "Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts
     )
 
 
-def calibration(stats: Stats) -> Section:
+def calibration(stats: Statistics) -> Section:
     """Calibration of P(yes) by arm and group; the group "all" comes first."""
-    rows = [
-        [
-            arm["arm"],
-            group,
-            f"{figures['n']:,}",
-            number(figures["mean"], 1, 100),
-            number(figures["share"], 1, 100),
-            difference(figures, 1, 100),
-            number(figures["error"], 3),
-        ]
-        for arm, p in _arms(stats)
-        if not is_clipped(arm)
-        for group, figures in (("all", p["calibration_of_all"]), *p["calibration_by_group"].items())
-    ]
+    rows: list[Row] = []
+    for arm in _arms(stats):
+        for group in ("", *(group.group for group in stats.groups)):
+            found = stats.of("calibration", arm.arm, group)
+            if found.known and not is_clipped(arm):
+                mean, share, error = (
+                    stats.of(metric, arm.arm, group).value
+                    for metric in ("mean_p_yes", "base_rate", "calibration_error")
+                )
+                numbers: Cells = [
+                    number(mean, 1, 100),
+                    number(share, 1, 100),
+                    difference(found, 1, 100),
+                ]
+                rows.append([arm.arm, group or "all", f"{found.n:,}", *numbers, number(error)])
     intro = (
         "The difference is mean P(yes) less the true share of yes, with 95 % intervals over rows: "
-        "above 0, "
-        "P(yes) is too high. The calibration error uses ten bins; noise raises it, most with few "
-        "rows."
+        "above 0, P(yes) is too high. The calibration error uses ten bins; noise raises it, most "
+        "with few rows."
     )
     headings = [
         *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
@@ -85,13 +75,12 @@ def calibration(stats: Stats) -> Section:
     return Section(title, headings, rows, (), intro, 2, "calibration", scales=scales)
 
 
-def thresholds(stats: Stats) -> Section:
+def thresholds(stats: Statistics) -> Section:
     """The results of each arm at candidate thresholds, such as the most accurate."""
-    rows = [row for arm, p in _arms(stats) for row in _chosen(arm["arm"], p["thresholds"])]
+    rows = [_at(stats, arm.arm, name) for arm in _arms(stats) for name in _NAMES]
     intro = (
         "The answer is yes if P(yes) is at least the threshold; ties are rows exactly at it. In "
-        "brackets the "
-        "95 % interval, for the threshold that was not chosen on these rows."
+        "brackets the 95 % interval, for the threshold that was not chosen on these rows."
     )
     headings = ["Arm", "Threshold", *_THRESHOLDS]
     return Section(
@@ -99,25 +88,24 @@ def thresholds(stats: Stats) -> Section:
     )
 
 
-def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
-    limits = thresholds["one_half_limits"]
-    for key, name in _NAMES.items():
-        point = thresholds["chosen"][key]
-        accuracy = TableCell(number(point["accuracy"], 2, 100))
-        gap = TableCell(number(point["demographic_parity_difference"], 3))
-        if key == "one_half":
-            ends = interval(limits["demographic_parity_difference"], 3)
-            accuracy = TableCell(accuracy.text, interval(limits["accuracy"], 1, 100))
-            gap = TableCell(gap.text, "" if ends == DASH else ends)
-        yield [
-            *(arm, name, "never" if point["threshold"] is None else f"{point['threshold']:.6g}"),
-            *(accuracy, gap, number(point["share"], 1, 100)),
-            ", ".join(f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items()),
-            f"{point['ties']:,}",
-        ]
+def _at(stats: Statistics, arm: str, name: str) -> Row:
+    at = stats.of(f"threshold_{name}", arm).value
+    rate = f"selection_rate_at_{name}"
+    shares = {group.group: stats.of(rate, arm, group.group).value for group in stats.groups}
+    told = ", ".join(
+        f"{group} {number(share, 1, 100)}" for group, share in shares.items() if share == share
+    )
+    return [
+        *(arm, _NAMES[name], "never" if at == float("inf") else f"{at:.6g}"),
+        valued(stats.of(f"accuracy_at_{name}", arm), 2, 100),
+        valued(stats.of(f"dp_gap_at_{name}", arm), 3),
+        number(stats.of(rate, arm).value, 1, 100),
+        told,
+        f"{stats.of(f'ties_at_{name}', arm).value:,.0f}",
+    ]
 
 
-def notes(stats: Stats) -> list[str]:
+def notes(stats: Statistics) -> list[str]:
     """Caveats on thresholds and calibration; [] without P(yes)."""
     arms = list(_arms(stats))
     if not arms:
@@ -125,39 +113,42 @@ def notes(stats: Stats) -> list[str]:
     lines = [
         "Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows."
     ]
-    if any(p["labels_fixed"] for _, p in arms):
+    if stats.perfect_gap is not None:
         lines.append(
             "The design fixed the share of yes among these rows: calibration holds for them, not "
-            "for a "
-            "population."
+            "for a population."
         )
-    for arm, p in arms:
-        own = []
-        if p["thresholds"]["different_values"] == 1:
-            own.append("P(yes) is the same for all rows: it does not depend on the row.")
-        elif ties := p["thresholds"]["chosen"]["one_half"]["ties"]:
-            own.append(f"{ties:,} of {p['n']:,} answers are exactly 0.5 and count as yes.")
+    for arm in arms:
+        told = []
+        p: Any = arm.probabilities
+        n = len(p.known)
+        ties = stats.of("ties_at_half", arm.arm).value
+        if p.different_values == 1:
+            told.append("P(yes) is the same for all rows: it does not depend on the row.")
+        elif ties:
+            told.append(f"{ties:,.0f} of {n:,} answers are exactly 0.5 and count as yes.")
         if is_clipped(arm):
-            own.append(
+            told.append(
                 f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in "
-                f"{percent(p['clipped'])} of "
-                "the answers: too extreme to assess calibration."
+                f"{percent(p.clipped)} of the answers: too extreme to assess calibration."
             )
-        if p["coverage"] < 1:
-            shares = ", ".join(
-                f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items()
-            )
-            own.append(
+        if n < arm.n:
+            known = {
+                group.group: stats.of("p_yes_coverage", arm.arm, group.group).value
+                for group in stats.groups
+            }
+            shares = ", ".join(f"{name} {percent(share)}" for name, share in known.items())
+            told.append(
                 f"not every row has P(yes) ({shares}); rows without P(yes) are left out here."
             )
-        lines += [f"{arm['arm']}: {line}" for line in own]
+        lines += [f"{arm.arm}: {line}" for line in told]
     return lines
 
 
-def is_clipped(arm: Mapping[str, Any]) -> bool:
+def is_clipped(arm: ArmFacts) -> bool:
     """Whether most P(yes) are too near 0 or 1 to show calibration."""
-    return bool(arm["probabilities"]["clipped"] > 0.5)
+    return arm.probabilities is not None and arm.probabilities.clipped > 0.5
 
 
-def _arms(stats: Stats) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    return ((arm, arm["probabilities"]) for arm in stats["arms"] if arm["probabilities"])
+def _arms(stats: Statistics) -> Iterator[ArmFacts]:
+    return (arm for arm in stats.arms if arm.probabilities is not None)

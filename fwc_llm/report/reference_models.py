@@ -7,7 +7,7 @@ comparisons of arms, and do not affect the correction of these comparisons.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,8 @@ from pydantic import BaseModel, StrictBool, ValidationError
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.metrics.arm_comparison import adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.counts import BY_KEY, METRICS
+from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import RunAnswers, one_name, samples_of
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.runs.folder import RunFolder
@@ -64,43 +65,77 @@ class References(BaseModel):
     questions: list[tuple[int, str]]
     lines: list[_Line]
 
-    def __call__(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
-        """Each line's values with intervals, and the arms' differences from each line."""
+    def __call__(
+        self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]
+    ) -> tuple["ReferenceLines", list[Record]]:
+        """The lines' facts, and records: each line's values, and the arms' differences from it."""
         first = run.answers[run.arms[0]]
         none = one_name("", len(first))
         unknown = np.full(len(first), np.nan)
         answers = {
-            str(place): replace(
+            line.line: replace(
                 first,
                 answer=np.array(line.answer, np.float64),
                 reason=none,
                 p_yes=unknown,
                 examples=none,
             )
-            for place, line in enumerate(self.lines)
+            for line in self.lines
         }
         samples = samples_of({"": first, **answers}, run.groups, run.design)
-        own = [ArmEstimates(samples[place]) for place in answers]
-        tests = [
-            compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
-            for line, of_line in zip(self.lines, own, strict=True)
-            if not line.by_group
-            for arm in run.arms
-        ]
-        adjust(tests, run.design.margin)
-        described = [
-            {
-                **line.model_dump(exclude={"answer"}),
-                "of": "these rows",
-                **{metric: of_line[metric].ends for metric in METRICS},
-                "groups": {
-                    name: {"rate": rate.value, "low": rate.low, "high": rate.high}
-                    for name, rate in zip(run.groups, of_line.rates(), strict=True)
-                },
-            }
-            for line, of_line in zip(self.lines, own, strict=True)
-        ]
-        return {**self.about.model_dump(mode="json"), "lines": described, "comparisons": tests}
+        found = list[Record]()
+        tests = []
+        compared = []
+        for line in self.lines:
+            of_line = ArmEstimates(samples[line.line])
+            found += _values(run, line.line, of_line, len(first))
+            if not line.by_group:
+                compared.append(line.line)
+                tests += [
+                    compare_estimates(of_line, estimates[arm], line.line, arm) for arm in run.arms
+                ]
+        for test in adjust(tests, run.design.margin):
+            found += test.records(run.attribute, run.with_examples)
+        names = [line.line for line in self.lines]
+        return ReferenceLines(names, compared, list(_notes(self.about))), found
+
+
+@dataclass(frozen=True)
+class ReferenceLines:
+    """The names of all lines, of those that arms are `compared` with, and notes on all."""
+
+    names: Sequence[str]
+    compared: Sequence[str]
+    notes: Sequence[str]
+
+
+def _values(run: RunAnswers, line: str, estimates: ArmEstimates, n: int) -> Iterator[Record]:
+    """Yield a line's headline metrics, and each group's rate of yes."""
+    of: Any = {"arm": line, "scope": "these rows"}
+    for key in METRICS:
+        found = estimates[key]
+        attribute = "" if BY_KEY[key].kind == "share" else run.attribute
+        cells: Any = {"metric": key, "attribute": attribute, "n": n}
+        yield Record(value=found.value, low=found.low, high=found.high, **cells, **of)
+    for group, rate in zip(run.groups, estimates.rates(), strict=True):
+        cells = {"metric": "selection_rate", "attribute": run.attribute, "group": group}
+        yield Record(value=rate.value, low=rate.low, high=rate.high, **cells, **of)
+
+
+def _notes(about: _About) -> Iterator[str]:
+    least, most = about.trained_on
+    rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    how = "once, without the test rows of any repeat" if about.one_fit else "in each repeat"
+    yield (
+        f"Trained {how}, on {rows} rows of the pool; {about.left_out:,} further rows are left "
+        "out: test rows, and rows equal to a test row. Numbers are standardised; every category "
+        "has its own column."
+    )
+    yield (
+        f"Models without {', '.join(about.protected)} do not get these columns; other columns may "
+        "still reveal them. An answer is yes if its probability is at least 0.5. Differences are "
+        "taken row by row; their verdicts are adjusted for these comparisons alone."
+    )
 
 
 def add_references(folders: Sequence[Path], task: "Task") -> None:

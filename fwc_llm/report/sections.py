@@ -1,39 +1,29 @@
 """Builds the sections of a report from statistics; all output formats share them.
 
-`stats` is the return value of `metrics.statistics.statistics`; `run` is one entry of a document's
-`runs`.
+Every table is a pivot of the records: its rows and columns are named here, its cells are looked up.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
-from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, SHOWN, WITHIN, Verdict
-from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
+from fwc_llm.metrics.intervals import ALIKE
+from fwc_llm.metrics.records import AS_NO_SCOPE, CHANGED_ATTRIBUTE, READ, READINGS, TRUTH, Record
+from fwc_llm.metrics.statistics import Statistics
+from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
-from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference, valued
+from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
 
-Stats = Mapping[str, Any]
 HEADLINE = [metric for metric in TABLE if metric.headline]
-ACCURACY, GAP, ODDS_GAP = map(
-    BY_KEY.__getitem__, ("accuracy", "demographic_parity_difference", "equalized_odds_difference")
-)
 PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
-COMPARED = (
-    (ACCURACY.key, 1, 100.0),
-    (GAP.key, 3, 1.0),
-)  # (metric, decimals, scale of a difference)
-_COMPARISON = (
-    *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
-    *("DP gap", "p (adjusted)", "Verdict", "Holds for", "Answers"),
-)
-MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
-ALIKE = "†"  # marks an arm with (nearly) the same answer to all rows; its gaps have no verdict
+_COMPARISON = ("Arms", "Metric", "Difference", "p (adjusted)", "Verdict", "Holds for", "Answers")
 DEFINITIONS = {  # of terms in headings
     "Accuracy %": "the share of answers that agree with the true outcome.",
     "DP gap": "the largest rate of yes of any group less the smallest (demographic parity "
     "difference).",
+    "Gap at equal labels": "the mean, over true no and true yes, of the difference in rates of yes "
+    "between groups; 0 for perfect answers.",
     "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity "
     "ratio).",
     "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds "
@@ -53,310 +43,246 @@ DEFINITIONS = {  # of terms in headings
     "Brier score": "the mean squared error of P(yes); always 0.5 scores 0.25.",
     "Calibration error": "how far P(yes) is from the share of true yes, on average over ten bins.",
     "p (adjusted)": "the p-value, adjusted for the number of comparisons.",
-    "Verdict": "the conclusion from the interval, widened for the number of comparisons.",
+    "Verdict": "the conclusion from the interval in the same row.",
 }
 _MOST_GROUPS = 3  # most groups with a column in the first table
 _BESIDE = 4  # most arms with a column in the table of groups
+_ENDS = (0.1, 0.2, 0.3, 0.4, 0.5)  # of the axis of gaps
 
 
-def first(stats: Stats) -> Section:
+def shown(record: Record, metric: Metric) -> TableCell:
+    """A cell with a metric's value and the interval that was judged."""
+    return valued(record, metric.digits, metric.scale)
+
+
+def leading(stats: Statistics) -> list[str]:
+    """The metrics of the first table: the gap that leads, the DP gap, accuracy."""
+    return [*dict.fromkeys((stats.lead, "dp_gap")), *["accuracy"] * stats.labelled]
+
+
+def first(stats: Statistics) -> Section:
     """The first table: arms by increasing gap, then the true answers."""
 
-    def by_gap(arm: Stats) -> tuple[bool, bool, float]:
-        gap = arm[GAP.key]["value"]
-        return bool(arm["alike"]), gap is None, gap or 0.0
+    def by_gap(arm: str) -> tuple[bool, bool, float]:
+        gap = stats.of(stats.lead, arm)
+        return gap.verdict == ALIKE, not gap.known, gap.value
 
-    labelled = stats["labelled"]
-    arms = sorted(stats["arms"], key=by_gap)
-    judged = [group["group"] for group in stats["groups"] if group["judged"]]
-    few = len(judged) <= _MOST_GROUPS
-    shown = [GAP, *[ACCURACY] * labelled]
-    coverage = any(arm["coverage"] < 1 for arm in arms)
-    rows: list[Row] = [
-        [
-            arm["arm"],
-            *_group_rates({name: arm["groups"][name]["rate"] for name in judged}, few),
-            *_values(arm, shown),
-            *[percent(arm["coverage"])] * coverage,
-        ]
-        for arm in arms
-    ]
-    true_gap = next((row[GAP.key] for row in stats["context"] if row["name"] == "oracle"), None)
-    if labelled:
-        base = {group["group"]: group["base_rate"] for group in stats["groups"] if group["judged"]}
-        perfect = [*_group_rates(base, few), number(true_gap, GAP.digits), "100", *[""] * coverage]
-        rows.append(["true answers", *perfect])
+    metrics = [BY_KEY[key] for key in leading(stats)]
+    arms = sorted((arm.arm for arm in stats.arms), key=by_gap)
+    few = len(stats.judged) <= _MOST_GROUPS
+    truth = [TRUTH] * stats.labelled
+    rows: list[Row] = []
+    for arm in (*arms, *truth):
+        cells: Cells = [shown(stats.of(metric.key, arm), metric) for metric in metrics]
+        verdict = "" if arm == TRUTH else stats.of(stats.lead, arm).verdict or DASH
+        rates = _group_rates(stats.rates(arm), stats.judged, few)
+        rows.append([arm, *rates, cells[0], verdict, *cells[1:]])
     if few:
-        headings = ["Arm", *(f"Yes, {name} %" for name in judged)]
+        headings = ["Arm", *(f"Yes, {name} %" for name in stats.judged)]
     else:
         headings = ["Arm", "Lowest rate %", "Highest rate %"]
-    headings += [*(metric.title for metric in shown), *["Coverage"] * coverage]
-    place = headings.index(GAP.title)
-    ends = [
-        end
-        for arm in arms
-        for end in (arm[GAP.key]["high"], arm[GAP.key]["value"])
-        if end is not None
-    ]
-    end = next(
-        (end for end in (0.1, 0.2, 0.3, 0.4, 0.5) if max([*ends, true_gap or 0.0]) <= end), 1.0
-    )
-    scales = {place: Scale(0.0, end, true_gap, stats["margin"])}
-    if labelled:
-        scales[place + 1] = Scale(0.0, 1.0, factor=100.0)
-    marks = {cell.mark for row in rows for cell in row if isinstance(cell, TableCell)}
-    notes = [legend(stats["margin"], marks), *_undefined(stats, shown)]
+    at = len(headings)
+    headings += [metric.title for metric in metrics]
+    headings.insert(at + 1, "Verdict")  # beside the gap that it is about
+    scales = {}
+    for place, metric in enumerate(metrics):
+        column = at + place + (place > 0)
+        true = stats.of(metric.key, TRUTH)
+        line = true.value if true.known else None
+        if metric.kind == "share":
+            scales[column] = Scale(0.0, 1.0, factor=metric.scale)
+        else:
+            drawn = [stats.of(metric.key, arm) for arm in arms]
+            ends = [end for one in drawn for end in (one.high, one.value) if end == end]
+            most = max([*ends, line or 0.0])
+            end = next((end for end in _ENDS if most <= end), 1.0)
+            scales[column] = Scale(0.0, end, line, stats.margin)
+    notes = [intervals_line(stats), *_undefined(stats, metrics)]
     return Section("Results", headings, rows, notes, name="arms", scales=scales)
 
 
-def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
-    """Rates of yes in percent: of each group (`few`), or lowest and highest."""
-    known = {name: rate for name, rate in rates.items() if rate is not None}
-    if few or not known:
-        if few:
-            return [number(rate, 1, 100) for rate in rates.values()]
-        return [DASH, DASH]
-    ends = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    return [f"{number(known[name], 1, 100)} {name}" for name in ends]
-
-
-def results(stats: Stats) -> Section:
-    """The arms with headline metrics; a mark after a gap is its verdict."""
-    metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
-    rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
-    rest = [
-        metric for metric in metrics if metric not in (GAP, ACCURACY)
-    ]  # the first table has these two
-    notes = [legend(stats["margin"]), *_reading(stats), *_undefined(stats, rest), *stats["notes"]]
-    perfect = stats.get("perfect_gap")
-    if perfect:  # DP gap of correct answers in a designed sample
-        notes.insert(0, f"In this design even correct answers have a DP gap of {perfect:.2f}.")
-    titles = [metric.title for metric in metrics]
-    return Section(
-        "All headline metrics", ["Arm", *titles, "Coverage"], rows, notes, name="results"
+def intervals_line(stats: Statistics) -> str:
+    """What intervals and verdicts are."""
+    judged = BY_KEY[stats.lead].words
+    return (
+        f"95 % intervals. The verdict is on the {judged}; up to {stats.margin:g} does not matter."
     )
 
 
-def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[TableCell | str]:
-    for metric in metrics:
-        value = arm.get(metric.key)  # missing for AUC and Brier gaps without P(yes)
-        if value:
-            mark = _mark(arm, metric, value.get("verdict"))
-        else:
-            mark = ""
-        yield valued(value, metric.digits, metric.scale, mark) if value else DASH
+def _group_rates(rates: Mapping[str, Record], groups: Sequence[str], few: bool) -> list[str]:
+    """Rates of yes in percent: of each group (`few`), or lowest and highest."""
+    if few:
+        return [number(rates[g].value, 1, 100) if g in rates else DASH for g in groups]
+    if not rates:
+        return [DASH, DASH]
+    order = sorted(rates, key=lambda name: rates[name].value)
+    return [f"{number(rates[name].value, 1, 100)} {name}" for name in (order[0], order[-1])]
 
 
-def _mark(arm: Stats, metric: Metric, verdict: Verdict | None) -> str:
-    alike = bool(verdict and arm["alike"]) and metric.source == "answers"
-    return ALIKE if alike else MARKS[verdict]
+def metrics_of(stats: Statistics) -> list[Metric]:
+    """The metrics that some arm has."""
+    arms = [arm.arm for arm in stats.arms]
+    return [metric for metric in TABLE if any(stats.of(metric.key, arm).known for arm in arms)]
 
 
-def _undefined(stats: Stats, metrics: Sequence[Metric]) -> list[str]:
-    return [
-        f"{DASH} {BY_KEY[key].title} of {arm['arm']}: {reason}."
-        for arm in stats["arms"]
-        for key, reason in arm["reasons"].items()
-        if BY_KEY.get(key) in metrics
-    ]
-
-
-def further(stats: Stats) -> Section:
-    """The gaps that are not headline metrics; AUC and Brier score per group, if known."""
-    arms = stats["arms"]
-    rest = [metric for metric in TABLE if not metric.headline]
-    shown = [
-        m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)
-    ]
-    if shown:
-        rows = [[arm["arm"], *_values(arm, shown)] for arm in arms]
-    else:
-        rows = []
-    notes = [
-        "TPR gap: equal opportunity. Precision gap: predictive parity.",
-        *_undefined(stats, shown),
-    ]
-    ranked = [
-        (metric.title.removesuffix(" gap"), *metric.rates)
-        for metric in rest
-        if metric.source == "p_yes"
-    ]
-    scores = [
-        [name, arm["arm"], *(valued(group, 3, key=rate, ends=f"{rate}_") for _, rate in ranked)]
-        for arm in arms
-        for name, group in arm["groups"].items()
-        if any(group.get(rate) is not None for _, rate in ranked)
-    ]
-    headings = ["Group", "Arm", *(title for title, _ in ranked)]
+def results(stats: Statistics) -> Section:
+    """All metrics of every arm, with verdicts; AUC and Brier score per group, if known."""
+    metrics = metrics_of(stats)
+    rows: list[Row] = []
+    for arm in stats.arms:
+        for metric in metrics:
+            record = stats.of(metric.key, arm.arm)
+            rows.append([arm.arm, metric.title, shown(record, metric), record.verdict])
+    notes = [*_reading(stats), *_undefined(stats, TABLE), *stats.notes]
+    if stats.perfect_gap:
+        told = f"In this design even correct answers have a DP gap of {stats.perfect_gap:.2f}."
+        notes.insert(0, told)
+    scores: list[Row] = []
+    for group in stats.groups:
+        for arm in stats.arms:
+            found = [stats.of(rate, arm.arm, group.group) for rate in ("auc", "brier")]
+            if any(record.known for record in found):
+                scores.append([group.group, arm.arm, *(valued(record, 3) for record in found)])
+    headings = ["Group", "Arm", "AUC", "Brier score"]
     parts = [Section("AUC and Brier score per group", headings, scores, keys=2)]
-    intro = "In brackets 95 % intervals; the marks are verdicts, as above."
-    headings = ["Arm", *(metric.title for metric in shown)]
-    return Section("Further gaps", headings, rows, notes, intro, name="further", parts=parts)
+    headings = ["Arm", "Metric", "Value", "Verdict"]
+    return Section("All metrics", headings, rows, notes, keys=2, name="results", parts=parts)
 
 
-def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
+def overview(runs: Sequence[tuple[str, Statistics]], title: str) -> Section:
     """The arms of several runs (label, statistics) in one table, without comparisons."""
-    tables = [(label, results(stats)) for label, stats in runs]
-    rows = [[label, *row] for label, table in tables for row in table.rows]
-    return Section(title, ["Run", *tables[0][1].headings], rows, keys=2, name="overview")
+    metrics = [m for m in HEADLINE if any(m in metrics_of(stats) for _, stats in runs)]
+    rows: list[Row] = []
+    for label, stats in runs:
+        for arm in stats.arms:
+            cells: Cells = [shown(stats.of(metric.key, arm.arm), metric) for metric in metrics]
+            lead = stats.of(stats.lead, arm.arm).verdict
+            rows.append([label, arm.arm, *cells, lead])
+    headings = ["Run", "Arm", *(metric.title for metric in metrics), "Verdict"]
+    return Section(title, headings, rows, keys=2, name="overview")
 
 
-def _reading(stats: Stats) -> Iterator[str]:
-    if stats["repeats"] > 1:
-        yield "The DP gap compares each group's rate averaged over the repeats."
+def _undefined(stats: Statistics, metrics: Sequence[Metric]) -> list[str]:
+    found = []
+    for arm in stats.arms:
+        for metric in metrics:
+            record = stats.of(metric.key, arm.arm)
+            if record.reason:
+                found.append(f"{DASH} {metric.title} of {arm.arm}: {record.reason}.")
+    return found
+
+
+def _reading(stats: Statistics) -> Iterator[str]:
+    if stats.repeats > 1:
+        yield "A gap compares each group's rate averaged over the repeats."
     kinds = {
         THESE_EXAMPLES: "Intervals cover other rows with these examples (with several repeats, "
-        "also other "
-        "examples).",
+        "also other examples).",
         THIS_STRATEGY: "Intervals cover other rows and other draws of the examples.",
     }
-    for of, covers in kinds.items() if stats["with_examples"] else ():
-        arms = [arm["arm"] for arm in stats["arms"] if arm["of"] == of]
+    for of, covers in kinds.items():
+        arms = [arm.arm for arm in stats.arms if arm.scope == of]
         if arms:
-            yield covers if len(arms) == len(stats["arms"]) else f"{', '.join(arms)}: {covers}"
+            yield covers if len(arms) == len(stats.arms) else f"{', '.join(arms)}: {covers}"
 
 
-def legend(margin: float, marks: Collection[str] | None = None) -> str:
-    """The legend of intervals and of `marks`; by default, of all marks."""
-    meanings = {
-        "≠": "groups differ",
-        "≠≈": "groups differ, by less than the margin",
-        "≈": f"no difference that matters (under {margin:g})",
-        "?": "not settled by these data",
-        ALIKE: "(nearly) all answers alike: the gap says nothing",
-    }
-    shown = (
-        f"   {mark} {words}" for mark, words in meanings.items() if marks is None or mark in marks
-    )
-    return f"Intervals: 95 %.{''.join(shown)}"
-
-
-def rates(stats: Stats) -> Section:
+def rates(stats: Statistics) -> Section:
     """The groups: rows, true share of yes, rates of yes with intervals."""
-    arms = stats["arms"]
+    arms = [arm.arm for arm in stats.arms]
     rows = list[Row]()
+    sizes = []
     beside = len(arms) <= _BESIDE
-    for group in stats["groups"]:
-        name = group["group"]
-        few = " (few)" if group["small"] else ""
-        shown = [valued(arm["groups"][name], 3, key="rate") for arm in arms]
-        leading = [f"{group['n']:,}{few}", *[percent(group["base_rate"])] * stats["labelled"]]
+    for group in stats.groups:
+        few = " (few)" if group.small else ""
+        base = stats.of("selection_rate", TRUTH, group.group).value
+        size = [f"{group.n:,}{few}", *[percent(base)] * stats.labelled]
+        cells: Cells = [valued(stats.of("selection_rate", arm, group.group), 3) for arm in arms]
         if beside:
-            rows.append([name, *leading, *shown])
+            rows.append([group.group, *size, *cells])
         else:
-            rows += [
-                [name, arm["arm"], *leading, cell] for arm, cell in zip(arms, shown, strict=True)
-            ]
-    leading = ["Rows", *["True share of yes"] * stats["labelled"]]
-    headings = ["Group", *leading, *(f"Yes, {arm['arm']}" for arm in arms)]
+            rows += [[group.group, arm, *size, one] for arm, one in zip(arms, cells, strict=True)]
+        sizes += [group.n] * (1 if beside else len(arms))
+    size = ["Rows", *["True share of yes"] * stats.labelled]
     if beside:
-        headings = headings
+        headings = ["Group", *size, *(f"Yes, {arm}" for arm in arms)]
     else:
-        headings = ["Group", "Arm", *leading, "Rate of yes"]
+        headings = ["Group", "Arm", *size, "Rate of yes"]
     notes = [
         "Shares of yes, with 95 % intervals. The DP gap is the largest share less the smallest."
     ]
-    sizes = [
-        group["n"] for group in stats["groups"] for _ in range(len(rows) // len(stats["groups"]))
-    ]
-    title = "Rate of yes per group"
     keys = 1 if beside else 2
-    scales = {column: Scale(0.0, 1.0) for column in range(keys + len(leading), len(headings))}
+    scales = {column: Scale(0.0, 1.0) for column in range(keys + len(size), len(headings))}
+    title = "Rate of yes per group"
     return Section(
         title, headings, rows, notes, keys=keys, name="rates", sizes=sizes, scales=scales
     )
 
 
-def paper(stats: Stats) -> Section:
+def paper(stats: Statistics) -> Section:
     """The paper's summary: mean ± SD over repeats of the metrics per repeat."""
-
-    def cell(arm: Mapping[str, Any], metric: Metric) -> str:
-        own = arm[metric.key]["paper_summary"]
-        return mean_and_sd(own["mean"], own["sd"], metric.scale, metric.digits)
-
-    if stats["repeats"] > 1:
-        arms = stats["arms"]
-    else:
-        arms = ()
-    rows = [[arm["arm"], *(cell(arm, metric) for metric in HEADLINE)] for arm in arms]
+    arms = stats.arms if stats.repeats > 1 else ()
+    rows: list[Row] = []
+    for arm in arms:
+        cells: Cells = []
+        for metric in HEADLINE:
+            values = stats.records.per_repeat(metric.key, arm.arm)
+            cells.append(mean_and_sd(values, metric.scale, metric.digits))
+        rows.append([arm.arm, *cells])
     intro = (
         "Mean ± standard deviation over the repeats. The mean of the gaps is at least the gap of "
-        "the mean "
-        "rates: noise raises it, and raises it more with fewer rows per repeat."
+        "the mean rates: noise raises it, and raises it more with fewer rows per repeat."
     )
     headings = ["Arm", *(metric.title for metric in HEADLINE)]
     return Section("The paper’s summary", headings, rows, intro=intro, name="repeats")
 
 
-def comparisons(stats: Stats) -> Section:
+def comparisons(stats: Statistics) -> Section:
     """Compared pairs of arms: differences, p-values, verdicts and scope."""
     intro = (
         "All arms were asked about the same rows, so differences are taken row by row. A "
-        "comparison that "
-        "holds for “this strategy” covers other draws of the examples and counts repeats. A "
-        "comparison that "
-        "holds for “these examples” covers only the prompts that were sent and counts rows."
+        "comparison that holds for “this strategy” covers other draws of the examples and counts "
+        "repeats. A comparison that holds for “these examples” covers only the prompts that were "
+        "sent and counts rows."
     )
-    if not stats["with_examples"]:
+    if not stats.with_examples:
         intro = "All arms decided about the same rows, so differences are taken row by row."
-    notes = ["Verdicts use intervals widened for the number of comparisons."]
-    rows = _compared(stats, ("first", "second"), stats["with_examples"])
-    return Section("Which arms differ", _COMPARISON, rows, notes, intro)
+    notes = ["Intervals are widened, and p-values adjusted, for the number of comparisons."]
+    pairs = [(pair.second, pair.first) for pair in stats.pairs]
+    rows = compared(stats, pairs)
+    return Section("Which arms differ", _COMPARISON, rows, notes, intro, keys=2)
 
 
-def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list[Row]:
+def compared(stats: Statistics, pairs: Sequence[tuple[str, str]]) -> list[Row]:
+    """Rows with the differences of pairs (arm, against)."""
     rows: list[Row] = []
-    for test in stats["comparisons"]:
-        cells: list[TableCell | str] = [f"{test[names[1]]} vs {test[names[0]]}"]
-        for metric, digits, scale in COMPARED:
-            cells += [difference(test[metric], digits, scale), p_value(test[metric]["p_adjusted"])]
-            cells.append(verdict_on(test[metric]))
-        rows.append([*cells, scope_words(test["of"], with_examples), f"{test['n']}"])
+    for arm, against in pairs:
+        for key in reversed(leading(stats)):
+            metric = BY_KEY[key]
+            test = stats.of(f"{key}_difference", arm, against=against)
+            change = difference(test, metric.digits, metric.scale)
+            verdict = test.verdict or test.reason or "undefined"
+            cells: Cells = [p_value(test.p), verdict, test.scope, f"{test.n or 0}"]
+            rows.append([f"{arm} vs {against}", metric.title, change, *cells])
     return rows
 
 
-def verdict_on(test: Mapping[str, Any]) -> str:
-    """The verdict on a difference in words."""
-    if test["difference"] is not None:
-        return SHOWN[test["verdict"] or INCONCLUSIVE]
-    return "undefined"
-
-
-def references(stats: Stats) -> Section:
+def references(stats: Statistics) -> Section:
     """The reference lines: values, and each arm's difference from each line."""
-    lines = stats.get("reference_lines")
+    lines = stats.references
     if lines is None:
         return Section("Reference lines")
     values: list[Row] = [
-        [
-            line["line"],
-            *(valued(line[m.key], 1 if m is ACCURACY else m.digits, m.scale) for m in PLAIN),
-        ]
-        for line in lines["lines"]
+        [name, *(shown(stats.of(metric.key, name), metric) for metric in PLAIN)]
+        for name in lines.names
     ]
-    compared = _compared(lines, ("line", "arm"), stats["with_examples"])
-    tests = Section("Arms minus reference lines", _COMPARISON, compared, name="lines")
+    pairs = [(arm.arm, line) for line in lines.compared for arm in stats.arms]
+    tests = Section(
+        "Arms minus reference lines", _COMPARISON, compared(stats, pairs), keys=2, name="lines"
+    )
     intro = "Reference models (no language models), trained on the table, answer the same rows."
-    least, most = lines["trained_on"]
-    if least == most:
-        rows = f"{most:,}"
-    else:
-        rows = f"{least:,} to {most:,}"
-    how = "once, without the test rows of any repeat" if lines["one_fit"] else "in each repeat"
-    notes = [
-        f"Trained {how}, on {rows} rows of the pool; {lines['left_out']:,} further rows are left "
-        f"out: test "
-        "rows, and rows equal to a test row. Numbers are standardised; every category has its own "
-        "column.",
-        f"Models without {', '.join(lines['protected'])} do not get these columns; other columns "
-        f"may still "
-        "reveal them. An answer is yes if its probability is at least 0.5. Differences are taken "
-        "row by row; "
-        "their verdicts are adjusted for these comparisons alone.",
-    ]
     headings = ["Line", *(metric.title for metric in PLAIN)]
     return Section(
-        "Reference lines", headings, values, notes, intro, parts=[tests], name="references"
+        "Reference lines", headings, values, lines.notes, intro, parts=[tests], name="references"
     )
 
 
@@ -380,80 +306,61 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
     return Section(title, headings, rows, notes, lost_lines(counts)[0])
 
 
-def coverage(stats: Stats, unread: str) -> Section:
-    """Shares of replies by reason for having no answer, by group; other treatments of these.
+def coverage(stats: Statistics, unread: str) -> Section:
+    """Shares of replies by reason for having no answer, by group; other readings of these.
 
     `unread` is a sentence on the most frequent replies without an answer.
     """
-    if min(arm["coverage"] for arm in stats["arms"]) == 1:
+    arms = [arm for arm in stats.arms if arm.unparsed]
+    if not arms:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
     rows = list[Row]()
     other = list[Row]()
     notes = list[str]()
-    for arm in stats["arms"]:
+    for arm in arms:
         for share, gap in zip(REPLIES[::2], REPLIES[1::2], strict=True):
-            of_all = arm["replies"][share.key]
-            between = arm["replies"][gap.key]
-            rate = share.rates[0]
-            if share.key == "coverage" or of_all["value"]:
-                groups = (
-                    valued(group, 1, 100, "", rate, f"{rate}_") for group in arm["groups"].values()
-                )
-                mark = MARKS[between["verdict"]]
+            of_all = stats.of(share.key, arm.arm)
+            between = stats.of(gap.key, arm.arm)
+            groups = [stats.of(share.key, arm.arm, group.group) for group in stats.groups]
+            if of_all.value:
+                cells: Cells = [valued(record, 1, 100) for record in (of_all, *groups)]
                 title = share.title.removesuffix(" %")
-                rows.append(
-                    [
-                        arm["arm"],
-                        title,
-                        valued(of_all, 1, 100),
-                        *groups,
-                        valued(between, 3, 1, mark),
-                    ]
-                )
-        if arm["unparsed"]:
-            why = ", ".join(
-                f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items())
-            )
-            notes.append(f"{arm['arm']}, without an answer: {why}.")
-        for metric in (ACCURACY, GAP):
-            read = arm["treatments"]
+                rows.append([arm.arm, title, *cells, valued(between, 3), between.verdict])
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(arm.unparsed.items()))
+        notes.append(f"{arm.arm}, without an answer: {why}.")
+        for key in leading(stats):
+            metric = BY_KEY[key]
             how = (metric.digits, metric.scale)
-            values = [
-                number(value, *how)
-                for value in (arm[metric.key]["value"], read["as-no"][metric.key])
-            ]
-            ends = [
-                interval(read[kind][metric.key], *how)
-                for kind in ("worst case", "worst case, 95 %")
-            ]
-            other.append([arm["arm"], metric.title, *values, *ends])
+            scopes = [stats.of(key, arm.arm, scope=scope) for scope in (READ, AS_NO_SCOPE)]
+            ends = interval(stats.of(key, arm.arm, scope=READINGS).ends, *how)
+            judged = interval(stats.of(key, arm.arm).ends, *how)
+            other.append([arm.arm, metric.title, *(valued(r, *how) for r in scopes), ends, judged])
     intro = (
         "Shares of the replies, in percent, with 95 % intervals, and the largest difference "
-        "between groups "
-        "with its verdict. Replies without an answer are rarely missing at random: verdicts hold "
-        "whether "
-        "each of them counts as yes or as no, unless an assumption is set."
+        "between groups with its verdict. Replies without an answer are rarely missing at random: "
+        "intervals and verdicts hold whether each of them counts as yes or as no, unless an "
+        "assumption is set."
     )
     if unread:
         notes.append(f"{unread[0].upper()}{unread[1:]}.")
-    headings = ["Arm", "Metric", "Value", "As no", "Lowest to highest", "Its 95 % interval"]
-    parts = [Section("Other treatments of replies without an answer", headings, other, keys=2)]
-    headings = ["Arm", "Replies", "All", *(group["group"] for group in stats["groups"]), "Gap"]
+    headings = [
+        *("Arm", "Metric", "Replies that were read", "Unread as no", "All readings"),
+        "Interval that is judged",
+    ]
+    parts = [Section("Other readings of replies without an answer", headings, other, keys=2)]
+    headings = ["Arm", "Replies", "All", *(group.group for group in stats.groups), "Gap", "Verdict"]
     return Section("Coverage", headings, rows, notes, intro, keys=2, parts=parts)
 
 
-def flips(stats: Stats) -> Section:
+def flips(stats: Statistics) -> Section:
     """How often a change of only the protected attribute changed the answer."""
-    rows = [
-        [
-            arm["arm"],
-            f"{flip['group']} shown as {flip['told_as']}",
-            TableCell(number(flip["rate"], 1, 100), interval(flip["interval"], 1, 100)),
-            *(str(flip[name]) for name in ("to_yes", "to_no", "n")),
-        ]
-        for arm in stats["arms"]
-        for flip in arm["flips"]
-    ]
+    rows: list[Row] = []
+    for found in stats.records.where(metric="changed", scope=CHANGED_ATTRIBUTE):
+        of: Any = {"group": found.group, "against": found.against, "scope": found.scope}
+        yes, no = (stats.of(f"changed_to_{side}", found.arm, **of) for side in ("yes", "no"))
+        change = f"{found.group} shown as {found.against}"
+        counts = [f"{yes.value:.0f}", f"{no.value:.0f}", str(found.n)]
+        rows.append([found.arm, change, valued(found, 1, 100), *counts])
     intro = (
         "The same row was put to the model twice, once as another group’s. In brackets 95 % "
         "intervals."
@@ -482,52 +389,44 @@ _PROBES = {
 }
 
 
-def probes(stats: Stats) -> list[Section]:
+def probes(stats: Statistics) -> list[Section]:
     """The effects of probes on answers, one table each."""
-    shown = []
+    tables = []
+    metrics = ("selection_rate_difference", "accuracy_difference", "mean_p_yes_difference")
     for kind, (title, intro, cluster) in _PROBES.items():
-        rows = [
-            [
-                arm["arm"],
-                " → ".join(filter(None, (probe["group"], probe["told_as"]))),
-                *(valued(probe[name], 1, 100) for name in ("changed", "yes", "accuracy", "p_yes")),
-                str(probe["n"]),
-                str(probe["lost"]),
-            ]
-            for arm in stats["arms"]
-            for probe in arm["probes"]
-            if probe["probe"] == kind
-        ]
+        rows: list[Row] = []
+        for found in stats.records.where(metric="changed", scope=kind):
+            of: Any = {"group": found.group, "against": found.against, "scope": kind}
+            others = [stats.of(metric, found.arm, **of) for metric in metrics]
+            lost = stats.of("lost", found.arm, **of)
+            cells: Cells = [valued(record, 1, 100) for record in (found, *others)]
+            name = f"{found.group} → {found.against}"
+            rows.append([found.arm, name, *cells, str(found.n), f"{lost.value:.0f}"])
         ends = (
             f"Changes are in percentage points; in brackets paired 95 % intervals, clustered by "
             f"{cluster}."
         )
         headings = ["Arm", "Group", "Changed %", "Yes", "Accuracy", "P(yes)", "Rows", "Lost"]
-        shown.append(Section(title, headings, rows, intro=f"{intro} {ends}", keys=2))
-    return shown
+        tables.append(Section(title, headings, rows, intro=f"{intro} {ends}", keys=2))
+    return tables
 
 
-def attributes(stats: Stats) -> Section:
+def attributes(stats: Statistics) -> Section:
     """Gaps and rates by each single attribute, if several are crossed."""
-    rows = [
-        [
-            arm["arm"],
-            attribute["attribute"],
-            *(
-                TableCell(
-                    number(attribute[key]),
-                    interval(attribute["intervals"].get(key)),
-                    _mark(arm, BY_KEY[key], attribute["verdicts"].get(key)),
-                )
-                for key in (GAP.key, ODDS_GAP.key)
-            ),
-            ", ".join(f"{level} {number(rate, 3)}" for level, rate in attribute["rates"].items()),
-            f"{min(attribute['sizes'].values())}",
-        ]
-        for arm in stats["arms"]
-        for attribute in arm["by_attribute"]
-    ]
-    headings = ["Arm", "Attribute", GAP.title, ODDS_GAP.title, "Rates of yes", "Smallest group"]
+    rows: list[Row] = []
+    for arm in stats.arms:
+        for view in stats.views[:-1]:
+            record = stats.of(stats.lead, arm.arm, attribute=view.name)
+            levels = {
+                level: stats.of("selection_rate", arm.arm, level, attribute=view.name)
+                for level in view.levels
+            }
+            told = ", ".join(f"{level} {number(rate.value)}" for level, rate in levels.items())
+            smallest = min(rate.n or 0 for rate in levels.values())
+            cells: Cells = [valued(record, 3), record.verdict, told, f"{smallest:,}"]
+            rows.append([arm.arm, view.name, *cells])
+    title = BY_KEY[stats.lead].title
+    headings = ["Arm", "Attribute", title, "Verdict", "Rates of yes", "Smallest group"]
     intro = (
         "The groups above cross several attributes; here each attribute is alone. In brackets 95 % "
         "intervals."
@@ -535,19 +434,22 @@ def attributes(stats: Stats) -> Section:
     return Section("Each protected attribute alone", headings, rows, intro=intro, keys=2)
 
 
-def repetition(stats: Stats) -> Section:
+_RANKED = {"auc": "AUC", "brier": "Brier score", "calibration_error": "Calibration error"}
+
+
+def repetition(stats: Statistics) -> Section:
     """Each arm's self-agreement, and the quality of its share of yes as P(yes)."""
-    rows = [
-        [
-            arm["arm"],
-            valued(again, 1, 100, key="self_agreement"),
-            percent(again["changed"]),
-            f"{again['prompts']:,}",
-            *(number((again["probabilities"] or {}).get(name)) for name in _RANKED),
+    rows: list[Row] = []
+    for same in stats.records.where(metric="same_answer"):
+        both = stats.of("prompts_with_both_answers", same.arm)
+        ranked = [stats.of(f"{key}_of_repeated_prompts", same.arm).value for key in _RANKED]
+        cells: Cells = [
+            valued(same, 1, 100),
+            percent(both.value),
+            f"{same.n:,}",
+            *map(number, ranked),
         ]
-        for arm in stats["arms"]
-        if (again := arm.get("repetition"))
-    ]
+        rows.append([same.arm, *cells])
     notes = ["Here P(yes) is the share of yes among a prompt’s answers."]
     headings = [
         "Arm",
@@ -557,9 +459,6 @@ def repetition(stats: Stats) -> Section:
         *_RANKED.values(),
     ]
     return Section("The same prompt asked again", headings, rows, notes)
-
-
-_RANKED = {"auc": "AUC", "brier": "Brier score", "calibration_error": "Calibration error"}
 
 
 def as_words(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich import box
@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fwc_llm.metrics.records import Record
 from fwc_llm.notebook import figure, note, table
 from fwc_llm.report.number_format import DASH, interval, number, signed
 from fwc_llm.sanitize import replace_invisible
@@ -22,24 +23,20 @@ _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 @dataclass(frozen=True)
 class TableCell:
-    """A value with its mark, its interval, and the numbers of a chart in the cell."""
+    """A value with its interval, and the numbers of a chart in the cell."""
 
     text: str
     note: str = ""  # such as an interval
-    mark: str = ""  # ≠, ≈, …
-    plotted: tuple[float | None, float | None, float | None] | None = None  # low, value, high
+    plotted: tuple[float, float, float] | None = None  # low, value, high; NaN where unknown
 
     def __str__(self) -> str:
-        if self.mark:
-            marked = f"{self.text} {self.mark}"
-        else:
-            marked = self.text
         if self.note:
-            return f"{marked} ({self.note})"
-        return marked
+            return f"{self.text} ({self.note})"
+        return self.text
 
 
 Row = Sequence[TableCell | str]
+Cells = list[TableCell | str]
 
 
 @dataclass(frozen=True)
@@ -95,31 +92,18 @@ class Section:
         return bool(self.rows or any(self.parts) or (self.intro and not self.headings))
 
 
-def valued(
-    of: Mapping[str, Any],
-    digits: int,
-    scale: float = 1.0,
-    mark: str = "",
-    key: str = "value",
-    ends: str = "",
-) -> TableCell:
-    """A cell with the value `key` and its interval (keys: `ends` + low, high)."""
-    limits = interval((of[f"{ends}low"], of[f"{ends}high"]), digits if scale == 1 else 1, scale)
-    plotted = of[f"{ends}low"], of[key], of[f"{ends}high"]
-    return TableCell(
-        number(of[key], digits, scale), "" if limits == DASH else limits, mark, plotted
-    )
+def valued(record: Record, digits: int, scale: float = 1.0) -> TableCell:
+    """A cell with a record's value and its interval."""
+    limits = interval(record.ends, digits if scale == 1 else 1, scale)
+    plotted = record.low, record.value, record.high
+    note = "" if limits == DASH else limits
+    return TableCell(number(record.value, digits, scale), note, plotted)
 
 
-def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> TableCell:
-    """A cell with the signed `difference` of a test, and its interval `low`, `high`."""
-    low = test.get("low")
-    value = test["difference"]
-    high = test.get("high")
-    ends = interval((low, high), digits, scale)
-    return TableCell(
-        signed(value, digits, scale), "" if ends == DASH else ends, plotted=(low, value, high)
-    )
+def difference(record: Record, digits: int, scale: float = 1.0) -> TableCell:
+    """A cell with a signed value, and its interval."""
+    cell = valued(record, digits, scale)
+    return replace(cell, text=signed(record.value, digits, scale))
 
 
 def terminal(section: Section) -> RenderableType:
@@ -210,7 +194,7 @@ def _table(
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     chosen = [[*line[:keys], *line[start:end]] for line in lines]
     headings, *rows = [
-        [Text(cell.replace(" (", "\n(") if stacked else cell) for cell in line] for line in chosen
+        [Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen
     ]
     for place, heading in enumerate(headings):
         side: Any = {"justify": "right", "overflow": "fold"} if place >= keys else {}
@@ -218,6 +202,13 @@ def _table(
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _stacked(cell: str) -> str:
+    """A cell on several lines: an interval, and the end of a verdict, below its beginning."""
+    for end in (" (", " but ", " too ", " all ", " that ", " at "):
+        cell = cell.replace(end, f"\n{end.strip(' ')}{' ' * (end != ' (')}")
+    return cell.replace("Yes, ", "Yes,\n")
 
 
 def _short(name: str) -> str:

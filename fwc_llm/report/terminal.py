@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from fwc_llm.metrics.statistics import statistics
+from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import sections
-from fwc_llm.report.document import describe_run, sections_of
+from fwc_llm.report.document import describe_run, sections_of, statistics_of
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
     all_alike,
@@ -24,12 +24,12 @@ from fwc_llm.report.narrative import (
     smallest_found,
     what_was_run,
 )
-from fwc_llm.report.reference_models import references_of
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
 from fwc_llm.runs.recorded_run import read_run
 
 if TYPE_CHECKING:
+    from fwc_llm.report.audit_answers import Audit
     from fwc_llm.runs.recorded_run import Run
 
 MORE = "All tables and notes: --verbose."
@@ -50,20 +50,21 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
         title.append(f"  SIMULATED {what}", style="bold black on yellow")
     if run.reference:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
-    stats = statistics(run.answered, references_of(run))
-    low = low_coverage(run.results["arms"], run.described["settings"]["min_coverage"])
+    threshold = threshold_section(run)
+    stats = statistics_of(run, threshold["records"] if threshold else ())
+    low = low_coverage(stats, run.described["settings"]["min_coverage"])
     lines = [run.missing, *lost_lines(run.results.get("rows"))]
     asked = (run.described.get("parameters") or {}).get("logprobs")
-    if asked and not any(arm["probabilities"] for arm in stats["arms"]):
+    if asked and not any(arm.probabilities for arm in stats.arms):
         lines.append(_NO_PROBABILITY)
-    thresholds = at_threshold(threshold_section(run))
+    thresholds = at_threshold(threshold, stats)
     rest: list[RenderableType] = [Text(MORE, style="dim")]
     if verbose:
         rest = [Text(what_was_run(run, stats)), everything(describe_run(run))]
     return Group(
         title,
         *(Text(line["text"], style="bold") for line in low),
-        summary(stats, run.created, verbose, keeping(run), run),
+        summary(stats, run.created, verbose, keeping(run, stats), run),
         *([terminal(thresholds)] if thresholds and not verbose else []),
         *(Text(line, style="dim") for line in lines if line),
         *rest,
@@ -73,13 +74,12 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
 def answer(folder: str | Path) -> str:
     """The first of a run's `findings`."""
     run = read_run(folder)
-    return ": ".join(
-        filter(None, findings(statistics(run.answered), run.created, keeping(run))[0].values())
-    )
+    first = findings(run.statistics, run.created, keeping(run, run.statistics))[0]
+    return ": ".join(filter(None, first.values()))
 
 
 def summary(
-    stats: Mapping[str, Any],
+    stats: Statistics,
     created: str = "",
     verbose: bool = False,
     kept: Collection[str] | None = None,
@@ -95,59 +95,53 @@ def summary(
 
 
 def audit_summary(
-    audits: Mapping[str, Mapping[str, Any]],
-    views: Sequence[Mapping[str, Any]],
+    audits: "Mapping[str, Audit]",
     predictions: str,
     created: str,
     verbose: bool,
     kept: Mapping[str, Collection[str] | None] = {},
 ) -> RenderableType:
-    """The findings and first tables of audits by attribute; `views` as in `impact_tables`."""
-    shown = list[RenderableType]()
+    """The findings and first tables of audits by attribute."""
+    parts = list[RenderableType]()
     found = list[str]()
-    notes = dict[str, None]()
-    for (name, stats), view in zip(audits.items(), views, strict=True):
-        of_groups = len(view["arms"]) == 1
-        if of_groups:
-            table = selected(view, most=_MOST_GROUPS)
-        else:
-            table = sections.first(stats)
-        shown += [
-            Text(f"{predictions} by {name}", style="bold"),
-            *_sentences(stats, created, kept.get(name)),
-        ]
-        shown.append(terminal(replace(table, title="")))
-        notes |= dict.fromkeys(_notes(stats))
-        size = smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]])
+    steps = list[str]()
+    notes = dict[str, list[str]]()
+    for name, audit in audits.items():
+        stats = audit.statistics
+        table = sections.first(stats)
+        if len(stats.arms) == 1:
+            table = selected(audit.impact, stats.records, audit.impact.views[-1], _MOST_GROUPS)
+        parts.append(Text(f"{predictions} by {name}", style="bold"))
+        parts += _sentences(stats, created, kept.get(name))
+        parts.append(terminal(replace(table, title="")))
+        for note in _notes(stats):
+            notes.setdefault(note, []).append(name)
+        detectable = [stats.of(f"{stats.lead}_detectable", arm.arm) for arm in stats.arms]
+        size = smallest_found(detectable)
         if size:
             found.append(f"{size} points by {name}")
-    if found:
-        last = [f"What these rows could have missed: gaps under {', '.join(found)}."]
-    else:
-        last = []
-    keys = ("arms", "comparisons")
-    together = {key: [one for stats in audits.values() for one in stats[key]] for key in keys}
-    limits = [set(arms) for arms in kept.values() if arms is not None]
-    last.append(next_step(together, set.intersection(*limits) if limits else None))
-    shown.append(Text(" ".join(last)))
-    for note in () if verbose else notes:
-        names = [name for name, stats in audits.items() if note in stats["notes"]]
+        step = next_step(stats, kept.get(name))
+        if step not in steps:
+            steps.append(step)
+    missed_gaps = f"What these rows could have missed: gaps under {', '.join(found)}."
+    parts.append(Text(" ".join([*[missed_gaps] * bool(found), *steps])))
+    for note, names in () if verbose else notes.items():
         about = f"By {', '.join(names)}: " * (len(names) < len(audits))
-        shown.append(Text(f"{about}{note}", style="dim"))
-    return Group(*shown)
+        parts.append(Text(f"{about}{note}", style="dim"))
+    return Group(*parts)
 
 
 def _sentences(
-    stats: Mapping[str, Any], created: str, kept: Collection[str] | None = None
+    stats: Statistics, created: str, kept: Collection[str] | None = None
 ) -> Iterator[RenderableType]:
     return (Text(": ".join(filter(None, said.values()))) for said in findings(stats, created, kept))
 
 
-def _notes(stats: Mapping[str, Any]) -> list[str]:
-    of_one = tuple(f"{arm['arm']}{end}" for arm in stats["arms"] for end in ":,")
-    notes = [note for note in stats["notes"] if not note.startswith(of_one)][:_MOST_NOTES]
-    if any(arm["conditional_parity"] for arm in stats["arms"]):  # was asked for
-        notes += [note for note in stats["notes"] if note.startswith(of_one) and " strat" in note]
+def _notes(stats: Statistics) -> list[str]:
+    of_one = tuple(f"{arm.arm}{end}" for arm in stats.arms for end in ":,")
+    notes = [note for note in stats.notes if not note.startswith(of_one)][:_MOST_NOTES]
+    if any(arm.within_strata for arm in stats.arms):  # was asked for
+        notes += [note for note in stats.notes if note.startswith(of_one) and " strat" in note]
     return notes
 
 
@@ -158,28 +152,27 @@ def everything(run: Mapping[str, Any]) -> RenderableType:
 
 def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
     """The arms of several models with the same questions, for rich to print."""
-    shown = []
+    found = []
     for run in runs:
         mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
-        shown.append((f"{run.label}{mark}", statistics(run.answered)))
+        found.append((f"{run.label}{mark}", run.statistics))
     title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
     if any(run.simulated for run in runs):
         title.append("  SIMULATED", style="bold black on yellow")
-    tables: list[Section] = [sections.overview(shown, "")]
-    tables += [
-        at_threshold(threshold_section(run), f"{run.label}, at its threshold") for run in runs
-    ]
+    tables: list[Section] = [sections.overview(found, "")]
+    for run in runs:
+        threshold = threshold_section(run)
+        stats = statistics_of(run, threshold["records"] if threshold else ())
+        tables.append(at_threshold(threshold, stats, f"{run.label}, at its threshold"))
     parts = (terminal(table) for table in tables if table)
-    lines = (Text(line, style="dim") for line in _about_models(runs, shown))
+    lines = (Text(line, style="dim") for line in _about_models(runs, found))
     return Group(title, *parts, *lines, *(everything(describe_run(run)) for run in runs if verbose))
 
 
-def _about_models(
-    runs: "Sequence[Run]", shown: Sequence[tuple[str, Mapping[str, Any]]]
-) -> Iterator[str]:
-    for label, stats in shown:
+def _about_models(runs: "Sequence[Run]", found: Sequence[tuple[str, Statistics]]) -> Iterator[str]:
+    for label, stats in found:
         yield from (f"{label}: {said['arm']} {said['text']}" for said in all_alike(stats))
-    yield sections.legend(shown[0][1]["margin"])
+    yield sections.intervals_line(found[0][1])
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
         yield f"Whether two models differ: fwc-llm compare {folders}"

@@ -1,15 +1,19 @@
 """Compares answers at a threshold with the model's own answers (docs/protocol.md)."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
+from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import samples_of
+from fwc_llm.metrics.statistics import Statistics
+from fwc_llm.metrics.variance import THESE_EXAMPLES
 from fwc_llm.report.number_format import DASH, number, percent
-from fwc_llm.report.sections import COMPARED
 from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.threshold_selection import NEVER
@@ -25,6 +29,7 @@ _HEADINGS = (
     ),
     *("DP gap, as given", "DP gap, at the threshold", "Difference", "Ties", "Coverage"),
 )
+_METRICS = "accuracy", "dp_gap"
 _RULES = {
     "fit": "the most accurate",
     "base-rate": "the one at which the share of yes is nearest to the share of labels that are yes",
@@ -32,39 +37,39 @@ _RULES = {
 
 
 def threshold_section(run: Run) -> dict[str, Any] | None:
-    """The effects of the run's threshold, paired by row; None without a threshold."""
+    """The effects of the run's threshold, paired by row; None without a threshold.
+
+    Keys: `rule`, `words`, `arms` (how each arm's thresholds were chosen), and `records`.
+    """
     rule = run.results.get("threshold")
     if rule is None or not run.at_threshold:
         return None
-    chosen = {arm["arm"]: arm.get("threshold") for arm in run.results["arms"]}
-    arms = [_arm(run, arm, chosen[arm]) for arm in run.arms if chosen.get(arm)]
-    if arms:
-        return {"rule": rule, "words": _words(rule, arms), "arms": arms}
-    return None
+    arms = [line for line in run.thresholds if line["arm"] in run.at_threshold]
+    if not arms:
+        return None
+    records = [record for line in arms for record in _records(run, line["arm"], line["ties"])]
+    return {"rule": rule, "words": _words(rule, arms), "arms": arms, "records": records}
 
 
-def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _records(run: Run, arm: str, ties: int) -> Iterator[Record]:
     answers = run.answered.answers[arm]
     both = {"given": answers, "moved": replace(run.at_threshold[arm], examples=answers.examples)}
-    samples = samples_of(
-        both, run.groups, replace(run.answered.design, min_group=1, sequential=None)
-    )
-    described: dict[str, Any] = {
-        "arm": arm,
-        **{k: chosen.get(k) for k in ("per_repeat", "ties", "unknown")},
-    }
+    design = replace(run.answered.design, min_group=1, sequential=None)
+    samples = samples_of(both, run.groups, design)
+    of: Any = {"arm": arm, "scope": THESE_EXAMPLES}
+    yield Record(metric="ties_at_threshold", value=ties, **of)
     if not all(sample.parsed.any() for sample in samples.values()):
-        return described
+        return
     first, second = (ArmEstimates(samples[name]) for name in both)
-    described["coverage"] = second["coverage"].value
+    yield Record(metric="coverage_at_threshold", value=second["coverage"].value, **of)
     tests = compare(first, second).of_these
-    for metric, *_ in COMPARED:
-        described[metric] = {
-            name: getattr(tests[metric], name) for name in ("difference", "low", "high")
-        }
-        for side, of_side in (("given", first[metric]), ("at_threshold", second[metric])):
-            described[metric][side] = of_side.ends
-    return described
+    for key in _METRICS:
+        attribute = run.answered.attribute if BY_KEY[key].kind == "gap" else ""
+        cells: Any = {**of, "attribute": attribute}
+        for name, found in (("", second[key]), ("_change", tests[key])):
+            ends: Any = {"value": found.value, "low": found.low, "high": found.high}
+            if not math.isnan(found.value):
+                yield Record(metric=f"{key}_at_threshold{name}", **ends, **cells)
 
 
 def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
@@ -98,21 +103,25 @@ def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
-def at_threshold(section: Mapping[str, Any] | None, title: str = "At the threshold") -> Section:
+def at_threshold(
+    section: Mapping[str, Any] | None, stats: Statistics, title: str = "At the threshold"
+) -> Section:
     """`threshold_section` as a table; empty for a run without a threshold."""
     rows: list[Row] = []
-    for arm in section["arms"] if section else ():
-        each = arm["per_repeat"]
-        cells: list[TableCell | str] = [arm["arm"], _thresholds(each), _pool_rows(each)]
-        for metric, digits, scale in COMPARED:
-            if metric in arm:
-                sides = (
-                    valued(arm[metric][side], digits, scale) for side in ("given", "at_threshold")
-                )
-                cells += [*sides, difference(arm[metric], digits, scale)]
-            else:
-                cells += [DASH] * 3
-        rows.append([*cells, str(arm["ties"]), percent(arm.get("coverage"))])
+    for line in section["arms"] if section else ():
+        arm = line["arm"]
+        cells: list[TableCell | str] = [
+            arm,
+            _thresholds(line["per_repeat"]),
+            _pool_rows(line["per_repeat"]),
+        ]
+        for key in _METRICS:
+            how = BY_KEY[key].digits, BY_KEY[key].scale
+            cells.append(valued(stats.of(key, arm), *how))
+            cells.append(valued(stats.of(f"{key}_at_threshold", arm), *how))
+            cells.append(difference(stats.of(f"{key}_at_threshold_change", arm), *how))
+        coverage = stats.of("coverage_at_threshold", arm).value
+        rows.append([*cells, str(line["ties"]), percent(coverage)])
     return Section(title, _HEADINGS, rows, intro=section["words"] if section else "")
 
 

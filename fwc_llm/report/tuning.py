@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fwc_llm.files import read_text
-from fwc_llm.metrics.counts import TABLE
+from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report.number_format import interval, number
 from fwc_llm.report.table_model import Section
 from fwc_llm.sanitize import parse_json
@@ -35,23 +36,23 @@ def tuning_goal(folder: Path) -> Mapping[str, Any]:
     return {}
 
 
-def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | None:
+def read_tuning(folder: Path, stats: Statistics) -> dict[str, Any] | None:
     """A run's tuning as texts (see `describe_tuning`); None without a complete tuning."""
     try:
         tuning = parse_json(read_text(folder / FILE_NAME))
         if tuning["front"] and tuning["verdict"]:
-            return describe_tuning(tuning, results)
+            return describe_tuning(tuning, stats)
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return None
 
 
-def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
+def describe_tuning(tuning: Mapping[str, Any], stats: Statistics | None = None) -> dict[str, Any]:
     """The verdict on a tuning, a caution, and two tables, as texts."""
-    metric = next(m for m in TABLE if m.gate == tuning["goal"]["metric"])
+    metric = BY_KEY[tuning["goal"]["metric"]]
     titles = "Accuracy %", metric.title
     where = [f"{title}, {rows}" for rows in ("pool", "test") for title in titles]
-    tested = {arm["arm"]: arm for arm in results.get("arms", ())}
+    tested = {arm.arm for arm in stats.arms} if stats else set()
     pool = {line["candidate"]: line for line in tuning["front"]}
     chosen = next((line for line in tuning["front"] if line["chosen"]), None)
     templates = {line.get("template") for line in pool.values()} - {None}
@@ -63,11 +64,11 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
     varied = [key for key in _TOLD if len(values[key]) > 1]
     validation = []
     for arm in ("tuned", "zero", "balanced", "fwc"):
-        if arm in tested:
+        if stats and arm in tested:
             line = pool.get(arm) or {"accuracy": None, "metric": None}
             sides = (
                 (line["accuracy"], line["metric"]),
-                (tested[arm]["accuracy"], tested[arm][metric.key]),
+                (stats.of("accuracy", arm).value, stats.of(metric.key, arm).value),
             )
             cells = [text for a, gap in sides for text in (number(a, 1, 100), number(gap, 3))]
             validation.append([arm, *cells])
@@ -135,7 +136,7 @@ def validation(described: Mapping[str, Any]) -> Section:
 
 def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
     """The candidates for the terminal: the best three, zero and balanced, or all."""
-    described = describe_tuning(tuning, {})
+    described = describe_tuning(tuning)
     mark = ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
     notes = list(filter(None, [described["assumed"]]))

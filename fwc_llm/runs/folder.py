@@ -511,16 +511,19 @@ class _ChosenThreshold(BaseModel, strict=True):
 
 
 class _ArmThreshold(BaseModel, strict=True):
+    arm: str
     ties: _Count
     unknown: _Count
     per_repeat: list[_ChosenThreshold]
 
 
-class _ArmResults(BaseModel, strict=True):
-    arm: str
-    accuracy: _Number | None = None
-    coverage: _Number | None = None
-    threshold: _ArmThreshold | None = None
+class _Value(BaseModel, strict=True):
+    metric: str
+    arm: str = ""
+    group: str = ""
+    repeat: _Count | None = None
+    scope: str = ""
+    value: _Number | None = None
 
 
 _Usage = dict[UsageKey, Annotated[int, Field(ge=0)]]
@@ -529,7 +532,8 @@ _Usage = dict[UsageKey, Annotated[int, Field(ge=0)]]
 class Results(_Run):
     """The keys of results.json."""
 
-    arms: list[_ArmResults]
+    records: list[_Value] | None = None
+    thresholds: list[_ArmThreshold] | None = None
     api: str | None = None
     threshold: str | _Number | None = None
     requests: _Count | None = None

@@ -97,11 +97,11 @@ class Plan:
         notes = list(self.moved)
         more = self.n_threshold_calls
         if more:
-            asked = (
+            rows = (
                 f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and "
                 f"repeat"
             )
-            notes.append(f"--threshold {self.settings.threshold} adds {more:,} requests: {asked}")
+            notes.append(f"--threshold {self.settings.threshold} adds {more:,} requests: {rows}")
         return [*notes, *self._word_notes, *self.probe_notes]
 
     @property
@@ -115,8 +115,8 @@ class Plan:
             _, *further = (
                 " and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False)
             )
-            named = f"the question is not English: {', '.join(further)} are also read as yes and no"
-            return [named] * bool(further)
+            note = f"the question is not English: {', '.join(further)} are also read as yes and no"
+            return [note] * bool(further)
         alike = yes[0].casefold() == no[0].casefold() or not (yes[0].isalpha() and no[0].isalpha())
         return [f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown"] * alike
 
@@ -139,9 +139,13 @@ class Plan:
 
     def part(self, rows: int) -> "Plan":
         """The same run with only the first `rows` test rows of every repeat."""
-        splits = [replace(each.split, test=each.split.test.iloc[:rows]) for each in self.repeats]
+        splits = [
+            replace(repeat.split, test=repeat.split.test.iloc[:rows]) for repeat in self.repeats
+        ]
         repeats = zip(self.repeats, splits, strict=True)
-        return replace(self, repeats=tuple(replace(each, split=split) for each, split in repeats))
+        return replace(
+            self, repeats=tuple(replace(repeat, split=split) for repeat, split in repeats)
+        )
 
     @cached_property
     def looks(self) -> list[int]:
@@ -184,7 +188,7 @@ class Plan:
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
         """Yield the requests, without the first `after` rows of each arm and repeat."""
         trainings = {
-            each.index: cache(partial(_training, self.task, each)) for each in self.repeats
+            drawn.index: cache(partial(_training, self.task, drawn)) for drawn in self.repeats
         }
         for validation in (True, False):
             for repeat in self.repeats:
@@ -407,15 +411,17 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
     from fwc_llm.metrics.audit_table import unused_columns
 
     checks = task.checks.as_json(task.cluster)
-    told = [f"column {name}: {sentence}" if name else sentence for name, sentence in checks.items()]
+    notes = [
+        f"column {name}: {sentence}" if name else sentence for name, sentence in checks.items()
+    ]
     if task.folder is None or not task.text:
-        return tuple(told)
+        return tuple(notes)
     names = [item.name for item in task.rules.fields]
     used = {*task.protected, task.outcome}
     weight = (
         "" if "weight" in settings.model_fields_set else task.weight or None
     )  # "none" was chosen
-    return (*told, *unused_columns(names, used, weight, settings.cluster))
+    return (*notes, *unused_columns(names, used, weight, settings.cluster))
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:
@@ -533,11 +539,11 @@ def _select(
     query: Mapping[str, Any] | None,
 ) -> Shots:
     options = _options(arm, settings)
-    asked = task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates
+    request = task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates
     if query is None:
-        return kept_shots(*asked, **options)
+        return kept_shots(*request, **options)
     return select_shots(
-        *asked, query=query, order=check_order(arm.order or "given"), progress=False, **options
+        *request, query=query, order=check_order(arm.order or "given"), progress=False, **options
     )
 
 
@@ -569,14 +575,14 @@ def describe_asked(
         "rows": task.rows.as_json() if task.rows else None,
         "population": population(task),
     }
-    told = {
+    further = {
         "variations": plan.variations,
         "table_checks": task.checks.as_json(task.cluster),
         "looks": list(plan.sequential.rows) if plan.sequential else [],
         "probe_notes": plan.probe_notes,
         "task_file": task.text,  # lets a report work with this folder and the data alone
     }
-    return described | {name: value for name, value in told.items() if value}
+    return described | {name: value for name, value in further.items() if value}
 
 
 def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:

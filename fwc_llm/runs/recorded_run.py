@@ -18,10 +18,11 @@ from fwc_llm.files import read_text
 from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
-from fwc_llm.metrics.counts import COUNTED, TABLE, plain
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_answers
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name, questions_of
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
+from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
@@ -112,6 +113,19 @@ class Run:
     def table_checks(self) -> dict[str, str]:
         """Warnings about the table, by column; the key "" is for repeated rows."""
         return self.described.get("table_checks") or {}
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """All results of the run."""
+        return statistics(self.answered)
+
+    @property
+    def thresholds(self) -> list[Mapping[str, Any]]:
+        """How each arm's thresholds were chosen; earlier versions kept them with the arms."""
+        if "thresholds" in self.results:
+            return list(self.results["thresholds"])
+        arms = self.results.get("arms") or ()
+        return [{"arm": arm["arm"], **arm["threshold"]} for arm in arms if arm.get("threshold")]
 
     @cached_property
     def answered(self) -> RunAnswers:
@@ -318,7 +332,7 @@ def score_run(
     task: "Task | None" = None,
     parse: bool = True,
 ) -> dict[str, Any]:
-    """Score a run, with values and verdicts in results.json; return what `score` does."""
+    """Score a run, with its records in results.json; return what `score` does."""
     folder.begin_change()
     results = score(folder, journal, stopped, parse)
     reparsed = results.pop("reparsed", None)
@@ -326,17 +340,11 @@ def score_run(
         folder.write_hashes()
         return results
     run = with_predictions(read_run(folder.path), task)
-    for arm in results["arms"]:
-        estimates = ArmEstimates(run.answered.samples[arm["arm"]])
-        gaps = [metric.key for metric in TABLE if metric.judged]
-        arm["verdict"] = {key: estimates[key].verdict(run.answered.design.margin) for key in gaps}
-        arm["paper_summary"] = {
-            metric.key: {"mean": arm[metric.key], "sd": arm[f"{metric.key}_sd"]}
-            for metric in COUNTED
-        }
-        arm |= plain({metric.key: estimates[metric.key].value for metric in TABLE})
-        rates = estimates.counted("rate").values
-        arm["rates"] = plain(dict(zip(run.answered.groups, rates.tolist(), strict=True)))
+    answered = run.answered
+    if not answered.assist:  # predictions that somebody asked for later are no part of the run
+        answered = replace(answered, assists={})
+    results["attribute"] = answered.attribute
+    results["records"] = plain(statistics(answered).records)
     folder.write_json("results.json", results)
     folder.write_hashes()
     return results | ({"reparsed": reparsed} if reparsed else {})
@@ -375,17 +383,17 @@ def check_same_task(run: Run, other: Run) -> None:
 def _check_results(run: Run) -> None:
     """`FwcError` unless results.json has the accuracies of answers.csv (edited files)."""
     where = run.folder / "results.json"
-    usual: Mapping[str, Any] = {"accuracy": {}}  # earlier versions have only `accuracy`
-    recorded = {
-        arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
-        for arm in run.results["arms"]
-    }
-    ignoring = replace(run.answered.design, unread="ignore")
-    for arm in run.arms:
-        sample = replace(run.answered.plain_samples[arm], design=ignoring)
-        accuracy = float(ArmEstimates(sample)["accuracy"].per_repeat.mean())
+    if run.answered.assist:
+        return
+    recorded: dict[str, float | None] = {}
+    for record in run.results.get("records") or ():
+        if record["metric"] == "accuracy" and "repeat" not in record:
+            recorded.setdefault(record.get("arm", ""), record.get("value"))
+    for arm, sample in run.answered.plain_samples.items():
         value = recorded.get(arm)
-        if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
+        accuracy = ArmEstimates(sample)["accuracy"].value
+        same = np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True)
+        if recorded and not same:
             again = f"run `fwc-llm rescore {run.folder}` to compute it again"
             raise FwcError(
                 f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}"

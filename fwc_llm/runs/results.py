@@ -3,15 +3,14 @@
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fwc_llm.answers import PARSER, read_answer
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
-from fwc_llm.metrics.counts import COUNTED, METRICS
 from fwc_llm.models.base import Usage, is_simulation
 from fwc_llm.models.recorded import Key, key_of, reply_of
 from fwc_llm.runs.folder import (
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 _MOST_REASONS = 5
 _NO_REPLY = ("error", "unfinished")
-_UNKNOWN = "no P(yes)"
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
@@ -162,21 +160,20 @@ def score(
     by_arm: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
+    strangers = [name for name in described["arms"] if name not in by_arm]
+    if strangers:
+        raise FwcError(
+            f"run.json names the arm {strangers[0]!r}, about which no question was asked: restore "
+            f"run.json"
+        )
     unanswered = [row for row in rows if row["reason"] in _NO_REPLY]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
-
-    def arm(name: str) -> dict[str, Any]:
-        metrics = arm_metrics(name, by_arm.get(name, ()))
-        if rule is not None:
-            per_repeat = [selection for (arm, _), selection in chosen.items() if arm == name]
-            metrics["threshold"] = {"rule": rule, **_at_thresholds(name, by_arm[name], per_repeat)}
-        return metrics
 
     unread = unread_summary(rows, parameters)
     unknown = journal.unknown + journal.unknown_batch
     simulated_answers = described.get("simulated_answers", described["simulated"])
     data = {
-        "format": "fwc-llm-results/1",
+        "format": "fwc-llm-results/2",
         "task": described["task"],
         "model": described["model"],
         "api": settings["api"],
@@ -210,7 +207,9 @@ def score(
     if rule is not None:
         missing = sum(row["reason"] in _NO_REPLY for row in validation)
         data |= {"threshold": rule, "pool_requests": len(validation), "pool_unanswered": missing}
-    data["arms"] = [arm(name) for name in described["arms"]]
+        data["thresholds"] = [
+            _thresholds(name, by_arm.get(name, ()), chosen) for name in described["arms"]
+        ]
     folder.write_json("results.json", data)
     return data | ({"reparsed": reparsed} if reparsed else {})
 
@@ -219,89 +218,21 @@ def _arm_and_repeat(row: Mapping[str, Any]) -> tuple[str, int]:
     return row["arm"], int(row["repeat"])
 
 
-def _at_thresholds(
-    arm: str, rows: Sequence[Mapping[str, Any]], per_repeat: Sequence[Mapping[str, Any]]
+def _thresholds(
+    arm: str, rows: Sequence[Mapping[str, Any]], chosen: Mapping[tuple[str, int], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """An arm's thresholds, and its metrics if P(yes) is compared with them."""
+    """An arm's thresholds by repeat, test rows exactly at them, and rows without P(yes)."""
+    per_repeat = [selection for (name, _), selection in chosen.items() if name == arm]
     thresholds = {selection["repeat"]: selection["threshold"] for selection in per_repeat}
     plain = [row for row in rows if not row["variant"]]
-    moved = []
-    for row in plain:
-        answer = row[THRESHOLD_COLUMN]
-        moved.append(
-            {**row, "answer": answer, "reason": "" if answer else row["reason"] or _UNKNOWN}
-        )
+    known = [row for row in plain if row["p_yes"] is not None]
     return {
+        "arm": arm,
         "threshold": None if None in thresholds.values() else fmean(thresholds.values()),
-        "per_repeat": list(per_repeat),
-        "ties": sum(
-            row["p_yes"] is not None and row["p_yes"] == thresholds[int(row["repeat"])]
-            for row in plain
-        ),
+        "per_repeat": per_repeat,
+        "ties": sum(row["p_yes"] == thresholds[int(row["repeat"])] for row in known),
         "unknown": sum(row["p_yes"] is None and row["reason"] not in _NO_REPLY for row in plain),
-        "answers": arm_metrics(arm, moved),
     }
 
 
 VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
-
-
-def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of an arm from answers.csv: mean, SD and each repeat's value."""
-    from fwc_llm.metrics.arm_estimates import ArmEstimates
-    from fwc_llm.metrics.variance import arrays_of
-
-    rows = [row for row in rows if not row["variant"]]
-    if not rows:
-        raise FwcError(
-            f"run.json names the arm {arm!r}, about which no question was asked: restore run.json"
-        )
-    by_repeat: dict[int, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        by_repeat.setdefault(int(row["repeat"]), []).append(row)
-    measured = []
-    for _, rows_of_repeat in sorted(by_repeat.items()):
-        sample, names = arrays_of(
-            [VALUES[row["answer"]] for row in rows_of_repeat],
-            [int(row["label"] == "yes") for row in rows_of_repeat],
-            [row["group"] for row in rows_of_repeat],
-            [float(row["weight"]) for row in rows_of_repeat]
-            if "weight" in rows_of_repeat[0]
-            else None,
-        )
-        measured.append((names, ArmEstimates(sample)))
-    summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
-    for name in ("coverage", *(metric.key for metric in COUNTED)):
-        values = [rates.value(name) for _, rates in measured]
-        for described, value in zip(summary["per_repeat"], values, strict=True):
-            described[name] = _null(value)
-        summary[name] = _null(fmean(values))
-        defined = len(values) > 1 and not any(map(math.isnan, values))
-        summary[f"{name}_sd"] = float(stdev(values)) if defined else None
-    seen = dict.fromkeys(group for names, _ in measured for group in names)
-
-    def mean(rate: str) -> dict[str, float | None]:
-        """A rate's mean over repeats, by group; None for a group that a repeat lacks."""
-        values = [
-            dict(zip(names, rates.counted(rate).values, strict=True)) for names, rates in measured
-        ]
-        return {
-            group: _null(fmean(rates.get(group, math.nan) for rates in values)) for group in seen
-        }
-
-    sizes = Counter(row["group"] for row in rows)
-    undefined = (pair for names, rates in measured for pair in rates.undefined(names))
-    return summary | {
-        "rates": mean("rate"),
-        "sizes": {group: sizes[group] for group in seen},
-        "coverage_by_group": mean("coverage"),
-        "unparsed": dict(Counter(row["reason"] for row in rows if row["reason"])),
-        "undefined": {metric: why for metric, why in undefined if metric in METRICS},
-    }
-
-
-def _null(value: Any) -> float | None:
-    """None for NaN, which JSON lacks."""
-    if math.isnan(value):
-        return None
-    return float(value)

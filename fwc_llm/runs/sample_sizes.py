@@ -80,7 +80,7 @@ def questions_until_decided(
         if text == UNTIL_VERDICT:
             words = f"the DP gap's verdict, margin {settings.margin:g},"
             bounds = (0.0, settings.margin)
-        elif (condition := parse_condition(text)).metric == "dp":
+        elif (condition := parse_condition(text)).metric == "dp_gap":
             words = text
             bounds = (condition.bound, condition.bound)
         else:

@@ -46,7 +46,7 @@ class Settings(Options):
     m: int = option(
         DEFAULT_M,
         "Examples per prompt.",
-        shown=f"{DEFAULT_M}, or the nearest number that the cells allow",
+        default_words=f"{DEFAULT_M}, or the nearest number that the cells allow",
     )
     epsilon: float | None = option(
         0.01, "Largest relative parity violation of the coreset; `none` for no limit."
@@ -63,13 +63,13 @@ class Settings(Options):
     n_test: int = option(
         _rows,
         "Test rows per repeat.",
-        shown="200 (at most 2,000 with --until-decided), or the nearest number that the table "
+        default_words="200 (at most 2,000 with --until-decided), or the nearest number that the table "
         "allows",
     )
     base_parity: float | None = option(
         None,
         "Gap of the groups' base rates among test rows; `none`: unconstrained.",
-        shown="the task's, or none if cells are too small",
+        default_words="the task's, or none if cells are too small",
         none=True,
     )
     repeats: int = option(1, "Number of repeats; each draws new rows and examples.", ge=1)
@@ -80,13 +80,13 @@ class Settings(Options):
     template: str = option(
         _template,
         "Template set (default, decision, paper, decodingtrust) or your own folder.",
-        shown="default; decision unless the api is chat",
+        default_words="default; decision unless the api is chat",
     )
     templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
     orders: tuple[str, ...] = option(
         (),
         "Order of examples: alternate, random, by-weight, given; one arm per value.",
-        shown="the strategy's own",
+        default_words="the strategy's own",
         flag="order",
     )
     weights: Literal["show", "hide"] = option(
@@ -105,7 +105,7 @@ class Settings(Options):
     threshold_rows: int | None = option(
         None,
         "Number of pool rows for --threshold fit or base-rate.",
-        shown="as many as test rows, at most 200",
+        default_words="as many as test rows, at most 200",
         ge=2,
     )
     strategy_options: Mapping[str, Any] = option(
@@ -122,7 +122,7 @@ class Settings(Options):
         None,
         "Numeric column of sampling weights (adult: fnlwgt), or `none`.",
         VERDICT,
-        shown="the task file's, if any",
+        default_words="the task file's, if any",
         none=True,
     )
     given: str | None = option(
@@ -137,7 +137,7 @@ class Settings(Options):
         "",
         "Arm to compare the others with, or `all` for all pairs.",
         VERDICT,
-        shown="the first arm",
+        default_words="the first arm",
     )
 
     @field_validator("until_decided", mode="before")

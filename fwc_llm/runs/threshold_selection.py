@@ -102,7 +102,7 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
         "threshold": min(float(curve.thresholds[index]), NEVER),
         "accuracy": float(curve.accuracy[index]),
         "accuracy_at_half": float(curve.accuracy[curve.place(0.5)]),
-        "demographic_parity_difference": None if math.isnan(gap) else gap,
+        "dp_gap": None if math.isnan(gap) else gap,
         "share_of_yes": float(curve.share[index]),
         "base_rate": curve.base_rate,
         "ties": int(curve.ties[index]),

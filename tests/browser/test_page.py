@@ -10,7 +10,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Error, Page
 
-from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.counts import TABLE
+from fwc_llm.metrics.records import Records
 from fwc_llm.report.formats import render
 from tests.browser.conftest import EVIL
 from tests.report.conftest import write_run
@@ -103,19 +104,18 @@ def test_axe_finds_nothing(browser: Browser, report: Path, width: int, scheme: A
 
 
 def test_the_tables_text_is_the_jsons(view: View, document: dict[str, Any]) -> None:
-    found = document["runs"][0]["statistics"]
+    found = Records.read(document["runs"][0]["records"], "sex")
     rows = view[0].locator("details table.results tbody tr")
-    assert rows.count() == len(found["arms"]) == 3
-    for place, arm in enumerate(found["arms"]):
+    arms = [arm["arm"] for arm in document["runs"][0]["statistics"]["arms"]]
+    lines = [(arm, metric) for arm in arms for metric in TABLE if found.of(metric.key, arm).known]
+    assert rows.count() == len(lines)
+    for place, (arm, metric) in enumerate(lines):
         row = rows.nth(place)
-        assert row.locator("th").inner_text().strip() == arm["arm"]
-        shown = [cell.strip() for cell in row.locator(".number").all_inner_texts()]
-        accuracy, gap, ratio, odds = (arm[name] for name in METRICS)
-        numbers = [f"{100 * accuracy['value']:.2f}", f"{gap['value']:.3f}", f"{ratio['value']:.2f}"]
-        assert shown[:4] == [*numbers, f"{odds['value']:.3f}"]
-        assert shown[4] == ("100%" if arm["coverage"] == 1 else f"{100 * arm['coverage']:.1f}%")
-        ends = f"{100 * accuracy['low']:.1f} to {100 * accuracy['high']:.1f}"
-        assert row.locator(".range").first.inner_text() == ends
+        record = found.of(metric.key, arm)
+        assert row.locator("th").first.inner_text().strip() == arm
+        told = [cell.strip() for cell in row.locator(".number").all_inner_texts()]
+        value = f"{metric.scale * record.value:.{metric.digits}f}".replace("-", "−")
+        assert told == [value, record.verdict]
 
 
 def test_a_planted_script_stays_text(page: Page, report: Path) -> None:

@@ -70,7 +70,7 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
             "--out",
             tmp_path / "new",
             "--fail-if",
-            "dp > 0.99",
+            "dp_gap > 0.99",
         ),
         "eval --dry-run": ("eval", *SMALL, "--shots", "zero", "--dry-run"),
         "tune": (
@@ -94,7 +94,7 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
         ),
         "rescore": ("rescore", run),
         "verify": ("verify", run),
-        "gate": ("gate", run, "--fail-if", "dp > 0.1", "--fail-if", "dp[zero] > 0.1"),
+        "gate": ("gate", run, "--fail-if", "dp_gap > 0.1", "--fail-if", "dp_gap[zero] > 0.1"),
         "monitor": (
             "monitor",
             keyed,
@@ -107,7 +107,7 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
             "--state",
             tmp_path / "state.json",
             "--fail-if",
-            "dp > 0.5",
+            "dp_gap > 0.5",
         ),
         "audit": ("audit", csv, "--answer", "said", "--label", "was", "--protected", "sex"),
         "compare": ("compare", run, run),
@@ -150,12 +150,12 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
             keys <= set(found[name]) if name == "report" else keys == set(found[name]) - {"format"}
         ), name
     (one,) = found["eval"]["runs"]
-    assert set(one) == {"folder", "results", "statistics", "threshold", "cost"}
+    assert set(one) == {"folder", "results", "records", "statistics", "cost"}
     assert one["results"] == json.loads((tmp_path / "new" / "results.json").read_text())
     # The second condition is one of the first's checks.
     assert [gate["condition"] for gate in found["gate"]["gates"]] == [
-        "dp[zero] > 0.1",
-        "dp[balanced] > 0.1",
+        "dp_gap[zero] > 0.1",
+        "dp_gap[balanced] > 0.1",
     ]
     assert found["rescore"]["runs"][0]["threshold"]["rule"] == 0.5
     assert found["compare"]["thresholds"]["second"]["rule"] == 0.5

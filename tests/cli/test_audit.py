@@ -15,15 +15,17 @@ import pytest
 
 import fwc_llm
 from fwc_llm import FwcError, audit
+from fwc_llm.metrics.records import TRUTH, Records
 from tests.command import Run, python
 
 USUAL = ("--answer", "said", "--label", "was", "--protected", "race")
 
 
-def statistics(fwc: Run, *words: object) -> dict[str, Any]:
-    """What `--json` says of the one attribute."""
-    (found,) = json.loads(fwc(*words, "--json", code=0).out)["statistics"].values()
-    return dict(found)
+def statistics(fwc: Run, *words: object) -> tuple[dict[str, Any], Records]:
+    """What `--json` says of the one attribute: facts, and records."""
+    document = json.loads(fwc(*words, "--json", code=0).out)
+    ((attribute, facts),) = document["statistics"].items()
+    return facts, Records.read(document["records"], attribute)
 
 
 def test_replies_are_parsed_and_labels_may_have_words_of_their_own(
@@ -40,21 +42,20 @@ def test_replies_are_parsed_and_labels_may_have_words_of_their_own(
     path = tmp_path / "replies.csv"
     path.write_text("\n".join(["sex,was,reply,decision", *lines * 5]) + "\n")
     words = ("audit", path, "--protected", "sex", "--label", "was", "--positive-label", "good")
-    (arm,) = statistics(fwc, *words, "--reply", "reply")["arms"]
-    assert arm["coverage"] == pytest.approx(4 / 6)
-    assert arm["unparsed"] == {"other": 5, "refused": 5}
-    (arm,) = statistics(
-        fwc,
-        *words,
+    facts, found = statistics(fwc, *words, "--reply", "reply")
+    assert found.of("coverage", "answers").value == pytest.approx(4 / 6)
+    assert facts["arms"][0]["unparsed"] == {"other": 5, "refused": 5}
+    of_answers = (
         "--answer",
         "decision",
         "--positive-answer",
         "approve",
         "--negative",
         "deny,refer",
-    )["arms"]
-    assert arm["coverage"] == 1.0
-    assert arm["accuracy"]["value"] == pytest.approx(3 / 6)
+    )
+    _, found = statistics(fwc, *words, *of_answers)
+    assert found.of("coverage", "answers").value == 1.0
+    assert found.of("accuracy", "answers").value == pytest.approx(3 / 6)
     assert "--reply" in fwc(*words, "--reply", "reply", "--answer", "decision", code=2).line
     said = (
         path.read_text()
@@ -64,8 +65,8 @@ def test_replies_are_parsed_and_labels_may_have_words_of_their_own(
     )
     path.write_text(said)
     german = ("--reply", "reply", "--positive-answer", "bewilligt")
-    (arm,) = statistics(fwc, *words, *german, "--negative", "abgelehnt")["arms"]
-    assert arm["coverage"] == pytest.approx(4 / 6)
+    _, found = statistics(fwc, *words, *german, "--negative", "abgelehnt")
+    assert found.of("coverage", "answers").value == pytest.approx(4 / 6)
     assert "--negative" in fwc(*words, *german, code=2).line
 
 
@@ -189,16 +190,16 @@ def test_three_decisions_are_read_as_task_files_read_them(
     if rates is None:
         assert re.search(words, fwc(*call, code=2).line)
         return
-    found = statistics(fwc, *call, "-o", out)
-    groups = found["arms"][0]["groups"]
-    assert (groups["f"]["rate"], groups["m"]["rate"]) == pytest.approx(rates)
-    assert words in " ".join(found["notes"])
+    facts, found = statistics(fwc, *call, "-o", out)
+    told = [found.of("selection_rate", "answers", group).value for group in "fm"]
+    assert told == pytest.approx(rates)
+    assert words in " ".join(facts["notes"])
     assert fwc("verify", tmp_path).code == 0
     keys = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
     keys |= {name: keys[name].split(",") for name in ("positive", "negative") if name in keys}
     frame = pd.read_csv(path)
-    audited = fwc_llm.audit(frame, answer="said", protected="sex", **keys).to_dict()
-    assert audited["arms"][0]["groups"]["f"]["rate"] == pytest.approx(rates[0])
+    audited = fwc_llm.audit(frame, answer="said", protected="sex", **keys).records
+    assert audited.of("selection_rate", "answers", "f").value == pytest.approx(rates[0])
 
 
 def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc: Run, tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc: Run, tmp_
     pd.DataFrame({"sex": sexes, "hired": yes}).to_csv(path, index=False)
     columns = ("--answer", "hired", "--protected", "sex")
     call = ("audit", path, *columns, "--unknown", "Rückfrage", "--ll144", law)
-    assert "'Not Disclosed', 'keine Angabe', 'N/A'" in " ".join(statistics(fwc, *call)["notes"])
+    assert "'Not Disclosed', 'keine Angabe', 'N/A'" in " ".join(statistics(fwc, *call)[0]["notes"])
     rows = pd.read_csv(law, dtype=str, keep_default_na=False).set_index("category")
     assert list(rows["applicants"]) == ["90", "90", "20"]
     assert rows.loc["Female", "impact_ratio"] == "0.6667"
@@ -325,7 +326,7 @@ def test_the_first_sentence_follows_the_conditions(fwc: Run, tmp_path: Path) -> 
         "--row",
         "id",
     )
-    out = fwc(*words, "--report", page, "--fail-if", "dp > 0.3", code=5).out
+    out = fwc(*words, "--report", page, "--fail-if", "dp_gap > 0.3", code=5).out
     for text in (" ".join(out.split()), page.read_text()):
         assert "Best: new, which keeps to the limits set. " in text
 
@@ -366,7 +367,15 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
         "--verbose",
     )
     outcome = fwc(
-        *words, "-o", out, "--report", page, "--fail-if", "accuracy < 0.5", "--fail-if", "fpr > 0"
+        *words,
+        "-o",
+        out,
+        "--report",
+        page,
+        "--fail-if",
+        "accuracy < 0.5",
+        "--fail-if",
+        "fpr_gap > 0",
     )
     assert outcome.code == 6, outcome.err
     for said in (
@@ -375,12 +384,12 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
         "no labels",
     ):
         assert said in " ".join(outcome.out.split()), said
-    one = json.loads(out.read_text())["statistics"]["Geschlecht"]
-    (arm,) = one["arms"]
-    assert one["labelled"] is False
-    assert arm["demographic_parity_difference"]["verdict"] == "differs"
-    assert arm["conditional_parity"]["strata"] == 2
-    assert arm["accuracy"]["value"] is None
+    document = json.loads(out.read_text())
+    assert document["statistics"]["Geschlecht"]["labelled"] is False
+    found = Records.read(document["records"], "Geschlecht")
+    assert found.of("dp_gap", "answers").verdict == "differs"
+    assert found.of("dp_gap", "answers", scope="within strata").known
+    assert not found.of("accuracy", "answers").known
     text = page.read_text()
     assert "None" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
 
@@ -421,26 +430,25 @@ def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_pa
         for words in ("AUC gap", "Calibration of P(yes) per", "Results at one threshold for all"):
             assert words in outcome.out
         assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
-        found.append(json.loads(out.read_text())["statistics"])
+        document = json.loads(out.read_text())
+        found.append((document["statistics"], document["records"]))
         text = page.read_text()
         assert "200 decisions made elsewhere" in text
         assert "The examples" not in text
     assert found[0] == found[1]
-    arm = found[0]["sex"]["arms"][0]
-    assert arm["coverage"] == pytest.approx(0.99)
+    records = Records.read(found[0][1], "sex")
+    assert records.of("coverage", "answers").value == pytest.approx(0.99)
     fwc("audit", shares, *PROBABLE, "--report", tmp_path / "report.json", code=0)
     (run,) = json.loads((tmp_path / "report.json").read_text())["runs"]
-    for name in ("accuracy", "probabilities"):
-        assert run["statistics"]["arms"][0][name] == arm[name]
+    assert run["records"] == found[0][1]
 
 
 def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
     known = pd.read_csv(shares).dropna()
     for threshold in (0.3, 0.61):
-        arm = statistics(fwc, "audit", shares, *PROBABLE, "--threshold", threshold)["arms"][0]
-        assert arm["accuracy"]["value"] == pytest.approx(
-            ((known["p"] >= threshold) == known["hired"]).mean()
-        )
+        _, found = statistics(fwc, "audit", shares, *PROBABLE, "--threshold", threshold)
+        right = ((known["p"] >= threshold) == known["hired"]).mean()
+        assert found.of("accuracy", "answers").value == pytest.approx(right)
 
 
 def test_a_number_written_in_two_ways_is_one_value(fwc: Run, tmp_path: Path) -> None:
@@ -454,7 +462,9 @@ def test_a_number_written_in_two_ways_is_one_value(fwc: Run, tmp_path: Path) -> 
         ]
         path.write_text("\n".join(["said,was,sex", *lines]) + "\n")
         words = ("audit", path, "--answer", "said", "--label", "was", "--protected", "sex")
-        found += [statistics(fwc, *words), statistics(fwc, *words, "--positive", ones[1])]
+        for more in ((), ("--positive", ones[1])):
+            facts, records = statistics(fwc, *words, *more)
+            found.append((facts, records.plain()))
     assert found[1:] == found[:1] * 3
 
 
@@ -504,16 +514,14 @@ def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_pa
     _, words = by_models(path, 6, "=a<script>", "b")
     words = (*words, "--repeat", "run", "--row", "id", "--examples", "shown")
     assert fwc(*words, "-o", out, "--report", report).code == 0
-    one = json.loads(out.read_text())["statistics"]["sex"]
+    one = json.loads(out.read_text())
     run = json.loads(report.read_text())["runs"][0]
     hashes = run["provenance"]["hashes"]
-    other = run["statistics"]
     assert list(hashes) == ["run.json", "answers.csv", "results.json", "table as used"]
     assert hashes["answers.csv"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in hashes.values())
-    assert one["arms"][0]["of"] == "this strategy"
-    assert other["arms"] == one["arms"]
-    assert other["comparisons"] == one["comparisons"]
+    assert one["records"][0]["scope"] == "this strategy"
+    assert run["records"] == one["records"]
 
 
 @pytest.mark.parametrize("name", ["answer", "row", "repeat", "arm", "p_yes", "reason"])
@@ -601,28 +609,28 @@ def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Pa
     words = ("audit", path, "--answer", "said", "--label", "was", "--arm", "arm", "--row", "row")
     words = (*words, "--protected", "sex,small", "--against", "b")
     out = " ".join(fwc(*words, code=0).out.split())
-    assert "clearly better than b" in out
-    assert "clearly better than a" not in out
-    assert "not settled because of replies without an answer" in out
+    assert "fairer than b" in out
+    assert "fairer than a" not in out
+    assert "not settled: too many unread replies" in out
     assert (
         "By small: Judged, though with fewer than 30 rows, because a gap takes two groups: X."
         in out
     )
     assert "By sex & small: Not judged, with fewer than 30 rows: F & X, M & X." in out
-    found = json.loads(fwc(*words, "--json", code=0).out)["statistics"]["sex & small"]
-    rates = [group["base_rate"] for group in found["groups"] if group["judged"]]
-    assert len(rates) == 2 < len(found["groups"])
-    assert found["context"][0]["demographic_parity_difference"] == pytest.approx(
-        max(rates) - min(rates)
-    )
-    for arm in found["arms"]:
-        frame = pd.read_csv(path, keep_default_na=False).query(
-            f"arm == '{arm['arm']}' and small == 'Y'"
-        )
+    document = json.loads(fwc(*words, "--json", code=0).out)
+    facts = document["statistics"]["sex & small"]
+    found = Records.read(document["records"], "sex & small")
+    judged = [group["group"] for group in facts["groups"] if group["judged"]]
+    rates = [found.of("selection_rate", TRUTH, group).value for group in judged]
+    assert len(rates) == 2 < len(facts["groups"])
+    assert found.of("dp_gap", TRUTH).value == pytest.approx(max(rates) - min(rates))
+    for arm in ("a", "b"):
+        frame = pd.read_csv(path, keep_default_na=False).query(f"arm == '{arm}' and small == 'Y'")
         as_no = (frame["said"] == "yes").groupby(frame["sex"]).mean()
-        assert arm["treatments"]["as-no"]["demographic_parity_difference"] == pytest.approx(
-            np.ptp(as_no)
-        )
+        gap = found.of("dp_gap", arm, scope="unread replies as no")
+        if gap.known:
+            assert gap.value == pytest.approx(np.ptp(as_no))
+    assert found.of("dp_gap", "a", scope="unread replies as no").known or gap.known
 
 
 def test_rows_left_out_are_on_the_first_screen_whatever_else_is(fwc: Run, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fwc_llm.metrics.records import Records
 from fwc_llm.runs.recorded_run import read_run
 from tests.command import Run
 from tests.people import TOML, make_people, write_people
@@ -27,22 +28,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: Path) -> None:
     xml = tmp_path / "gates.xml"
     words = ("gate", folder, "--junit", xml)
-    failing = "dp[zero] > 0.1"
-    passing = "dp[zero] > 0.9"
-    open_ = "dp[fwc] > 0.3"
+    failing = "dp_gap[zero] > 0.1"
+    passing = "dp_gap[zero] > 0.9"
+    open_ = "dp_gap[fwc] > 0.3"
     failed = fwc(*words, "--fail-if", failing, "--fail-if", passing, "--fail-if", open_, code=5)
-    assert [line.split()[0] for line in failed.out.splitlines()[:3]] == [
-        "failed",
-        "passed",
-        "undecided",
+    assert [line.split("  ")[0] for line in failed.out.splitlines()[:3]] == [
+        "outside",
+        "within",
+        "cannot say",
     ]
     assert "at most 15%" in failed.out
-    assert failed.line == "fwc-llm: 1 of 3 checks failed, 1 undecided"
+    assert failed.line == "fwc-llm: 1 of 3 checks are outside the limits, 1 cannot say"
     assert ElementTree.parse(xml).getroot().attrib["failures"] == "1"
-    twice = fwc(*words, "--fail-if", failing, "--fail-if", "dp > 0.1")
+    twice = fwc(*words, "--fail-if", failing, "--fail-if", "dp_gap > 0.1")
     cases = [case.attrib["name"] for case in ElementTree.parse(xml).getroot().iter("testcase")]
     assert (
-        len(cases) == len(set(cases)) == twice.out.count("dp[")
+        len(cases) == len(set(cases)) == twice.out.count("dp_gap[")
     )  # a check by two conditions is one
     passed = fwc(*words, "--fail-if", passing)
     assert (passed.code, passed.err) == (0, "")
@@ -62,7 +63,7 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
 
 
 def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc: Run, folder: Path) -> None:
-    gate = fwc("gate", folder, "--fail-if", "dp[zero] > 0.9")
+    gate = fwc("gate", folder, "--fail-if", "dp_gap[zero] > 0.9")
     assert "rows drawn with base parity 0.5: a perfect model has a DP gap of 0.50" in gate.out
     assert (
         "even correct answers have a DP gap of 0.50" in fwc("report", folder, "--format", "md").out
@@ -74,9 +75,12 @@ def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc: Run, folder: Path)
     [
         ((), "name a condition"),
         (("--fail-if", "dp >> 0.1"), "cannot read"),
-        (("--fail-if", "dp[fw] > 0.1"), "names the arm 'fw'; the arms are zero, balanced, fwc"),
-        (("--fail-if", "dp > 0.1", "--undecided", "maybe"), "not one of 'fail', 'pass'"),
-        (("--fail-if", "dp > 0.1", "--junit", "no/such/folder.xml"), "cannot write the JUnit file"),
+        (("--fail-if", "dp_gap[fw] > 0.1"), "names the arm 'fw'; the arms are zero, balanced, fwc"),
+        (("--fail-if", "dp_gap > 0.1", "--undecided", "maybe"), "not one of 'fail', 'pass'"),
+        (
+            ("--fail-if", "dp_gap > 0.1", "--junit", "no/such/folder.xml"),
+            "cannot write the JUnit file",
+        ),
     ],
 )
 def test_bad_input_is_named(fwc: Run, folder: Path, options: tuple[str, ...], said: str) -> None:
@@ -88,20 +92,20 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
     xml = tmp_path / "gates.xml"
     results = json.loads((run / "results.json").read_text())
     (run / "results.json").write_text(json.dumps(results | {"unanswered": 3}))
-    outcome = fwc("gate", run, "--fail-if", "dp >= 0", "--junit", xml, code=4)
+    outcome = fwc("gate", run, "--fail-if", "dp_gap >= 0", "--junit", xml, code=4)
     assert "3 of " in outcome.line
     assert outcome.out == ""
     assert (
         ElementTree.parse(xml).getroot().attrib["errors"] == "1"
     )  # no earlier success is left to be read
     (run / "results.json").unlink()
-    assert fwc("gate", run, "--fail-if", "dp >= 0").code == 4
+    assert fwc("gate", run, "--fail-if", "dp_gap >= 0").code == 4
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("gate", "nosuch", "--fail-if", "dp > 0.1"),
+        ("gate", "nosuch", "--fail-if", "dp_gap > 0.1"),
         ("gate", "nosuch", "--fail-if", "dp >> 0.1"),
         (
             "audit",
@@ -113,10 +117,10 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
             "--protected",
             "g",
             "--fail-if",
-            "dp > 0.1",
+            "dp_gap > 0.1",
         ),
-        (*EVAL, "--fail-if", "dp[nosuch] > 0.1"),
-        ("eval", "--task", "nosuch", "--model", "surrogate", "--fail-if", "dp > 0.1"),
+        (*EVAL, "--fail-if", "dp_gap[nosuch] > 0.1"),
+        ("eval", "--task", "nosuch", "--model", "surrogate", "--fail-if", "dp_gap > 0.1"),
     ],
 )
 def test_no_earlier_success_outlives_a_refusal(
@@ -130,14 +134,20 @@ def test_no_earlier_success_outlives_a_refusal(
 
 @pytest.mark.slow
 def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: Path) -> None:
-    for options in (("--fail-if", "dp[fwc] > 0.1"), ("--fail-if", "dp"), ("--undecided", "pass")):
+    for options in (
+        ("--fail-if", "dp_gap[fwc] > 0.1"),
+        ("--fail-if", "dp"),
+        ("--undecided", "pass"),
+    ):
         fwc(*EVAL, "--out", tmp_path / "run", *options, code=2)
         assert not (tmp_path / "run").exists()
     xml = tmp_path / "gates.xml"
-    dry = fwc(*EVAL, "--fail-if", "dp >= 0", "--junit", xml, "--dry-run")
+    dry = fwc(*EVAL, "--fail-if", "dp_gap >= 0", "--junit", xml, "--dry-run")
     assert (dry.code, xml.exists()) == (0, False)
-    outcome = fwc(*EVAL, "--out", tmp_path / "run", "--fail-if", "dp >= 0", "--junit", xml, code=5)
-    assert "failed  dp[zero] >= 0" in outcome.out
+    outcome = fwc(
+        *EVAL, "--out", tmp_path / "run", "--fail-if", "dp_gap >= 0", "--junit", xml, code=5
+    )
+    assert "outside  dp_gap[zero] >= 0" in outcome.out
     assert "Simulated: these gates say nothing about a language model." in outcome.out
     assert ElementTree.parse(xml).getroot()[0].attrib["name"] == "surrogate"
     assert fwc("gate", tmp_path / "run", "--fail-if", "coverage < 0.5").code == 0
@@ -146,10 +156,10 @@ def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: P
 @pytest.mark.slow
 def test_several_models_are_gated_each(fwc: Run, tmp_path: Path) -> None:
     words = [*EVAL[:4], "surrogate,baseline", *EVAL[5:], "--out", tmp_path / "runs"]
-    outcome = fwc(*words, "--fail-if", "dp >= 0", code=5)
-    assert "failed  surrogate: dp[zero] >= 0" in outcome.out
-    assert "failed  baseline: dp[zero] >= 0" in outcome.out
-    assert fwc("gate", tmp_path / "runs", "--fail-if", "dp > 1").code == 0
+    outcome = fwc(*words, "--fail-if", "dp_gap >= 0", code=5)
+    assert "outside  surrogate: dp_gap[zero] >= 0" in outcome.out
+    assert "outside  baseline: dp_gap[zero] >= 0" in outcome.out
+    assert fwc("gate", tmp_path / "runs", "--fail-if", "dp_gap > 1").code == 0
 
 
 def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
@@ -167,21 +177,21 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
         "--protected",
         "sex,race",
     )
-    outcome = fwc(*words, "--fail-if", "dp > 0.3", code=5)
-    assert "failed  by sex: dp[answers] > 0.3: 0.500" in outcome.out
-    assert "passed  by race: dp[answers] > 0.3: 0.000" in outcome.out
-    assert "the arms are answers" in fwc(*words, "--fail-if", "dp[a] > 0.3").line
+    outcome = fwc(*words, "--fail-if", "dp_gap > 0.3", code=5)
+    assert "outside  by sex: dp_gap[answers] > 0.3: 0.500" in outcome.out
+    assert "within  by race: dp_gap[answers] > 0.3: 0.000" in outcome.out
+    assert "the arms are answers" in fwc(*words, "--fail-if", "dp_gap[a] > 0.3").line
     assert "twice" in fwc(*words[:-1], "sex,sex").line
     assert "the label" in fwc(*words[:-1], "sex,was").line
     frame.assign(said=frame["said"].where(frame["sex"] == 0)).to_csv(
         tmp_path / "p.csv", index=False
     )
-    alone = (*words[:-1], "sex", "--fail-if", "dp > 0.3", "--fail-if", "dp>0.3")
+    alone = (*words[:-1], "sex", "--fail-if", "dp_gap > 0.3", "--fail-if", "dp_gap>0.3")
     undefined = fwc(*alone, code=6).line
-    assert "0 of 1 checks failed, 1 undecided" in undefined
+    assert "0 of 1 checks are outside the limits, 1 cannot say" in undefined
     assert "more rows" not in undefined
     failed = fwc(*alone, "--undecided", "fail")
-    assert failed.line == "fwc-llm: 0 of 1 checks failed, 1 undecided"
+    assert failed.line == "fwc-llm: 0 of 1 checks are outside the limits, 1 cannot say"
 
 
 # --- `eval --set` of cluster, weight, given, margin, min_group and against
@@ -227,7 +237,7 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
         "--set",
         "given=job",
     )
-    outcome = fwc(*words, "--fail-if", "abs(dp[random] - dp[zero]) > 0.9", code=0)
+    outcome = fwc(*words, "--fail-if", "abs(dp_gap[random] - dp_gap[zero]) > 0.9", code=0)
     answers = pd.read_csv(run / "answers.csv")
     table = pd.read_csv(task.with_suffix(".csv")).set_axis(
         [f"people.csv:{n}" for n in range(2, 242)]
@@ -237,9 +247,10 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
     results = json.loads((run / "results.json").read_text())
     zero = answers[answers["arm"] == "zero"]
     right = np.average(zero["answer"] == zero["label"], weights=zero["weight"])
-    assert results["arms"][0]["accuracy"] == pytest.approx(right)
-    assert results["arms"][0]["verdict"]["demographic_parity_difference"] == "cannot be told"
-    assert {"brier_difference", "equal_opportunity_difference"} <= set(results["arms"][0])
+    found = Records.read(results["records"], results["attribute"])
+    assert found.of("accuracy", "zero").value == pytest.approx(right)
+    assert found.of("dp_gap", "zero").verdict.startswith("not settled")
+    assert {"brier_gap", "tpr_gap"} <= {record.metric for record in found}
     shown = {example.row for example in read_run(run).shots("random")[0].examples}
     assert not set(table.loc[list(shown), "person_id"]) & set(answers["cluster"])
     assert "intervals count people" in outcome.out
@@ -247,7 +258,7 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
     before = (run / "results.json").read_text()
     fwc("rescore", run, code=0)
     assert (run / "results.json").read_text() == before
-    again = fwc(*words, "--set", "margin=0.99", "--fail-if", "dp > 0.99", code=0)
+    again = fwc(*words, "--set", "margin=0.99", "--fail-if", "dp_gap > 0.99", code=0)
     assert read_run(run).answered.design.margin == 0.99
     assert "nothing to ask" in again.err
 

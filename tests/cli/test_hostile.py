@@ -155,7 +155,7 @@ def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(
     assert (fwc("report", run).code, other.read_text()) == (2, "kept")
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
-    assert fwc("gate", run, "--fail-if", "dp > 1", "--junit", pipe).code == 0
+    assert fwc("gate", run, "--fail-if", "dp_gap > 1", "--junit", pipe).code == 0
     assert reader.communicate(timeout=30)[0].count("<testsuites") == 1
 
 

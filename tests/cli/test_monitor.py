@@ -47,7 +47,7 @@ def day(number: int, rows: int = 1000, gap: float | None = None) -> pd.DataFrame
 
 def words(folder: Path, *more: object) -> tuple[object, ...]:
     state = folder / "state.db"
-    gate = ("--fail-if", "dp > 0.1", "--undecided", "pass")
+    gate = ("--fail-if", "dp_gap > 0.1", "--undecided", "pass")
     return ("monitor", folder / "decisions.csv", *OPTIONS, "--state", state, *gate, *more)
 
 
@@ -93,14 +93,14 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
         frame = pd.concat([frame, day(number, 3000, 0.35 if number == 4 else 0.04)])
         result = watch(frame.sample(frac=1, random_state=0), "--json", "--report", page)
         outcomes.append((outcome(result), result.code))
-    assert outcomes[2:] == [("passed", 0), ("failed", 5), ("failed", 5), ("failed", 5)]
+    assert outcomes[2:] == [("within", 0), ("outside", 5), ("outside", 5), ("outside", 5)]
     document = json.loads(result.out)
-    assert document["pooled"]["dp > 0.1"]["value"] < 0.1
-    gaps = [entry["dp > 0.1"]["value"] > 0.2 for entry in document["history"]]
+    assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
+    gaps = [entry["dp_gap > 0.1"]["value"] > 0.2 for entry in document["history"]]
     assert gaps == [False, False, False, True, False, False]
     assert "outside in 2026-11-04 0.3" in document["gates"][0]["reason"]
     text = page.read_text()
-    assert text.count('class="mark">outside') == 1
+    assert text.count('<span class="number">outside</span>') == 1
     again = watch(day(5, 3000, 0.04), "--json")  # nothing new, and only a part of the file
     assert json.loads(again.out) == document
     repaired = watch(day(6, 3000, 0.04), "--since", "2026-11-05", "--report", page, code=0)
@@ -108,14 +108,14 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     assert "Call 8 started anew with 2026-11-05" in page.read_text()
     later = json.loads(watch(day(7, 3000, 0.04), "--json", code=0).out)
     assert later["since"] == [{"period": "2026-11-05", "call": 8}]
-    assert [("dp > 0.1" in entry) for entry in later["history"]] == [False] * 4 + [True] * 3
+    assert [("dp_gap > 0.1" in entry) for entry in later["history"]] == [False] * 4 + [True] * 3
     assert "no decision is of this period" in watch(day(8), "--since", "2025-01", code=2).line
 
 
 def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
     few = watch(day(1, 20), code=0).out
     assert (
-        "dp > 0.1: unknown (under 30 decisions of two groups in the same periods) in 20 decisions"
+        "dp_gap > 0.1: unknown (under 30 decisions of two groups in the same periods) in 20 decisions"
         in few
     )
 
@@ -147,7 +147,7 @@ def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
             result = fwc(*words(folder, "--json"))
         found.append(json.loads(result.out))
     assert found[0]["pooled"] == found[1]["pooled"]
-    assert found[0]["gates"][0]["outcome"] == found[1]["gates"][0]["outcome"] == "passed"
+    assert found[0]["gates"][0]["outcome"] == found[1]["gates"][0]["outcome"] == "within"
 
 
 def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
@@ -200,7 +200,7 @@ def test_other_settings_and_places_leave_the_state_as_it_was(watch: Run, tmp_pat
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
     for *more, why in (
-        ("--fail-if", "dp > 0.2", "begun with --fail-if ['dp > 0.1']: repeat it"),
+        ("--fail-if", "dp_gap > 0.2", "begun with --fail-if ['dp_gap > 0.1']: repeat it"),
         (
             "--period",
             "week",
@@ -218,7 +218,13 @@ def test_other_settings_and_places_leave_the_state_as_it_was(watch: Run, tmp_pat
 
 
 def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
-    for text in ("dp < 0.1", "auc > 0.1", "dp[a] - dp[b] > 0", "dp[f] > 0.1", "coverage > 0.8"):
+    for text in (
+        "dp_gap < 0.1",
+        "auc_gap > 0.1",
+        "dp_gap[a] - dp_gap[b] > 0",
+        "dp_gap[f] > 0.1",
+        "coverage > 0.8",
+    ):
         assert "cannot be monitored" in watch(day(1, 200), "--fail-if", text, code=2).line
     assert "--label" in watch(day(1, 200), "--fail-if", "accuracy < 0.5", code=2).line
     assert "approved has 1 value:" in watch(day(1, 200).assign(approved="perhaps"), code=2).line
@@ -243,8 +249,8 @@ def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     frame = day(1, 3000, 0.0)
     frame.loc[frame.index % 3 == 0, ["sex", "approved"]] = ["unknown", "yes"]
     document = json.loads(watch(frame, "--json", code=0).out)
-    assert document["gates"][0]["outcome"] == "passed"
-    assert document["pooled"]["dp > 0.1"]["value"] < 0.1
+    assert document["gates"][0]["outcome"] == "within"
+    assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
     assert np.sum(document["history"][0]["counts"]["unknown"]) == 1000
 
 
@@ -254,7 +260,7 @@ def test_spellings_of_unknown_are_one_group_in_whatever_call_they_come(watch: Ru
             watch(day(number, 50).assign(sex=sex), "--unknown", "secret", "--json").out
         )
     assert {tuple(entry["counts"]) for entry in document["history"]} == {("unknown",)}
-    assert document["gates"][0]["outcome"] == "undecided"
+    assert document["gates"][0]["outcome"] == "cannot say"
 
 
 def test_times_have_zones_and_come_late(watch: Run) -> None:

@@ -100,7 +100,7 @@ def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> N
         (("--model", "gpt-4"), "give the cost of --detect"),
         (("--batch", "--detect", "0.1"), "give the cost of --detect"),
         (("--fail-if", "accuracy < 0.7"), "a condition on dp"),
-        (("--fail-if", "dp[x] > 0.1"), "names the arm 'x'"),
+        (("--fail-if", "dp_gap[x] > 0.1"), "names the arm 'x'"),
     ],
 )
 def test_no_option_is_left_out_in_silence(fwc: Run, words: tuple[str, ...], line: str) -> None:

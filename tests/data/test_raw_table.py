@@ -28,6 +28,7 @@ from fwc_llm.cell_rules import as_text
 from fwc_llm.data import raw_table
 from fwc_llm.data.raw_table import frame_table, sniff_source
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.records import Records
 from fwc_llm.report.predictions_reader import filled, open_file
 from fwc_llm.taskfile import DEFAULT_MARKERS
 from fwc_llm.tasks import load_task
@@ -204,9 +205,8 @@ def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) 
             "--cluster",
             "case",
         )
-        audits.append(
-            json.loads(fwc(*words, "--missing", "drop", "--json", code=0).out)["statistics"]["sex"]
-        )
+        document = json.loads(fwc(*words, "--missing", "drop", "--json", code=0).out)
+        audits.append(document["statistics"]["sex"] | {"records": document["records"]})
     frames = [make(columns) for make in FRAMES.values()]
     assert set(pools[0]["code"]) == {"1", "01", "1e3", "1000"}
     assert "60 people" in " ".join(audits[0]["notes"])
@@ -237,9 +237,14 @@ def test_labels_of_columns_may_be_integers_and_tuples() -> None:
     numbered = frame.set_axis([2, 0, 1], axis=1)
     paired = frame.copy()
     paired.columns = pd.MultiIndex.from_tuples([("x", "pay"), ("x", "sex"), ("y", "")])
-    expected = audit(frame, answer="ok", protected="sex").to_dict()["arms"]
-    assert audit(numbered, answer=1, protected=0).to_dict()["arms"] == expected
-    assert audit(paired, answer=("y", ""), protected=("x", "sex")).to_dict()["arms"] == expected
+    found = [
+        audit(frame, answer="ok", protected="sex"),
+        audit(numbered, answer=1, protected=0),
+        audit(paired, answer=("y", ""), protected=("x", "sex")),
+    ]
+    values = [[record.value for record in one.records] for one in found]
+    assert values[0] == pytest.approx(values[1], nan_ok=True)
+    assert values[0] == pytest.approx(values[2], nan_ok=True)
     assert load_task(numbered, protected=0, outcome=1).protected == ("0",)
     task = load_task(paired, protected=[("x", "sex")], outcome=("y", ""))
     assert task.record(paired.iloc[0].to_dict()).values == {"x.pay": 0, "x.sex": "f"}
@@ -392,7 +397,7 @@ def test_an_export_is_read_by_every_command(fwc: Run, tmp_path: Path, name: str)
             "--state",
             tmp_path / "state.json",
             "--fail-if",
-            "dp > 0.9",
+            "dp_gap > 0.9",
             "--undecided",
             "pass",
         ),
@@ -464,7 +469,7 @@ def test_a_line_of_another_length_is_named_by_every_command(
     path = tmp_path / "cut.csv"
     path.write_text(content + "\n")
     asked = ("--protected", "sex", "--answer", "said")
-    state = ("--state", tmp_path / "s.json", "--fail-if", "dp > 0.9", "--key", "was")
+    state = ("--state", tmp_path / "s.json", "--fail-if", "dp_gap > 0.9", "--key", "was")
     for words in (
         ("audit", path, *asked),
         ("monitor", path, *asked, *state),
@@ -505,8 +510,9 @@ def test_a_time_that_python_cannot_hold_is_a_text(
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     words = ("audit", tmp_path / "t.parquet", "--answer", "said", "--protected", "sex", "--json")
     for more in ((), ("--given", "seen")):  # not used, and used
-        (arm,) = json.loads(fwc(*words, *more, code=0).out)["statistics"]["sex"]["arms"]
-        assert (arm["n"], arm["demographic_parity_difference"]["value"]) == (80, 0.0)
+        records = json.loads(fwc(*words, *more, code=0).out)["records"]
+        gap = Records.read(records, "sex").of("dp_gap", "answers")
+        assert (gap.n, gap.value) == (80, 0.0)
 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.bz2", "t.csv.zip", "t.xlsx"])

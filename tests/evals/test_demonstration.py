@@ -36,6 +36,6 @@ def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_po
     assert demonstrated.simulated
     assert list(demonstrated.arms) == ["zero", "balanced", "fwc"]
     for test in statistics(demonstrated.answered)["comparisons"]:
-        gap = test["demographic_parity_difference"]
+        gap = test["dp_gap"]
         assert (gap["high"] - gap["low"]) / 2 <= 0.05
         assert gap["difference"] == 0 or gap["verdict"] == "differs"

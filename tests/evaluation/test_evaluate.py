@@ -59,7 +59,7 @@ def test_the_numbers_follow_the_answers(adult: Task, service: Served, tmp_path: 
             male = adult.sensitive(rows) == "Male"
             assert measured["accuracy"] == pytest.approx(np.mean(yes == adult.labels(rows)))
             gap = abs(yes[male].mean() - yes[~male].mean())
-            assert measured["demographic_parity_difference"] == pytest.approx(gap)
+            assert measured["dp_gap"] == pytest.approx(gap)
         both = [measured["accuracy"] for measured in arm["per_repeat"]]
         assert arm["accuracy"] == pytest.approx(np.mean(both))
         assert arm["accuracy_sd"] == pytest.approx(np.std(both, ddof=1))
@@ -118,7 +118,7 @@ def test_a_counterfactual_changes_the_level_alone(
     result = run(adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True)
     assert set(result.answers()["variant"]) == {"", "counterfactual:Female", "counterfactual:Male"}
     assert len(service[0].bodies) == 32
-    assert result.arms[0]["n"] == 16
+    assert result.records.of("accuracy", "zero").n == 16
     texts = [body["messages"][-1]["content"] for body in service[0].bodies]
     swapped = {
         text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts

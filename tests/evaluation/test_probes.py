@@ -4,6 +4,7 @@ of it.
 
 import math
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 from fwc_llm import Client, FwcError, Messages, Result, evaluate
 from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.metrics.perturbation_effects import changes
+from fwc_llm.metrics.records import Record
+from fwc_llm.metrics.run_answers import ArmAnswers
 from fwc_llm.models import Message
 from fwc_llm.report.formats import render
 from fwc_llm.runs.perturbations import FIRST_NAME, Proxies, name_variants, with_first_name
@@ -35,9 +38,11 @@ def run_zero(model: Any, out: Path, **options: Any) -> Result:
     return evaluate(CENSUS, model, arms=("zero",), n_test=40, base_parity=None, out=out, **options)
 
 
-def run(model: Any, out: Path, *probes: str) -> tuple[Result, list[dict[str, Any]]]:
-    result = run_zero(model, out, probe=probes)
-    return result, result.audit().to_dict()["arms"][0]["probes"]
+def run(model: Any, out: Path, probe: str) -> tuple[Result, dict[tuple[str, str], Record]]:
+    """The result, and the records of a probe by group and metric."""
+    result = run_zero(model, out, probe=(probe,))
+    found = result.records.where(arm="zero", scope=probe)
+    return result, {(record.group, record.metric): record for record in found}
 
 
 def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
@@ -47,18 +52,14 @@ def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
         names.append(name_in(messages))
         return 0.75 if names[-1] in MEN else 0.25
 
-    result, (found,) = run(by_name, tmp_path / "run", "names")
-    assert (found["probe"], found["group"], found["told_as"], found["n"]) == (
-        "names",
-        "Female",
-        "Male",
-        40,
-    )
-    assert (
-        found["changed"]["value"] == found["yes"]["value"] >= 0.8
-    )  # those of black men are not in MEN
-    assert found["p_yes"]["value"] == pytest.approx(found["yes"]["value"] / 2)
-    assert found["p_yes"]["low"] < found["p_yes"]["value"] < found["p_yes"]["high"]
+    result, found = run(by_name, tmp_path / "run", "names")
+    changed = found["Female", "changed"]
+    yes = found["Female", "selection_rate_difference"]
+    stated = found["Female", "mean_p_yes_difference"]
+    assert (changed.against, changed.n) == ("Male", 40)
+    assert changed.value == yes.value >= 0.8  # those of black men are not in MEN
+    assert stated.value == pytest.approx(yes.value / 2)
+    assert stated.low < stated.value < stated.high
     assert result.data["requests"] == len(names) == 3 * 40
     assert sum(name is None for name in names) == 40
     page = render([result.folder], "md", None, None)
@@ -107,9 +108,9 @@ def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
         return "yes" if "relationship: Husband" in messages[-1]["content"] else "no"
 
     result, found = run(by_family, tmp_path / "run", "proxies")
-    moved = {(one["group"], one["told_as"]): one["yes"] for one in found}
-    assert set(moved) == {("Male", "Female"), ("Female", "Male")}
-    assert moved["Male", "Female"]["high"] < 0.0 < moved["Female", "Male"]["low"]
+    moved = {group: found[group, "selection_rate_difference"] for group in ("Male", "Female")}
+    assert moved["Male"].high < 0.0 < moved["Female"].low
+    assert [record.against for record in moved.values()] == ["Female", "Male"]
     proxies = Proxies(CENSUS, "sex")
     assert proxies.columns[0] == "relationship"
     assert (
@@ -138,6 +139,12 @@ def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() 
 one_group = partial(answers_of, groups="a", label=1)
 
 
+def by_metric(before: ArmAnswers, after: ArmAnswers, people: Any = None) -> dict[str, Record]:
+    if people is not None:
+        after = replace(after, cluster=np.asarray(people).astype(str))
+    return {record.metric: record for record in changes(before, after)}
+
+
 def test_the_change_of_yes_holds_the_truth_where_few_answers_change() -> None:
     """As a difference of two independent shares 0.88 to 0.93 of these intervals held it."""
     rng = np.random.default_rng(0)
@@ -146,8 +153,8 @@ def test_the_change_of_yes_holds_the_truth_where_few_answers_change() -> None:
         before = (rng.random(120) < 0.5) * 1.0
         change = rng.random(120)
         after = np.where(change < 0.04, 1.0, np.where(change > 0.99, 0.0, before))
-        found = changes(one_group(before), one_group(after), np.arange(120))["yes"]
-        held += found["low"] <= 0.5 * (0.04 - 0.01) <= found["high"]
+        found = by_metric(one_group(before), one_group(after))["selection_rate_difference"]
+        held += found.low <= 0.5 * (0.04 - 0.01) <= found.high
     assert held / 300 > 0.93
 
 
@@ -156,14 +163,17 @@ def test_changes_are_paired_and_requests_count_once() -> None:
     cluster = np.repeat(np.arange(25), 20)
     before = rng.integers(0, 2, 500).astype(float)
     shift = np.repeat(rng.normal(0.1, 0.05, 25), 20)  # alike within a request
-    found = changes(one_group(before, 0.5), one_group(before, 0.5 + shift), cluster)
-    assert found["p_yes"]["value"] == pytest.approx(shift.mean())
-    width = found["p_yes"]["high"] - found["p_yes"]["low"]
+    stated = one_group(before, 0.5), one_group(before, 0.5 + shift)
+    found = by_metric(*stated, cluster)["mean_p_yes_difference"]
+    assert found.value == pytest.approx(shift.mean())
+    width = found.high - found.low
     each = shift[::20]
     assert width == pytest.approx(
         2 * 2.064 * each.std(ddof=1) / 5, rel=0.01
     )  # t with 24 degrees of freedom
-    missing = changes(one_group([1.0, 0.0, 1.0]), one_group([0.0, math.nan, 1.0]), np.arange(3))
-    assert (missing["n"], missing["lost"]) == (2, 1)
-    assert [missing[name]["value"] for name in ("changed", "yes", "accuracy")] == [0.5, -0.5, -0.5]
-    assert missing["yes"]["low"] < -0.5 < missing["yes"]["high"]
+    missing = by_metric(one_group([1.0, 0.0, 1.0]), one_group([0.0, math.nan, 1.0]))
+    yes = missing["selection_rate_difference"]
+    assert (missing["changed"].n, missing["lost"].value) == (2, 1)
+    assert (missing["changed"].value, yes.value) == (0.5, -0.5)
+    assert missing["accuracy_difference"].value == -0.5
+    assert yes.low < -0.5 < yes.high

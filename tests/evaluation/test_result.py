@@ -14,15 +14,15 @@ import pandas as pd
 import pytest
 
 from fwc_llm import FunctionModel, FwcError, IncompleteRunError, ProviderError, Result, evaluate
-from fwc_llm.metrics.counts import METRICS
-from fwc_llm.metrics.intervals import SHOWN
+from fwc_llm.metrics.counts import plain
+from fwc_llm.metrics.intervals import EQUAL
+from fwc_llm.metrics.records import Records
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.formats import render
-from fwc_llm.report.sections import MARKS
 from fwc_llm.runs.folder import FORMAT, RunFolder
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.recorded_run import score_run as score
+from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.tasks import Task, census_task
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
@@ -48,16 +48,17 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
     assert "SIMULATED" in str(result)
     assert "SIMULATED" in result._repr_html_()
     frame = result.to_frame()
-    assert frame.index.tolist() == ["zero", "random"]
-    assert frame["accuracy"].tolist() == [arm["accuracy"] for arm in result.arms]
+    assert list(frame["arm"].unique()) == [*result.arms, "true answers"]
     assert len(result.answers()) == 2 * 2 * 80
     with pytest.raises(
         IncompleteRunError, match="2 of 400 requests have no reply; no gate was decided"
     ):
-        Result(result.folder, {"unanswered": 2, "requests": 400, "no_reply": []}).check("dp > 0.1")
+        Result(result.folder, {"unanswered": 2, "requests": 400, "no_reply": []}).check(
+            "dp_gap > 0.1"
+        )
 
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 ODD: dict[str, dict[str, Any]] = {
     "people": {"cluster": "age"},
     "weights": {"weight": "fnlwgt"},
@@ -88,18 +89,19 @@ def said_of_the_gap(result: Result) -> list[Any]:
     """The gap, its interval and verdict as JSON has them, after checking that every other output
     agrees.
     """
-    gap = json.loads(render([result.folder], "json"))["runs"][0]["statistics"]["arms"][0][GAP]
-    (arm,) = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))["arms"]
+    found = json.loads(render([result.folder], "json"))["runs"][0]["records"]
+    gap = next(record for record in found if (record["metric"], record["arm"]) == (GAP, "zero"))
+    stored = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))["records"]
+    assert gap in stored
     tidy = csv.DictReader(render([result.folder], "csv").splitlines())
-    (line,) = (x for x in tidy if (x["metric"], x["arm"]) == (GAP, "zero"))
-    assert arm[GAP] == result.to_frame().loc["zero", GAP] == float(line["value"]) == gap["value"]
+    line = next(x for x in tidy if (x["metric"], x["arm"]) == (GAP, "zero"))
+    frame = result.to_frame().query("arm == 'zero' and metric == @GAP").iloc[0]
+    assert frame["value"] == float(line["value"]) == gap["value"]
     assert [float(line[end]) for end in ("low", "high")] == [gap["low"], gap["high"]]
-    assert arm["verdict"][GAP] == line["verdict"] == gap["verdict"]
-    assert [arm[metric] for metric in METRICS] == result.to_frame().loc[
-        "zero", list(METRICS)
-    ].tolist()
-    assert result.check("dp > 0.99").value == gap["value"]
-    shown = f"{gap['value']:.3f} {MARKS[gap['verdict']]}", f"{gap['low']:.3f} to {gap['high']:.3f}"
+    assert line["verdict"] == gap["verdict"]
+    check = result.check("dp_gap > 0.99")
+    assert [check.value, check.low, check.high] == [gap[name] for name in ("value", "low", "high")]
+    shown = f"{gap['value']:.3f}", f"{gap['low']:.3f} to {gap['high']:.3f}", gap["verdict"]
     page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
     report = re.sub("<[^>]+>", " ", html.unescape(render([result.folder], "html")))
     for text in (
@@ -164,11 +166,13 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     shutil.copytree(result.folder, tmp_path / "twin")
     for other in (tmp_path / "twin", str(tmp_path / "twin"), read(tmp_path / "twin")):
         compared = result.compare(other)
-        assert [arm["accuracy"]["difference"] for arm in compared["arms"]] == [0.0, 0.0]
-    assert SHOWN["no difference shown"] in repr(compared)
+        changes = compared["records"].where(metric="accuracy_difference")
+        assert {record.value for record in changes} == {0.0}
+    assert EQUAL in " ".join(repr(compared).split())
     drawn = "".join(ElementTree.fromstring(compared._repr_html_()).itertext())
     assert "DP gap" in drawn
-    json.dumps(compared)
+    json.dumps(plain(compared))
+    assert len(compared.to_frame()) == len(compared["records"])
     with pytest.raises(FwcError, match="not a folder"):
         result.compare(tmp_path / "nowhere")
 
@@ -220,10 +224,10 @@ def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> No
     assert (described["settings"]["threshold"], described["calls"]) == ("fit", 2 * 2 * 2 * 16)
     assert answers.columns[-1] == "threshold_answer"
     assert result.data["threshold"] == "fit"
-    for arm in result.arms:
-        said = arm["threshold"]
+    for arm, said in zip(result.arms, result.data["thresholds"], strict=True):
+        assert arm == said["arm"]
         assert [one["rows"] for one in said["per_repeat"]] == [16, 16]
-        of_arm = answers[answers["arm"] == arm["arm"]]
+        of_arm = answers[answers["arm"] == arm]
         for one in said["per_repeat"]:
             own = of_arm[of_arm["repeat"] == one["repeat"]]
             yes = own["p_yes"].astype(float) >= one["threshold"]
@@ -232,12 +236,12 @@ def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> No
         factual = of_arm[of_arm["variant"] == ""]
         assert (factual["answer"] == "no").all()  # as given, everybody is below one half
         accuracy = (factual["threshold_answer"] == factual["label"]).mean()
-        assert said["answers"]["accuracy"] == pytest.approx(accuracy)
-        assert arm["accuracy"] == pytest.approx((factual["label"] == "no").mean())
-        assert said["answers"]["accuracy"] > arm["accuracy"]
-    thresholds = [arm["threshold"]["threshold"] for arm in result.arms]
+        as_given = result.records.of("accuracy", arm).value
+        assert as_given == pytest.approx((factual["label"] == "no").mean())
+        assert accuracy > as_given
+    thresholds = [said["threshold"] for said in result.data["thresholds"]]
     assert thresholds[1] - thresholds[0] == pytest.approx(0.05, abs=0.06)  # each arm's own
-    assert sum(arm["threshold"]["ties"] for arm in result.arms) > 0
+    assert sum(said["ties"] for said in result.data["thresholds"]) > 0
 
 
 def test_reports_show_both_and_scoring_again_changes_nothing(
@@ -247,24 +251,23 @@ def test_reports_show_both_and_scoring_again_changes_nothing(
     files = [result.folder / name for name in ("answers.csv", "results.json")]
     before = [path.read_bytes() for path in files]
     with Journal(result.folder) as journal:
-        score(RunFolder(result.folder), journal)
+        score_run(RunFolder(result.folder), journal)
     assert before == [path.read_bytes() for path in files]
     for kind in ("html", "md"):
         page = render([result.folder], kind, two, None)
         assert "At the threshold" in page
         assert "most accurate" in page
-    found = json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"]
-    assert found["rule"] == "fit"
-    for arm, said in zip(result.arms, found["arms"], strict=True):
-        one = said["accuracy"]
-        assert one["at_threshold"]["value"] == pytest.approx(
-            arm["threshold"]["answers"]["accuracy"]
-        )
-        assert one["given"]["value"] == pytest.approx(arm["accuracy"])
-        assert one["difference"] == pytest.approx(
-            one["at_threshold"]["value"] - one["given"]["value"]
-        )
-        assert one["low"] < one["difference"] < one["high"]
+    document = json.loads(render([result.folder], "json", two, None))["runs"][0]
+    assert document["threshold"]["rule"] == "fit"
+    found = Records.read(document["records"], "")
+    answers = result.answers().query("variant == ''")
+    for arm in result.arms:
+        rows = answers[answers["arm"] == arm]
+        moved = found.of("accuracy_at_threshold", arm)
+        change = found.of("accuracy_at_threshold_change", arm)
+        assert moved.value == pytest.approx((rows["threshold_answer"] == rows["label"]).mean())
+        assert change.value == pytest.approx(moved.value - found.of("accuracy", arm).value)
+        assert change.low < change.value < change.high
 
 
 def test_an_interrupted_run_continues(
@@ -277,9 +280,9 @@ def test_an_interrupted_run_continues(
             run(two, model, tmp_path / "run", concurrency=1)
         assert caught.value.result is not None
         model.asked = model.asked[:stop]
-    partial = caught.value.result.data["arms"]
-    assert partial[0]["threshold"]["answers"]["coverage"] == 0.5
-    assert partial[1]["threshold"]["answers"]["accuracy"] is None
+    partial = caught.value.result.answers()
+    known = partial["threshold_answer"].notna().groupby(partial["arm"]).mean()
+    assert known.tolist() == [0.0, 0.5]
     model.fail_after = 10**9
     whole = run(two, model, tmp_path / "run")
     assert whole.unanswered == 0
@@ -320,12 +323,11 @@ def test_rows_whose_probability_is_unknown_have_no_answer_at_the_threshold(
     def sometimes(messages: Messages) -> Any:
         return age_of(messages) / 100 if age_of(messages) % 5 else "yes"
 
-    (arm,) = run(two, sometimes, tmp_path / "run", arms=("zero",)).arms
-    assert arm["coverage"] == 1.0
-    said = arm["threshold"]
+    result = run(two, sometimes, tmp_path / "run", arms=("zero",))
+    assert result.records.of("coverage", "zero").value == 1.0
+    (said,) = result.data["thresholds"]
     assert said["unknown"] > 0
-    assert said["answers"]["unparsed"] == {"no P(yes)": said["unknown"]}
-    assert said["answers"]["coverage"] == pytest.approx(1 - said["unknown"] / 16)
+    assert result.answers()["threshold_answer"].isna().sum() == said["unknown"]
     assert said["per_repeat"][0]["known"] < 16
 
 

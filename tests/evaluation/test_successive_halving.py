@@ -8,13 +8,12 @@ import pytest
 
 from fwc_llm.evaluation import successive_halving as halving
 from fwc_llm.evaluation.candidates import choose_candidates, recipes
-from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots.examples import counter_slots
 from fwc_llm.tasks import Task, load_task
 from tests.metrics.worlds import metrics_of
 
-GOAL = halving.Goal("dp", 0.05, 0.05)
+GOAL = halving.Goal("dp_gap", 0.05, 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +75,9 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: halving.Po
     def ask(names: Iterable[str], k: int) -> dict[str, halving.Floats]:
         return {name: np.where(flips[name], other, right)[:k] for name in names}
 
-    found = halving.successive_halving(list(shares)[2:], pool, halving.Goal("dp", 0.0, 0.06), ask)
+    found = halving.successive_halving(
+        list(shares)[2:], pool, halving.Goal("dp_gap", 0.0, 0.06), ask
+    )
     assert len(found["edge"]) == 400
     assert sum(len(found[name]) == 400 for name in shares) == 2 + halving.FEWEST_KEPT
 
@@ -121,7 +122,7 @@ def test_the_choice_is_the_least_loss_at_the_target_else_the_lowest_gap_within_t
 
 # --- What tuning aims at
 
-NAMES = {name: KEY_OF[name] for name in ("dp", "dp_ratio", "eo")}
+NAMES = ("dp_gap", "label_gap", "dp_ratio", "eo_gap")
 RNG = np.random.default_rng(3)
 LABELS = RNG.integers(0, 2, 400).astype(np.int8)
 GROUPS = RNG.choice(["a", "b", "c"], 400, p=[0.5, 0.3, 0.2])
@@ -142,11 +143,11 @@ def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(metric:
         drawn = np.repeat(np.arange(400), counts[again].astype(int))
         table = metrics_of(yes[one][drawn], LABELS[drawn], GROUPS[drawn])
         assert accuracy[again, one] == pytest.approx(table.accuracy)
-        assert value[again, one] == pytest.approx(getattr(table, NAMES[metric]))
+        assert value[again, one] == pytest.approx(getattr(table, metric))
 
 
 @pytest.mark.parametrize(
-    "metric", ["dp", "dp_ratio"]
+    "metric", ["dp_gap", "dp_ratio"]
 )  # the largest of two gaps is not a smooth function
 def test_errors_are_those_of_repetition(metric: str) -> None:
     pool = halving.Pool(pd.DataFrame(), LABELS, GROUPS)
@@ -163,7 +164,7 @@ def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
     pool = halving.Pool(
         pd.DataFrame(), np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"])
     )
-    values = pool.measure(halving.Goal("dp"), yes)
+    values = pool.measure(halving.Goal("dp_gap"), yes)
     assert (values.accuracy.value, values.metric.value) == (0.75, 0.0)
 
 

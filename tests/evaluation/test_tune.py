@@ -158,8 +158,8 @@ def test_a_verdict_is_about_answers_beyond_noise(
         assert f"{100 * abs(number):.1f}" in tuned.verdict
     assert ("below balanced" if chosen["loss"] > 0 else "above balanced") in tuned.verdict
     assert chosen["kind"].split()[0] in tuned.verdict
-    gaps = {arm["arm"]: arm["demographic_parity_difference"] for arm in tuned.result.arms}
-    assert gaps["tuned"] < gaps["zero"] - 0.2
+    gaps = [tuned.result.records.of("dp_gap", arm).value for arm in ("tuned", "zero")]
+    assert gaps[0] < gaps[1] - 0.2
 
 
 def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> Non
     assert "None changed an answer" in unheard.verdict
     assert tuned.result is not None
     assert tuned.shots is not None
-    assert tuned.result.arms[0]["demographic_parity_difference"] < 0.15
+    assert tuned.result.records.of("dp_gap", tuned.result.arms[0]).value < 0.15
     kinds = {(line["kind"], line.get("instruction")) for line in tuned.front}
     assert {("no examples", "Mind the age."), ("no examples", "Be fair: {{ 1/0 }} 'é'")} <= kinds
     assert len({kind for kind, sentence in kinds if sentence}) > 1  # crossed with examples
@@ -244,7 +244,10 @@ def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> Non
     text = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Mind the age." in text
     shown = {
-        arm: cells for arm, *cells in describe_tuning(tuned.tuning, tuned.result.data)["validation"]
+        arm: cells
+        for arm, *cells in describe_tuning(tuned.tuning, tuned.result.audit().statistics)[
+            "validation"
+        ]
     }
     pool = {
         arm: cells[0] for arm, cells in shown.items()
@@ -284,9 +287,9 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
         ({"target_dp": float("nan")}, "outside \\[0, 1\\)"),
         ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
         ({"target": "kindness=0.1"}, "names no metric"),
-        ({"target": "eo=low"}, "has no number"),
+        ({"target": "eo_gap=low"}, "has no number"),
         ({}, "name one target"),
-        ({"target_dp": 0.1, "target": "eo=0.1"}, "name one target"),
+        ({"target_dp": 0.1, "target": "eo_gap=0.1"}, "name one target"),
         ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"),
         ({"target_dp": 0.1, "m": 0}, "m is 0"),
         ({"target_dp": 0.1, "rows": 8}, "at least 40"),

@@ -23,9 +23,9 @@ from tests.command import Run
 from tests.faults.loopback import Service, serve_in_thread
 from tests.people import make_people, write_people
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 OPTIONS: dict[str, Any] = {"arms": ["zero", "balanced"], "m": 4, "n_test": 400}
-OPTIONS["until_decided"] = ("dp > 0.1",)
+OPTIONS["until_decided"] = ("dp_gap > 0.1",)
 
 
 def unequal(messages: Any) -> str:
@@ -65,10 +65,12 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(
     described = statistics(read_run(stopped.folder).answered)
     assert (
         f"Asked until decided: {rows} of at most 400 rows ({400 - rows} requests"
-        in described["notes"][0]
+        in described.notes[0]
     )
-    assert described["comparisons"][0][GAP]["p_value"] is None
-    assert "fixed number of rows are invalid" in described["comparisons"][0]["reason"]
+    pair = described.pairs[0]
+    change = described.of(f"{GAP}_difference", pair.second, against=pair.first)
+    assert np.isnan(change.p)
+    assert "fixed number of rows are invalid" in change.reason
     sample = read_run(stopped.folder).answered.samples["zero"]
     gap = ArmEstimates(sample)[GAP]
     fixed = ArmEstimates(read_run(whole.folder).answered.samples["zero"])[GAP]
@@ -97,7 +99,7 @@ def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None
     assert "--max-cost" in few.data["stopped"]  # before the first look
     assert (some.data["stopped"], some.unanswered) == (None, 0)
     assert "--max-cost" in some.data["until_decided"]["ended"]
-    note = statistics(read_run(some.folder).answered)["notes"][0]
+    note = statistics(read_run(some.folder).answered).notes[0]
     assert "--max-cost" in note
     assert "saved" not in note
     assert 60 <= some.data["until_decided"]["rows"] < 400
@@ -126,20 +128,21 @@ def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_
 def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
     fwc: Run, stopped: Result
 ) -> None:
-    change = stopped.compare(stopped.folder)["arms"][0]
-    assert "fixed number of rows are invalid" in change["reason"]
-    assert change[GAP]["p_value"] is change[GAP]["low"] is None
+    compared = stopped.compare(stopped.folder)
+    assert "fixed number of rows are invalid" in compared["arms"][0]["reason"]
+    for change in compared["records"].where(metric=f"{GAP}_difference"):
+        assert np.isnan([change.p, change.low]).all()
     assert "--until-decided" in fwc("power", "--task", "census", "--run", stopped.folder).line
-    assert "of the population, valid at every check" in stopped.check("dp[zero] > 0.1").reason
+    assert "of the population, valid at every check" in stopped.check("dp_gap[zero] > 0.1").reason
     with pytest.raises(FwcError, match="names the arm 'other'"):  # before anything is asked
-        evaluate("census", unequal, **OPTIONS | {"until_decided": "dp[other] > 0.1"})
+        evaluate("census", unequal, **OPTIONS | {"until_decided": "dp_gap[other] > 0.1"})
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"until_decided": ("dp[a] - dp[b] > 0",)}, "differences between arms"),
-        ({"until_decided": ("auc > 0.1",)}, "no intervals for auc"),
+        ({"until_decided": ("dp_gap[a] - dp_gap[b] > 0",)}, "differences between arms"),
+        ({"until_decided": ("auc_gap > 0.1",)}, "no intervals for auc"),
         ({"until_decided": ("dp >",)}, "cannot read the condition"),
         ({"repeats": 2}, "does not go with repeats"),
         ({"counterfactual": True}, "go with counterfactual"),
@@ -147,7 +150,7 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
 )
 def test_what_no_sequence_exists_for_is_refused_by_name(options: dict[str, Any], why: str) -> None:
     with pytest.raises(FwcError, match=why):
-        Settings(**{"until_decided": ("dp > 0.1",), **options})
+        Settings(**{"until_decided": ("dp_gap > 0.1",), **options})
 
 
 def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: Path) -> None:
@@ -168,8 +171,10 @@ def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: P
         tmp_path / "run" / "answers.csv"
     ).read_text()
     for command in (("power",), ("eval", "--shots", "zero", "--until-decided", "--dry-run")):
-        output = fwc(*command, "--fail-if", "dp > 0.1", "--task", "census", "--n-test", 400).out
-        assert "until dp > 0.1 is decided, at most 400 rows (simulated" in " ".join(output.split())
+        output = fwc(*command, "--fail-if", "dp_gap > 0.1", "--task", "census", "--n-test", 400).out
+        assert "until dp_gap > 0.1 is decided, at most 400 rows (simulated" in " ".join(
+            output.split()
+        )
 
 
 def test_every_beginning_of_the_order_has_the_same_shares() -> None:
@@ -240,7 +245,7 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     )
     options = {
         "arms": ["zero"],
-        "until_decided": "dp > 0.1",
+        "until_decided": "dp_gap > 0.1",
         "cluster": "note",
         "base_parity": None,
     }
@@ -253,9 +258,9 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     assert result.data["until_decided"]["rows"] in looks
     assert (verify(tmp_path / "run")["differs"], len(looks)) == (0, 10)
     wanted = (
-        {"failed"} if model is by_group else {"undecided"} if giant else {"passed", "undecided"}
+        {"outside"} if model is by_group else {"cannot say"} if giant else {"within", "cannot say"}
     )
-    assert result.check("dp > 0.1").outcome in wanted
+    assert result.check("dp_gap > 0.1").outcome in wanted
     with pytest.raises(FwcError, match="splits"):
         evaluate(task, model, **options | {"n_test": 150, "base_parity": 0.5})
 
@@ -284,7 +289,7 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
     task = load_task(path)
     options: dict[str, Any] = {
         "arms": ["zero"],
-        "until_decided": "dp > 0.1",
+        "until_decided": "dp_gap > 0.1",
         "n_test": 200,
         "weight": "note",
     }

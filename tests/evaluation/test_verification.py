@@ -99,11 +99,7 @@ CHANGES = {
     ),
     "questions.jsonl": ('"no"', '"yes"', "is recorded"),
     "answers.csv": (",yes,,", ",no,,", "does not agree with answers.csv"),
-    "results.json": (
-        r'"equalized_odds_difference": 0\.',
-        '"equalized_odds_difference": 0.1',
-        "is recorded",
-    ),
+    "results.json": (r'"value": 0\.', '"value": 0.1', "is recorded"),
     "run.json": ('"seed": 0', '"seed": 1', "is recorded"),
     "prompts/zero.json": ("age", "name", "is recorded"),
     "shots/balanced-0.json": ('"label": "no"', '"label": "yes"', ""),
@@ -154,9 +150,10 @@ def test_an_audit_is_repeated_from_its_table(
     )
     fwc("verify", ".", code=0)
     audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
-    audit["audit"]["attributes"][0]["arms"][0]["groups"]["f"]["impact_ratio"] = 0.99
+    ratio = next(r for r in audit["records"] if r["metric"] == "impact_ratio" and r["group"] == "f")
+    ratio["value"] = 0.99
     Path("audit.json").write_text(json.dumps(audit))
-    assert "impact_ratio: 0.99 is recorded" in fwc("verify", ".", code=5).line
+    assert ".value: 0.99 is recorded" in fwc("verify", ".", code=5).line
     Path("a.csv").rename("mine.csv")
     assert "a.csv is missing" in fwc("verify", ".", code=0).out
     fwc("verify", ".", "--data", "mine.csv", code=5)

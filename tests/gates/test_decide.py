@@ -4,7 +4,6 @@ alone.
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,12 +14,7 @@ from hypothesis import strategies as st
 
 from fwc_llm import FwcError, audit
 from fwc_llm.gates import Check, GateCondition, all_of, decide, parse_condition
-from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.gates.decide import Outcome, junit_xml, outcome_of
-from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.run_answers import RunAnswers
-
-KEYS = {name: KEY_OF[name] for name in ("accuracy", "dp", "dp_ratio", "eo")}
 
 
 def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -40,29 +34,27 @@ def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0
 APART = answers({"zero": (0.3, 0.7), "fwc": (0.5, 0.5)})
 
 
-@pytest.mark.parametrize("metric", [*KEYS, "coverage"])
+@pytest.mark.parametrize(
+    "metric", ["accuracy", "dp_gap", "label_gap", "dp_ratio", "eo_gap", "coverage"]
+)
 def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> None:
     found = audit(APART)
-    arm: dict[str, Any] = found.to_dict()["arms"][0]
-    low = arm["coverage_low"]
-    high = arm["coverage_high"]
-    if metric in KEYS:
-        low, high = arm["treatments"]["worst case, 95 %"][KEYS[metric]]
+    low, high = found.records.of(metric, "zero").ends
     assert 0 < low < high < 1
     step = 1e-6
     expected = {
-        (">", low - step): "failed",
-        (">", low + step): "undecided",
-        (">", high): "passed",
-        (">", high - step): "undecided",
-        (">=", high + step): "passed",
-        (">=", low - step): "failed",
-        ("<", high + step): "failed",
-        ("<", high - step): "undecided",
-        ("<", low - step): "passed",
-        ("<=", high + step): "failed",
-        ("<=", low - step): "passed",
-        ("<=", low + step): "undecided",
+        (">", low - step): "outside",
+        (">", low + step): "cannot say",
+        (">", high): "within",
+        (">", high - step): "cannot say",
+        (">=", high + step): "within",
+        (">=", low - step): "outside",
+        ("<", high + step): "outside",
+        ("<", high - step): "cannot say",
+        ("<", low - step): "within",
+        ("<=", high + step): "outside",
+        ("<=", low - step): "within",
+        ("<=", low + step): "cannot say",
     }
     for (operator, bound), said in expected.items():
         check = found.check(f"{metric}[zero] {operator} {bound!r}")
@@ -72,57 +64,55 @@ def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> N
 
 
 def test_every_arm_is_meant_where_none_is_named() -> None:
-    checks = decide(parse_condition("dp > 0.2"), from_frame(APART))
-    assert [check.condition for check in checks] == ["dp[zero] > 0.2", "dp[fwc] > 0.2"]
-    assert [check.outcome for check in checks] == ["failed", "passed"]
-    whole = all_of("dp > 0.2", checks)
-    assert (whole.condition, whole.outcome) == ("dp > 0.2", "failed")
+    checks = decide(parse_condition("dp_gap > 0.2"), audit(APART).statistics)
+    assert [check.condition for check in checks] == ["dp_gap[zero] > 0.2", "dp_gap[fwc] > 0.2"]
+    assert [check.outcome for check in checks] == ["outside", "within"]
+    whole = all_of("dp_gap > 0.2", checks)
+    assert (whole.condition, whole.outcome) == ("dp_gap > 0.2", "outside")
     assert whole.reason == checks[0].reason
-    assert all_of("dp > 0.2", checks[1:]) is checks[1]
+    assert all_of("dp_gap > 0.2", checks[1:]) is checks[1]
 
 
 def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     found = audit(APART)
-    test = found.to_dict()["comparisons"][0]["demographic_parity_difference"]
-    check = found.check("dp[fwc] - dp[zero] > 0")
-    ends = test["difference"], *test["worst_case"][1]
-    assert (check.value, check.low, check.high) == pytest.approx(ends)
-    assert check.outcome == "passed"
+    test = found.records.of("dp_gap_difference", "fwc", against="zero")
+    check = found.check("dp_gap[fwc] - dp_gap[zero] > 0")
+    assert (check.value, check.low, check.high) == pytest.approx((test.value, *test.ends))
+    assert check.outcome == "within"
     assert "paired, of these rows" in check.reason
-    other = found.check("dp[zero] - dp[fwc] > 0")
-    assert other.outcome == "failed"
+    other = found.check("dp_gap[zero] - dp_gap[fwc] > 0")
+    assert other.outcome == "outside"
     assert (other.low, other.high) == pytest.approx((-check.high, -check.low))
-    assert found.check("accuracy[zero] - accuracy[fwc] < 0").outcome == "undecided"
+    assert found.check("accuracy[zero] - accuracy[fwc] < 0").outcome == "cannot say"
     with pytest.raises(FwcError, match="names the arm 'fw'; the arms are zero, fwc"):
-        found.check("dp[zero] - dp[fw] > 0.1")
+        found.check("dp_gap[zero] - dp_gap[fw] > 0.1")
 
 
 def test_arms_are_equivalent_where_all_of_the_interval_lies_within_the_bound() -> None:
     found = audit(APART)
-    gap = found.check("dp[fwc] - dp[zero] > 0")
+    gap = found.check("dp_gap[fwc] - dp_gap[zero] > 0")
     pairs = (("fwc", "zero"), ("zero", "fwc"))
     bound = -gap.low + 0.01
-    both = [found.check(f"abs(dp[{a}] - dp[{b}]) > {bound}") for a, b in pairs]
+    both = [found.check(f"abs(dp_gap[{a}] - dp_gap[{b}]) > {bound}") for a, b in pairs]
     for check in both:
-        assert check.outcome == "passed"
+        assert check.outcome == "within"
         assert (check.low, check.high) == pytest.approx((-gap.high, -gap.low))
-    assert found.check(f"abs(dp[fwc] - dp[zero]) > {-gap.high - 0.01}").outcome == "failed"
+    assert found.check(f"abs(dp_gap[fwc] - dp_gap[zero]) > {-gap.high - 0.01}").outcome == "outside"
     near = found.check("abs(accuracy[fwc] - accuracy[zero]) > 0.001")
-    assert (near.outcome, near.low) == ("undecided", 0.0)
-    odds = found.check("eo[fwc] - eo[zero] > 0")
-    assert odds.outcome in {"passed", "undecided"}
+    assert (near.outcome, near.low) == ("cannot say", 0.0)
+    odds = found.check("eo_gap[fwc] - eo_gap[zero] > 0")
+    assert odds.outcome in {"within", "cannot say"}
     assert "paired" not in odds.reason
 
 
-@pytest.mark.parametrize("metric", ["equal_opportunity", "fpr", "ppv", "auc", "brier"])
+@pytest.mark.parametrize("metric", ["tpr_gap", "fpr_gap", "precision_gap", "auc_gap", "brier_gap"])
 def test_further_metrics_are_gates(metric: str) -> None:
     with_p = APART.assign(p_yes=np.where(APART["answer"] == "yes", 0.8, 0.3))
-    arm = audit(with_p).to_dict()["arms"][0]
-    check = audit(with_p).check(f"{metric}[zero] > 0.99")
-    assert check.outcome == "passed"
-    ends = [arm[KEY_OF[metric]][end] for end in ("value", "low", "high")]
-    ends[1:] = arm["treatments"]["worst case, 95 %"].get(KEY_OF[metric], ends[1:])
-    assert [check.value, check.low, check.high] == pytest.approx(ends)
+    found = audit(with_p)
+    check = found.check(f"{metric}[zero] > 0.99")
+    assert check.outcome == "within"
+    record = found.records.of(metric, "zero")
+    assert (check.value, check.low, check.high) == (record.value, *record.ends)
     unlabelled = audit(with_p, protected=["group"], label=None)
     assert "there are no labels" in unlabelled.check(f"{metric}[zero] > 0.1").reason
 
@@ -131,17 +121,17 @@ def test_what_is_undefined_is_undecided_with_the_reason() -> None:
     with pytest.raises(FwcError, match="no two groups"):
         audit(APART.assign(group="f"))
     unsaid = audit(APART.assign(answer=APART["answer"].where(APART["group"] == "f")))
-    check = unsaid.check("dp[zero] > 0.1")
-    assert check.outcome == "undecided"
-    assert check.reason == "dp[zero] > 0.1: dp is undefined, no parsed answer in group m"
-    assert unsaid.check("accuracy[zero] > 0.99").outcome == "passed"
-    assert "no parsed answer in group m" in unsaid.check("dp[fwc] - dp[zero] > 0").reason
+    check = unsaid.check("dp_gap[zero] > 0.1")
+    assert check.outcome == "cannot say"
+    assert check.reason == "dp_gap[zero] > 0.1: dp_gap is not known, no parsed answer in group m"
+    assert unsaid.check("accuracy[zero] > 0.99").outcome == "within"
+    assert "no parsed answer in group m" in unsaid.check("dp_gap[fwc] - dp_gap[zero] > 0").reason
     never = APART.assign(answer="no")
-    assert audit(never).check("dp_ratio < 0.8").outcome == "undecided"
+    assert audit(never).check("dp_ratio < 0.8").outcome == "cannot say"
     assert "no group was answered yes" in audit(never).check("dp_ratio[zero] < 0.8").reason
     silent = APART.assign(answer=None)
     assert "no answer could be parsed" in audit(silent).check("accuracy[zero] < 0.8").reason
-    assert audit(silent).check("coverage < 0.9").outcome == "failed"
+    assert audit(silent).check("coverage < 0.9").outcome == "outside"
 
 
 def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
@@ -149,14 +139,13 @@ def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
     rows = {"a": ["yes"] * 60 + ["no"] * 140, "b": ["yes", "no"] * 100, "c": ["yes"]}
     frame = pd.Series(rows, name="answer").explode().rename_axis("group").reset_index()
     found = audit(frame.assign(label="no"))
-    arm = found.to_dict()["arms"][0]
-    gap = arm["demographic_parity_difference"]
-    assert gap["verdict"] == "differs"
-    assert set(arm["all_groups"]) > {"demographic_parity_difference"}
-    assert gap["low"] > 0.01
-    bound = gap["low"] - 0.005
-    for operator, outcome in ((">", "failed"), ("<=", "passed")):
-        check = found.check(f"dp {operator} {bound}")
+    gap = found.records.of("dp_gap", "answers")
+    assert gap.verdict == "differs"
+    assert found.records.of("dp_gap", "answers", scope="all groups").value > gap.value
+    assert gap.low > 0.01
+    bound = gap.low - 0.005
+    for operator, outcome in ((">", "outside"), ("<=", "within")):
+        check = found.check(f"dp_gap {operator} {bound}")
         assert check.outcome == outcome
         assert "not judged: c" in check.reason
 
@@ -167,8 +156,8 @@ def test_people_whose_category_is_unknown_decide_no_gap_and_no_gate() -> None:
     )
     unknown = APART[APART["row"] % 3 == 0].assign(group="Unknown", answer="yes")
     found = audit(pd.concat([known, unknown]))
-    assert any("not known: Unknown" in note for note in found.to_dict()["notes"])
-    for condition in ("dp[zero] > 0.2", "dp_ratio[zero] < 0.8"):
+    assert any("not known: Unknown" in note for note in found.statistics.notes)
+    for condition in ("dp_gap[zero] > 0.2", "dp_ratio[zero] < 0.8"):
         both = [frame.check(condition) for frame in (found, audit(known))]
         assert both[0].value == pytest.approx(both[1].value)
         assert both[0].outcome == both[1].outcome
@@ -179,21 +168,21 @@ def test_strategies_of_few_draws_are_undecided() -> None:
         APART.assign(repeat=repeat, examples=np.where(APART["arm"] == "fwc", str(repeat), "none"))
         for repeat in range(2)
     )
-    check = audit(drawn).check("dp[fwc] - dp[zero] > 0")
-    assert check.outcome == "undecided"
+    check = audit(drawn).check("dp_gap[fwc] - dp_gap[zero] > 0")
+    assert check.outcome == "cannot say"
     assert "cannot be told with 2 draws of examples" in check.reason
-    assert check.value == pytest.approx(audit(APART).check("dp[fwc] - dp[zero] > 0").value)
+    assert check.value == pytest.approx(audit(APART).check("dp_gap[fwc] - dp_gap[zero] > 0").value)
 
 
 @pytest.mark.slow
 def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
-    """A gap of just the bound, and none at all against `dp > 0`, drawn many times."""
-    worlds = {"dp > 0.2": (0.4, 0.6), "dp > 0": (0.5, 0.5)}
+    """A gap of just the bound, and none at all against `dp_gap > 0`, drawn many times."""
+    worlds = {"dp_gap > 0.2": (0.4, 0.6), "dp_gap > 0": (0.5, 0.5)}
     for condition, rates in worlds.items():
         asked = parse_condition(condition)
-        drawn = (from_frame(answers({"a": rates}, n=200, seed=seed)) for seed in range(100))
-        found = [decide(asked, RunAnswers(one.answers, one.groups))[0].outcome for one in drawn]
-        assert found.count("failed") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
+        drawn = (audit(answers({"a": rates}, n=200, seed=seed)) for seed in range(100))
+        found = [decide(asked, one.statistics)[0].outcome for one in drawn]
+        assert found.count("outside") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
 
 
 # --- Conditions
@@ -202,16 +191,16 @@ def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("dp > 0.1", ("dp", ">", 0.1, None, None)),
+        ("dp_gap > 0.1", ("dp_gap", ">", 0.1, None, None)),
         ("  accuracy<.8 ", ("accuracy", "<", 0.8, None, None)),
         ("dp_ratio <= 8e-1", ("dp_ratio", "<=", 0.8, None, None)),
-        ("eo[fwc+removal@random] >= 0", ("eo", ">=", 0.0, "fwc+removal@random", None)),
+        ("eo_gap[fwc+removal@random] >= 0", ("eo_gap", ">=", 0.0, "fwc+removal@random", None)),
         ("coverage[ my arm ] < 1", ("coverage", "<", 1.0, "my arm", None)),
-        ('dp["a]b"] > 1', ("dp", ">", 1.0, "a]b", None)),
-        ("dp[' a'] > 1", ("dp", ">", 1.0, " a", None)),
-        ("dp[fwc] - dp[zero] > -0.05", ("dp", ">", -0.05, "fwc", "zero")),
+        ('dp_gap["a]b"] > 1', ("dp_gap", ">", 1.0, "a]b", None)),
+        ("dp_gap[' a'] > 1", ("dp_gap", ">", 1.0, " a", None)),
+        ("dp_gap[fwc] - dp_gap[zero] > -0.05", ("dp_gap", ">", -0.05, "fwc", "zero")),
         ("accuracy[a]−accuracy[b]<0", ("accuracy", "<", 0.0, "a", "b")),
-        ("abs( brier[a] - brier[b] ) > 0.05", ("brier", ">", 0.05, "a", "b")),
+        ("abs( brier_gap[a] - brier_gap[b] ) > 0.05", ("brier_gap", ">", 0.05, "a", "b")),
     ],
 )
 def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
@@ -226,22 +215,22 @@ def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
     [
         ("", "METRIC"),
         ("DP > 0.1", "not a metric"),
-        ("dp 0.1", "OPERATOR"),
-        ("dp == 0.1", "OPERATOR"),
-        ("dp > nan", "NUMBER"),
-        ("dp > 0.1 or eo > 1", "NUMBER"),
-        ("dp > 10%", "0.1 for 10 %"),
+        ("dp_gap 0.1", "OPERATOR"),
+        ("dp_gap == 0.1", "OPERATOR"),
+        ("dp_gap > nan", "NUMBER"),
+        ("dp_gap > 0.1 or eo_gap > 1", "NUMBER"),
+        ("dp_gap > 10%", "0.1 for 10 %"),
         ("accuracy < 80", "from 0 to 1"),
-        ("dp[zero > 0.1", "ARM"),
-        ("dp['a'x] > 0.1", "ARM"),
-        ("dp[] > 0.1", "ARM"),
-        ("dp[a] - eo[b] > 0", "one metric"),
-        ("abs(dp[a]) > 0.1", "one metric"),
-        ("abs(dp[a] - dp[b] > 0.1", "OPERATOR"),
-        ("abs(dp[a] - dp[b]) > -0.1", "from 0 to 1"),
-        ("dp[a] - dp > 0", "two arms"),
-        ("dp[a] - dp[a] > 0", "two arms"),
-        ("dp[a] - dp[b] > 2", "from -1 to 1"),
+        ("dp_gap[zero > 0.1", "ARM"),
+        ("dp_gap['a'x] > 0.1", "ARM"),
+        ("dp_gap[] > 0.1", "ARM"),
+        ("dp_gap[a] - eo_gap[b] > 0", "one metric"),
+        ("abs(dp_gap[a]) > 0.1", "one metric"),
+        ("abs(dp_gap[a] - dp_gap[b] > 0.1", "OPERATOR"),
+        ("abs(dp_gap[a] - dp_gap[b]) > -0.1", "from 0 to 1"),
+        ("dp_gap[a] - dp_gap > 0", "two arms"),
+        ("dp_gap[a] - dp_gap[a] > 0", "two arms"),
+        ("dp_gap[a] - dp_gap[b] > 2", "from -1 to 1"),
         ("\x00\x1b[31m" + "x" * 9999, "METRIC"),
     ],
 )
@@ -263,14 +252,14 @@ def test_whatever_is_written_is_read_or_refused(text: str) -> None:
 
 EVIL = "]]><x a=\"'&amp;\x00\x08\x1b[31m\ud800\ufffe‮\n</testcase>"
 CHECKS = [
-    Check("dp > 0", "failed", EVIL),
-    Check(EVIL, "passed", "well"),
-    Check("eo > 1", "undecided", "?"),
+    Check("dp_gap > 0", "outside", EVIL),
+    Check(EVIL, "within", "well"),
+    Check("eo_gap > 1", "cannot say", "?"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("undecided", "kind"), [("undecided", "error"), ("failed", "failure"), ("passed", "skipped")]
+    ("undecided", "kind"), [("cannot say", "error"), ("outside", "failure"), ("within", "skipped")]
 )
 def test_hostile_names_stay_text_and_counts_agree(undecided: Outcome, kind: str) -> None:
     text = junit_xml({EVIL: CHECKS, "other": CHECKS[1:2]}, undecided)
@@ -295,14 +284,14 @@ def test_hostile_names_stay_text_and_counts_agree(undecided: Outcome, kind: str)
 @pytest.mark.parametrize(
     ("operator", "above", "below"),
     [
-        (">", "undecided", "passed"),
-        (">=", "failed", "undecided"),
-        ("<", "passed", "undecided"),
-        ("<=", "undecided", "failed"),
+        (">", "cannot say", "within"),
+        (">=", "outside", "cannot say"),
+        ("<", "within", "cannot say"),
+        ("<=", "cannot say", "outside"),
     ],
 )
 def test_an_end_at_the_bound_itself_counts_as_the_operator_says(
     operator: str, above: str, below: str
 ) -> None:
-    condition = parse_condition(f"dp {operator} 0.1")
+    condition = parse_condition(f"dp_gap {operator} 0.1")
     assert (outcome_of(condition, 0.1, 0.3), outcome_of(condition, 0.0, 0.1)) == (above, below)

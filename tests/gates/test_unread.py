@@ -20,7 +20,7 @@ from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.variance import REASONS, ArmArrays
 from tests.command import Run
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 
 
 def decisions(n: int = 2000, lost: float = 0.4, seed: int = 0) -> pd.DataFrame:
@@ -41,31 +41,31 @@ def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
     frame = decisions()
     worst = audited(frame)
     ignored = audited(frame, unread="ignore")
-    assert ignored.check("dp > 0.15").outcome == "passed", "what is read hides the gap"
-    check = worst.check("dp > 0.15")
-    assert (check.outcome, check.more_rows) == ("undecided", False)
+    assert ignored.check("dp_gap > 0.15").outcome == "within", "what is read hides the gap"
+    check = worst.check("dp_gap > 0.15")
+    assert (check.outcome, check.more_rows) == ("cannot say", False)
     assert check.low <= 0.2 <= check.high
     assert "count as yes or as no" in check.reason
-    assert worst.check("dp > 0.5").outcome == "passed"
-    assert worst.check("coverage > 0.5").outcome == "failed", "coverage has no readings"
-    arm = worst.to_dict()["arms"][0]
-    assert arm[GAP]["verdict"] == "cannot be told"
-    assert arm[GAP]["rows_needed"] is None, "no number of rows tells"
-    assert arm["treatments"]["worst case, 95 %"][GAP] == pytest.approx([check.low, check.high])
-    assert arm[GAP]["high"] < check.high
-    assert audited(decisions(n=100)).check("dp > 0.4").more_rows
+    assert "only fewer of them would settle it" in check.reason
+    assert worst.check("dp_gap > 0.5").outcome == "within"
+    assert worst.check("coverage > 0.5").outcome == "outside", "coverage has no readings"
+    gap = worst.records.of(GAP, "answers")
+    assert gap.verdict == "not settled: too many unread replies"
+    assert not worst.records.of(f"{GAP}_rows_needed", "answers").known, "no number of rows tells"
+    assert gap.ends == (check.low, check.high), "what is shown is what is judged"
+    assert worst.records.of(GAP, "answers", scope="replies that were read").high < check.high
+    assert audited(decisions(n=100)).check("dp_gap > 0.4").more_rows
 
 
 def test_an_assumption_is_made_of_values_too_and_named() -> None:
     frame = decisions()
-    filled = audited(frame.fillna("no")).to_dict()["arms"][0]
-    found = audited(frame, unread="as-no").to_dict()
-    arm = found["arms"][0]
-    for key in (GAP, "demographic_parity_ratio"):
-        assert arm[key] == filled[key]
-    assert arm["coverage"] == pytest.approx(frame["said"].notna().mean())
-    assert found["unread"] == "as-no"
-    assert any("--unread as-no" in note for note in found["notes"])
+    filled = audited(frame.fillna("no")).records
+    found = audited(frame, unread="as-no").statistics
+    for key in (GAP, "dp_ratio"):
+        assert found.of(key, "answers") == filled.of(key, "answers")
+    assert found.of("coverage", "answers").value == pytest.approx(frame["said"].notna().mean())
+    assert found.unread == "as-no"
+    assert any("--unread as-no" in note for note in found.notes)
     with pytest.raises(FwcError, match="as-no"):
         audited(frame, unread="as-yes")
 
@@ -82,23 +82,23 @@ def test_where_all_is_read_every_way_is_the_same() -> None:
 def test_answers_lost_in_transport_are_left_out() -> None:
     frame = decisions()
     lost = frame.assign(reason=np.where(frame["said"].isna(), "error", ""))
-    kept = audited(lost).to_dict()["arms"][0]
-    dropped = audited(frame.dropna()).to_dict()["arms"][0]
-    assert kept[GAP]["verdict"] == dropped[GAP]["verdict"]
-    assert audited(lost).check("dp > 0.15").outcome == "passed"
+    kept, dropped = (audited(one).records.of(GAP, "answers") for one in (lost, frame.dropna()))
+    assert kept.verdict == dropped.verdict
+    assert audited(lost).check("dp_gap > 0.15").outcome == "within"
 
 
 def test_a_group_of_which_nothing_is_read_decides_nothing() -> None:
     frame = decisions(lost=0.0)
     frame.loc[frame["sex"] == "f", "said"] = None
     found = audited(frame)
-    assert found.check("dp > 0.15").outcome == found.check("dp > 0.99").outcome == "undecided"
-    arm = found.to_dict()["arms"][0]
-    assert arm[GAP]["verdict"] is None
-    assert arm["replies"]["coverage_difference"] == pytest.approx(
-        {"value": 1.0, "low": 1.0, "high": 1.0, "verdict": "differs"}, abs=0.01
+    assert (
+        found.check("dp_gap > 0.15").outcome == found.check("dp_gap > 0.99").outcome == "cannot say"
     )
-    assert audited(frame, unread="as-no").check("dp > 0.15").outcome == "failed"
+    assert not found.records.of(GAP, "answers").verdict
+    coverage = found.records.of("coverage_gap", "answers")
+    assert (coverage.value, *coverage.ends) == pytest.approx((1.0, 1.0, 1.0), abs=0.01)
+    assert coverage.verdict == "differs"
+    assert audited(frame, unread="as-no").check("dp_gap > 0.15").outcome == "outside"
 
 
 def arms(rng: np.random.Generator, n: int, groups: int) -> list[ArmArrays]:
@@ -135,8 +135,8 @@ def test_what_would_have_been_lies_within_the_worst_case(seed: int, groups: int)
     for key in keys:
         worst = read[key].worst_case
         if worst is not None:
-            assert worst[1][0] - 1e-9 <= worst[0][0] <= truth[key].difference + 1e-9, key
-            assert truth[key].difference <= worst[0][1] + 1e-9 <= worst[1][1] + 2e-9, key
+            assert worst[1][0] - 1e-9 <= worst[0][0] <= truth[key].value + 1e-9, key
+            assert truth[key].value <= worst[0][1] + 1e-9 <= worst[1][1] + 2e-9, key
 
 
 def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing() -> None:
@@ -167,14 +167,16 @@ def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
 
     needed = [drawn(300)[GAP].rows_needed(300, 0.05, groups, 1) for _ in range(20)]
     rows = int(np.median([rows for rows in needed if rows]))
-    told = np.mean([drawn(rows)[GAP].verdict(0.05) != "cannot be told" for _ in range(250)])
+    told = np.mean(
+        [drawn(rows)[GAP].verdict(0.05) != "not settled: too few rows" for _ in range(250)]
+    )
     assert told == pytest.approx(0.8, abs=0.08)
 
 
 def test_the_command_line_assumes_what_it_is_told(fwc: Run, tmp_path: Path) -> None:
     decisions().to_csv(tmp_path / "said.csv", index=False)
     asked = ("audit", tmp_path / "said.csv", "--protected", "sex", "--answer", "said")
-    gated = (*asked, "--fail-if", "dp > 0.15")
+    gated = (*asked, "--fail-if", "dp_gap > 0.15")
     done = fwc(*gated, code=6)
     assert "more rows" not in done.line, "these would not help"
     fwc(*gated, "--unread", "ignore", code=0)

@@ -1,16 +1,19 @@
 """Answers of a model that are all alike: what is said of them, and what centring P(yes) shows."""
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from fwc_llm import Result, audit, evaluate
 from fwc_llm.metrics.arm_estimates import ArmEstimates
+from fwc_llm.metrics.intervals import ALIKE
 from fwc_llm.metrics.predicted_probabilities import centred
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
@@ -18,7 +21,7 @@ from fwc_llm.models import Messages, Reply
 from fwc_llm.report.formats import render
 from fwc_llm.tasks import census_task
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 
 
 def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) -> ArmArrays:
@@ -51,7 +54,7 @@ def test_alike_are_answers_of_one_kind_but_for_few(yes: int, labels: int, words:
     assert bool(again.alike) == bool(words), "rows count, not questions"
     gap = ArmEstimates(sample)[GAP]
     assert gap.alike == bool(words)
-    assert not words or gap.verdict(0.3) == "cannot be told"
+    assert not words or gap.verdict(0.3) == ALIKE
 
 
 def test_replies_without_an_answer_are_neither_kind() -> None:
@@ -75,18 +78,20 @@ def centre(group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any) 
     return centred(sample, ("f", "m")) or {}
 
 
-def test_centred_answers_are_yes_above_the_mean_of_the_log_odds() -> None:
+def test_centred_answers_are_yes_above_the_median() -> None:
     group, label, odds = draw(np.random.default_rng(0), 300, (0.3, 0.6))
     found = centre(group, label, odds)
-    yes = odds > odds.mean()
+    yes = odds > np.median(odds)
     rates = {name: yes[group == place].mean() for place, name in enumerate("fm")}
     assert found["rates"] == pytest.approx(rates)
-    assert found["accuracy"]["value"] == pytest.approx((yes == label).mean())
-    assert found["gap"]["value"] == pytest.approx(abs(rates["m"] - rates["f"]))
+    assert found["accuracy"].value == pytest.approx((yes == label).mean())
+    assert found["gap"].value == pytest.approx(abs(rates["m"] - rates["f"]))
     assert found["rows"] == 300
-    assert 0.6 < found["auc"]["low"] < found["auc"]["value"] < found["auc"]["high"] < 0.9
     moved = centre(group, label, odds + 3)
-    assert moved["gap"] == pytest.approx(found["gap"]), "a shift of all log-odds changes nothing"
+    assert moved["gap"].value == pytest.approx(found["gap"].value), "a shift changes nothing"
+    odds[np.arange(300) % 20 == 0] = -100
+    assert np.mean(list(centre(group, label, odds)["rates"].values())) > 0.4, "nor do some zeros"
+    odds = draw(np.random.default_rng(0), 300, (0.3, 0.6))[2]
     assert centre(group, label, np.full(300, -4.0)) == {}
     weighted = centre(group, label, odds, weight=np.where(group == 0, 3.0, 1.0))
     again = np.concatenate([np.arange(300), *[np.flatnonzero(group == 0)] * 2])
@@ -99,7 +104,7 @@ def test_the_limits_hold_the_truth_with_the_error_of_the_centre() -> None:
     rng = np.random.default_rng(1)
     base = (0.2, 0.5)
     group, label, odds = draw(rng, 400_000, base)
-    yes = odds > odds.mean()
+    yes = odds > np.median(odds)
     truth = {
         "gap": yes[group == 1].mean() - yes[group == 0].mean(),
         "accuracy": (yes == label).mean(),
@@ -109,7 +114,7 @@ def test_the_limits_hold_the_truth_with_the_error_of_the_centre() -> None:
     for _ in range(runs):
         found = centre(*draw(rng, 200, base))
         for name, value in truth.items():
-            held[name] += found[name]["low"] <= value <= found[name]["high"]
+            held[name] += found[name].low <= value <= found[name].high
     assert min(held.values()) > 0.89 * runs
 
 
@@ -152,59 +157,53 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     result = denied(tmp_path / "run")
     found = result.audit()
     check = result.check
-    arm = found.to_dict()["arms"][0]
-    assert arm["alike"]["words"] == "answered no to all 200 rows"
-    assert result.data["arms"][0]["verdict"][GAP] == arm[GAP]["verdict"] == "cannot be told"
-    assert arm[GAP]["rows_needed"] is None, "more rows would not tell"
-    first = str(found).splitlines()[0]
-    assert first.startswith("zero: answered no to all 200 rows: the gap says nothing")
+    stats = found.statistics
+    assert stats.arms[0].alike == "answered no to all 200 rows"
+    assert result.records.of(GAP, "zero").verdict == stats.of(GAP, "zero").verdict == ALIKE
+    assert not stats.of(f"{GAP}_rows_needed", "zero").known, "more rows would not tell"
+    first = " ".join(str(found).split())
+    assert first.startswith("zero: answered no to all 200 rows: the gap is 0 because all answers")
+    right = (result.answers()["label"] == "no").mean()
+    assert f"{100 * right:.0f} % right" in first, "accuracy is told where answers are alike"
     answers = result.answers()
-    odds = logit(answers["p_yes"].astype(float))
-    rates = (odds > odds.mean()).groupby(answers["group"]).mean().to_dict()
-    assert arm["alike"]["centred"]["rates"] == pytest.approx(rates)
+    p = answers["p_yes"].astype(float)
+    rates = (p > p.median()).groupby(answers["group"]).mean().to_dict()
+    told = stats.rates("zero", "selection_rate_at_median")
+    assert {name: record.value for name, record in told.items()} == pytest.approx(rates)
     for text in (" ".join(str(found).split()), render([result.folder], "md")):
         assert f"{100 * max(rates.values()):.0f} %" in text
         assert "Next: try other prompts" in text, "P(yes) does not tell rows apart, either"
-        assert "0.000 † (0.000 to" in text
-        assert "0.000 ?" not in text
-        assert "† (nearly) all answers alike" in text
-    assert check("dp > 0.9").outcome == check("dp_ratio < 0.1").outcome == "undecided"
-    assert check("eo > 0.9").outcome == "undecided"
-    assert check("accuracy < 0.1").outcome == "passed"
-    assert check("coverage < 0.5").outcome == "passed"
-    assert check("auc > 0.9").outcome == "passed", "P(yes) differs"
+        assert "all answers alike" in text
+    assert check("dp_gap > 0.9").outcome == check("dp_ratio < 0.1").outcome == "cannot say"
+    assert check("eo_gap > 0.9").outcome == "cannot say"
+    assert check("accuracy < 0.1").outcome == "within"
+    assert check("coverage < 0.5").outcome == "within"
+    assert check("auc_gap > 0.9").outcome == "within", "P(yes) differs"
     frame = result.answers().rename(columns={"answer": "said"})
     told = audit(frame, answer="said", protected=["group"])
-    assert told.to_dict()["arms"][0]["alike"] is None
-    assert told.check("dp > 0.9").outcome == "passed"
+    assert told.statistics.arms[0].alike == ""
+    assert told.check("dp_gap > 0.9").outcome == "within"
 
 
 def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> None:
     result = denied(tmp_path / "run", refusing=True)
     found = result.audit()
-    arm = found.to_dict()["arms"][0]
     answers = result.answers()
-    for key, rate, reason in (
-        ("refusals", "refused", "refused"),
-        ("filtered", "filtered", "filtered"),
-    ):
-        share = (answers["reason"] == reason).groupby(answers["group"]).mean().to_dict()
-        assert {name: group[rate] for name, group in arm["groups"].items()} == pytest.approx(share)
-        gap = arm["replies"][f"{key}_difference"]
-        assert gap["value"] == pytest.approx(share["Female"] - share["Male"])
-        assert gap["verdict"] == "differs"
-        assert (
-            found.check(f"{key} > 0.01").outcome
-            == found.check(f"{key}_gap > 0.05").outcome
-            == "failed"
-        )
-        assert found.check(f"{key}_gap > 0.9").outcome == "passed"
-    assert arm["replies"]["coverage"]["value"] == arm["coverage"]
-    assert arm["replies"]["coverage_difference"]["verdict"] == "differs"
+    for key in ("refused", "filtered"):
+        share = (answers["reason"] == key).groupby(answers["group"]).mean().to_dict()
+        told = found.statistics.rates("zero", key)
+        assert {name: record.value for name, record in told.items()} == pytest.approx(share)
+        gap = found.records.of(f"{key}_gap", "zero")
+        assert gap.value == pytest.approx(share["Female"] - share["Male"])
+        assert gap.verdict == "differs"
+        assert found.check(f"{key} > 0.01").outcome == "outside"
+        assert found.check(f"{key}_gap > 0.05").outcome == "outside"
+        assert found.check(f"{key}_gap > 0.9").outcome == "within"
+    assert found.records.of("coverage_gap", "zero").verdict == "differs"
     text = " ".join(str(found).split())
     assert "zero: replies for Female are refused" in text
     assert "zero: replies for Female are filtered" in text
     page = render([result.folder], "md")
     assert "| zero | Filtered |" in page
-    metrics = {line.split(",")[6] for line in render([result.folder], "csv").splitlines()}
-    assert {"refusals", "refusals_difference", "filtered", "refused"} <= metrics
+    metrics = set(pd.read_csv(io.StringIO(render([result.folder], "csv")))["metric"])
+    assert {"refused", "refused_gap", "filtered", "filtered_gap"} <= metrics

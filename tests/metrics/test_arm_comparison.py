@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from evals.frames import from_frame
 from fwc_llm.metrics.arm_comparison import (
     ArmComparison,
     Difference,
@@ -20,7 +21,6 @@ from fwc_llm.metrics.arm_comparison import (
     comparisons,
 )
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World
@@ -35,9 +35,9 @@ def compared(one: ArmArrays, other: ArmArrays, aligned: bool = True) -> ArmCompa
 def both(found: ArmComparison) -> dict[str, Difference]:
     return {
         "accuracy": found["accuracy"],
-        "parity": found["demographic_parity_difference"],
+        "parity": found["dp_gap"],
         "accuracy of these": found.of_these["accuracy"],
-        "parity of these": found.of_these["demographic_parity_difference"],
+        "parity of these": found.of_these["dp_gap"],
     }
 
 
@@ -77,13 +77,13 @@ def test_a_test_is_its_interval_and_agrees_with_the_difference(
     values = [ArmEstimates(one) for one in pair]
     found = compare(*values)
     for name, test in both(found).items():
-        metric = "accuracy" if name.startswith("accuracy") else "demographic_parity_difference"
+        metric = "accuracy" if name.startswith("accuracy") else "dp_gap"
         difference = values[1][metric].value - values[0][metric].value
-        assert test.difference == pytest.approx(difference, nan_ok=True), name
+        assert test.value == pytest.approx(difference, nan_ok=True), name
         if np.isnan(test.p_value):
             assert np.isnan([test.low, test.high]).all(), name
             continue
-        assert -1 <= test.low <= test.difference <= test.high <= 1, name
+        assert -1 <= test.low <= test.value <= test.high <= 1, name
         assert 0 <= test.p_value <= 1, name
         assert (test.p_value < 0.05) == (test.low > 0 or test.high < 0), name
 
@@ -105,7 +105,7 @@ def test_the_other_way_round_is_the_same_with_the_other_sign(
 def test_an_arm_against_itself_is_the_same(pair: tuple[ArmArrays, ArmArrays]) -> None:
     """Also where both gaps are 0: no division, no rejection."""
     for test in both(compared(pair[0], pair[0])).values():
-        assert np.isnan(test.difference) or test.difference == 0
+        assert np.isnan(test.value) or test.value == 0
         assert np.isnan(test.p_value) or test.p_value == 1
 
 
@@ -124,7 +124,7 @@ def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
         ArmArrays(a, label, row % 2, np.zeros(200, dtype=int), row, 2) for a in (first, second)
     )
     test = compared(one, other)["accuracy"]
-    assert test.difference == pytest.approx((better - worse) / 200)
+    assert test.value == pytest.approx((better - worse) / 200)
     assert test.p_value == pytest.approx(
         binomtest(better, better + worse).pvalue, abs=0.03, rel=0.3
     )
@@ -166,9 +166,9 @@ def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
     one, other = (
         ArmEstimates(ArmArrays(a, nothing, nothing, repeat, row, 1)) for a in (first, second)
     )
-    found = compare_estimates(one, other)
-    assert (found["n"], found["accuracy"]["better"], found["accuracy"]["worse"]) == (8, 1, 1)
-    assert np.isnan(found["demographic_parity_difference"]["p_value"])
+    found = compare_estimates(one, other, "one", "other")
+    assert (found.n, found.better, found.worse) == (8, 1, 1)
+    assert np.isnan(found.compared["dp_gap"].p_value)
 
 
 def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
@@ -176,17 +176,19 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
     world = World(((0.3, 0.6), (0.3, 0.6)))
     samples = world.arms(rng, replace(world, yes=((0.1, 0.8), (0.1, 0.8))), world)
     arms = [ArmEstimates(one) for one in samples]
-    tests = [compare_estimates(arms[0], other) for other in arms[1:]]
-    adjust(tests)
-    for test in tests:
-        for metric in ("accuracy", "demographic_parity_difference"):
-            one = test[metric]
-            assert one["p_adjusted"] == pytest.approx(min(1.0, 2 * one["p_value"]))
-            assert one["simultaneous_low"] <= one["low"] <= one["high"] <= one["simultaneous_high"]
-            outside = one["simultaneous_low"] > 0 or one["simultaneous_high"] < 0
-            assert one["distinguishable"] == outside == (one["verdict"] == "differs")
-    assert [test["accuracy"]["distinguishable"] for test in tests] == [True, False]
-    assert set(tests[0]["more"]) >= {"equalized_odds_difference", "demographic_parity_ratio"}
+    tests = [compare_estimates(arms[0], other, "a", "b") for other in arms[1:]]
+    adjusted = adjust(tests)
+    for test, wide in zip(tests, adjusted, strict=True):
+        for metric in ("accuracy", "dp_gap", "label_gap"):
+            one = test.compared[metric]
+            judged = wide.compared[metric]
+            assert judged.p_value == pytest.approx(min(1.0, 2 * one.p_value))
+            assert judged.low <= one.low <= one.high <= judged.high
+            outside = judged.low > 0 or judged.high < 0
+            assert outside == (judged.p_value < 0.05) == (judged.verdict == "differs")
+    assert [wide.compared["accuracy"].verdict == "differs" for wide in adjusted] == [True, False]
+    metrics = {record.metric for record in adjusted[0].records("sex", False)}
+    assert metrics >= {"eo_gap_difference", "dp_ratio_difference", "accuracy_difference"}
 
 
 def test_people_are_paired_as_people() -> None:
@@ -214,7 +216,7 @@ def test_one_of_three_equal_arms_seldom_differs_from_another() -> None:
     400).
     """
     wrong = []
-    metrics = ("accuracy", "demographic_parity_difference")
+    metrics = ("accuracy", "dp_gap")
     for seed in range(80):
         rng = np.random.default_rng(seed)
         asked = pd.DataFrame(
@@ -225,6 +227,9 @@ def test_one_of_three_equal_arms_seldom_differs_from_another() -> None:
         tests = comparisons(run, {arm: ArmEstimates(sample) for arm, sample in run.samples.items()})
         assert len(tests) == 3
         wrong.append(
-            [any(test[metric]["verdict"] == "differs" for test in tests) for metric in metrics]
+            [
+                any(test.compared[metric].verdict == "differs" for test in tests)
+                for metric in metrics
+            ]
         )
     assert (np.mean(wrong, axis=0) <= 0.08).all()

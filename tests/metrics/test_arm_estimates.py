@@ -14,14 +14,20 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from fwc_llm import audit
-from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity
+from fwc_llm.metrics.arm_estimates import (
+    ArmEstimates,
+    MetricEstimate,
+    ParityWithinStrata,
+    conditional_parity,
+)
 from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 USUAL = ((0.1, 0.5), (0.3, 0.7))
 
 
@@ -79,7 +85,13 @@ def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) 
             name
         )
         assert np.isnan(one.value) or 0 <= one.low <= one.high <= 1, name
-    for name in ("rate", "true_positive_rate", "false_positive_rate", "coverage", "precision"):
+    for name in (
+        "selection_rate",
+        "true_positive_rate",
+        "false_positive_rate",
+        "coverage",
+        "precision",
+    ):
         assert all(
             np.isnan(rate.value) or rate.low <= rate.value <= rate.high
             for rate in found.rates(name)
@@ -87,7 +99,7 @@ def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) 
     for metric in (metric for metric in TABLE if metric.judged):
         one = found[metric.key]
         assert np.isnan(one.p_value) == np.isnan(one.value)
-        differs = one.verdict() in ("differs", "differs within margin")
+        differs = one.verdict() in ("differs", "differs, but by less than the margin")
         assert np.isnan(one.value) or (
             one.p_value < 0.05 if differs else one.p_value >= 0.05 or sample.worst
         )
@@ -138,7 +150,7 @@ def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:
         low, high = wilson(own.mean(), len(own))
         ends.append((own.mean(), float(low), float(high)))
     (p, p_low, p_high), (q, q_low, q_high) = ends
-    gap = found["demographic_parity_difference"]
+    gap = found["dp_gap"]
     low = q - p - np.hypot(q - q_low, p_high - p)
     high = q - p + np.hypot(q_high - q, p - p_low)
     assert (gap.low, gap.high) == pytest.approx((max(0.0, low), max(high, -low)))
@@ -149,7 +161,7 @@ def test_the_gap_is_that_of_the_mean_rates() -> None:
     group = np.array([0, 1, 0, 1])
     repeat = np.array([0, 0, 1, 1])
     sample = ArmArrays(np.array([1.0, 0.0, 0.0, 1.0]), group, group, repeat, np.arange(4), 2)
-    found = ArmEstimates(sample)["demographic_parity_difference"]
+    found = ArmEstimates(sample)["dp_gap"]
     assert found.value == 0.0
     assert found.per_repeat.tolist() == [1.0, 1.0]
 
@@ -160,16 +172,13 @@ def test_other_draws_of_examples_widen_the_interval() -> None:
     strategy = ArmEstimates(sample)
     these = ArmEstimates(replace(sample, examples=None))
     assert (strategy.sample.scope, these.sample.scope) == ("this strategy", "these examples")
-    for name in ("accuracy", "demographic_parity_difference"):
+    for name in ("accuracy", "dp_gap"):
         wide = strategy[name]
         narrow = these[name]
         assert wide.value == narrow.value
         assert wide.low < narrow.low < narrow.high < wide.high
     # All answers move together: each rate is far less sure, their gap hardly.
-    pairs = (
-        (strategy.rates()[0], these.rates()[0]),
-        [one["demographic_parity_difference"] for one in (strategy, these)],
-    )
+    pairs = ((strategy.rates()[0], these.rates()[0]), [one["dp_gap"] for one in (strategy, these)])
     growth = [(wide.high - wide.low) / (narrow.high - narrow.low) for wide, narrow in pairs]
     assert growth[0] > 1.5 * growth[1]
 
@@ -204,7 +213,7 @@ def test_weights_cost_effective_rows() -> None:
     weighted = replace(alike, weight=rng.choice([1.0, 10.0], 400))
     ones = replace(alike, weight=np.full(400, 3.0))
     rows = [
-        float(ArmEstimates(one).counted("rate").effective_rows[0])
+        float(ArmEstimates(one).counted("selection_rate").effective_rows[0])
         for one in (alike, weighted, ones)
     ]
     assert rows[0] == pytest.approx(400)
@@ -228,11 +237,7 @@ def test_auc_and_brier_of_each_group_are_scikit_learns() -> None:
             loss = sklearn.metrics.brier_score_loss(label[here], p[here], sample_weight=used)
             assert found.counted("auc").values[place] == pytest.approx(area)
             assert found.counted("brier").values[place] == pytest.approx(loss)
-        assert (
-            found["auc_difference"].low
-            <= found["auc_difference"].value
-            <= found["auc_difference"].high
-        )
+        assert found["auc_gap"].low <= found["auc_gap"].value <= found["auc_gap"].high
         assert all(area.high - area.low < 0.2 for area in found.rates("auc"))
 
 
@@ -247,8 +252,14 @@ def test_auc_of_groups_that_are_ranked_almost_without_a_mistake_seldom_differ() 
         label = (rng.random(120) < 0.4).astype(int)
         p = 1 / (1 + np.exp(-rng.normal(4.2 * label, 1.0)))
         found = ArmEstimates(once(np.ones(120), group, label, p_yes=p))
-        differs.append(found["auc_difference"].verdict() == "differs")
+        differs.append(found["auc_gap"].verdict() == "differs")
     assert np.mean(differs) < 0.1
+
+
+def within(sample: ArmArrays, groups: Any = ("f", "m")) -> ParityWithinStrata:
+    found = conditional_parity(sample, groups)
+    assert found is not None
+    return found
 
 
 def test_conditional_parity_takes_each_stratum_by_itself() -> None:
@@ -265,15 +276,15 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
         np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]), group, strata=stratum
     )
     assert ArmEstimates(sample)[GAP].verdict() == "differs"
-    found = conditional_parity(sample, ("f", "m"))
-    assert (found["value"], found["strata"], found["dropped"]) == (pytest.approx(0.0), 2, [])
-    assert (found["verdict"], found["p_value"]) == ("cannot be told", pytest.approx(1.0))
-    apart = conditional_parity(replace(sample, answer=group.astype(float)), ("f", "m"))
-    assert (apart["verdict"], apart["p_value"] < 0.001) == ("differs", True)
-    alone = conditional_parity(
-        replace(sample, strata=np.where(group == 1, "easy", stratum)), ("f", "m")
-    )
-    assert alone["dropped"] == ["hard"]
+    found = within(sample)
+    assert (found.strata, found.dropped) == (2, [])
+    gap = found.estimate
+    assert (gap.value, gap.p_value) == pytest.approx((0.0, 1.0))
+    assert gap.verdict() == "not settled: too few rows"
+    apart = within(replace(sample, answer=group.astype(float))).estimate
+    assert (apart.verdict(), apart.p_value < 0.001) == ("differs", True)
+    alone = within(replace(sample, strata=np.where(group == 1, "easy", stratum)))
+    assert alone.dropped == ["hard"]
 
 
 @pytest.mark.parametrize("groups", [2, 4])
@@ -284,9 +295,9 @@ def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(groups: i
         group = rng.integers(0, groups, 160)
         answer = rng.random(160) < 0.3 + shift * (group == 1)
         sample = once(answer, group, strata=rng.integers(0, 3, 160))
-        found = conditional_parity(sample, "abcd"[:groups])
-        assert (found["verdict"] == "differs") == (found["p_value"] < 0.05) == (found["low"] > 0)
-        verdicts.add(found["verdict"])
+        found = within(sample, "abcd"[:groups]).estimate
+        assert (found.verdict() == "differs") == (found.p_value < 0.05) == (found.low > 0)
+        verdicts.add(found.verdict())
     assert len(verdicts) > 1
 
 
@@ -303,7 +314,7 @@ def test_people_of_unequal_size_are_alike_as_often_as_they_should_be() -> None:
         found = ArmEstimates(once(answer, who % 2, cluster=who))
         differs += found[GAP].low > 0
     assert differs / 300 < 0.075
-    assert found.counted("rate").freedom.max() < 20
+    assert found.counted("selection_rate").freedom.max() < 20
     one = np.r_[0, np.repeat([1, 2, 3], [2, 3, 10_000])]
     huge = ArmEstimates(once(one % 2 == 0, np.array([0, 1, 0, 1])[one], cluster=one))
     assert (huge[GAP].low, huge[GAP].high) == (0.0, 1.0), (
@@ -328,15 +339,15 @@ def test_parity_within_strata_of_one_to_three_rows_has_satos_variance() -> None:
         strata = np.repeat(np.arange(60), size.sum(1))
         group = np.concatenate([np.repeat([0, 1], n) for n in size])
         answer = rng.random(len(strata)) < rng.beta(2, 2, 60)[strata]
-        differs += conditional_parity(once(answer, group, strata=strata), ("f", "m"))["low"] > 0
+        differs += within(once(answer, group, strata=strata)).estimate.low > 0
     assert differs / 400 < 0.068
     # Sato (1989) by metafor's rma.mh(measure="RD") on 3/10, 5/12 and 2/9, 6/11, with two rows more.
     rows = [(0, 0, 3, 10), (0, 1, 5, 12), (1, 0, 2, 9), (1, 1, 6, 11)]
     strata, group = (np.repeat([row[k] for row in rows], [row[3] for row in rows]) for k in (0, 1))
     answer = np.concatenate([np.arange(n) < yes for _, _, yes, n in rows])
-    found = conditional_parity(once(answer, group, strata=strata), ("f", "m"))
-    assert found["value"] == pytest.approx(0.214941)
-    assert found["high"] - found["value"] == pytest.approx(1.959964 * np.sqrt(0.025910), rel=1e-4)
+    found = within(once(answer, group, strata=strata)).estimate
+    assert found.value == pytest.approx(0.214941)
+    assert found.high - found.value == pytest.approx(1.959964 * np.sqrt(0.025910), rel=1e-4)
 
 
 def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
@@ -350,7 +361,7 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
     for _ in range(1000):
         p = ndtr(rng.standard_normal(120) + 3.0 * (label - 0.5))
         found = ArmEstimates(once(label, group, label, design=SamplingDesign(True), p_yes=p))
-        differs.append(found["brier_difference"].low > 0)
+        differs.append(found["brier_gap"].low > 0)
     assert np.mean(differs) < 0.065
     assert found.counted("brier").freedom.max() < 60
 
@@ -399,7 +410,7 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
 # --- Odd samples, as a user has them
 
 
-def odd_arm(said: Any, place: Any = slice(None), **columns: Any) -> dict[str, Any]:
+def odd_arm(said: Any, place: Any = slice(None), **columns: Any) -> Statistics:
     """The audit of 400 people, women and men in turn, and of their rows where several are at one
     `place`.
     """
@@ -412,8 +423,7 @@ def odd_arm(said: Any, place: Any = slice(None), **columns: Any) -> dict[str, An
     found = audit(
         frame.assign(**columns).iloc[place], answer="said", protected="sex", label=None, **names
     )
-    arm: dict[str, Any] = found.to_dict()["arms"][0]
-    return arm
+    return found.statistics
 
 
 SAID = np.array([*["no"] * 3, "yes", "yes"] * 80, dtype=object)
@@ -421,11 +431,11 @@ SAID = np.array([*["no"] * 3, "yes", "yes"] * 80, dtype=object)
 
 def test_a_group_without_an_answer_has_no_gap_and_its_worst_case_is_that_of_any_rate() -> None:
     arm = odd_arm(np.where(np.arange(400) % 2 == 0, None, SAID))
-    assert (arm[GAP]["value"], arm[GAP]["verdict"]) == (None, None)
-    assert "group f" in arm["reasons"][GAP]
-    low, high = arm["treatments"]["worst case, 95 %"][GAP]
-    assert low == 0.0
-    assert high > 0.6
+    gap = arm.of(GAP, "answers")
+    assert (gap.known, gap.verdict) == (False, "")
+    assert "group f" in gap.reason
+    assert gap.low == 0.0
+    assert gap.high > 0.6
 
 
 def test_one_person_or_weight_that_is_nearly_all_of_a_group_decides_nothing() -> None:
@@ -435,5 +445,5 @@ def test_one_person_or_weight_that_is_nearly_all_of_a_group_decides_nothing() ->
     size = np.ones(400, dtype=int)
     size[0] = 10_000
     for arm in (odd_arm(SAID, np.repeat(np.arange(400), size)), odd_arm(SAID, counts=size * 1e5)):
-        assert arm["groups"]["f"]["high"] > 0.6
-        assert arm[GAP]["verdict"] == "cannot be told"
+        assert arm.of("selection_rate", "answers", "f").high > 0.6
+        assert arm.of(GAP, "answers").verdict == "not settled: too few rows"

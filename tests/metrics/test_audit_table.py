@@ -1,6 +1,7 @@
 """Tables of answers as columns of codes: the numbers are those of counting one by one."""
 
 import re
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -8,13 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evals.frames import from_frame
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import by_attribute, from_frame
+from fwc_llm.metrics.audit_table import by_attribute
+from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.impact import selected, who_was_selected
-from fwc_llm.report.table_model import markdown
+from fwc_llm.report.table_model import Section, markdown
 
 
 def table(seed: int) -> pd.DataFrame:
@@ -44,15 +47,20 @@ def table(seed: int) -> pd.DataFrame:
     return whole
 
 
-def close(one: Any, other: Any) -> bool:
-    """The same numbers, but for the last digits of sums in another order."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(close, one, other))
-    if isinstance(one, float):
-        return bool(one == pytest.approx(other, rel=1e-10, abs=1e-12))
-    return one == other
+def close(one: Iterable[Record], other: Iterable[Record]) -> bool:
+    """The same records, but for the last digits of sums in another order."""
+    first = {record.key: record for record in one}
+    second = {record.key: record for record in other}
+    if first.keys() != second.keys():
+        return False
+    for key, record in first.items():
+        expected = second[key]
+        numbers = [(r.value, *r.ends, r.p) for r in (record, expected)]
+        if numbers[0] != pytest.approx(numbers[1], rel=1e-9, abs=1e-12, nan_ok=True):
+            return False
+        if (record.verdict, record.n) != (expected.verdict, expected.n):
+            return False
+    return True
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,26 +72,43 @@ def test_categories_and_texts_give_the_same_statistics(seed: int) -> None:
         own = [*sorted(set(frame[name].dropna()), reverse=True), "never"]
         coded[name] = pd.Categorical(frame[name], own)
     found = [statistics(from_frame(one, attributes=["sex", "race"])) for one in (frame, coded)]
-    assert found[0] == found[1]
+    assert close(found[0].records, found[1].records)
+    assert found[0].notes == found[1].notes
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_counts_and_rates_are_those_of_the_table(seed: int) -> None:
     frame = table(seed)
     found = statistics(from_frame(frame, attributes=["sex", "race"]))
-    for arm in found["arms"]:
-        own = frame[frame["arm"] == arm["arm"]]
-        parsed = own.dropna(subset="answer")
+    for arm in found.arms:
+        lines = frame[frame["arm"] == arm.arm]
+        parsed = lines.dropna(subset="answer")
         by_repeat = (parsed["answer"] == parsed["label"]).groupby(parsed["repeat"]).mean()
-        assert arm["accuracy"]["value"] == pytest.approx(by_repeat.mean(), abs=1e-12)
-        assert arm["unparsed"] == ({"": lost} if (lost := int(own["answer"].isna().sum())) else {})
-        for name, group in arm["groups"].items():
-            here = parsed[parsed["group"] == name]
+        accuracy = found.of("accuracy", arm.arm).value
+        assert accuracy == pytest.approx(by_repeat.mean(), abs=1e-12)
+        lost = int(lines["answer"].isna().sum())
+        assert arm.unparsed == ({"": lost} if lost else {})
+        for group in found.groups:
+            here = parsed[parsed["group"] == group.group]
             rates = (here["answer"] == "yes").groupby(here["repeat"]).mean()
-            assert group["rate"] == (
-                None if rates.empty else pytest.approx(rates.mean(), abs=1e-12)
-            )
-            assert group["n"] == (own["group"] == name).sum()
+            record = found.of("selection_rate", arm.arm, group.group)
+            assert record.value == pytest.approx(rates.mean(), abs=1e-12, nan_ok=True)
+            assert record.n == (lines["group"] == group.group).sum()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_number_is_of_is_there_once(seed: int) -> None:
+    """Of statistics and of impact tables; where both have a number, it is the same number."""
+    answered = from_frame(table(seed), attributes=["sex", "race"])
+    impact = impact_tables(answered)
+    found = statistics(answered).records  # `Records` raises an error for a key that is there twice
+    Records(impact.records)
+    keys = {record.key for record in found}
+    again = {record.key: record for record in impact.records if record.key in keys}
+    assert close(again.values(), [record for record in found if record.key in again])
+    assert len(found.and_also(impact.records)) == len(found) + len(impact.records) - len(again)
+    with pytest.raises(ValueError, match="two records of"):
+        Records([found[0], found[0]])
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -91,18 +116,14 @@ def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> No
     frame = table(seed)
     crossed = from_frame(frame, attributes=["sex", "race"])
     views = by_attribute(crossed)
-    arms = statistics(crossed)["arms"]
+    found = statistics(crossed)
     assert list(views) == ["sex", "race", "sex & race"]
-    for place, name in enumerate(("sex", "race")):
+    for name in ("sex", "race"):
         alone = statistics(from_frame(frame.assign(group=frame[name]), attributes=[name]))
-        assert close(statistics(views[name]), alone)
-        for arm, own in zip(arms, alone["arms"], strict=True):
-            short = arm["by_attribute"][place]
-            gap = own["demographic_parity_difference"]
-            shown = [short["demographic_parity_difference"], short["p_value"]]
-            ends = short["intervals"]["demographic_parity_difference"]
-            assert short["attribute"] == name
-            assert close([*shown, *ends], [gap[end] for end in ("value", "p_value", "low", "high")])
+        assert close(statistics(views[name]).records, alone.records)
+        for arm in found.arms:
+            of_view = found.of("dp_gap", arm.arm, attribute=name)
+            assert close([of_view], [alone.of("dp_gap", arm.arm)])
     assert list(by_attribute(from_frame(frame, attributes=["both"]))) == ["both"]
 
 
@@ -117,19 +138,16 @@ HIRED["person"] = [f"p{place // 4}" for place in range(120)]
 def test_anybodys_table_is_audited_with_two_columns_of_groups_and_no_label() -> None:
     found = audit(
         HIRED, answer="said", protected=["sex", "race"], label=None, positive="hire"
-    ).to_dict()
-    (arm,) = found["arms"]
-    assert [group["group"] for group in found["groups"]] != []
-    assert arm["demographic_parity_difference"]["verdict"] is not None
-    assert arm["demographic_parity_ratio"]["value"] is not None
-    for metric in ("accuracy", "equalized_odds_difference", "predictive_parity_difference"):
-        assert arm[metric]["value"] is None
-        assert arm["reasons"][metric] == "there are no labels"
-    assert [one["attribute"] for one in arm["by_attribute"]] == ["sex", "race"]
-    rates = [arm["groups"][group["group"]]["rate"] for group in found["groups"]]
+    ).statistics
+    assert found.of("dp_gap", "answers").verdict
+    assert found.of("dp_ratio", "answers").known
+    for metric in ("accuracy", "eo_gap", "precision_gap", "label_gap"):
+        assert not found.of(metric, "answers").known
+    assert [view.name for view in found.views] == ["sex", "race", "sex & race"]
+    rates = [record.value for record in found.rates("answers").values()]
     assert rates == sorted(rates), "without labels groups stand in the order of their rates"
-    assert any("'wgt' looks like a weight" in note for note in found["notes"])
-    assert any("'person' looks like a cluster" in note for note in found["notes"])
+    assert any("'wgt' looks like a weight" in note for note in found.notes)
+    assert any("'person' looks like a cluster" in note for note in found.notes)
 
 
 def test_without_labels_nothing_is_measured_against_labels() -> None:
@@ -138,19 +156,15 @@ def test_without_labels_nothing_is_measured_against_labels() -> None:
     frame = pd.concat(two).assign(p_yes=np.linspace(0, 1, 240))
     answered = from_frame(frame, answer="said", protected=["sex"], label=None)
     found = statistics(answered)
-    (test,), arm = found["comparisons"], found["arms"][0]
-    assert test["accuracy"]["difference"] is test["accuracy"]["verdict"] is None
-    assert test["demographic_parity_difference"]["verdict"] is not None
-    assert arm["probabilities"] is None
-    assert {one["accuracy"] for one in arm["treatments"].values() if "accuracy" in one} == {None}
-    assert {one["false_positive_rate"] for one in arm["groups"].values()} == {None}
-    (view,) = impact_tables(answered)["attributes"]
-    groups = [one for shown in view["arms"] for one in shown["groups"].values()]
-    assert {(one["true_negatives"], one["precision"]) for one in groups} == {(None, None)}
-    for text in (
-        str(Audit(answered)),
-        "".join(markdown(who_was_selected(impact_tables(answered)))),
-    ):
+    assert found.of("dp_gap_difference", "y", against="x").verdict
+    assert found.arms[0].probabilities is None
+    impact = impact_tables(answered)
+    metrics = {record.metric for record in (*found.records, *impact.records)}
+    assert not {
+        name for name in metrics if re.search("accuracy|positive|negative|prec|brier", name)
+    }
+    tables = who_was_selected(impact, Records(impact.records))
+    for text in (str(Audit(answered)), "".join(markdown(tables))):
         assert not re.search("Accuracy|EO gap|True|Confusion|Brier", text)
 
 
@@ -158,15 +172,19 @@ def test_labels_weights_people_and_strata_of_anybodys_table() -> None:
     usual = {"answer": "said", "protected": ["sex"], "label": "was", "positive": None}
     frame = HIRED.assign(said=HIRED["said"] == "hire")
     plain, weighted, people = (
-        audit(frame, **usual, **more).to_dict()["arms"][0]
+        audit(frame, **usual, **more).statistics
         for more in ({}, {"weight": "wgt"}, {"cluster": "person", "given": "race"})
     )
     right = ((HIRED["said"] == "hire") == (HIRED["was"] == 1)).to_numpy()
-    assert plain["accuracy"]["value"] == pytest.approx(right.mean())
-    assert weighted["accuracy"]["value"] == pytest.approx(np.average(right, weights=HIRED["wgt"]))
-    assert people["accuracy"]["value"] == plain["accuracy"]["value"]
-    assert people["conditional_parity"]["strata"] == 2
-    assert plain["conditional_parity"] is None
+    accuracy, of_weights, of_people = (
+        found.of("accuracy", "answers").value for found in (plain, weighted, people)
+    )
+    assert accuracy == of_people == pytest.approx(right.mean())
+    assert of_weights == pytest.approx(np.average(right, weights=HIRED["wgt"]))
+    assert people.arms[0].within_strata is not None
+    assert people.arms[0].within_strata.strata == 2
+    assert people.of("dp_gap", "answers", scope="within strata").verdict
+    assert plain.arms[0].within_strata is None
 
 
 def test_weights_order_the_groups_and_are_named() -> None:
@@ -176,18 +194,32 @@ def test_weights_order_the_groups_and_are_named() -> None:
     frame["w"] = [1, 1, 1, 1, 9, 1, 1, 1]
     for label in (None, "was"):
         found = audit(frame.assign(was=frame["said"]), label=label, **usual)
-        assert [group["group"] for group in found.to_dict()["groups"]] == ["f", "m"]
-        assert any("weighted" in note for note in found.to_dict()["notes"])
-        (view,) = impact_tables(found.answered)["attributes"]
-        assert "Selection rate, weighted" in selected(view).headings
-    plain = from_frame(frame, answer="said", protected="sex", label=None)
-    (view,) = impact_tables(plain)["attributes"]
-    assert "Selection rate" in selected(view).headings
+        assert [group.group for group in found.statistics.groups] == ["f", "m"]
+        assert any("weighted" in note for note in found.statistics.notes)
+        assert "Selection rate, weighted" in table_of(found).headings
+    plain = audit(frame, answer="said", protected="sex", label=None)
+    assert "Selection rate" in table_of(plain).headings
     none = frame.assign(w=np.where(frame["sex"] == "f", 0, 1))
-    found = audit(pd.concat([none, frame.assign(sex="x")]), label=None, **usual).to_dict()
-    assert sum("All weights of f are 0" in note for note in found["notes"]) == 1
-    assert [group["group"] for group in found["groups"]] == ["m", "x"]
-    assert found["arms"][0]["demographic_parity_difference"]["verdict"] is not None
+    found = audit(pd.concat([none, frame.assign(sex="x")]), label=None, **usual)
+    assert sum("All weights of f are 0" in note for note in found.statistics.notes) == 1
+    assert [group.group for group in found.statistics.groups] == ["m", "x"]
+    assert found.records.of("dp_gap", "answers").verdict
+
+
+def table_of(found: Audit) -> Section:
+    return selected(found.impact, found.records, found.impact.views[-1])
+
+
+def test_a_person_who_holds_a_quarter_of_a_group_is_named() -> None:
+    frame = HIRED.assign(
+        who=np.where(np.arange(120) % 2 * np.arange(120) < 40, "x", HIRED["person"])
+    )
+    frame = frame.assign(said=frame["said"] == "hire", who=frame["who"].where(frame["sex"] == "m"))
+    frame["who"] = frame["who"].fillna(HIRED["person"])
+    found = audit(frame, answer="said", protected="sex", label=None, cluster="who")
+    held = int(((frame["who"] == "x") & (frame["sex"] == "m")).sum())
+    words = f"x alone holds {held} of the 60 rows of m"
+    assert [note for note in found.statistics.notes if note.startswith(words)]
 
 
 def test_the_order_of_the_lines_changes_nothing() -> None:
@@ -208,7 +240,7 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
         "given": "race",
     }
     found = [
-        audit(one, answer="said", **options).to_dict()["arms"][1]
+        audit(one, answer="said", **options).records.where(arm="arm 1")
         for one in (frame, pd.concat([*parts[::2], *[part[::-1] for part in parts[1::2]]]))
     ]
     assert close(*found)
@@ -242,12 +274,8 @@ def test_what_does_not_fit_is_named(
 
 @pytest.mark.parametrize("positive", [1, 1.0, True])
 def test_the_value_that_means_yes_may_be_written_as_another_number(positive: Any) -> None:
-    """A positive value that matched nothing once made all answers no, and the gap "no difference
-    shown".
-    """
+    """A positive value that matched nothing once made all answers no, and the gap 0."""
     frame = HIRED.assign(said=(HIRED["sex"] == "f").astype(float))
-    (arm,) = audit(frame, answer="said", protected="sex", label="was", positive=positive).to_dict()[
-        "arms"
-    ]
-    assert arm["demographic_parity_difference"]["verdict"] == "differs"
-    assert arm["equalized_odds_difference"]["value"] == 1
+    found = audit(frame, answer="said", protected="sex", label="was", positive=positive).records
+    assert found.of("dp_gap", "answers").verdict == "differs"
+    assert found.of("eo_gap", "answers").value == 1

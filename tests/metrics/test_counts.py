@@ -24,11 +24,12 @@ from fwc_llm.metrics.intervals import (
     wilson,
 )
 from fwc_llm.metrics.perturbation_effects import flips
+from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import answers_of, metrics_of
 
-METRICS = ("demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference")
+METRICS = ("dp_gap", "dp_ratio", "eo_gap")
 
 
 def test_values_of_random_tables_are_fairlearns_weights_included() -> None:
@@ -44,7 +45,7 @@ def test_unparsed_answers_count_for_coverage_and_nothing_else() -> None:
     assert ours.coverage_by_group == {"a": 3 / 4, "b": 2 / 4}
     assert ours.accuracy == 3 / 5
     assert ours.rates == {"a": 2 / 3, "b": 1 / 2}
-    assert ours.demographic_parity_difference == pytest.approx(1 / 6)
+    assert ours.dp_gap == pytest.approx(1 / 6)
 
 
 NAN = np.nan
@@ -117,16 +118,14 @@ def test_bounds_hold_over_every_filling_and_the_worst_is_attained(seed: int, lev
         assert low <= np.nanmin(seen[name]) + 1e-12, name
         assert high >= np.nanmax(seen[name]) - 1e-12, name
     assert found["accuracy"] == pytest.approx((min(seen["accuracy"]), max(seen["accuracy"])))
-    for name in ("demographic_parity_difference", "equalized_odds_difference"):
+    for name in ("dp_gap", "eo_gap"):
         assert found[name][1] == pytest.approx(max(seen[name])), name
-    assert found["demographic_parity_ratio"][0] == pytest.approx(
-        np.nanmin(seen["demographic_parity_ratio"])
-    )
+    assert found["dp_ratio"][0] == pytest.approx(np.nanmin(seen["dp_ratio"]))
 
 
 def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
     found = bounds(np.array([1, 0, np.nan, np.nan]), np.array([1, 0, 1, 0]), list("aabb"))
-    assert found["demographic_parity_difference"] == (0.0, 0.5)
+    assert found["dp_gap"] == (0.0, 0.5)
     assert found["accuracy"] == (0.5, 1.0)
 
 
@@ -135,9 +134,9 @@ def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
 
 def flips_of(
     before: list[float], after: list[float], groups: str, told_as: str
-) -> list[dict[str, Any]]:
+) -> dict[tuple[str, str], Record]:
     factual = answers_of(before)
-    return flips(
+    found = flips(
         replace(factual, group=np.array([*groups])),
         replace(
             factual,
@@ -146,25 +145,26 @@ def flips_of(
             variant=[f"as:{t}" for t in told_as],
         ),
     )
+    return {(record.group, record.metric): record for record in found}
 
 
 def test_flips_by_direction() -> None:
-    to_men, to_women = flips_of(
-        [1, 1, 0, 0, 1, 0, NAN], [0, 1, 1, 0, 0, NAN, 1], "FFFMMMM", "MMMFFFF"
-    )
-    assert to_men == {
-        "group": "F",
-        "told_as": "M",
-        "n": 3,
-        "to_yes": 1,
-        "to_no": 1,
-        "rate": pytest.approx(2 / 3),
-        "interval": pytest.approx(np.ravel(wilson(2 / 3, 3))),
+    found = flips_of([1, 1, 0, 0, 1, 0, NAN], [0, 1, 1, 0, 0, NAN, 1], "FFFMMMM", "MMMFFFF")
+    to_men = found["F", "changed"]
+    assert (to_men.against, to_men.n) == ("M", 3)
+    assert to_men.value == pytest.approx(2 / 3)
+    assert to_men.ends == pytest.approx(np.ravel(wilson(2 / 3, 3)))
+    counts = {at: found[at].value for at in found if at[1] != "changed"}
+    assert counts == {
+        ("F", "changed_to_yes"): 1,
+        ("F", "changed_to_no"): 1,
+        ("M", "changed_to_yes"): 0,
+        ("M", "changed_to_no"): 1,
     }
-    assert (to_women["n"], to_women["to_yes"], to_women["to_no"]) == (2, 0, 1)
-    (unanswered,) = flips_of([NAN], [1], "F", "M")
-    assert unanswered["n"] == 0
-    assert np.isnan([unanswered["rate"], *unanswered["interval"]]).all()
+    assert found["M", "changed"].n == 2
+    unanswered = flips_of([NAN], [1], "F", "M")["F", "changed"]
+    assert unanswered.n == 0
+    assert np.isnan([unanswered.value, *unanswered.ends]).all()
 
 
 # --- Limits against scipy and against their own equations
@@ -229,7 +229,11 @@ def test_a_share_of_few_rows_is_covered_everywhere(n: int) -> None:
 
 def test_one_verdict_of_an_interval() -> None:
     assert verdict(0.01, 0.3, 0.05) == "differs"
-    assert verdict(0.0, 0.04, 0.05) == verdict(-0.04, 0.05, 0.05) == "no difference shown"
-    assert verdict(0.0, 0.06, 0.05) == verdict(-0.06, 0.01, 0.05) == "cannot be told"
-    assert verdict(0.01, 0.05, 0.05) == verdict(-0.04, -0.01, 0.05) == "differs within margin"
+    assert verdict(0.0, 0.04, 0.05) == verdict(-0.04, 0.05, 0.05) == "no difference that matters"
+    assert verdict(0.0, 0.06, 0.05) == verdict(-0.06, 0.01, 0.05) == "not settled: too few rows"
+    assert (
+        verdict(0.01, 0.05, 0.05)
+        == verdict(-0.04, -0.01, 0.05)
+        == "differs, but by less than the margin"
+    )
     assert verdict(np.nan, 1.0, 0.05) is None

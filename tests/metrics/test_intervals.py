@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from fwc_llm.metrics.arm_comparison import adjust, from_intervals
+from fwc_llm.metrics.arm_comparison import ArmComparison, ComparedArms, adjust, from_intervals
 from fwc_llm.metrics.arm_estimates import MetricEstimate
 from fwc_llm.metrics.intervals import (
     coverage_of_pairs,
@@ -58,7 +58,7 @@ def test_what_a_run_shows_is_what_its_power_assumes() -> None:
 
 def test_weighted_shares_have_the_freedom_and_the_variance_of_their_parts() -> None:
     shares = rate_shares(
-        sample := arm(np.random.default_rng(1), 200, 0.3), "rate", sample.group, 2, False
+        sample := arm(np.random.default_rng(1), 200, 0.3), "selection_rate", sample.group, 2, False
     )
     known = replace(shares, variance=np.array([0.01, 0.02]), freedom=np.array([10.0, 20.0]))
     freedom = known.spread(np.array([0]), np.array([1]))[1]
@@ -88,15 +88,11 @@ def test_differences_are_widened_for_their_number_and_found_as_often_as_hoped() 
     )
     one = from_intervals(first, second)
     error = np.hypot(0.1, 0.1) / norm.ppf(0.975)
-    assert one.smallest_found == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * error)
-    test = {"difference": 0.1, "low": one.low, "high": one.high, "p_value": one.p_value}
-    tests = [
-        {"accuracy": dict(test), "demographic_parity_difference": dict(test)} for _ in range(4)
-    ]
-    adjust(tests)
-    assert tests[0]["accuracy"]["simultaneous_low"] == pytest.approx(
-        0.1 - norm.ppf(1 - 0.025 / 4) * error
-    )
+    assert one.detectable == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * error)
+    compared = ArmComparison("these examples", {"accuracy": one}, {})
+    tests = adjust([ComparedArms("a", name, compared, 9, False, False) for name in "bcde"])
+    low = tests[0].compared["accuracy"].low
+    assert low == pytest.approx(0.1 - norm.ppf(1 - 0.025 / 4) * error)
 
 
 def test_a_strategy_is_told_apart_by_its_sets_alone_where_rows_are_endless() -> None:

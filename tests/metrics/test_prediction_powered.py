@@ -12,20 +12,21 @@ import pandas as pd
 import pytest
 
 from evals.cost import RESULTS, as_markdown
+from evals.frames import from_frame
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import (
     FOLDS,
     FeatureTable,
     assisted_answers,
     effective_sample_size,
 )
+from fwc_llm.metrics.records import ASSISTED, Record, Records
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sequential import GroupSequential
 from tests.command import Run
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 
 
 def world(
@@ -86,7 +87,10 @@ def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, wor
                 held[2 * place + (metric == GAP)] += one[metric].low <= value <= one[metric].high
             width[place] += one[GAP].high - one[GAP].low
         off.append(
-            [np.diff(one.counted("rate").values).item() - (rates[1] - rates[0]) for one in found]
+            [
+                np.diff(one.counted("selection_rate").values).item() - (rates[1] - rates[0])
+                for one in found
+            ]
         )
     assert held.min() >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs
     errors = np.array(off)
@@ -99,12 +103,12 @@ def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
     rng = np.random.default_rng(1)
     table, chance = world(rng)
     plain, assisted = both(ask(rng, table, chance), table)
-    rates = assisted.counted("rate").values
+    rates = assisted.counted("selection_rate").values
     assert assisted[GAP].value == pytest.approx(np.ptp(rates))
     for narrow, wide in zip(assisted.rates(), plain.rates(), strict=True):
         assert narrow.high - narrow.low < wide.high - wide.low
     assert (effective_sample_size(plain, assisted, GAP) or 0) > 1.3 * 200
-    ratio = assisted["demographic_parity_ratio"].value
+    ratio = assisted["dp_ratio"].value
     assert ratio == pytest.approx(rates.min() / rates.max())
     assert assisted.counted("precision").values == pytest.approx(plain.counted("precision").values)
 
@@ -125,10 +129,10 @@ def population(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_path: Path) -> None:
     everybody, asked = population(6)
-    plain, assisted = (audit(asked, **LABELS, population=p).to_dict() for p in (None, everybody))
-    own, more = (one["arms"][0][GAP] for one in (plain, assisted))
-    assert more["high"] - more["low"] < own["high"] - own["low"]
-    assert more["assisted"]["rows_worth"] > 250
+    plain, assisted = (audit(asked, **LABELS, population=p).records for p in (None, everybody))
+    alone, more = (one.of(GAP, "answers") for one in (plain, assisted))
+    assert more.high - more.low < alone.high - alone.low
+    assert assisted.of(GAP, "answers", scope=ASSISTED).n > 250
     for frame, name in ((asked, "said.csv"), (everybody, "all.csv")):
         frame.to_csv(tmp_path / name, index=False)
     command = (
@@ -142,8 +146,8 @@ def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_p
         "was",
     )
     printed = fwc(*command, "--row", "id", "--population", tmp_path / "all.csv", "--json").out
-    said = json.loads(printed)["statistics"]["sex"]["arms"][0][GAP]
-    assert said["value"] == pytest.approx(more["value"], abs=1e-9)
+    said = Records.read(json.loads(printed)["records"], "sex").of(GAP, "answers")
+    assert said.value == pytest.approx(more.value, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +171,9 @@ def test_what_cannot_be_joined_to_a_population_is_refused(change: Any, words: st
 
 def test_too_few_rows_change_nothing_and_a_note_says_so() -> None:
     everybody, asked = population(9)
-    few, own = (audit(asked[:39], **LABELS, population=p).to_dict() for p in (everybody, None))
-    assert few["arms"][0]["accuracy"]["low"] == own["arms"][0]["accuracy"]["low"]
-    assert any("it takes at least 40 rows" in note for note in few["notes"])
+    few, alone = (audit(asked[:39], **LABELS, population=p).statistics for p in (everybody, None))
+    assert few.of("accuracy", "answers").low == alone.of("accuracy", "answers").low
+    assert any("it takes at least 40 rows" in note for note in few.notes)
 
 
 def test_where_answers_are_all_alike_nothing_changes() -> None:
@@ -186,7 +190,7 @@ def test_a_group_of_few_rows_falls_back_by_itself() -> None:
     table.group[few] = "m"
     run = ask(rng, table, chance, 1000)
     plain, assisted = both(run, table)
-    changed = plain.counted("rate").values != assisted.counted("rate").values
+    changed = plain.counted("selection_rate").values != assisted.counted("selection_rate").values
     assert changed.tolist() == [name == "m" for name in run.groups]
 
 
@@ -273,11 +277,11 @@ def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() 
     )
     nameless = everybody.drop(columns="who")
     tables = (None, "who"), (everybody, "who"), (nameless, None)
-    arms = [
-        audit(asked, **LABELS, population=table, cluster=people).to_dict()["arms"][0]
+    found = [
+        audit(asked, **LABELS, population=table, cluster=people).statistics.rates("answers")
         for table, people in tables
     ]
-    widths = [sum(rate["high"] - rate["low"] for rate in arm["groups"].values()) for arm in arms]
+    widths = [sum(rate.high - rate.low for rate in rates.values()) for rates in found]
     assert 0.75 * widths[0] < widths[1] < 0.97 * widths[0], (
         "100 people tell little more than they did"
     )
@@ -293,7 +297,7 @@ def test_a_population_that_is_the_sample_changes_nothing() -> None:
     asked = asked.assign(who=np.arange(200) // 3, x=np.arange(200) % 7)
     for cluster in (None, "who"):
         alone, all_asked = (
-            audit(asked, **LABELS, population=table, cluster=cluster).to_dict()["arms"][0]["groups"]
+            audit(asked, **LABELS, population=table, cluster=cluster).statistics.rates("answers")
             for table in (None, asked.drop(columns="said"))
         )
         assert all_asked == alone
@@ -302,8 +306,10 @@ def test_a_population_that_is_the_sample_changes_nothing() -> None:
 def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -> None:
     people, asked = population(10)
 
-    def gap(population: pd.DataFrame) -> dict[str, Any]:
-        return dict(audit(asked, **LABELS, population=population).to_dict()["arms"][0][GAP])
+    def gap(population: pd.DataFrame) -> Record:
+        return audit(asked, **LABELS, population=population).records.of(
+            GAP, "answers", scope=ASSISTED
+        )
 
     plain = gap(people)
     known = asked["said"].reindex(people.index)
@@ -313,11 +319,8 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
     odd = people.assign(a=np.where(x > 2, np.inf, x), t=pd.to_timedelta(x, "D"), h=1e300 * x)
     odd["self"] = x  # no column's name is a keyword
     odd["i"] = pd.array([None if value > 1 else round(10 * value) for value in x], dtype="Int64")
-    assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1))["assisted"]["rows_worth"] > 250
-    assert (
-        gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False))["assisted"]["rows_worth"]
-        > 250
-    )
+    assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1)).n > 250
+    assert gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False)).n > 250
     for name in ("id", "sex", "was"):
         with pytest.raises(FwcError, match=f"rows of the population have no {name}"):
             gap(people.assign(**{name: people[name].astype(object).where(people.index % 9 > 0)}))

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evals.frames import from_frame
 from fwc_llm.meaning import MeaningRule
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import OutcomeRules, from_frame, of_population
+from fwc_llm.metrics.audit_table import OutcomeRules, of_population
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.planning import (
     QUESTIONS,
@@ -28,6 +29,7 @@ from fwc_llm.metrics.planning import (
     smallest,
     steps_needed,
 )
+from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sequential import GroupSequential, equal_looks, expected_rows
 from fwc_llm.metrics.statistics import statistics
@@ -76,54 +78,52 @@ def designed(run: RunAnswers, **options: Any) -> RunAnswers:
     return replace(run, design=replace(run.design, **options))
 
 
+def found(run: RunAnswers, **options: Any) -> list[Record]:
+    """The records of statistics and of impact tables."""
+    impact = impact_tables(run, **options)
+    return list(statistics(run, more=impact.records).records)
+
+
 def cases() -> Iterator[tuple[str, Any]]:
     """What each design gives; every design is of other options."""
     two = from_frame(people(160, 1), min_group=20)
-    yield "two arms", (statistics(two), impact_tables(two))
-    yield (
-        "drawn by label",
-        impact_tables(
-            two, designed=True, counted=TWO, lost=[{"group": "f", "read": 9, "kept": 6, "lost": 3}]
-        ),
-    )
+    yield "two arms", found(two)
+    yield ("drawn by label", impact_tables(two, designed=True, counted=TWO).records)
     weighted = people(240, 2, arms=3, names="abcd")
     four = from_frame(
         weighted, weight="weight", cluster="person", against="all", unread="as-no", min_group=30
     )
-    yield "weights and people", (statistics(four), impact_tables(four))
+    yield "weights and people", found(four)
     many = from_frame(
         people(600, 8, arms=1, names=string.ascii_letters[:32]), p_yes=None, min_group=20
     )
-    yield "32 groups", (statistics(many), impact_tables(many))
+    yield "32 groups", found(many)
     crossed = (
         people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
     )
     both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
-    yield "two attributes", (statistics(both), impact_tables(both))
+    yield "two attributes", found(both)
     thirds = people(120, 12).replace("no", "nay")
     thirds.loc[thirds["score"] > 1, "answer"] = "maybe"
     yes_of = {"answer": ("yes",), "label": ("yes",)}
     for others in ("no", "drop"):
         meaning = OutcomeRules(MeaningRule((), ("nay",), others), yes_of)
-        yield (
-            f"other answers: {others}",
-            statistics(from_frame(thirds, outcomes=meaning, min_group=1)),
-        )
-    yield "one group", statistics(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1))
+        yield (f"other answers: {others}", found(from_frame(thirds, outcomes=meaning, min_group=1)))
+    yield "one group", found(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1))
     denied = people(400, 11)
     denied["answer"] = np.where(denied["score"] > 2.5, "yes", "no")
-    yield "nearly all no", statistics(designed(from_frame(denied), model=True))
+    yield "nearly all no", found(designed(from_frame(denied), model=True))
     strategy = from_frame(people(60, 3, repeats=5), "group and label", margin=0.1, min_group=1)
-    yield "five draws of examples", statistics(strategy)
+    yield "five draws of examples", found(strategy)
     given = from_frame(people(200, 4), given="job", label=None, min_group=1)
-    yield "given the job, without labels", (statistics(given), impact_tables(given))
+    yield "given the job, without labels", found(given)
     looks = GroupSequential(equal_looks(320))
     yield (
         "five looks",
-        (statistics(designed(two, sequential=looks)), expected_rows([1, 2], (0.1, 0.1), looks)),
+        [*found(designed(two, sequential=looks)), expected_rows([1, 2], (0.1, 0.1), looks)],
     )
     again = from_frame(people(80, 5, repeats=4), min_group=1)
-    yield "asked twice", statistics(designed(again, times=2))
+    yield "asked twice", found(designed(again, times=2))
     pool = people(900, 6, arms=1)[["row", "group", "label", "score", "job"]]
     asked = people(900, 6)
     asked = asked[asked["row"].isin([f"r{k}" for k in range(220)])][
@@ -131,7 +131,7 @@ def cases() -> Iterator[tuple[str, Any]]:
     ]
     yield (
         "predictions",
-        statistics(of_population(from_frame(asked, min_group=1), pool, "row", "label")),
+        found(of_population(from_frame(asked, min_group=1), pool, "row", "label")),
     )
     told = people(90, 7)
     changed = {}
@@ -141,26 +141,32 @@ def cases() -> Iterator[tuple[str, Any]]:
         )
     yield (
         "counterfactuals",
-        statistics(replace(from_frame(told, min_group=1), counterfactuals=changed)),
+        found(replace(from_frame(told, min_group=1), counterfactuals=changed)),
     )
     plan = Design(
         ("f", "m"), np.array([[40.0, 60], [60, 40]]), np.array([[400.0, 300], [500, 200]]), 3
     )
-    found = observed(two.samples)
+    seen = observed(two.samples)
     steps = replace(plan, rows=plan.rows / 10)
     needed = [steps_needed(0.15, question, steps, Assumptions(), False) for question in QUESTIONS]
     yield (
         "planning",
-        plain({"observed": vars(found), "found": [smallest(plan), smallest(plan, found), needed]}),
+        plain({"observed": vars(seen), "found": [smallest(plan), smallest(plan, seen), needed]}),
     )
 
 
 def numbers(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every number and verdict of a document, with its place."""
-    if isinstance(content, dict | list | tuple):
+    """Every number and verdict of records and documents, with its place."""
+    if isinstance(content, Record):
+        place = "/".join(str(part) for part in content.key)
+        cells = content.plain()
+        for name in ("value", "low", "high", "p", "verdict", "n"):
+            if name in cells:
+                yield from numbers(cells[name], f"{place}/{name}")
+    elif isinstance(content, dict | list | tuple):
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
             yield from numbers(value, f"{path}/{key}")
-    elif not isinstance(content, str) or path.endswith(("/verdict", "/reference", "/of")):
+    elif not isinstance(content, str) or path.endswith("/verdict"):
         yield path, float(f"{content:.6g}") if isinstance(content, float) else content
 
 

@@ -97,7 +97,7 @@ def metrics_of(*answers: Any, weight: Any = None) -> SimpleNamespace:
 
     return SimpleNamespace(
         **{key: found.value(key) for key in ("coverage", *(metric.key for metric in COUNTED))},
-        rates=by_group("rate"),
+        rates=by_group("selection_rate"),
         coverage_by_group=by_group("coverage"),
         reasons=dict(found.undefined(names)),
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fwc_llm.runs.folder import FORMAT, RunFolder
-from fwc_llm.runs.results import arm_metrics
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.storage import save_shots
 
@@ -165,18 +165,28 @@ def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
 
 def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
     """results.json as a run writes it."""
-    arms = [arm_metrics(arm, [a for a in answers if a["arm"] == arm]) for arm in described["arms"]]
     settings = described["settings"]
     return {
-        "format": "fwc-llm-results/1",
+        "format": "fwc-llm-results/2",
         **{name: described[name] for name in ("task", "model", "simulated")},
         **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
         "returned_models": ["gpt-4-0314"],
         "requests": len(answers),
         "unanswered": 0,
         "usage": {"prompt_tokens": 150 * len(answers), "completion_tokens": len(answers)},
-        "arms": arms,
+        "records": [_accuracy(arm, answers) for arm in described["arms"]],
     }
+
+
+def _accuracy(arm: str, answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """The accuracy of an arm's answers, the mean over repeats, as a record."""
+    frame = pd.DataFrame(
+        [a for a in answers if a["arm"] == arm and not a["variant"] and a["answer"]]
+    )
+    if frame.empty:
+        return {"arm": arm, "metric": "accuracy"}
+    right = (frame["answer"] == frame["label"]).groupby(frame["repeat"]).mean().mean()
+    return {"arm": arm, "metric": "accuracy", "value": float(right)}
 
 
 def answer_row(row: object, group: str, label: str, said: str, **more: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from fwc_llm import audit
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.run_answers import as_names
+from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import probability_sections as tables
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
@@ -47,15 +48,14 @@ def test_an_audit_is_what_a_report_says(make_run: MakeRun) -> None:
     frame["examples"] = np.where(
         frame["arm"] == "zero", "none", frame["arm"] + frame["repeat"].astype(str)
     )
-    found = audit(frame, design="group and label").to_dict()
+    found = audit(frame, design="group and label").statistics
     expected = make_document([folder])["runs"][0]["statistics"]
-    for name in ("groups", "arms", "comparisons", "notes"):
-        assert found[name] == expected[name], name
-    assert [arm["of"] for arm in found["arms"]] == [
-        "these examples",
-        "this strategy",
-        "this strategy",
-    ]
+    for record in expected.records:
+        of = {name: getattr(record, name) for name in ("arm", "group", "against", "attribute")}
+        if record.attribute in ("", "group") and record.repeat is None and record.verdict:
+            assert found.of(record.metric, **of, scope=record.scope) == record
+    assert found.notes == expected.notes
+    assert [arm.scope for arm in found.arms] == ["these examples", "this strategy", "this strategy"]
 
 
 def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> None:
@@ -71,14 +71,14 @@ def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> No
 def test_the_dictionary_is_json_and_nobodys_to_change() -> None:
     found = audit(answers())
     json.dumps(found.to_dict(), allow_nan=False)
-    found.to_dict()["arms"].clear()
-    assert len(found.to_dict()["arms"]) == 2
+    found.to_dict()["records"].clear()
+    assert len(found.to_dict()["records"]) == len(found.records)
 
 
 def test_a_stray_value_of_examples_is_one_draw() -> None:
     frame = answers(1, arms="x").assign(examples="a")
     frame.loc[0, "examples"] = "b"
-    (note,) = (note for note in audit(frame).to_dict()["notes"] if "examples" in note)
+    (note,) = (note for note in audit(frame).statistics.notes if "examples" in note)
     assert "hold for the 1 draw of examples" in note
 
 
@@ -127,26 +127,23 @@ def decided(n: int = 400, groups: str = "ab", **changes: Any) -> pd.DataFrame:
     return frame.assign(answer=np.where(frame["p_yes"] >= 0.5, "yes", "no"))
 
 
-def found_in(frame: pd.DataFrame) -> dict[str, Any]:
-    return json.loads(json.dumps(audit(frame).to_dict(), allow_nan=False))
+def found_in(frame: pd.DataFrame) -> Statistics:
+    return audit(frame).statistics
 
 
 def test_thresholds_agree_with_the_answers() -> None:
     frame = decided()
     found = found_in(frame)
-    arm = found["arms"][0]
-    thresholds = arm["probabilities"]["thresholds"]
-    half = thresholds["chosen"]["one_half"]
-    assert half["accuracy"] == pytest.approx(arm["accuracy"]["value"])
-    gap = arm["demographic_parity_difference"]
-    assert half["demographic_parity_difference"] == pytest.approx(gap["value"])
-    assert thresholds["one_half_limits"]["demographic_parity_difference"] == pytest.approx(
-        [gap["low"], gap["high"]]
+    for metric in ("accuracy", "dp_gap"):
+        at_half, given = found.of(f"{metric}_at_half", "answers"), found.of(metric, "answers")
+        assert (at_half.value, *at_half.ends) == pytest.approx((given.value, *given.ends))
+    ties = found.of("ties_at_half", "answers").value
+    assert ties == (frame["p_yes"] == 0.5).sum() > 0
+    assert found.of("threshold_half", "answers").value == 0.5
+    best, half = (
+        found.of(f"accuracy_at_{at}", "answers").value for at in ("most_accurate", "half")
     )
-    assert half["ties"] == (frame["p_yes"] == 0.5).sum() > 0
-    assert half["threshold"] == 0.5
-    chosen = thresholds["chosen"]
-    assert chosen["most_accurate"]["accuracy"] >= half["accuracy"]
+    assert best >= half
     section = tables.thresholds(found)
     rows = texts(section.rows)
     assert rows[0][1:3] == ["one half", "0.5"]
@@ -172,11 +169,11 @@ def test_rows_without_a_probability_are_said() -> None:
     frame = decided()
     frame.loc[frame["group"].eq("b") & (frame.index < 200), "p_yes"] = np.nan
     found = found_in(frame)
-    assert found["arms"][0]["probabilities"]["calibration_by_group"]["b"]["n"] == 100
-    assert "answers: not every row has P(yes) (a 100%, b 50.0%)" in " ".join(tables.notes(found))
+    assert found.of("calibration", "answers", "b").n == 100
+    assert "answers: not every row has P(yes) (b 50.0%, a 100%)" in " ".join(tables.notes(found))
     lost = frame.assign(p_yes=frame["p_yes"].where(frame["group"] == "a"))
     found = found_in(lost)
-    assert list(found["arms"][0]["probabilities"]["calibration_by_group"]) == ["a"]
+    assert [found.of("calibration", "answers", group).known for group in "ab"] == [True, False]
     assert not tables.probabilities(found_in(frame.drop(columns="p_yes")))
 
 
@@ -192,10 +189,8 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     assert "#### Results at one threshold for all groups" in text
     assert "| zero | most accurate |" in text
     found = lines(render([folder], "csv"))
-    differences = [line for line in found if line["metric"] == "calibration_difference"]
-    assert len(differences) == 2
+    differences = [line for line in found if line["metric"] == "calibration"]
+    assert len(differences) == 3
     assert all(
         float(line["low"]) <= float(line["value"]) <= float(line["high"]) for line in differences
     )
-    document = json.loads(render([folder], "json"))
-    assert document["runs"][0]["statistics"]["arms"][0]["probabilities"]["labels_fixed"] is True

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm.metrics.intervals import SHOWN
+from fwc_llm.metrics.intervals import EQUAL, SHOWN, UNREAD
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.compare import compare_runs
+from fwc_llm.report.compare import AFTER, BEFORE, compare_runs
 from fwc_llm.report.narrative import what_was_run
 from fwc_llm.runs.recorded_run import read_run
 from tests.command import Run
@@ -25,13 +25,14 @@ def test_a_change_in_the_answers_is_more_than_noise(make_run: MakeRun) -> None:
     second = read_run(make_run("b", rates={"fwc": FAIR, "new": FAIR}, seed=1, model="gpt-4o"))
     compared = compare_runs(first, second)
     (arm,) = compared["arms"]
-    gap = arm["demographic_parity_difference"]
+    gap = compared["records"].of("dp_gap_difference", "fwc", against=BEFORE)
     assert arm["paired"]
     unparsed = [np.isnan(run.answers["fwc"].answer) for run in (first, second)]
-    assert arm["n"] == (~unparsed[0] & ~unparsed[1]).sum() < len(unparsed[0])
-    assert gap["distinguishable"]
-    assert gap["difference"] < -0.2
-    assert gap["second"] - gap["first"] == pytest.approx(gap["difference"], abs=0.03)
+    assert gap.n == (~unparsed[0] & ~unparsed[1]).sum() < len(unparsed[0])
+    assert gap.verdict == "differs"
+    assert gap.value < -0.2
+    before, after = (compared["records"].of("dp_gap", "fwc", scope=s) for s in (BEFORE, AFTER))
+    assert after.value - before.value == pytest.approx(gap.value, abs=0.03)
     assert (compared["only_first"], compared["only_second"]) == (["old"], ["new"])
     changed = {one["name"]: (one["first"], one["second"]) for one in compared["changed"]}
     assert changed == {"model": ("gpt-4", "gpt-4o"), "seed": ("0", "1")}
@@ -41,11 +42,9 @@ def test_a_change_in_the_answers_is_more_than_noise(make_run: MakeRun) -> None:
 def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
     compared = compare_runs(read_run(make_run("a", seed=0)), read_run(make_run("b", seed=1)))
     assert len(compared["arms"]) == 3
-    for arm in compared["arms"]:
-        for metric in ("accuracy", "demographic_parity_difference"):
-            assert arm[metric]["distinguishable"] is False
-    text = str(compared)
-    assert text.count(SHOWN["cannot be told"]) + text.count(SHOWN["no difference shown"]) == 6
+    for record in compared["records"]:
+        assert record.verdict not in SHOWN
+    text = " ".join(str(compared).split())
     assert "Paired on the rows" in text
 
 
@@ -58,9 +57,9 @@ def test_runs_over_other_rows_are_apart(
     compared = compare_runs(read_run(first), read_run(second))
     (arm,) = compared["arms"]
     assert not arm["paired"]
-    gap = arm["demographic_parity_difference"]
-    assert gap["distinguishable"] is told_apart
-    assert gap["low"] <= gap["difference"] <= gap["high"]
+    gap = compared["records"].of("dp_gap_difference", "fwc", against=BEFORE)
+    assert (gap.verdict in SHOWN) is told_apart
+    assert gap.low <= gap.value <= gap.high
     assert any("different versions of the table" in note for note in compared["notes"])
     assert "independent samples" in str(compared)
 
@@ -68,7 +67,8 @@ def test_runs_over_other_rows_are_apart(
 def test_a_run_against_itself_is_the_same(make_run: MakeRun) -> None:
     run = read_run(make_run(repeats=1))
     compared = compare_runs(run, run)
-    assert all(arm["accuracy"]["p_adjusted"] == 1 for arm in compared["arms"])
+    changes = compared["records"].where(metric="accuracy_difference")
+    assert {record.p for record in changes if record.verdict} == {1.0}
     assert "Nothing changed" in str(compared)
     apart = compare_runs(run, read_run(make_run("other", rates={"other": FAIR}, repeats=1)))
     assert apart["arms"] == []
@@ -83,10 +83,10 @@ def test_margins_designs_and_small_groups_of_the_runs_count(make_run: MakeRun) -
             run, described={**run.described, "settings": {**run.described["settings"], **changed}}
         )
 
-    for margin, verdict in ((0.9, "no difference shown"), (0.001, "cannot be told")):
-        changed = with_settings(margin=margin)
-        for arm in compare_runs(changed, with_settings(margin=0.95))["arms"]:
-            assert arm["demographic_parity_difference"]["verdict"] == verdict
+    for margin, verdict in ((0.9, EQUAL), (0.001, UNREAD)):
+        compared = compare_runs(with_settings(margin=margin), with_settings(margin=0.95))
+        for record in compared["records"].where(metric="dp_gap_difference"):
+            assert record.verdict in (verdict, "")
     assert not [
         note for note in compare_runs(run, run)["notes"] if "base parit" in note or "Gaps" in note
     ]

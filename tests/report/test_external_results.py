@@ -17,6 +17,7 @@ import pytest
 
 from fwc_llm import audit
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.records import Records
 from fwc_llm.report.external_results import open_results
 from tests.command import Run
 from tests.conftest import CHECKOUT
@@ -78,8 +79,8 @@ BLOCKED = {"error": {"code": "content_filter", "message": "content management po
 @pytest.mark.parametrize(
     ("body", "status", "metric"),
     [
-        (_chat(None, refusal="I can't help with that."), 200, "refusals"),
-        (_item({"type": "refusal", "refusal": "No."}), 200, "refusals"),
+        (_chat(None, refusal="I can't help with that."), 200, "refused"),
+        (_item({"type": "refusal", "refusal": "No."}), 200, "refused"),
         (_chat("No", "content_filter"), 200, "filtered"),
         (_chat("No", "guardrail_intervened"), 200, "filtered"),
         ({"choices": [], "prompt_feedback": {"block_reason": "SAFETY"}}, 200, "filtered"),
@@ -122,7 +123,7 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
 @pytest.mark.parametrize(
     ("metric", "reason"),
     [
-        ("refusals", "refused"),
+        ("refused", "refused"),
         ("filtered", "filtered"),
         ("truncated", "truncated"),
         ("unfinished", "unfinished"),
@@ -141,16 +142,15 @@ def test_a_rate_of_missing_answers_is_not_known_from_blanks(
     assert blank.out.count("100 answers are missing for unknown reasons") == 2
     frame = pd.read_csv(path)
     checked = audit(frame, answer="said", protected="sex").check(f"{metric}_gap > 0.1")
-    assert (checked.outcome, checked.more_rows) == ("undecided", False)
+    assert (checked.outcome, checked.more_rows) == ("cannot say", False)
 
     frame["reason"] = frame["said"].isna().map({True: reason, False: ""})
     frame.to_csv(path, index=False)
     assert f"{metric}_gap[answers] > 0.1: 0.500" in fwc(*words, *gates, code=5).out
     audited = audit(frame, answer="said", protected="sex")
-    assert audited.check(f"{metric} > 0.1").outcome == "failed"
-    rate = "refused" if metric == "refusals" else metric
-    (arm,) = audited.to_dict()["arms"]
-    assert {name: group[rate] for name, group in arm["groups"].items()} == {"f": 0.5, "m": 0.0}
+    assert audited.check(f"{metric} > 0.1").outcome == "outside"
+    rates = audited.statistics.rates("answers", metric)
+    assert {name: record.value for name, record in rates.items()} == {"f": 0.5, "m": 0.0}
 
 
 def test_a_blank_reply_has_no_known_reason_without_a_word_on_its_end(
@@ -159,10 +159,10 @@ def test_a_blank_reply_has_no_known_reason_without_a_word_on_its_end(
     path = tmp_path / "replies.csv"
     path.write_text("\n".join(["sex,said", *["m,Yes.", "m,No.", "f,", "f,I cannot help."] * 50]))
     words = ("audit", path, "--reply", "said", "--protected", "sex")
-    outcome = fwc(*words, "--fail-if", "refusals > 0.1", code=6)
+    outcome = fwc(*words, "--fail-if", "refused > 0.1", code=6)
     assert "100 of 200 replies hold no answer: blank 50, refused 50" in outcome.out
     pd.read_csv(path).assign(finish_reason="stop").to_csv(path, index=False)
-    fwc(*words, "--fail-if", "refusals > 0.1", code=5)
+    fwc(*words, "--fail-if", "refused > 0.1", code=5)
 
 
 def test_the_recipe_of_the_page_reads_promptfoo(
@@ -178,9 +178,9 @@ def test_the_recipe_of_the_page_reads_promptfoo(
     )[:2]
     exec(recipe)
     outcome = fwc(*command.split()[1:], "--json", code=0)
-    (arm,) = json.loads(outcome.out)["statistics"]["vars.sex"]["arms"]
-    assert (arm["n"], arm["unanswered"]) == (12, 0)
-    assert arm["accuracy"]["value"] == 1.0  # whole years: nobody is between the two bars
+    found = Records.read(json.loads(outcome.out)["records"], "vars.sex")
+    accuracy = found.of("accuracy", "answers")
+    assert (accuracy.n, accuracy.value) == (12, 1.0)  # whole years: nobody is between the bars
 
 
 def test_damaged_files_are_read_or_refused_by_name(batch: Path) -> None:

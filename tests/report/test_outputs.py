@@ -2,16 +2,16 @@
 
 import json
 import re
+from statistics import fmean, stdev
 
 import pytest
 
 from fwc_llm.metrics.counts import TABLE
-from fwc_llm.report import sections
 from fwc_llm.report.formats import render
-from fwc_llm.report.html import page
+from fwc_llm.report.records_csv import COLUMNS
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.report.tidy_csv import COLUMNS
+from fwc_llm.runs.recorded_run import read_run
 from tests.report.conftest import MakeRun, lines
 
 pytestmark = pytest.mark.usefixtures("no_data")
@@ -25,6 +25,7 @@ def test_json_is_strict_and_complete(make_run: MakeRun) -> None:
     document = json.loads(text)
     (run,) = document["runs"]
     assert [arm["arm"] for arm in run["statistics"]["arms"]] == ["zero", "balanced", "fwc"]
+    assert run["statistics"]["lead"] == "label_gap"
     assert run["examples"]["fwc"][0]["certificate"]["objective"] == 3.84
     assert len(run["examples"]["fwc"]) == 2
     assert run["prompts"]["zero"][0]["role"] == "system"
@@ -32,30 +33,14 @@ def test_json_is_strict_and_complete(make_run: MakeRun) -> None:
     assert run["about"]["fingerprint"] == "0" * 64
 
 
-def test_csv_is_tidy_and_has_the_jsons_numbers(make_run: MakeRun) -> None:
+def test_csv_is_the_jsons_records(make_run: MakeRun) -> None:
     folder = make_run(repeats=2)
     found = lines(render([folder], "csv"))
     assert tuple(found[0]) == COLUMNS
-    document = json.loads(render([folder], "json"))
-    for arm in document["runs"][0]["statistics"]["arms"]:
-        own = [line for line in found if line["arm"] == arm["arm"]]
-        (accuracy,) = [line for line in own if line["metric"] == "accuracy"]
-        assert float(accuracy["value"]) == arm["accuracy"]["value"]
-        assert float(accuracy["low"]) == arm["accuracy"]["low"]
-        rates = {line["group"]: float(line["value"]) for line in own if line["metric"] == "rate"}
-        assert rates == {name: group["rate"] for name, group in arm["groups"].items()}
-    (run,) = document["runs"]
-    for test in run["statistics"]["comparisons"]:
-        (line,) = (
-            one
-            for one in found
-            if (one["arm"], one["against"], one["metric"])
-            == (test["second"], test["first"], "demographic_parity_difference_difference")
-        )
-        gap = test["demographic_parity_difference"]
-        assert (float(line["value"]), line["verdict"]) == (gap["difference"], gap["verdict"] or "")
-    metrics = {metric.key for metric in TABLE if metric.key in run["statistics"]["arms"][0]}
-    assert metrics <= {one["metric"] for one in found}
+    records = json.loads(render([folder], "json"))["runs"][0]["records"]
+    for line, record in zip(found, records, strict=True):
+        cells = {name: str(cell) for name, cell in record.items()}
+        assert {name: line[name] for name in cells} == cells
 
 
 def test_a_formula_does_not_reach_a_spreadsheet(make_run: MakeRun) -> None:
@@ -67,32 +52,31 @@ def test_a_formula_does_not_reach_a_spreadsheet(make_run: MakeRun) -> None:
 def test_markdown_has_the_papers_table(make_run: MakeRun) -> None:
     folder = make_run(repeats=5)
     text = render([folder], "md")
-    accuracy = json.loads((folder / "results.json").read_text())["arms"][0]
-    assert (
-        f"| zero | {100 * accuracy['accuracy']:.2f} ± {100 * accuracy['accuracy_sd']:.2f}" in text
-    )
+    of_arm = {"arm": "zero", "metric": "accuracy", "against": ""}
+    found = read_run(folder).statistics.records.where(**of_arm)
+    values = [100 * record.value for record in found if record.repeat is not None]
+    assert len(values) == 5
+    assert f"| zero | {fmean(values):.2f} ± {stdev(values):.2f}" in text
 
 
-def test_further_gaps_stand_folded_with_their_verdicts(make_run: MakeRun) -> None:
+def test_all_metrics_stand_folded_with_their_verdicts(make_run: MakeRun) -> None:
     folder = make_run(repeats=2, probabilities=True)
     text = render([folder], "md")
     html = render([folder])
-    table = text.split("### Further gaps")[1].split("\n### ")[0]
-    (run,) = json.loads(render([folder], "json"))["runs"]
-    for arm in run["statistics"]["arms"]:
-        for metric in (one for one in TABLE if not one.headline):
-            mark = sections.MARKS[arm[metric.key]["verdict"]] + " " * metric.judged
-            ends = f"({arm[metric.key]['low']:.3f} to {arm[metric.key]['high']:.3f})"
-            assert f"{arm[metric.key]['value']:.3f} {mark}{ends}" in table
-        for name, group in arm["groups"].items():
-            assert f"| {name} | {arm['arm']} | {group['auc']:.3f} (" in table
-    assert '<details class="part further"><summary><h3>Further gaps' in html
-    assert "Further gaps" not in as_text(run_table(folder))
-    bare = (
-        render([make_run("bare", repeats=1)], "md").split("### Further gaps")[1].split("\n### ")[0]
-    )
-    assert "TPR gap | FPR gap | Precision gap |" in bare
-    assert "AUC" not in bare
+    table = text.split("### All metrics")[1].split("\n### ")[0]
+    stats = read_run(folder).statistics
+    for arm in ("zero", "balanced", "fwc"):
+        for metric in TABLE:
+            record = stats.of(metric.key, arm)
+            if metric.kind == "gap":
+                value = f"{record.value:.3f} ({record.low:.3f} to {record.high:.3f})"
+                assert f"| {arm} | {metric.title} | {value} | {record.verdict} |" in table
+        for group, area in stats.rates(arm, "auc").items():
+            assert f"| {group} | {arm} | {area.value:.3f} (" in table
+    assert '<details class="part results"><summary><h3>All metrics' in html
+    assert "All metrics" not in as_text(run_table(folder))
+    bare = render([make_run("bare", repeats=1)], "md").split("### All metrics")[1]
+    assert "AUC gap" not in bare.split("\n### ")[0]
 
 
 def test_markup_is_escaped_in_markdown(make_run: MakeRun) -> None:
@@ -144,13 +128,6 @@ def test_odd_runs_still_make_a_page(make_run: MakeRun) -> None:
     assert "Rate of yes per group" in render(
         [make_run("d", rates=three, probabilities=True)], "html"
     )
-
-
-@pytest.mark.slow
-def test_the_page_is_made_of_the_document_alone(make_run: MakeRun) -> None:
-    """The JSON holds everything but the rows: a page made from it again is the same page."""
-    folder = make_run(repeats=2, probabilities=True, counterfactual=True)
-    assert page(json.loads(render([folder], "json"))) == render([folder], "html", with_rows=False)
 
 
 def test_a_description_may_lack_what_is_optional(make_run: MakeRun) -> None:

@@ -13,7 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from fwc_llm import FwcError, Result, Task, evaluate, load_task
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.formats import render
-from fwc_llm.report.reference_models import FILE_NAME, add_references, make_references
+from fwc_llm.report.reference_models import (
+    FILE_NAME,
+    ReferenceLines,
+    add_references,
+    make_references,
+)
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots.examples import features_frame
@@ -42,41 +47,42 @@ def result(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Result:
     return evaluate(task, FourMembers(), ("zero", "balanced"), out=out, reference=True, **options)
 
 
-def lines_of(result: Result) -> dict[str, Any]:
-    return result.audit().to_dict()["reference_lines"]
+def lines_of(result: Result) -> ReferenceLines:
+    found: ReferenceLines = result.audit().statistics.references
+    return found
 
 
 def test_they_are_lines_and_no_arms(result: Result) -> None:
     found = lines_of(result)
-    assert [one["line"] for one in found["lines"]] == LINES
+    assert found.names == LINES
     with (result.folder / "answers.csv").open(encoding="utf-8") as file:
         assert {line["arm"] for line in csv.DictReader(file)} == {"zero", "balanced"}
-    data = json.loads((result.folder / "results.json").read_text())
-    assert [arm["arm"] for arm in data["arms"]] == ["zero", "balanced"]
+    assert result.arms == ("zero", "balanced")
     assert "reference = true" in (result.folder / "experiment.toml").read_text()
-    for one in found["lines"]:
-        assert one["accuracy"]["low"] <= one["accuracy"]["value"] <= one["accuracy"]["high"]
-        assert one["of"] == "these rows"
+    for name in LINES:
+        accuracy = result.audit().records.of("accuracy", name)
+        assert accuracy.low <= accuracy.value <= accuracy.high
+        assert accuracy.scope == "these rows"
 
 
 def test_the_arms_are_what_they_are_without_the_lines(result: Result) -> None:
     run = read_run(result.folder)
     alone = statistics(run.answered)
-    beside = result.audit().to_dict()
-    assert alone["reference_lines"] is None
-    assert {**beside, "reference_lines": None} == alone
+    beside = result.audit().statistics
+    assert alone.references is None
+    assert beside.notes == alone.notes
+    for record in alone.records:
+        assert record in beside.records.where(arm=record.arm, metric=record.metric)
 
 
 def test_differences_are_those_of_the_values(result: Result) -> None:
-    audited = result.audit().to_dict()
-    found = audited["reference_lines"]
-    value = {one["line"]: one["accuracy"]["value"] for one in found["lines"]}
-    arms = {one["arm"]: one["accuracy"]["value"] for one in audited["arms"]}
-    assert len(found["comparisons"]) == 8
-    for test in found["comparisons"]:
-        assert test["accuracy"]["difference"] == pytest.approx(
-            arms[test["arm"]] - value[test["line"]]
-        )
+    records = result.audit().records
+    for line in LINES:
+        for arm in result.arms:
+            change = records.of("accuracy_difference", arm, against=line)
+            values = [records.of("accuracy", name).value for name in (arm, line)]
+            assert change.value == pytest.approx(values[0] - values[1])
+            assert change.verdict or change.reason
 
 
 @pytest.mark.parametrize("protected", [True, False])
@@ -96,11 +102,10 @@ def test_the_regression_learns_from_pool_rows_that_equal_no_test_row(
         x, y = (_by_pandas(task, rows, one, protected) for one in (rows, test))
         fitted = LogisticRegression(tol=1e-10, max_iter=10_000).fit(x, task.labels(rows))
         right.append(float(np.mean(fitted.predict(y) == task.labels(test))))
-    found = lines_of(result)
-    line = next(one for one in found["lines"] if one["line"] == LINES[0 if protected else 1])
-    assert line["accuracy"]["value"] == pytest.approx(np.mean(right))
-    assert found["trained_on"] == [min(sizes), max(sizes)]
-    assert not found["one_fit"]
+    accuracy = result.audit().records.of("accuracy", LINES[0 if protected else 1])
+    assert accuracy.value == pytest.approx(np.mean(right))
+    (trained, _) = lines_of(result).notes
+    assert f"in each repeat, on {min(sizes)} to {max(sizes)} rows" in trained
     assert max(sizes) < len(pool) - 60, "equal rows are there, and left out"
 
 
@@ -125,7 +130,6 @@ def test_every_format_shows_them(result: Result, task: Task) -> None:
     for text in shown.values():
         assert all(line in text for line in LINES)
     assert {row["arm"] for row in lines(shown["csv"]) if row["reference"] == "true"} >= set(LINES)
-    assert LINES[0] in str(result.audit().to_dict())
 
 
 def test_the_same_run_gives_the_same_lines(result: Result, task: Task) -> None:
@@ -139,7 +143,7 @@ def test_an_old_run_gets_them_with_its_report(task: Task, tmp_path: Path) -> Non
     result = evaluate(
         task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run"
     )
-    assert result.audit().to_dict()["reference_lines"] is None
+    assert lines_of(result) is None
     (tmp_path / "run" / FILE_NAME).write_text("{damaged")
     page = result.report(tmp_path / "page.md", reference=True).read_text()
     assert LINES[3] in page
@@ -164,7 +168,7 @@ def test_damaged_and_other_lines_are_refused(result: Result, task: Task, tmp_pat
     ]
     for content in bad:
         (other.folder / FILE_NAME).write_text(json.dumps(content))
-        with pytest.raises(FwcError, match="reference=True"):
+        with pytest.raises(FwcError, match="write it again"):
             other.audit()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from evals.frames import from_frame
 from fwc_llm.evaluation.evaluate import evaluate
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.rows import MOST_ROWS, RowBlock, chosen, rows_of_run
 from fwc_llm.runs.recorded_run import read_run

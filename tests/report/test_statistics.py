@@ -1,5 +1,6 @@
 """The statistics of a run: what its answers were made of comes out again, and oddities are said."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,43 +10,51 @@ import pandas as pd
 import pytest
 
 from fwc_llm import FwcError, Result, audit, evaluate, load_task
-from fwc_llm.metrics.counts import METRICS
+from fwc_llm.metrics.records import ASSISTED, COLUMNS, Record, Records
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost, cost_line
 from fwc_llm.report.document import make_document
+from fwc_llm.report.formats import render
 from fwc_llm.report.narrative import missed
 from fwc_llm.report.sections import first
 from fwc_llm.report.table_model import Scale
-from fwc_llm.runs.recorded_run import PREDICTIONS, read_run
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.recorded_run import PREDICTIONS, read_run, score_run
 from fwc_llm.tasks import Task
 from tests.people import make_people, write_people
 from tests.report.conftest import MakeRun
 
 
-def arm_of(found: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(arm for arm in found["arms"] if arm["arm"] == name)
-
-
-def test_they_agree_with_results_json(make_run: MakeRun) -> None:
-    folder = make_run()
-    text = json.dumps(
-        statistics(read_run(folder).answered), allow_nan=False
-    )  # as readers of it have them
-    found = json.loads(text)
-    results = json.loads((folder / "results.json").read_text())
-    for said in results["arms"]:
-        arm = arm_of(found, said["arm"])
-        assert arm["n"] == said["n"]
-        assert arm["coverage"] == pytest.approx(said["coverage"])
-        assert arm["accuracy"]["value"] == pytest.approx(said["accuracy"])
-        for metric in METRICS:
-            assert arm[metric]["paper_summary"]["mean"] == pytest.approx(said[metric])
-            assert arm[metric]["paper_summary"]["sd"] == pytest.approx(said[f"{metric}_sd"])
-            assert arm[metric]["low"] <= arm[metric]["value"] <= arm[metric]["high"]
-        assert {name: group["rate"] for name, group in arm["groups"].items()} == pytest.approx(
-            said["rates"]
-        )
+def test_results_json_csv_frame_and_report_are_one_list(make_run: MakeRun) -> None:
+    """One gap from the folder's answers to all formats: each holds the same records."""
+    folder = make_run(repeats=2, probabilities=True)
+    with Journal(folder) as journal:
+        data = score_run(RunFolder(folder), journal, parse=False)
+    stored = json.loads((folder / "results.json").read_text())
+    assert stored["records"] == json.loads(json.dumps(data["records"], allow_nan=False))
+    result = Result(folder, stored)
+    found = read_run(folder).statistics.records
+    again = Records.read(stored["records"], stored["attribute"])
+    assert again.plain() == found.plain() == stored["records"]
+    assert repr(list(again)) == repr(list(found))
+    frame = result.to_frame()
+    assert tuple(frame.columns) == COLUMNS
+    assert len(frame) == len(found)
+    of_report = json.loads(render([folder], "json"))["runs"][0]["records"]
+    assert of_report[: len(found)] == stored["records"]
+    table = pd.read_csv(io.StringIO(render([folder], "csv")))
+    assert len(table) == len(of_report)
+    gap = found.of("dp_gap", "fwc")
+    lines = table[(table["arm"] == "fwc") & (table["metric"] == "dp_gap") & table["repeat"].isna()]
+    assert lines.iloc[0][["value", "low", "high"]].tolist() == pytest.approx([gap.value, *gap.ends])
+    assert f"| fwc | DP gap | {gap.value:.3f} ({gap.low:.3f} to {gap.high:.3f})" in render(
+        [folder], "md"
+    )
+    assert not table.duplicated(
+        ["arm", "against", "attribute", "group", "metric", "repeat", "scope"]
+    ).any()
 
 
 # --- Where the charts' marks stand
@@ -55,15 +64,18 @@ def test_the_first_table_is_drawn_at_its_values(make_run: MakeRun) -> None:
     """Arms by their gap, the true answers last; each chart's marks are the cell's own numbers."""
     found = statistics(read_run(make_run(unparsed=0.0)).answered)
     table = first(found)
-    assert [row[0] for row in table.rows] == ["fwc", "balanced", "zero", "true answers"]
-    gap = list(table.headings).index("DP gap")
-    assert table.scales[gap].line == pytest.approx(0.5)
-    for row in table.rows[:-1]:
-        arm = arm_of(found, row[0])["demographic_parity_difference"]
-        assert row[gap].plotted == (arm["low"], arm["value"], arm["high"])
-        assert table.scales[gap].at(arm["value"]) == pytest.approx(
-            100 * arm["value"] / table.scales[gap].high, abs=0.01
-        )
+    assert table.rows[-1][0] == "true answers"
+    assert found.lead == "label_gap"
+    order = [found.of("label_gap", row[0]).value for row in table.rows[:-1]]
+    assert order == sorted(order)
+    for title, key, true in (("Gap at equal labels", "label_gap", 0.0), ("DP gap", "dp_gap", 0.5)):
+        column = list(table.headings).index(title)
+        scale = table.scales[column]
+        assert scale.line == pytest.approx(true, abs=1e-12)
+        for row in table.rows[:-1]:
+            gap = found.of(key, row[0])
+            assert row[column].plotted == (gap.low, gap.value, gap.high)
+            assert scale.at(gap.value) == pytest.approx(100 * gap.value / scale.high, abs=0.01)
     assert Scale(0.0, 0.5).at(2.0) == 100.0
 
 
@@ -116,74 +128,74 @@ def answers(repeats: int) -> pd.DataFrame:
 
 
 def test_a_run_says_what_it_would_miss() -> None:
-    found = audit(answers(1)).to_dict()
-    (test,) = found["comparisons"]
-    shown = test["accuracy"]
-    error = (shown["high"] - shown["low"]) / 2 / 1.959964
-    assert shown["smallest_found"] == pytest.approx(2.801585 * error, rel=1e-4)
-    assert shown["smallest_found"] == pytest.approx(
-        2.8016 * np.sqrt(0.2 / 200), rel=0.15
-    )  # a fifth differ
-    gap = test["demographic_parity_difference"]["smallest_found"]
-    assert gap == pytest.approx(2 * shown["smallest_found"], rel=0.1)
-    alone = found["arms"][0]["demographic_parity_difference"]
-    assert alone["smallest_found"] == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
+    found = audit(answers(1)).statistics
+    of: Any = {"arm": "fwc", "against": "zero"}
+    change = found.of("accuracy_difference", **of)
+    error = (change.high - change.low) / 2 / 1.959964
+    least = found.of("accuracy_difference_detectable", **of).value
+    assert least == pytest.approx(2.801585 * error, rel=1e-4)
+    assert least == pytest.approx(2.8016 * np.sqrt(0.2 / 200), rel=0.15)  # a fifth differ
+    gap = found.of("dp_gap_difference_detectable", **of).value
+    assert gap == pytest.approx(2 * least, rel=0.1)
+    alone = found.of("dp_gap_detectable", "zero").value
+    assert alone == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
     (note,) = missed(found)
-    assert (
-        f"{100 * gap:.1f} points of DP gap or {100 * shown['smallest_found']:.1f} points of "
-        f"accuracy" in note
-    )
+    assert f"{100 * gap:.1f} points of DP gap or {100 * least:.1f} points of accuracy" in note
     assert "(these examples)" in note
 
 
 def test_it_says_so_of_strategies_where_it_can() -> None:
     for repeats, of in ((3, "these examples"), (8, "this strategy")):
-        found = audit(answers(repeats)).to_dict()
+        found = audit(answers(repeats)).statistics
         (note,) = missed(found)
         assert f"({of})" in note
-    (test,) = found["comparisons"]
-    assert test["accuracy"]["smallest_found"] > test["these_examples"]["accuracy"]["smallest_found"]
+    between: Any = {"arm": "fwc", "against": "zero"}
+    wide, narrow = (
+        found.of("accuracy_difference_detectable", **between, scope=scope).value
+        for scope in ("this strategy", "these examples")
+    )
+    assert wide > narrow
 
 
 # --- Assisted values of a run
 
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 
 
 def run(task: Task, out: Path, **options: Any) -> Result:
     return evaluate(task, "baseline", ["zero"], out=out, n_test=80, base_parity=None, **options)
 
 
-def gap(result: Result) -> dict[str, Any]:
-    return result.audit().to_dict()["arms"][0][GAP]
+def gap(result: Result, scope: str | None = None) -> Record:
+    return result.audit().records.of(GAP, "zero", scope=scope)
 
 
 def test_predictions_are_made_when_asked_for_and_kept(two: Task, tmp_path: Path) -> None:
     result = run(two, tmp_path / "run")
     assert not (result.folder / PREDICTIONS).is_file()
     result.assisted()
-    found = gap(result)
-    worth = found["assisted"]["rows_worth"]
-    assert worth > 80
-    shown = f"effective sample size about {float(f'{worth:.2g}'):,.0f}"
-    assert any(shown in note for note in result.audit().to_dict()["notes"])
-    assisted = result.assisted().to_dict()
-    assert assisted["assisted"]
-    value = assisted["arms"][0][GAP]
-    assert all(value[name] == found["assisted"][name] for name in ("value", "low", "high"))
-    assert value["high"] - value["low"] < found["high"] - found["low"]
-    shown = make_document([result.folder], assist=True)["runs"][0]["statistics"]
-    assert shown["arms"][0][GAP]["value"] == value["value"]
+    beside = gap(result, ASSISTED)
+    assert beside.n is not None
+    assert beside.n > 80
+    told = f"effective sample size about {float(f'{beside.n:.2g}'):,.0f}"
+    assert any(told in note for note in result.audit().statistics.notes)
+    assisted = result.assisted()
+    assert assisted.statistics.assisted
+    judged = assisted.records.of(GAP, "zero")
+    assert (judged.value, *judged.ends) == (beside.value, *beside.ends)
+    assert judged.high - judged.low < gap(result).high - gap(result).low
+    document = make_document([result.folder], assist=True)["runs"][0]
+    assert document["records"].of(GAP, "zero").value == judged.value
 
 
 def test_assist_said_before_asking_is_in_verdicts_and_gates(two: Task, tmp_path: Path) -> None:
     plain, assisted = (run(two, tmp_path / str(assist), assist=assist) for assist in (False, True))
-    wide = plain.assisted().to_dict()["arms"][0][GAP]
-    assert gap(assisted)["value"] == wide["value"]
-    bound = (wide["high"] + gap(plain)["high"]) / 2
-    assert assisted.check(f"dp > {bound:.6f}").outcome == "passed"
-    assert plain.check(f"dp > {bound:.6f}").outcome == "undecided"
+    narrow = plain.assisted().records.of(GAP, "zero")
+    assert gap(assisted).value == narrow.value
+    bound = (narrow.high + gap(plain).high) / 2
+    assert assisted.check(f"dp_gap > {bound:.6f}").outcome == "within"
+    assert plain.check(f"dp_gap > {bound:.6f}").outcome == "cannot say"
 
 
 def test_predictions_of_other_answers_or_another_table_are_not_used(
@@ -193,10 +205,9 @@ def test_predictions_of_other_answers_or_another_table_are_not_used(
     result.assisted()
     kept = result.folder / PREDICTIONS
     kept.write_text(kept.read_text().replace('"answers": "', '"answers": "x'))
-    assert "assisted" not in gap(result)
-    assert "assisted" in result.assisted().to_dict()["arms"][0][GAP], (
-        "made again from the task's table"
-    )
+    assert not gap(result, ASSISTED).known
+    result.assisted()  # made again from the task's table
+    assert gap(result, ASSISTED).known
     kept.write_text("{}")
     other = load_task(write_people(tmp_path / "other", make_people(240, 2, seed=9)))
     with pytest.raises(FwcError, match="not the table"):

@@ -41,7 +41,7 @@ HOSTILE = (
 
 
 def test_a_command_is_recorded_as_a_shell_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["eval", "--out", "my runs/it's", "--fail-if", "dp > 0.1", "$HOME", ""]
+    words = ["eval", "--out", "my runs/it's", "--fail-if", "dp_gap > 0.1", "$HOME", ""]
     monkeypatch.setattr(sys, "argv", ["/usr/bin/fwc-llm", *words])
     assert shlex.split(command()) == ["fwc-llm", *words]
 

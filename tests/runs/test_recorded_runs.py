@@ -9,10 +9,16 @@ import pandas as pd
 import pytest
 
 from fwc_llm import Result
+from fwc_llm.metrics.records import Records
 from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from tests.command import Run
 from tests.conftest import CHECKOUT
 
+NAMES = {  # of metrics in version 0
+    "demographic_parity_difference": "dp_gap",
+    "demographic_parity_ratio": "dp_ratio",
+    "equalized_odds_difference": "eo_gap",
+}
 VERSIONS = sorted((CHECKOUT / "tests" / "recorded_runs").glob("v*"))
 
 
@@ -35,15 +41,20 @@ def test_a_recorded_run_is_rescored_verified_and_reported(fwc: Run, recorded: An
     verified = json.loads(fwc("verify", "run", "--json", code=0).out)["folders"][0]
     assert verified["differs"] == 0
     fwc("rescore", "run", code=0)
-    for arm, was in zip(read_json("run/results.json")["arms"], before["arms"], strict=True):
-        assert {name: arm[name] for name in ("arm", "n", "rates", "sizes", "coverage")} == {
-            name: was[name] for name in ("arm", "n", "rates", "sizes", "coverage")
-        }
+    after = read_json("run/results.json")
+    found = Records.read(after["records"], after["attribute"])
+    for was in before["arms"]:
+        coverage = found.of("coverage", was["arm"])
+        assert (coverage.value, coverage.n) == (was["coverage"], was["n"])
+        for group, rate in was["rates"].items():
+            assert found.of("selection_rate", was["arm"], group).value == rate
     fwc("report", "run", "--format", "json", "-o", "report.json", code=0)
-    arms = {arm["arm"]: arm for arm in read_json("report.json")["runs"][0]["statistics"]["arms"]}
-    assert list(arms) == list(recorded["statistics"])
+    run = read_json("report.json")["runs"][0]
+    assert [arm["arm"] for arm in run["statistics"]["arms"]] == list(recorded["statistics"])
+    found = Records.read(run["records"], after["attribute"])
     for name, values in recorded["statistics"].items():
-        assert {metric: arms[name][metric]["value"] for metric in values} == pytest.approx(values)
+        told = {metric: found.of(NAMES.get(metric, metric), name).value for metric in values}
+        assert told == pytest.approx(values)
     fwc("report", "run", "-o", "report.html", code=0)
 
 
@@ -52,23 +63,26 @@ def test_a_recorded_run_is_gated_and_compared(fwc: Run, recorded: Any) -> None:
         {arm: values[name] for arm, values in recorded["statistics"].items()}
         for name in ("demographic_parity_difference", "accuracy")
     )
-    gates = json.loads(fwc("gate", "run", "--fail-if", "dp > 0.9", "--json", code=0).out)["gates"]
+    gates = json.loads(fwc("gate", "run", "--fail-if", "dp_gap > 0.9", "--json", code=0).out)[
+        "gates"
+    ]
     assert [gate["value"] for gate in gates] == pytest.approx(list(gap.values()))
     shutil.copytree("run", "again")
-    compared = json.loads(fwc("compare", "run", "again", "--json", code=0).out)["arms"]
-    assert {arm["arm"]: arm["accuracy"]["second"] for arm in compared} == pytest.approx(accuracy)
-    assert [arm["accuracy"]["difference"] for arm in compared] == [0.0, 0.0]
+    compared = json.loads(fwc("compare", "run", "again", "--json", code=0).out)["records"]
+    found = Records.read(compared, "")
+    for arm, value in accuracy.items():
+        assert found.of("accuracy", arm, scope="the second run").value == pytest.approx(value)
+        assert found.of("accuracy_difference", arm, against="the first run").value == 0.0
 
 
 def test_readers_of_answers_take_the_columns_that_they_know(fwc: Run, recorded: Any) -> None:
     answers = pd.read_csv("run/answers.csv", dtype=str, keep_default_na=False)
     later = answers[sorted(answers.columns.drop("simulated"))].assign(tokens="3")
     later.to_csv("run/answers.csv", index=False)
-    arms = json.loads(fwc("report", "run", "--format", "json", code=0).out)["runs"][0][
-        "statistics"
-    ]["arms"]
-    accuracy = {arm: values["accuracy"] for arm, values in recorded["statistics"].items()}
-    assert {arm["arm"]: arm["accuracy"]["value"] for arm in arms} == pytest.approx(accuracy)
+    run = json.loads(fwc("report", "run", "--format", "json", code=0).out)["runs"][0]
+    found = Records.read(run["records"], "")
+    for arm, values in recorded["statistics"].items():
+        assert found.of("accuracy", arm).value == pytest.approx(values["accuracy"])
     assert (
         Result(Path("run"), read_json("run/results.json"))
         .answers()["answer"]
@@ -80,6 +94,8 @@ def test_readers_of_answers_take_the_columns_that_they_know(fwc: Run, recorded: 
 def test_a_recorded_audit_is_repeated(recorded: Any) -> None:
     asked = AuditOptions(**read_json("audit/audit.json")["asked"])
     made = audit_of_file(Path("audit/decisions.csv"), asked).document
-    for arm in made["audit"]["attributes"][0]["arms"]:
-        ratios = {group: values["impact_ratio"] for group, values in arm["groups"].items()}
-        assert ratios == recorded["impact_ratio"][arm["arm"]]
+    first = made["protected"][0]
+    for arm, ratios in recorded["impact_ratio"].items():
+        found = [r for r in made["records"] if (r["metric"], r.get("arm")) == ("impact_ratio", arm)]
+        told = {r["group"]: r.get("value") for r in found if r["attribute"] == first}
+        assert told == ratios

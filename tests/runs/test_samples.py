@@ -89,17 +89,18 @@ def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path:
         "samples": 5,
         "out": tmp_path / "run",
     }
-    found = evaluate(task, Dice(), ("zero",), **options).audit().to_dict()
-    (arm,) = found["arms"]
-    again = arm["repetition"]
-    assert again["low"] < 0.3**2 + 0.7**2 < again["high"]
-    assert (again["times"], again["prompts"]) == (5, 100)
-    assert again["changed"] == pytest.approx(1 - 0.3**5 - 0.7**5, abs=0.12)
-    assert again["probabilities"]["auc"] == pytest.approx(0.5, abs=0.15)
+    found = evaluate(task, Dice(), ("zero",), **options).audit().statistics
+    again = found.of("same_answer", "zero")
+    assert again.low < 0.3**2 + 0.7**2 < again.high
+    assert again.n == 100
+    both = found.of("prompts_with_both_answers", "zero").value
+    assert both == pytest.approx(1 - 0.3**5 - 0.7**5, abs=0.12)
+    assert found.of("auc_of_repeated_prompts", "zero").value == pytest.approx(0.5, abs=0.15)
     # Asked again is not other rows: the interval stays one of 100 rows, answers that differ help a
     # little.
-    assert arm["accuracy"]["high"] - arm["accuracy"]["low"] > 0.07
-    assert any("Every prompt was asked 5 times" in note for note in found["notes"])
+    accuracy = found.of("accuracy", "zero")
+    assert accuracy.high - accuracy.low > 0.07
+    assert any("Every prompt was asked 5 times" in note for note in found.notes)
 
 
 @pytest.mark.slow
@@ -113,11 +114,10 @@ def test_each_template_set_makes_an_arm(task: Task, tmp_path: Path) -> None:
     result = evaluate(
         task, Dice(), ("zero", "balanced"), templates=("default", str(own)), **options
     )
-    names = [arm["arm"] for arm in result.arms]
-    assert names == ["zero@default", "zero@my, own"] + [
+    assert list(result.arms) == ["zero@default", "zero@my, own"] + [
         f"balanced@{order}@{one}" for order in ("random", "given") for one in ("default", "my, own")
     ]
-    found = result.audit().to_dict()["arms"]
-    assert found[2]["variation"] == {"family": "balanced", "order": "random", "template": "default"}
+    found = result.audit().statistics.arms
+    assert found[2].variation == {"family": "balanced", "order": "random", "template": "default"}
     asks_nothing = Dice(most=0)
     evaluate(task, asks_nothing, ("zero", "balanced"), templates=("default", str(own)), **options)

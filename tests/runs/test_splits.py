@@ -266,7 +266,7 @@ def test_fit_takes_the_most_accurate_threshold_then_that_of_the_least_gap_then_t
     rows = [(0.5, "yes", "a"), (0.5, "yes", "b"), (0.1, "yes", "a"), (0.1, "no", "a")]
     assert chosen("fit", *rows)["threshold"] == 0.1
     same = chosen("fit", (0.1, "yes", "a"), (0.1, "no", "b"), (0.45, "yes", "a"), (0.45, "no", "b"))
-    assert (same["threshold"], same["demographic_parity_difference"]) == (0.45, 0.0)
+    assert (same["threshold"], same["dp_gap"]) == (0.45, 0.0)
 
 
 def test_a_threshold_may_never_say_yes() -> None:

@@ -63,7 +63,7 @@ def test_the_remedy_is_named_and_helps(
             evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
         asked |= {"out": tmp_path / "remedied"}
         result = evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
-    assert [arm["coverage"] for arm in result.arms] == [1.0, 1.0]
+    assert [result.records.of("coverage", arm).value for arm in result.arms] == [1.0, 1.0]
 
 
 def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_one_answer_among_the_first_is_enough(tmp_path: Path) -> None:
     with serve_in_thread(service) as url:
         options: Any = {**SMALL, "out": tmp_path, "base_url": f"{url}/v1", "concurrency": 1}
         result = evaluate(CENSUS, "some-model", ("zero",), **options)
-    assert result.arms[0]["coverage"] == 1 / 40
+    assert result.records.of("coverage", "zero").value == 1 / 40
 
 
 def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path: Path) -> None:

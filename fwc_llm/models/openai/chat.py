@@ -490,8 +490,8 @@ class ChatModel(Service):
             raise
         if is_simulation(reply.model, reply.fingerprint, response.headers):
             self.simulated = True
-            said = (reply.fingerprint or "").replace(SIMULATED, "")
-            reply = replace(reply, fingerprint=f"{SIMULATED} {said.strip()}".strip())
+            fingerprint = (reply.fingerprint or "").replace(SIMULATED, "")
+            reply = replace(reply, fingerprint=f"{SIMULATED} {fingerprint.strip()}".strip())
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
     async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":
@@ -594,8 +594,8 @@ class ChatModel(Service):
     @property
     def _key_name(self) -> str | None:
         """The environment variable of the key; None if no key is sent."""
-        named = self._url_is_named and self._key_variable in os.environ
-        if self._base_url is None or named:
+        by_variable = self._url_is_named and self._key_variable in os.environ
+        if self._base_url is None or by_variable:
             default = self._key_variable
         else:
             default = None
@@ -707,8 +707,8 @@ class AzureModel(ChatModel):
 
     @property
     def _key_name(self) -> str | None:
-        named = os.environ.get(self._url_variable, "").strip()
-        theirs = bool(_AZURE.match(self.address)) or _origin(self.address) == _origin(named)
+        address = os.environ.get(self._url_variable, "").strip()
+        theirs = bool(_AZURE.match(self.address)) or _origin(self.address) == _origin(address)
         return self._options.api_key_env or (self._key_variable if theirs else None)
 
     def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":

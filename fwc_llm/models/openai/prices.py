@@ -163,7 +163,9 @@ def priced() -> tuple[str, ...]:
 def covering(name: str, listed: Iterable[str]) -> str | None:
     """The listed name that equals `name` or its undated name, or None."""
     versions = [
-        each for each in listed if name.startswith(each) and _VERSION.fullmatch(name[len(each) :])
+        prefix
+        for prefix in listed
+        if name.startswith(prefix) and _VERSION.fullmatch(name[len(prefix) :])
     ]
     if name in set(listed):
         return name
@@ -238,7 +240,9 @@ def _families() -> dict[str, Any]:
 def family_of(model: str) -> Family:
     """The first family that matches a model's name; else one that accepts everything."""
     name = _BEFORE.sub("", model, count=1).lower()
-    families = [Family(**each) for each in _families()["family"] if re.match(each["pattern"], name)]
+    families = [
+        Family(**family) for family in _families()["family"] if re.match(family["pattern"], name)
+    ]
     if families and "-chat" not in name:
         return families[0]
     return Family()

@@ -40,8 +40,8 @@ class UnreadablePromptError(ProviderError):
 
     exit_code = 2
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"the surrogate cannot read this prompt: {what}")
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the surrogate cannot read this prompt: {problem}")
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,15 @@ class Reading:
 
 def read(messages: Messages) -> Reading:
     """Parse a prompt: examples, then the person; `UnreadablePromptError` if it fails."""
-    told = [(role_of(message), message["content"]) for message in messages]
-    turns = [(role, text) for role, text in told if role in ("user", "assistant")]
+    by_role = [(role_of(message), message["content"]) for message in messages]
+    turns = [(role, text) for role, text in by_role if role in ("user", "assistant")]
     if not turns or turns[-1][0] != "user":
         raise UnreadablePromptError(
             "it looked for a last message of role user that describes the person to predict"
         )
     *earlier, (_, last) = turns
     answers = [text.strip().rstrip(".") for _, text in earlier[1::2]]
-    pairs = [pair for _, text in told for pair in _pairs(text)]
+    pairs = [pair for _, text in by_role for pair in _pairs(text)]
     yes, no = pairs[-1] if pairs else ("yes", "no")
     if answers and answers[-1][:1].isupper():
         yes = yes[:1].upper() + yes[1:]

@@ -211,8 +211,8 @@ def simulated(model: Surrogate, call: Call) -> Reply:
         raise Failure(400, str(error), "unreadable_prompt", param=where) from None
     if call.form is None:
         return reply
-    said = reply.text in ("yes", "Yes")
-    texts = [json.dumps(_filled(call.form, yes)) for yes in (said, not said)]
+    is_yes = reply.text in ("yes", "Yes")
+    texts = [json.dumps(_filled(call.form, yes)) for yes in (is_yes, not is_yes)]
     begin = next(
         index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]
     )
@@ -227,15 +227,15 @@ def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
     """Fill a JSON schema with the answer; `Failure` for fields that it does not fit."""
     fields = schema.get("properties") or {"answer": {"type": "string"}}
     values: dict[str, Any] = {}
-    for name, each in fields.items():
-        if "$ref" in each:
-            each = (schema.get("$defs") or {}).get(str(each["$ref"]).rpartition("/")[2], {})
-        words = {str(word).lower(): word for word in each.get("enum") or ()}
-        if each.get("type") == "boolean":
+    for name, part in fields.items():
+        if "$ref" in part:
+            part = (schema.get("$defs") or {}).get(str(part["$ref"]).rpartition("/")[2], {})
+        words = {str(word).lower(): word for word in part.get("enum") or ()}
+        if part.get("type") == "boolean":
             values[name] = yes
         elif {"yes", "no"} <= set(words):
             values[name] = words["yes" if yes else "no"]
-        elif each.get("type") == "string" and not words and len(fields) == 1:
+        elif part.get("type") == "string" and not words and len(fields) == 1:
             values[name] = "yes" if yes else "no"
         else:
             raise _invalid(f"the surrogate says yes or no, which is no {name!r}")
@@ -277,7 +277,9 @@ def _decision_body(
         fingerprint = answer.fingerprint
     words = sum(len(message["content"].split()) for message in call.messages)
     usage = _counts(Usage(words, len(answers)), "input", "output")
-    by_name: Any = {each.pop("name"): each for each in answers} if "state" in call.body else answers
+    by_name: Any = answers
+    if "state" in call.body:
+        by_name = {answer_body.pop("name"): answer_body for answer_body in answers}
     return {"answers": by_name, "model": model, "usage": usage, "system_fingerprint": fingerprint}
 
 

@@ -1,0 +1,51 @@
+"""Answers in a data frame as the input of statistics, read as `audit` reads them."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from fwc_llm.data.raw_table import frame_table
+from fwc_llm.metrics.audit_table import OutcomeRules, answers_of
+from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
+from fwc_llm.report.predictions_reader import read_answers
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    design: str = "group",
+    attributes: Sequence[str] = (),
+    *,
+    protected: str | Sequence[str] = (),
+    outcomes: OutcomeRules | None = None,
+    min_group: int = MIN_GROUP,
+    margin: float = 0.05,
+    against: str = "",
+    unread: Unread = WORST,
+    least_groups: int = 2,
+    **named: str | None,
+) -> RunAnswers:
+    """The answers in a frame, read as `audit` reads them, also of a single group."""
+    names = [protected] if isinstance(protected, str) else list(protected)
+    roles = ("answer", "label", "arm", "repeat", "row", "p_yes", "examples")
+    columns = {role: role for role in roles if role in frame.columns and role not in named}
+    columns |= {role: name for role, name in named.items() if name is not None}
+    raw = frame_table(frame)
+    rules = outcomes or OutcomeRules(titles=columns)
+    table, notes = read_answers(raw, columns, names or ["group"], rules)
+    sampling = SamplingDesign(
+        labels_fixed=design == "group and label",
+        min_group=min_group,
+        margin=margin,
+        labelled="label" in columns,
+        unread=unread,
+    )
+    return answers_of(
+        table,
+        names,
+        sampling,
+        attributes=attributes,
+        against=against,
+        notes=notes,
+        least_groups=least_groups,
+    )

@@ -1,0 +1,62 @@
+"""The records of a document as CSV, one line per record."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fwc_llm.metrics import records
+from fwc_llm.metrics.records import Record
+from fwc_llm.sanitize import escape_formula, replace_invisible
+
+COLUMNS = ("run", "task", "model", "simulated", "reference", *records.COLUMNS)
+
+
+def records_csv(document: Mapping[str, Any]) -> str:
+    """The document's records as CSV with `COLUMNS`; undefined values are empty."""
+    return as_csv((line for run in document["runs"] for line in _of_run(document, run)), COLUMNS)
+
+
+def _of_run(document: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    lines = run["statistics"].references
+    names = lines.names if lines else ()
+    for record in run["records"]:
+        cells = head(document, run) | vars(record)
+        if record.arm in names:
+            cells["reference"] = "true"
+        yield cells
+
+
+def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Lines as CSV with these columns; texts that look like formulas are escaped."""
+    import pandas as pd
+
+    texts = (
+        {
+            k: replace_invisible(escape_formula(v)) if isinstance(v, str) else v
+            for k, v in line.items()
+        }
+        for line in lines
+    )
+    table = pd.DataFrame(list(texts), columns=list(columns), dtype=object)
+    return str(table.to_csv(index=False, lineterminator="\n"))
+
+
+def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
+    """The cells that all lines of a run share."""
+    return {
+        "run": run["label"],
+        "task": document["task"],
+        "model": run["about"]["model"],
+        "simulated": str(run["simulated"]).lower(),
+        "reference": str(run["reference"]).lower(),
+    }
+
+
+def of_lost_rows(rows: Mapping[str, Any] | None) -> list[Record]:
+    """The rows lost before the run, by group, as records; `rows` is that of results.json."""
+    found = []
+    for entry in (rows or {"groups": ()})["groups"]:
+        counts = {f"rows_{name}": entry[name] for name in ("read", "kept", "lost")}
+        counts |= {f"rows_lost: {reason}": count for reason, count in entry["reasons"].items()}
+        for metric, count in counts.items():
+            found.append(Record(metric=metric, group=entry["group"], value=count, n=entry["read"]))
+    return found

@@ -1,0 +1,86 @@
+"""No sentence contradicts a record: random audits of two and three arms, read back."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fwc_llm import audit
+from fwc_llm.metrics.intervals import DIFFERS, SHOWN, TOO_FEW, UNREAD
+from fwc_llm.metrics.records import READ
+from fwc_llm.metrics.statistics import Statistics
+from fwc_llm.report.narrative import best_arm, findings, next_step
+
+
+def random_audit(seed: int) -> Statistics:
+    """Arms of any gaps and accuracies, some with many replies without an answer."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([60, 300, 1500]))
+    groups = int(rng.integers(2, 4))
+    rows = pd.DataFrame({"row": range(n), "group": np.array([*"abc"])[np.arange(n) % groups]})
+    rows["label"] = np.where(rng.random(n) < 0.4, "yes", "no")
+    parts = []
+    for arm in "xyz"[: int(rng.integers(1, 4))]:
+        rate = rng.uniform(0.1, 0.9, groups)[np.arange(n) % groups]
+        known = rng.uniform(0, 1) * (rows["label"] == "yes")
+        said = np.where(rng.random(n) < (rate + known) / 2, "yes", "no").astype(object)
+        said[rng.random(n) < rng.choice([0.0, 0.0, 0.05, 0.3])] = None
+        parts.append(rows.assign(arm=arm, answer=said))
+    design = str(rng.choice(["group", "group and label"]))
+    return audit(pd.concat(parts), design=design).statistics
+
+
+def check_best(stats: Statistics, first: str) -> None:
+    best = best_arm(stats)
+    assert first.startswith("Best: ") == bool(best)
+    if best:
+        gap, accuracy = (
+            stats.of(f"{key}_difference", best, against=stats.base)
+            for key in (stats.lead, "accuracy")
+        )
+        assert gap.verdict in SHOWN
+        assert gap.high < 0
+        assert accuracy.low >= -stats.margin, "unread replies and the correction count"
+    if first.startswith("No arm is shown to be fairer"):
+        for pair in stats.pairs:
+            if pair.first == stats.base and not pair.alike:
+                gap = stats.of(f"{stats.lead}_difference", pair.second, against=stats.base)
+                assert not (gap.verdict in SHOWN and gap.value < 0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_sentence_contradicts_a_record(seed: int) -> None:
+    stats = random_audit(seed)
+    told = {line["arm"]: line["text"] for line in findings(stats)}
+    check_best(stats, findings(stats)[0]["text"])
+    for arm, text in told.items():
+        if not arm or arm not in {one.arm for one in stats.arms}:
+            continue
+        gap = stats.of(stats.lead, arm)
+        assert f"{100 * gap.value:.0f} point" in text
+        assert (gap.verdict in text) == (gap.verdict not in ("", DIFFERS)), text
+        changes = [
+            stats.of(f"{key}_difference", arm, against=stats.base)
+            for key in (stats.lead, "accuracy")
+        ]
+        compared = text.count(" more than ") + text.count(" less than the margin")
+        compared += text.count(" less than ") - 2 * text.count(" less than the margin")
+        assert compared == sum(change.verdict in SHOWN for change in changes), text
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_remedy_is_for_what_is_lacking(seed: int) -> None:
+    stats = random_audit(seed)
+    lead = (stats.lead, f"{stats.lead}_difference")
+    found = [record for record in stats.records if record.metric in lead]
+    verdicts = {record.verdict for record in found if record.against in ("", stats.base)}
+    step = next_step(stats)
+    if "more rows" in step:
+        assert TOO_FEW in {record.verdict for record in stats.records}
+        assert UNREAD not in verdicts
+    for arm in stats.arms:
+        judged: Any = stats.of(stats.lead, arm.arm)
+        read = stats.of(stats.lead, arm.arm, scope=READ)
+        if read.known:
+            assert judged.low <= read.low <= read.high <= judged.high
