@@ -554,9 +554,9 @@ def asks_the_same(text: str, other: str) -> bool:
 
 def _asked(text: str) -> dict[str, Any]:
     task = parse_taskfile(text, Path("task.toml"))
-    readers = {"title", "note", "licence", "citation", "told", "offered", "use_protected", "source"}
+    readers = {"title", "note", "licence", "citation", "about_entries", "offered", "use_protected"}
     content = task.model_dump(
-        exclude=readers | {"base_parity"}
+        exclude=readers | {"base_parity", "source"}
     )  # a run records its base parity separately
     content["protected"] = [
         attribute.model_dump(exclude={"optional"}) for attribute in task.protected

@@ -170,7 +170,8 @@ def audit(
     gates.begin(made.crossed.arms)
     if not as_json:
         created = made.document["created"]
-        console.out.print(audit_summary(made.audits, predictions.name, created, verbose, made.kept))
+        audits = {name: (audit.statistics, audit.impact) for name, audit in made.audits.items()}
+        console.out.print(audit_summary(audits, predictions.name, created, verbose, made.kept))
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))

@@ -453,8 +453,8 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         least = min(drawn.values())
         draws = "1 draw of examples" if least == 1 else f"{least} draws of examples"
         yield (
-            f"Intervals of {', '.join(few)} hold for the {draws} in these data; intervals for the "
-            f"strategy need {MIN_SETS} draws."
+            f"Intervals of {', '.join(few)} hold for the {draws} in these data; the strategy needs "
+            f"{MIN_SETS} draws."
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fwc_llm.metrics.adverse_impact import Impact
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import sections
 from fwc_llm.report.document import describe_run, sections_of, statistics_of
@@ -29,7 +30,6 @@ from fwc_llm.report.threshold_section import at_threshold, threshold_section
 from fwc_llm.runs.recorded_run import read_run
 
 if TYPE_CHECKING:
-    from fwc_llm.report.audit_answers import Audit
     from fwc_llm.runs.recorded_run import Run
 
 MORE = "All tables and notes: --verbose."
@@ -95,7 +95,7 @@ def summary(
 
 
 def audit_summary(
-    audits: "Mapping[str, Audit]",
+    audits: Mapping[str, tuple[Statistics, Impact]],
     predictions: str,
     created: str,
     verbose: bool,
@@ -106,11 +106,10 @@ def audit_summary(
     found = list[str]()
     steps = list[str]()
     notes = dict[str, list[str]]()
-    for name, audit in audits.items():
-        stats = audit.statistics
+    for name, (stats, impact) in audits.items():
         table = sections.first(stats)
         if len(stats.arms) == 1:
-            table = selected(audit.impact, stats.records, audit.impact.views[-1], _MOST_GROUPS)
+            table = selected(impact, stats.records, impact.views[-1], _MOST_GROUPS)
         parts.append(Text(f"{predictions} by {name}", style="bold"))
         parts += _sentences(stats, created, kept.get(name))
         parts.append(terminal(replace(table, title="")))
