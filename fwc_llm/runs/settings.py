@@ -53,7 +53,7 @@ class Settings(Options):
     )
     until_decided: tuple[str, ...] = option(
         (),
-        "Conditions such as `dp > 0.1`: stop asking as soon as all are decided, at the latest "
+        "Conditions such as `dp_gap > 0.1`: stop asking as soon as all are decided, at the latest "
         "after n_test "
         "rows. `verdict`: as soon as every verdict on a DP gap is settled. Intervals hold at all "
         "checks.",
