@@ -130,17 +130,20 @@ class Medoids:
     """
 
     def __init__(self, space: Space, points: Points, threads: Threads) -> None:
-        self._threads, self._space = threads, space
+        self._threads = threads
+        self._space = space
         self._values = read_only(np.ascontiguousarray(space.values, np.float32))
         self.prices = space.prices.astype(np.float32)
-        self._points, self._cell_of = points.values.astype(np.float32), points.cells
+        self._points = points.values.astype(np.float32)
+        self._cell_of = points.cells
         self._cost = space.cost, space.root, space.move.astype(np.float32)
-        self._n = n = len(space.values)
+        n = len(space.values)
+        self._n = n
         # Of every row the nearest point, the second nearest, and the costs at both. With a single
         # point, the second nearest is −1, at a cost that no row can exceed.
-        places = np.empty((2, n), np.int32)
+        indices = np.empty((2, n), np.int32)
         costs = np.empty((2, n), np.float32)
-        self._nearest: tuple[Array, ...] = (*places, *costs)
+        self._nearest: tuple[Array, ...] = (*indices, *costs)
         self._sorted: tuple[Array, ...] | None = None  # None until `compare` needs it
         self._find_nearest(np.arange(n))
 
@@ -175,8 +178,9 @@ class Medoids:
                 np.empty((WIDTH, m), np.float32),
                 np.empty((WIDTH, m)),
             )
-            own = slots[part[0] : part[-1] + 1], changes[part[0] : part[-1] + 1]
-            best_exchanges(*rows, *tiles, *self._cost, self.prices, *room, *own)
+            several = slice(part[0], part[-1] + 1)
+            found = slots[several], changes[several]
+            best_exchanges(*rows, *tiles, *self._cost, self.prices, *room, *found)
 
         self._share(compare_part, np.arange(len(cells)), self._n * candidates.size)
         return slots, changes
@@ -185,10 +189,8 @@ class Medoids:
         """Replace the points `slots` (k,) by `values` (k, p); earlier copies of this object do
         not change.
         """
-        self._points, self._nearest = (
-            self._points.copy(),
-            tuple(own.copy() for own in self._nearest),
-        )
+        self._points = self._points.copy()
+        self._nearest = tuple(values.copy() for values in self._nearest)
         self._points[slots] = values
         gone = np.zeros(len(self._points), bool)
         gone[slots] = True
@@ -239,8 +241,10 @@ class Medoids:
         minus its price, plus the largest price. If costs are squared, the roots of F and F₂ count
         instead.
         """
-        space, (nearest, _, d_first, d_second) = self._space, self._nearest
-        (n, p), m = self._values.shape, len(self._points)
+        space = self._space
+        nearest, _, d_first, d_second = self._nearest
+        n, p = self._values.shape
+        m = len(self._points)
         first = d_first + self.prices[self._cell_of[nearest]]
         second = d_second + self.prices[self._cell_of].max()
         if space.cost.root and not space.root:
@@ -258,9 +262,10 @@ class Medoids:
         full = np.zeros(len(slot) * _CHUNK, bool)
         before = np.cumsum(count) - count
         chunks_before = np.cumsum(chunks) - chunks
-        place = np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)
-        rows[place], full[place] = order, True
-        del order, place  # free the memory for the blocks
+        slot_of_row = np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)
+        rows[slot_of_row] = order
+        full[slot_of_row] = True
+        del order, slot_of_row  # free the memory for the blocks
         blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
         for b in range(0, len(blocks), _AT_ONCE):
             some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
@@ -268,7 +273,7 @@ class Medoids:
             blocks[b : b + _AT_ONCE] = values.reshape(-1, ROWS, p).transpose(0, 2, 1)
         far = np.float32(-np.inf)
         mass = np.where(full, space.mass[rows], 0)
-        costs = (np.where(full, own[rows], far) for own in (d_first, d_second))
+        costs = (np.where(full, values[rows], far) for values in (d_first, d_second))
         reach = np.where(full, reach[rows], far)[::_CHUNK]
         return blocks, space.cell[rows].astype(np.uint16), *costs, slot, reach, removal, mass
 
@@ -510,8 +515,10 @@ def two_nearest(  # type: ignore[no-untyped-def]
         if anew:
             for lane in range(count):
                 i = rows[start + lane]
-                nearest[i], second[i] = -1, -1
-                d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
+                nearest[i] = -1
+                second[i] = -1
+                d_nearest[i] = np.float32(np.inf)
+                d_second[i] = np.float32(np.inf)
         for t in range(len(tiles)):
             tile_costs(block, tiles, t, cost, tile)
             for w in range(min(WIDTH, m - t * WIDTH)):
@@ -522,7 +529,10 @@ def two_nearest(  # type: ignore[no-untyped-def]
                     d = tile[w, lane] + move[g, cell[i]]
                     d = (np.sqrt(d) if root else d) - prices[g]
                     if d < d_nearest[i]:
-                        second[i], d_second[i] = nearest[i], d_nearest[i]
-                        nearest[i], d_nearest[i] = j, d
+                        second[i] = nearest[i]
+                        d_second[i] = d_nearest[i]
+                        nearest[i] = j
+                        d_nearest[i] = d
                     elif d < d_second[i]:
-                        second[i], d_second[i] = j, d
+                        second[i] = j
+                        d_second[i] = d

@@ -182,7 +182,8 @@ class CoresetFit:
             sampled, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
         )
         self._certify(*certified, best, problem)
-        self.labels_, self.proven_ = None, False
+        self.labels_ = None
+        self.proven_ = False
         return self
 
     def problem(
@@ -332,7 +333,10 @@ class CoresetFit:
                 solver, self.init, rng, starts
             )
         else:
-            self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
+            self.n_starts_ = 1
+            self.n_agreeing_ = 1
+            self.proven_ = False
+            self.spread_ = None
             best = solver.from_start(self._init_start(problem, rows), rng)
             best = solver.finish(best, rng, kicks=False)
         return best, solver.steps

@@ -88,7 +88,8 @@ class _Relaxation:
     """L and its slopes; the costs (n, q) of rows to candidates are float32, for speed."""
 
     def __init__(self, problem: Problem, prices: Array) -> None:
-        self.problem, self.fair = problem, problem.parity_set
+        self.problem = problem
+        self.fair = problem.parity_set
         n = problem.table.n
         self.mass = problem.masses.values / problem.masses.total
         candidates, self.cell = problem.candidates()
@@ -99,7 +100,8 @@ class _Relaxation:
         # For groups of levels HiGHS finds the minimum but not the masses that attain it: prices
         # stay fixed.
         self.moving = self.fair is not None and self.fair.groups is None
-        self.least, self.wanted = 0.0, np.zeros(problem.cells.n_cells)
+        self.least = 0.0
+        self.wanted = np.zeros(problem.cells.n_cells)
         if self.fair is not None and not self.moving:
             self.least = self.fair.best(prices)[0]
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-_LEAST, _MOST = (
-    2048,
-    16_384,
-)  # rows per call: enough to amortise it, few enough to balance the threads
+# rows per call: enough to amortise it, few enough to balance the threads
+_LEAST = 2048
+_MOST = 16_384
 
 
 def count_threads() -> int:

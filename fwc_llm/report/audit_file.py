@@ -41,12 +41,7 @@ from fwc_llm.report.narrative import (
     next_step,
     what_was_decided,
 )
-from fwc_llm.report.predictions_reader import (
-    answered_at,
-    open_file,
-    population_of,
-    read_predictions,
-)
+from fwc_llm.report.predictions_reader import answered_at, open_file, population_of, read_answers
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -200,10 +195,7 @@ def audit_of_file(
     roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
     columns = {name: column for name, column in roles.items() if column is not None}
     key = asked.key or asked.row or ""
-    if asked.threshold is None:
-        threshold = HALF
-    else:
-        threshold = asked.threshold
+    threshold = HALF if asked.threshold is None else asked.threshold
     layout = {name: getattr(asked, name) for name in LAYOUT}
     texts = [*names, label, settings.cluster]
     everybody = None
@@ -214,12 +206,11 @@ def audit_of_file(
     by_column = {"answer": asked.positive_answer, "label": asked.positive_label}
     of_columns = {name: values_of(value) for name, value in by_column.items() if value}
     outcomes = OutcomeRules(rule, of_columns, predictions.name, columns)
-    frame, notes = read_predictions(
-        predictions,
+    frame, notes = read_answers(
+        open_file(predictions, layout),
         columns,
         names,
         outcomes,
-        layout,
         threshold=threshold,
         missing=asked.missing,
         population=everybody,

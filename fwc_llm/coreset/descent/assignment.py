@@ -26,7 +26,9 @@ from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, pair_cost, tile_cos
 STALE = 0
 FRESH = 1
 WANTED = 2
-BOUNDED, EVERY = -1, -2  # which pairs to compute: those that bounds do not exclude, all, or WANTED
+# which pairs to compute: those that bounds do not exclude, all, or WANTED
+BOUNDED = -1
+EVERY = -2
 BITS = 2  # the lowest bits of `packed` hold the state, the others the index within the cell
 STATES = 4
 
@@ -90,12 +92,14 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
     x, cell, _, cost, packed, second = rows
     begin = reps.first[g]
     root = costs.features.root
-    block, out, best, next_best, place = work
+    block, out, best, next_best, nearest = work
     for lane in range(ROWS):
         i = queue[g, lane if lane < count else 0]  # loops of fixed length are faster
         for k in range(x.shape[1]):
             block[k, lane] = x[i, k]
-        best[lane], next_best[lane], place[lane] = FAR, FAR, -1
+        best[lane] = FAR
+        next_best[lane] = FAR
+        nearest[lane] = -1
     for t in range(reps.tiles.start[g], reps.tiles.start[g + 1]):
         tile_costs(block, reps.tiles.values, t, costs.features, out)
         for w in range(WIDTH):
@@ -105,12 +109,12 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
             for lane in range(ROWS):
                 value = out[w, lane]
                 next_best[lane] = min(next_best[lane], max(value, best[lane]))
-                place[lane] = j if value < best[lane] else place[lane]  # the first on ties
+                nearest[lane] = j if value < best[lane] else nearest[lane]  # the first on ties
                 best[lane] = min(value, best[lane])
     for lane in range(count):
         i = queue[g, lane]
         far = next_best[lane]
-        packed[i, g] = ((place[lane] - begin) << BITS) + FRESH
+        packed[i, g] = ((nearest[lane] - begin) << BITS) + FRESH
         cost[i, g] = best[lane] + costs.move[cell[i], g]
         second[i, g] = (np.sqrt(far) if root else far) + reps.drift[g]
 
@@ -132,11 +136,13 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     step = reps.step
     longest = reps.longest
     drift = reps.drift
-    features, root, move = costs.features, costs.features.root, costs.move
+    features = costs.features
+    root = costs.features.root
+    move = costs.move
     cells = len(prices)
     for row in range(low, high):
         i: Any = np.uintp(row)  # unsigned: numba then skips the check for negative indices
-        own = cell[i]
+        home = cell[i]
         chose = chosen[i]
         limit = np.float32(0)
         full = row == high - 1
@@ -152,10 +158,10 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 j = first[g] + np.uintp(word >> BITS)
                 other = max(second[i, g] - drift[g], np.float32(0))
                 other = other * other if root else other
-                value = max(cost[i, g] - move[own, g], np.float32(0))
+                value = max(cost[i, g] - move[home, g], np.float32(0))
                 if turn > 0:
                     bound = max((np.sqrt(value) if root else value) - step[j], np.float32(0))
-                    bound = min(bound * bound if root else bound, other) + move[own, g]
+                    bound = min(bound * bound if root else bound, other) + move[home, g]
                     if bound - prices[g] > limit:
                         cost[i, g] = bound
                         packed[i, g] = word - state + STALE
@@ -163,9 +169,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 if step[j] > 0 or state != FRESH:
                     value = pair_cost(x, row, points, np.intp(j), features)
                 if turn == 0:
-                    limit = value + move[own, g] - prices[g] + margin
+                    limit = value + move[home, g] - prices[g] + margin
                 if value < other or (longest[g] == 0 and state == FRESH):
-                    cost[i, g] = value + move[own, g]
+                    cost[i, g] = value + move[home, g]
                     packed[i, g] = word - state + FRESH
                     continue
             queue[g, waiting[g]] = i
@@ -178,7 +184,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 
 @kernel
-def find_nearest(values, tiles, features, cost, label, block, out, best, place):  # type: ignore[no-untyped-def]
+def find_nearest(values, tiles, features, cost, label, block, out, best, nearest):  # type: ignore[no-untyped-def]
     """Find the nearest representative of every cell for rows `values` (r, p) float64.
 
     `cost` (r, G) gets the feature cost, `label` (r, G) the index, the first on ties; cells without
@@ -193,7 +199,7 @@ def find_nearest(values, tiles, features, cost, label, block, out, best, place):
         for g in range(n_cells):
             for lane in range(ROWS):
                 best[lane] = np.inf
-                place[lane] = -1
+                nearest[lane] = -1
             for t in range(tiles.start[g], tiles.start[g + 1]):
                 tile_costs(block, tiles.values, t, features, out)
                 for w in range(WIDTH):
@@ -202,8 +208,8 @@ def find_nearest(values, tiles, features, cost, label, block, out, best, place):
                         break
                     for lane in range(ROWS):
                         value = out[w, lane]
-                        place[lane] = j if value < best[lane] else place[lane]
+                        nearest[lane] = j if value < best[lane] else nearest[lane]
                         best[lane] = min(value, best[lane])
             for lane in range(count):
                 cost[low + lane, g] = best[lane]
-                label[low + lane, g] = place[lane]
+                label[low + lane, g] = nearest[lane]

@@ -128,11 +128,12 @@ class Centres:
         moved = points.copy()
         numbers, categories = np.split(moved, [table.n_numeric], axis=1)
         np.clip(numbers, self._low, self._high, out=numbers)
-        for code, place in zip(table.codes.T, categories.T, strict=True):
-            width = int(max(code.max(), place.max())) + 1
+        for code, current in zip(table.codes.T, categories.T, strict=True):
+            width = int(max(code.max(), current.max())) + 1
             total = shares.units_by(code.astype(np.int64), width)
-            better = total.max(1) > total[np.arange(len(moved)), place.astype(np.int64)]
-            place[better] = total.argmax(1)[better]
+            kept = total[np.arange(len(moved)), current.astype(np.int64)]
+            better = total.max(1) > kept
+            current[better] = total.argmax(1)[better]
         return moved
 
 
@@ -146,23 +147,23 @@ def medoids(problem: Problem, shares: RowAssignment, rows: Array, only: Array) -
     table = problem.table
     moved = rows.copy()
     groups = shares.grouped(only)
-    place = np.full(problem.m, -1)
-    place[only] = np.arange(groups.count)
+    group = np.full(problem.m, -1)
+    group[only] = np.arange(groups.count)
     taken = np.zeros(problem.ids.max() + 1, bool)
     for g, pool in enumerate(problem.pools):
-        own = np.flatnonzero(problem.cell_of == g)
+        members = np.flatnonzero(problem.cell_of == g)
         allowed = np.zeros(table.n, bool)
         allowed[pool] = True
-        for j in own[place[own] >= 0].tolist():
-            carried, weight = groups.of(place[j])
+        for j in members[group[members] >= 0].tolist():
+            carried, weight = groups.of(group[j])
             if not len(carried):
                 continue
-            places = np.append(rows[j], carried)
+            options = np.append(rows[j], carried)
             weight = np.append(0.0, weight)
-            costs = problem.feature_cost.at_rows(table, places, weight)
-            taken[problem.ids[moved[own]]] = True
+            costs = problem.feature_cost.at_rows(table, options, weight)
+            taken[problem.ids[moved[members]]] = True
             costs[1:][taken[problem.ids[carried]] | ~allowed[carried]] = np.inf
-            taken[problem.ids[moved[own]]] = False
+            taken[problem.ids[moved[members]]] = False
             if costs.min() < costs[0] - 1e-12 * abs(costs[0]):
-                moved[j] = places[costs.argmin()]
+                moved[j] = options[costs.argmin()]
     return moved

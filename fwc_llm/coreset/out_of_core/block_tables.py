@@ -29,7 +29,9 @@ from fwc_llm.sanitize import replace_invisible, truncate
 Part = TypeVar("Part")
 Tick: TypeAlias = Callable[[float], None]  # gets the share of the rows that are done
 _VALUES = 2**22  # values per block: 32 MiB as float64
-_FEWEST, BLOCK_ROWS = 2**10, 2**17  # rows per block, at least and at most
+# rows per block, at least and at most
+_FEWEST = 2**10
+BLOCK_ROWS = 2**17
 MERGED = 8  # lists of parts that are joined at once
 
 

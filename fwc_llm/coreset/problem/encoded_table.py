@@ -22,7 +22,7 @@ class EncodedTable:
     """The features of n rows as numbers and codes."""
 
     numbers: Array  # (n, k) float32 or float64
-    codes: Array  # (n, c) whole numbers; −1 is a value that the encoder has not seen
+    codes: Array  # (n, c) integer numbers; −1 is a value that the encoder has not seen
     units: Array | None = field(default=None, kw_only=True)  # see `mismatch`; None: `MISMATCH`
 
     @cached_property
@@ -120,7 +120,7 @@ class EncodedTable:
 
 def value_ids(table: EncodedTable) -> Array:
     """Number the distinct rows: (n,) ids, equal for equal rows (found by 64-bit hashes)."""
-    whole = np.int32 if table.n < 2**31 else np.int64  # int32 halves the memory
+    integer = np.int32 if table.n < 2**31 else np.int64  # int32 halves the memory
     factors = 2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64) + 1
     keys = np.zeros(table.n, np.uint64)
     for factor, column in zip(factors, (*table.numbers.T, *table.codes.T), strict=True):
@@ -131,5 +131,5 @@ def value_ids(table: EncodedTable) -> Array:
     if (
         ordered[1:] != ordered[:-1]
     ).all():  # no two rows are equal: this check is faster than np.unique
-        return np.arange(table.n, dtype=whole)
-    return np.unique(keys, return_inverse=True)[1].astype(whole)
+        return np.arange(table.n, dtype=integer)
+    return np.unique(keys, return_inverse=True)[1].astype(integer)

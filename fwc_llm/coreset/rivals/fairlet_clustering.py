@@ -205,10 +205,8 @@ def _take(rows: Array, code: Array, red: Array, p: int, q: int) -> tuple[Array, 
     if missing:
         n_fairlets = np.minimum(stay[scarce] // p, stay[1 - scarce] // q)
         for child in np.flatnonzero(stay[scarce] > p * n_fairlets):
-            stay[scarce, child], stay[1 - scarce, child] = (
-                p * n_fairlets[child],
-                q * n_fairlets[child],
-            )
+            stay[scarce, child] = p * n_fairlets[child]
+            stay[1 - scarce, child] = q * n_fairlets[child]
             if _missing((before - stay).sum(axis=1), p, q)[1] == 0:
                 break
     position = np.arange(len(rows)) - np.repeat(starts, sizes)

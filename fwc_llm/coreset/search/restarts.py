@@ -89,14 +89,15 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     if count > min(_COMPARED, _NUMBERS // problem.table.n):
         return None
     choices = [
-        np.array(list(combinations(*own)), np.intp) for own in zip(pools, seats, strict=True)
+        np.array(list(combinations(pool, seat)), np.intp)
+        for pool, seat in zip(pools, seats, strict=True)
     ]
     # For each cell the cost (K, n) from every row to the nearest row of each of its K sets of
     # candidates.
-    apart = cost_matrix(problem.table, problem.table, problem.cost)
+    between = cost_matrix(problem.table, problem.table, problem.cost)
     move = problem.move[problem.cells.cell]
     nearest = [
-        apart[:, sets].min(axis=2).T + move[:, g] for g, sets in zip(cells, choices, strict=True)
+        between[:, sets].min(axis=2).T + move[:, g] for g, sets in zip(cells, choices, strict=True)
     ]
     bounds = np.full(count, -np.inf)
     best = descent.objective
@@ -106,16 +107,16 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     for _ in range(_SOLVED):
         if prices:
             np.maximum(bounds, _dual(problem, cells, nearest, prices.pop()), out=bounds)
-        place = int(bounds.argmin())
-        if bounds[place] >= best - _SAME * abs(best):
+        least = int(bounds.argmin())
+        if bounds[least] >= best - _SAME * abs(best):
             if rows is descent.rows:
                 return descent
             return Descent(problem.table.values_of(rows), rows, (*descent.history, best), True)
-        if place in solved:  # rounding keeps its bound below its objective
-            bounds[place] = np.inf
+        if least in solved:  # rounding keeps its bound below its objective
+            bounds[least] = np.inf
             continue
-        solved.add(place)
-        picks = np.unravel_index(place, [len(sets) for sets in choices])
+        solved.add(least)
+        picks = np.unravel_index(least, [len(sets) for sets in choices])
         cost = np.full((problem.table.n, problem.cells.n_cells), np.inf)
         for g, near, pick in zip(cells, nearest, picks, strict=True):
             cost[:, g] = near[pick]

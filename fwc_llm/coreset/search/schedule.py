@@ -87,7 +87,7 @@ class Solver:
 
         Kicks end when `patience` of them in a row gain less than 0.2 % together.
         """
-        if not self.effort.kicks or not self.effort.patience or self._max_iter == 0:
+        if not self.effort.patience or self._max_iter == 0:
             return descent
         self.steps.solve(descent.points)
         prices = self.steps.prices
@@ -185,10 +185,8 @@ class Solver:
         If the sample missed far rows, descend from k-means++ too, and return the better descent.
         """
         descent = descend(self.steps, start, self._max_iter, tolerance)
-        each = (
-            self.problem.table.n / _GROWTH / self.problem.m
-        )  # rows of that sample per representative
-        if not missed(descent.history[0], reached, each):
+        rows_per_point = self.problem.table.n / _GROWTH / self.problem.m
+        if not missed(descent.history[0], reached, rows_per_point):
             return descent
         anew = start_rows(self.problem, "k-means++", rng, self._threads)
         again = descend(self.steps, anew, self._max_iter, tolerance)

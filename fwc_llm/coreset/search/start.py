@@ -13,7 +13,9 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import random_order
 
-_MISSED, _SUITED = 1.15, 3.0  # largest ratio of objectives, see `missed`
+# largest ratio of objectives, see `missed`
+_MISSED = 1.15
+_SUITED = 3.0
 
 
 def start_rows(problem: Problem, init: str, rng: Rng, threads: Threads | None = None) -> Array:
@@ -65,7 +67,7 @@ def _spread_rows(problem: Problem, rng: Rng, threads: Threads) -> Array:
                 np.minimum(nearest, problem.feature_cost.between(values, values[:, i]))
                 for i in tried
             ]
-            best = int(np.argmin([own @ mass for own in reached]))
+            best = int(np.argmin([costs @ mass for costs in reached]))
             chosen.append(tried[best])
             nearest = reached[best]
             free = free & (ids != ids[tried[best]])
@@ -101,13 +103,13 @@ def kicked(problem: Problem, descent: Descent, rng: Rng) -> Descent:
     return replace(descent, points=points, rows=rows)
 
 
-def missed(objective: float, reached: float, each: float) -> bool:
+def missed(objective: float, reached: float, rows_per_point: float) -> bool:
     """Whether a sample lacked far rows that make much of the `objective` on the larger table.
 
-    `reached` is the objective on the sample. The fewer sampled rows per representative (`each`),
-    the larger `objective` / `reached` may be without far rows.
+    `reached` is the objective on the sample. The fewer sampled rows per representative, the larger
+    `objective` / `reached` may be without far rows.
     """
-    return objective > (_MISSED + _SUITED / each) * reached
+    return objective > (_MISSED + _SUITED / rows_per_point) * reached
 
 
 def sample_rows(problem: Problem, count: int, rng: Rng, priority: Array | None = None) -> Array:
@@ -141,11 +143,11 @@ def sampling_order(problem: Problem, least: int, rng: Rng, priority: Array | Non
         order = rng.permutation(problem.table.n)
     else:
         order = np.argsort(-priority, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
     first = []
     for g, seats in enumerate(problem.seats):
-        early = problem.pools[g][np.argsort(place[problem.pools[g]])]
+        early = problem.pools[g][np.argsort(rank[problem.pools[g]])]
         _, at = np.unique(problem.ids[early], return_index=True)
         first.append(early[np.sort(at)[: 2 * seats]])
     ahead = np.unique(np.concatenate(first))

@@ -14,12 +14,14 @@ from fwc_llm.coreset.search.start import sample_rows
 from fwc_llm.coreset.threads import Threads
 
 _SCREEN = 2048  # rows on which the gains of swaps are estimated
-_SCREENED, _SCREENED_EACH = (
-    1024,
-    16,
-)  # candidates tried on all rows: at least, and per representative
+# candidates tried on all rows: at least, and per representative
+_SCREENED = 1024
+_SCREENED_EACH = 16
 _LOOKED_AT = 2**17  # candidates whose gains are estimated, at most
-_LEAST, _AGAIN, _BATCH = 1e-6, 63, 128  # terms of `exchange`
+# terms of `exchange`
+_LEAST = 1e-6
+_AGAIN = 63
+_BATCH = 128
 _SAMPLE = 8192  # rows on which free points are swapped, at least
 _EACH = 24  # rows per representative on which free points are swapped, at least
 
@@ -44,7 +46,8 @@ def swap(
         count = min(problem.table.n, max(_SAMPLE, _EACH * problem.m))
         sample = sample_rows(problem, count, rng, priority)
         part = problem.subset(sample, priority)
-    table, n = part.table, part.table.n
+    table = part.table
+    n = part.table.n
     mass = part.masses.values.astype(np.float32)
     space = Space(table.single, part.feature_cost, part.cells.cell, part.move, prices, mass)
     size = int(problem.ids.max()) + 1

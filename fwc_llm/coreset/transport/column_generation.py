@@ -40,10 +40,9 @@ _SOLVED = 600  # rows of the first sample to solve, at least
 _EACH = 4  # rows of this sample per cell, at least
 _GROWTH = 4  # ratio of the sizes of successive samples
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
-_PART, _MORE = (
-    1 / 30,
-    3.0,
-)  # the share in doubt starts at this part of the expected one, and grows by _MORE
+# the share in doubt starts at this part of the expected one, and grows by _MORE
+_PART = 1 / 30
+_MORE = 3.0
 _WHOLE = 10.0  # share in doubt from which all rows are solved
 _ATTEMPTS = 20  # attempts of the simplex method, each from the prices of the last
 _STALLS = 8  # attempts after which `width` becomes infinite

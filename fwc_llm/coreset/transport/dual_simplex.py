@@ -1,13 +1,14 @@
 """A long-step dual simplex method for the inner problem, exact even if rows tie.
 
-The dual function  D(u) = Σ_i r_i min_g (c_ig − u_g) + R min_{w fair} ⟨u, w⟩,  R = Σ_i r_i, is concave and
-piecewise linear in the G prices `u`. The method walks along its edges. A *basis* has G ties that fix the
-prices. A tie is one of three: row `i` costs the same in its key cell and in another cell; two vertices of the
-parity set cost the same; or, at the start, the price of a cell is held (an artificial tie). The masses on
-the ties balance the flow into every cell. While some mass is negative, its tie leaves the basis, and the
-prices move along the edge that keeps the other ties. As long as D rises, rows change their key cell on the
-way, and the parity set its key vertex. The change at which D stops rising becomes the new tie. If no mass is
-negative, the plan is feasible and, because of the ties, optimal.
+The dual function D(u) = Σ_i r_i min_g (c_ig − u_g) + R min_{w fair} ⟨u, w⟩, R = Σ_i r_i, is concave
+and piecewise linear in the G prices `u`. The method walks along its edges. A *basis* has G ties
+that fix the prices. A tie is one of three: row `i` costs the same in its key cell and in another
+cell; two vertices of the parity set cost the same; or, at the start, the price of a cell is held
+(an artificial tie). The masses on the ties balance the flow into every cell. While some mass is
+negative, its tie leaves the basis, and the prices move along the edge that keeps the other ties. As
+long as D rises, rows change their key cell on the way, and the parity set its key vertex. The
+change at which D stops rising becomes the new tie. If no mass is negative, the plan is feasible
+and, because of the ties, optimal.
 """
 
 from dataclasses import dataclass
@@ -19,10 +20,9 @@ from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.errors import InputError
 
-HELD, VERTEX = (
-    -2,
-    -1,
-)  # owners of ties that are not rows: of an artificial tie, of a tie of the parity set
+# owners of ties that are not rows: of an artificial tie, of a tie of the parity set
+HELD = -2
+VERTEX = -1
 _MAX_PIVOTS = 5000
 _UPDATES = 20  # updates of the inverse before it is recomputed: saves time with hundreds of cells
 _FEW = 20_000  # pairs of a row and a cell below which the inverse is always recomputed
@@ -158,13 +158,15 @@ def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, 
     and of those tied to it.
     """
     for k in range(len(owner)):
-        above[k], size[k] = -1, 1.0
+        above[k] = -1
+        size[k] = 1.0
         for g in range(len(owner)):
             basis[g, k] = 0.0
         if owner[k] == HELD:
             basis[k, k] = 1.0
         elif owner[k] >= 0:
-            basis[cell[tied[k]], k], basis[cell[at[owner[k]]], k] = 1.0, -1.0
+            basis[cell[tied[k]], k] = 1.0
+            basis[cell[at[owner[k]]], k] = -1.0
         else:
             for j in range(k):
                 if owner[j] == VERTEX and level[j] == level[k] != top_level and above[k] < 0:
@@ -259,7 +261,8 @@ def _change(i, now, start, cell, excess, at, moved, edge, least, time, goal):  #
             if difference < soonest * rise:
                 soonest = difference / rise
                 best = k
-    time[i], goal[i] = max(soonest, now), best
+    time[i] = max(soonest, now)
+    goal[i] = best
     return best >= 0
 
 
@@ -300,7 +303,9 @@ class _Basis:
         noise: Floats,
     ) -> None:
         n, cells = cost.shape
-        self.mass, self.total, self.fair = read_only(mass), float(mass.sum()), fair
+        self.mass = read_only(mass)
+        self.total = float(mass.sum())
+        self.fair = fair
         over = cost - prices
         key = over.argmin(axis=1)
         over -= over[np.arange(n), key][:, None]
@@ -315,10 +320,14 @@ class _Basis:
         self.origin = prices + self.shift
         self.prices = self.origin.copy()
         self.top = fair.best(self.prices)[1]
-        self.owner, self.tied = np.full(cells, HELD), np.zeros(cells, np.int64)
-        self.vertices, self.level = np.zeros((cells, 2, cells)), np.zeros(cells, np.int64)
-        self.basis, self.updates = np.zeros((cells, cells)), _UPDATES
-        self.above, self.size = np.zeros(cells, np.int64), np.zeros(cells)
+        self.owner = np.full(cells, HELD)
+        self.tied = np.zeros(cells, np.int64)
+        self.vertices = np.zeros((cells, 2, cells))
+        self.level = np.zeros(cells, np.int64)
+        self.basis = np.zeros((cells, cells))
+        self.updates = _UPDATES
+        self.above = np.zeros(cells, np.int64)
+        self.size = np.zeros(cells)
         self.room = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(1)
 
     @property
@@ -328,8 +337,10 @@ class _Basis:
 
     def factorize(self, anew: bool = False) -> None:
         """Update the basis, its inverse, and the masses `load` on the ties."""
-        owner, cells = self.owner, len(self.owner)
-        before, self.basis = self.basis, np.empty((cells, cells))
+        owner = self.owner
+        cells = len(self.owner)
+        before = self.basis
+        self.basis = np.empty((cells, cells))
         terms = owner, self.tied, self.cell, self.at, self.top, self.fair.level(self.top)
         vertices = self.vertices, self.level, self.fair.epsilon
         write_ties(*terms, *vertices, self.basis, self.above, self.size)
@@ -337,7 +348,8 @@ class _Basis:
         self.updates += 1
         try:
             if anew or self.updates > _UPDATES or 4 * len(fresh) > cells or len(self.cell) < _FEW:
-                self.inverse, self.updates = np.linalg.inv(self.basis), 0
+                self.inverse = np.linalg.inv(self.basis)
+                self.updates = 0
                 self.carried = np.bincount(self.key, self.mass, cells)
             else:
                 changed = self.inverse @ self.basis[:, fresh]
@@ -393,7 +405,8 @@ class _Basis:
         tied = np.zeros(len(self.at), np.bool_)
         tied[self.owner[self.owner >= 0]] = True
         time, goal, heap, left = self.room
-        left[0], count = slope * (1 - 1e-12), -1
+        left[0] = slope * (1 - 1e-12)
+        count = -1
         terms = self.mass, tied, self.prices - self.origin, edge, least, *self.room
         while True:
             end, other = self._turn(edge, least)
@@ -410,13 +423,13 @@ class _Basis:
             raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
         row = heap[0]
         if other is None or (count > 0 and time[row] < end):
-            end, self.owner[slot], self.tied[slot] = time[row], row, goal[row]
+            end = time[row]
+            self.owner[slot] = row
+            self.tied[slot] = goal[row]
         else:
-            self.owner[slot], self.vertices[slot], self.level[slot] = (
-                VERTEX,
-                other,
-                self.fair.level(other),
-            )
+            self.owner[slot] = VERTEX
+            self.vertices[slot] = other
+            self.level[slot] = self.fair.level(other)
         self.prices += end * edge
 
     def _turn(self, edge: Floats, least: float) -> tuple[float, Floats | None]:

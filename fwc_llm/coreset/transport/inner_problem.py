@@ -205,7 +205,8 @@ def _plan(
     total = rows.total
     mass = np.zeros(cells)
     all_prices = np.zeros(cells)
-    mass[live], all_prices[live] = best.load / total, vertex.prices
+    mass[live] = best.load / total
+    all_prices[live] = vertex.prices
     cost = best.cost / total
     bound = best.bound / total
     largest_violation = violation(mass, share)

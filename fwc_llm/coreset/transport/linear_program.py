@@ -27,56 +27,35 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
     program is solved again.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import block_array, csc_array, diags_array
+    from scipy.sparse import csc_array, hstack, vstack
 
-    (n, cells), outcomes, levels = cost.shape, len(fair.target), len(fair.limits)
-    total = float(mass.sum())
-    share = np.tile(fair.target, levels)
+    n, cells = cost.shape
+    outcomes = len(fair.target)
+    levels = len(fair.limits)
+    per_cell, others, charges = _limits(fair)
+    count = 2 * levels * outcomes  # limits; the sums of the levels follow
     row, cell = np.nonzero(np.isfinite(cost))
-    variable = np.arange(len(row))
-    light = np.minimum(
-        mass / total / _LIGHT, 1.0
-    )  # the sum of a row's parts, below 1 for light rows
-    part = mass[row] / total / light[row]
-    if fair.groups is None:
-        groups = np.eye(levels)
-    else:
-        groups = fair.groups
-    member = np.kron(groups, np.eye(outcomes))  # (levels · outcomes, cells)
-    level = np.kron(np.eye(levels), np.ones((outcomes, 1)))
-    level_of = level.T @ member
-    soft = np.flatnonzero(
-        np.isinf(np.repeat(fair.limits, outcomes))
-    )  # mass above the target is charged
-    over = np.zeros((len(share), len(soft)))
-    over[soft, np.arange(len(soft))] = 1.0
-    most = np.where(np.isinf(fair.limits), 1.0, 1 + fair.limits)
-    least = np.where(np.isinf(fair.limits), 0.0, 1 - fair.limits)
-    # Every variable x_ig has its cell's column of these three blocks, times the row's mass.
-    into: Any = csc_array(
-        np.vstack([member / share[:, None], -member / share[:, None], -level_of])
-    )[:, cell]
-    into.data *= np.repeat(part, np.diff(into.indptr))
-    sides = np.block([[-level * most, -over], [level * least, 0 * over]])
-    limits: Any = block_array([[into[: 2 * len(share)], csc_array(sides)]])
-    sums: Any = csc_array((np.ones(len(row)), (row, variable)), (n, len(row)))
-    matrix: Any = block_array(
-        [
-            [sums, csc_array((n, levels + len(soft)))],
-            [into[2 * len(share) :], csc_array(np.eye(levels, levels + len(soft)))],
-        ]
-    )
+    share = mass / mass.sum()
+    light = np.minimum(share / _LIGHT, 1.0)  # the sum of a row's parts, below 1 for light rows
+    part = share[row] / light[row]
+    objective = np.concatenate([part * cost[row, cell], charges])
+    # Every variable x_ig has its cell's column, times the row's mass.
+    columns: Any = csc_array(per_cell)[:, cell]
+    columns.data *= np.repeat(part, np.diff(columns.indptr))
+    rules: Any = hstack([columns, csc_array(others)], format="csr")
+    sums: Any = csc_array((np.ones(len(row)), (row, np.arange(len(row)))), (n, len(objective)))
+    bounds = np.append(light, np.zeros(levels))
     solver: Any = linprog
     unit = np.ones(levels)
     for _ in range(_RESCALED):
-        of_limit = np.tile(np.repeat(unit, outcomes), 2)
-        of_sum = np.append(np.ones(n), unit)
+        scale = 1 / np.concatenate([np.tile(np.repeat(unit, outcomes), 2), unit])
+        scaled = rules * scale[:, None]
         solution = solver(
-            np.concatenate([part * cost[row, cell], np.zeros(levels), fair.penalty * share[soft]]),
-            diags_array(1 / of_limit) @ limits,
-            np.zeros(2 * len(share)),
-            diags_array(1 / of_sum) @ matrix,
-            np.append(light, np.zeros(levels)),
+            objective,
+            scaled[:count],
+            np.zeros(count),
+            vstack([sums, scaled[count:]]),
+            bounds,
             method="highs-ds",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
@@ -84,20 +63,20 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
             raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
         if solution.x is None:
             raise StalledError(f"the inner problem is not solved: {solution.message}")
-        carried = np.bincount(cell, part * solution.x[: len(row)], cells)
+        parts = solution.x[: len(row)]
+        carried = np.bincount(cell, part * parts, cells)
         if violation(carried, fair.target, fair.limits, fair.groups) <= SATISFIED / 10:
             break
-        unit = np.clip(level_of @ carried, _LIGHTEST, 1.0)
-    up, down = np.split(solution.ineqlin.marginals / of_limit, 2)
-    rise = -(solution.eqlin.marginals / of_sum)[n:]
-    if fair.groups is not None:  # the exact bound that the multipliers prove
-        up = np.minimum(up, 0.0)
-        down = np.minimum(down, 0.0)
-        rise = level.T @ (down * np.repeat(least, outcomes) - up * np.repeat(most, outcomes))
-    prices = member.T @ ((up - down) / share + level @ rise)
-    fair.proven = None if fair.groups is None else prices
+        unit = np.clip(-per_cell[count:] @ carried, _LIGHTEST, 1.0)
+    multipliers = np.append(solution.ineqlin.marginals, solution.eqlin.marginals[n:]) * scale
+    if fair.groups is not None:  # the exact bound that the limits' multipliers prove
+        multipliers = np.minimum(multipliers[:count], 0.0)
+        multipliers = np.append(multipliers, -multipliers @ others[:count, :levels])
+    prices = multipliers @ per_cell
+    if fair.groups is not None:
+        fair.proven = prices
     plan = np.zeros((n, cells))
-    plan[row, cell] = solution.x[: len(row)]
+    plan[row, cell] = parts
     lost = np.flatnonzero(~plan.any(axis=1))  # too light for HiGHS
     plan[lost, cost[lost].argmin(axis=1)] = 1.0
     plan[light < 1] /= plan[light < 1].sum(axis=1, keepdims=True)
@@ -106,6 +85,32 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
     split_row, split_cell = np.nonzero(plan > 0)
     amount = plan[split_row, split_cell] * mass[split_row]
     return Vertex(prices, key, split_row, split_cell, amount)
+
+
+def _limits(fair: ParitySet) -> tuple[Floats, Floats, Floats]:
+    """The limits as rows over the cells' masses (R, G) and over other variables (R, L + S), and
+    the costs of these variables (L + S,).
+
+    Of the R rows, those for the upper limits of each level and outcome come first, then those for
+    the lower limits, which must not exceed 0, then a sum for each level, which must be 0. The other
+    variables are the levels' masses and, with a penalty, the masses above the target.
+    """
+    outcomes = len(fair.target)
+    levels = len(fair.limits)
+    groups = np.eye(levels) if fair.groups is None else fair.groups
+    share = np.tile(fair.target, levels)
+    member = np.kron(groups, np.eye(outcomes))  # (levels · outcomes, cells)
+    level = np.kron(np.eye(levels), np.ones((outcomes, 1)))
+    soft = np.isinf(fair.limits)  # mass above the target is charged
+    most = np.where(soft, 1.0, 1 + fair.limits)
+    least = np.where(soft, 0.0, 1 - fair.limits)
+    above = np.eye(len(share))[:, np.repeat(soft, outcomes)]
+    weighted = member / share[:, None]
+    per_cell = np.vstack([weighted, -weighted, -level.T @ member])
+    per_level = np.vstack([-level * most, level * least, np.eye(levels)])
+    per_charge = np.vstack([-above, 0 * above, np.zeros((levels, above.shape[1]))])
+    charges = np.append(np.zeros(levels), fair.penalty * share @ above)
+    return per_cell, np.hstack([per_level, per_charge]), charges
 
 
 class GroupedParitySet(ParitySet):
@@ -119,10 +124,8 @@ class GroupedParitySet(ParitySet):
 
     def __init__(self, target: Floats, epsilon: float | Floats, groups: Floats) -> None:
         super().__init__(target, 0.0, groups.shape[1])
-        self.groups, self.limits = (
-            groups,
-            np.broadcast_to(np.asarray(epsilon, np.float64), len(groups)),
-        )
+        self.groups = groups
+        self.limits = np.broadcast_to(np.asarray(epsilon, np.float64), len(groups))
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
         """Return a lower bound of `⟨prices, w⟩`, equal to the minimum up to rounding, and the
@@ -161,10 +164,7 @@ def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
         masses = GroupedParitySet(fair.target, limits, fair.groups)
         wanted = -np.repeat(fair.groups, len(fair.target), axis=1)
         try:  # sums of fair masses are fair: one group at a time suffices
-            return all(
-                masses.best(np.where(carried, group_cells, np.inf))[0] < -1e-9
-                for group_cells in wanted
-            )
+            return all(masses.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted)
         except (InfeasibleError, StalledError):  # near the least limit HiGHS may fail
             return False
 

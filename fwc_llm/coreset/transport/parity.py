@@ -109,7 +109,8 @@ class SoftParitySet(ParitySet):
     def __init__(self, target: Floats, penalty: float, n_levels: int) -> None:
         super().__init__(target, 0.0, n_levels)
         self.penalty = penalty
-        self.limits, self.epsilon = self.limits + np.inf, self.epsilon + 1.0
+        self.limits = self.limits + np.inf
+        self.epsilon = self.epsilon + 1.0
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
         """Return the least `⟨prices, w⟩` plus toll, and a vertex that attains it; `far` omits
