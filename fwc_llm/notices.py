@@ -54,6 +54,7 @@ SWITCHES = (
 )
 _WORDS = "none|json|word|auto|chat|decisions|systemone|fit|base-rate|as-no|default|surrogate"
 _VALUE = rf"[\d.]*\d\b|{_WORDS}|[A-Z]{{3,}}\b|'[^']*'|[^\s:;,']*/[^\s:;,']*"
+_SETTING = re.compile(r"--set (\w+)=true\b")
 _PARAMETER = re.compile(r"--param ([\w.]+)(?:=(\w+|…))?")
 _FLAG = re.compile(
     r"(?P<command>`[^`]*`)|(?<!install )--(?P<name>[a-z](?:[a-z\d-]*[a-z\d])?)"
@@ -66,7 +67,7 @@ def spoken(text: str) -> str:
     """A message with options as the caller writes them: `--n-test 24`, or `n_test=24` in Python."""
     if _in_command_line.get() or "--" not in text:
         return text
-    text = text.replace("the same command", "the same call")
+    text = _SETTING.sub(r"\1=True", text.replace("the same command", "the same call"))
     return _FLAG.sub(_argument, _PARAMETER.sub(_parameter, text))
 
 

@@ -175,7 +175,7 @@ def test_defaults_on_pages_are_those_of_the_code() -> None:
                 float(value) for value in known[flag] if re.fullmatch(r"[\d.]+", value)
             }, f"{name(page)}: {flag} ({number})"
             seen.add(flag)
-    assert {"--m", "--epsilon", "--seed", "--min-group", "--candidates", "--min-coverage"} <= seen
+    assert {"--m", "--epsilon", "--seed", "--candidates"} <= seen
 
 
 def test_every_extra_that_is_named_exists() -> None:

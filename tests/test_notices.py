@@ -42,6 +42,7 @@ def people(n: int = 300) -> pd.DataFrame:
         ("use --answer-format word, or auto", "use answer_format='word', or auto"),
         ("drawn with --base-parity none", "drawn with base_parity=None"),
         ("--param reasoning_effort=low", "params['reasoning_effort'] = 'low'"),
+        ("--set no_watch=true continues", "no_watch=True continues"),
         ("pass --shots, or --m", "pass arms, or m"),
         ("evaluate again with --out runs/a", "evaluate again with out='runs/a'"),
         ("`fwc-llm eval --task census`", "`fwc-llm eval --task census`"),
@@ -127,7 +128,7 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> Non
 
     with pytest.warns(RunWarning, match="4 of 4 requests have no reply; it raised ZeroDivision"):
         result = evaluate("census", divide, ("zero",), n_test=4, out=tmp_path / "run")
-    for ask in (result.audit, lambda: result.check("dp > 0.1")):
+    for ask in (result.audit, lambda: result.check("dp_gap > 0.1")):
         with pytest.raises(FwcError, match="ZeroDivisionError") as caught:
             ask()
         assert "--" not in str(caught.value)

@@ -22,7 +22,7 @@ def frame() -> pd.DataFrame:
 def facts(task: Task, result: Result | None = None) -> tuple[object, ...]:
     """What another process computes from a task and a result."""
     row = task.test().iloc[0]
-    outcome = None if result is None else result.check("dp > 0.1").outcome
+    outcome = None if result is None else result.check("dp_gap > 0.1").outcome
     return task.groups, task.fingerprint, build_prompt(task, row), outcome
 
 

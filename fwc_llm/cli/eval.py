@@ -7,7 +7,7 @@ import typer
 
 from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import ask_all, eval_json, print_forecast
-from fwc_llm.cli.experiment import read_experiment
+from fwc_llm.cli.experiment import read_experiment, read_further
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
 from fwc_llm.errors import FwcError
 from fwc_llm.files import resource_dir
@@ -16,6 +16,31 @@ from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
 
 RECORDED = "recorded"  # name of the packaged experiment with recorded replies of a real model
+# Options of experiment files and Python that are no flags of `eval`.
+FURTHER = (
+    "against",
+    "assist",
+    "cluster",
+    "counterfactual",
+    "deadline",
+    "epsilon",
+    "given",
+    "margin",
+    "min_coverage",
+    "min_group",
+    "no_watch",
+    "orders",
+    "probe",
+    "samples",
+    "strategy_options",
+    "threshold_rows",
+    "tpm",
+    "unread",
+    "weight",
+    "weights",
+)
+KINDS = flags.kinds(FURTHER, Settings, Client)
+_IN_FILE = "further options of the experiment file"
 _DEMONSTRATED = 1500  # rows, which cost nothing and show effects of examples within ±0.05
 _EXPLANATION = """
 This measures no real model: a simulated one was asked about {n_test:,} rows of a simulated census. `zero` \
@@ -30,12 +55,15 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
     if path == Path(RECORDED) and not path.exists():
         path = resource_dir("evals/tasks") / RECORDED / "experiment.toml"
     if path is not None:
-        context.default_map = read_experiment(path, evaluate)
+        options = read_experiment(path, evaluate, KINDS)
+        context.meta[_IN_FILE] = {name: options.pop(name) for name in KINDS if name in options}
+        context.default_map = options
     return path
 
 
-@flags.command("eval", Settings, Client)
+@flags.command("eval", Settings, Client, without=FURTHER)
 def evaluate(
+    context: typer.Context,
     experiment: Path | None = flags.argument(
         "Experiment file (.toml) with these options, or `recorded`; flags override it.",
         default=None,
@@ -84,6 +112,11 @@ def evaluate(
         "--until-decided",
         panel=VERDICT,
     ),
+    further: list[str] | None = flags.option(
+        "Key of experiment files without a flag, as samples=3; repeatable.",
+        "--set",
+        panel=EXPERIMENT,
+    ),
     verbose: bool = flags.VERBOSE,
     as_json: bool = flags.JSON,
     **options: Any,
@@ -105,6 +138,7 @@ def evaluate(
     wanted = _wordings(options.pop("template"))
     if until_decided:
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
+    options |= context.meta.get(_IN_FILE, {}) | read_further(further, KINDS)
     settings = flags.read(Settings, options, **wanted)
     client = flags.read(Client, options)
     with console.before_asking(out), console.working("reading the table") as step:

@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os.path import isdir
 from pathlib import Path
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typer.models import OptionInfo
 
-from fwc_llm.cli.flags import words
+from fwc_llm.cli.flags import read_pairs, words
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.evaluation.experiment_file import placed_model
 from fwc_llm.files import read_text, reason
@@ -19,6 +19,7 @@ from fwc_llm.sanitize import parse_toml
 from fwc_llm.validation import first_error
 
 _LARGEST = 1 << 20  # bytes
+_NO_OPTIONS = ("as_json", "further")  # --json and --set are not part of an experiment
 _NUMBERS_ARE_TEXT = ConfigDict(
     coerce_numbers_to_str=True
 )  # for flags of type str: `epsilon = 0.01`
@@ -26,8 +27,13 @@ _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
 _A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")  # saved shots, with edits and an order
 
 
-def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
-    """A file's options by the command's parameters; paths are relative to the file."""
+def read_experiment(
+    path: Path, command: Callable[..., None], further: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A file's options by the command's parameters; paths are relative to the file.
+
+    `further` has the types of options that are no flags of the command.
+    """
     try:
         content = parse_toml(read_text(path, _LARGEST))
     except (OSError, ValueError) as error:
@@ -39,9 +45,9 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
     flags = {
         name.replace("_", "-"): parameter.annotation
         for name, parameter in inspect.signature(command).parameters.items()
-        if isinstance(parameter.default, OptionInfo)
-        and name != "as_json"  # --json is not part of an experiment
+        if isinstance(parameter.default, OptionInfo) and name not in _NO_OPTIONS
     }
+    flags |= {name.replace("_", "-"): kind for name, kind in further.items()}
     options: dict[str, Any] = {}
     for key, value in content.items():
         flag = key.replace("_", "-")
@@ -53,6 +59,17 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
             raise FwcError(f"{path}: unknown option {key!r}{task or did_you_mean(flag, flags)}")
         options[flag.replace("-", "_")] = _as_given(value, flags[flag], f"{path}: {key}")
     return _placed(options, path.absolute().parent)
+
+
+def read_further(pairs: list[str] | None, further: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `--set KEY=VALUE`, which only experiment files have otherwise."""
+    options = {}
+    for key, value in read_pairs(pairs, "--set").items():
+        name = key.replace("-", "_")
+        if name not in further:
+            raise FwcError(f"--set: unknown option {key!r}{did_you_mean(name, further)}")
+        options[name] = _as_given(value, further[name], f"--set {key}")
+    return options
 
 
 def _as_given(value: Any, annotation: Any, where: str) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import typer
 
 from fwc_llm.cli.console import notes, write
-from fwc_llm.cli.program import EVERYDAY, GROUPS, Command
+from fwc_llm.cli.program import EVERYDAY, GROUPS, PANELS, Command
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
@@ -170,13 +170,14 @@ def completed(name: str) -> Callable[[str], list[str]]:
     return complete
 
 
-def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
+def command(
+    name: str, *models: type[Options], names: Sequence[str] = (), without: Sequence[str] = ()
+) -> Callable[[_F], _F]:
     """Decorator: register a command such as "task init", with flags as in `takes`."""
 
     def register(function: _F) -> _F:
-        for parameter in inspect.signature(
-            takes(function, *models, names=names)
-        ).parameters.values():
+        flagged = takes(function, *models, names=names, without=without)
+        for parameter in inspect.signature(flagged).parameters.values():
             if parameter.name in _COMPLETED:
                 parameter.default.autocompletion = completed(parameter.name)
         group, _, last = name.rpartition(" ")
@@ -184,25 +185,44 @@ def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Cal
         epilog = f"Example:\n\n{_as_text(EXAMPLES[name])}"
         if name in EVERYDAY:
             epilog += f"\n\n`fwc-llm {name} --help-all` shows every option."
-        GROUPS[group].command(last, cls=Command, help=text, epilog=epilog)(function)
+        panel = PANELS.get(name)
+        registered = GROUPS[group].command(
+            last, cls=Command, help=text, epilog=epilog, rich_help_panel=panel
+        )
+        registered(function)
         return function
 
     return register
 
 
-def takes(function: _F, *models: type[Options], names: Sequence[str] = ()) -> _F:
+def takes(
+    function: _F, *models: type[Options], names: Sequence[str] = (), without: Sequence[str] = ()
+) -> _F:
     """Flags for the fields of `models` replace a command's `**options`.
 
-    `names`, if any, are the fields of the first model that become flags. `read` converts the flags
-    to models.
+    `names`, if any, are the fields of the first model that become flags; fields in `without` become
+    none. `read` converts the flags to models.
     """
     flags = [
         _flag(name, field)
         for model in models
         for name, field in model.model_fields.items()
-        if facts_of(field)["flag"] != "" and (not names or name in names or model is not models[0])
+        if facts_of(field)["flag"] != ""
+        and name not in without
+        and (not names or name in names or model is not models[0])
     ]
     return extended(function, flags)
+
+
+def kinds(names: Sequence[str], *models: type[Options]) -> dict[str, Any]:
+    """The types of fields that are no flags, by their keys in experiment files."""
+    flags = [
+        _flag(name, field)
+        for model in models
+        for name, field in model.model_fields.items()
+        if name in names
+    ]
+    return {flag.name: flag.annotation for flag in flags}
 
 
 def _files(pattern: str) -> list[str]:

@@ -1,18 +1,28 @@
 """`fwc-llm power`: the differences that a design detects, or the sample size."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
+from fwc_llm.gates.condition import check_arms
+from fwc_llm.metrics.planning import Assumptions, Design, limit_of, observed, smallest
+from fwc_llm.models import open_model
+from fwc_llm.models.openai.prices import price_of
+from fwc_llm.report.narrative import expected_lines, power_lines
+from fwc_llm.runs.defaults import fit_defaults
+from fwc_llm.runs.recorded_run import read_run
+from fwc_llm.runs.sample_sizes import needed, questions_until_decided, sample_cost
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import design_of
 from fwc_llm.shots import is_per_row
 
 if TYPE_CHECKING:
-    from fwc_llm.metrics.planning import Assumptions
     from fwc_llm.runs.budget import Forecast
+    from fwc_llm.tasks import Task
 
 _QUESTIONS = {
     "gap": "DP gap of two arms",
@@ -55,15 +65,6 @@ def power(
 
     With --detect 0.1, print the rows and repeats that detect this difference, and their cost.
     """
-    from fwc_llm.gates.condition import check_arms
-    from fwc_llm.metrics.planning import limit_of, smallest
-    from fwc_llm.models import open_model
-    from fwc_llm.models.openai.prices import price_of
-    from fwc_llm.report.narrative import expected_lines, power_lines
-    from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.sample_sizes import needed, questions_until_decided, sample_cost
-    from fwc_llm.runs.splits import design_of
-
     if detect is not None and not 0.0 < detect < 1.0:
         raise FwcError(f"--detect is {detect:g}: give a share above 0 and below 1, such as 0.1")
     if (model or batch or prices) and (model is None or detect is None):
@@ -71,77 +72,118 @@ def power(
             "--model, --batch and --prices give the cost of --detect: give --detect and --model"
         )
     assumptions = _assumptions(discordant, correlation, examples_sd, run)
-    arms = _arms(shots)
-    check_arms(fail_if or (), arms)
+    arms = _arms(shots, fail_if or ())
     with console.working("reading the table") as step:
         table = flags.open_task(task, data_dir, protected)
         asked = flags.read(Settings, options, until_decided=tuple(fail_if or ()))
         settings, notes = fit_defaults(table, asked)
-        repeats = settings.repeats
-        design = design_of(
-            table, settings.n_test, settings.base_parity, repeats, settings.min_group
-        )
         cost = None
         if detect is not None and model is not None:
             step("counting tokens")
             opened = open_model(model)
             cost = sample_cost(table, arms, settings, opened, price_of(opened.name, prices), batch)
-    if detect is None:
-        designs = []
-    else:
-        designs = list(needed(table, detect, settings, len(arms), assumptions, cost))
     console.notes(*notes)
-    expected = questions_until_decided(design, settings, arms)
-    if fail_if and expected is None:
+    study = _Study(table, arms, settings, assumptions, detect, cost)
+    if fail_if and study.expected is None:
         raise FwcError(
             '--fail-if of `power` takes only a condition on dp_gap, such as "dp_gap > 0.1"'
         )
     if as_json:
+        flags.print_json(study.as_json())
+    else:
+        study.print()
+
+
+@dataclass(frozen=True)
+class _Study:
+    """A design, and what `power` says of it."""
+
+    task: "Task"
+    arms: list[str]
+    settings: Settings
+    assumptions: "Assumptions"
+    detect: float | None
+    cost: "Forecast | None"
+
+    @cached_property
+    def design(self) -> "Design":
+        """The numbers of rows by group, and of requests."""
+        settings = self.settings
+        drawn = settings.n_test, settings.base_parity, settings.repeats, settings.min_group
+        return design_of(self.task, *drawn)
+
+    @cached_property
+    def expected(self) -> dict[str, Any] | None:
+        """The expected rows of a run until its conditions are decided."""
+        return questions_until_decided(self.design, self.settings, self.arms)
+
+    @cached_property
+    def needed(self) -> list[dict[str, Any]]:
+        """The designs that detect the difference."""
+        if self.detect is None:
+            return []
+        several = len(self.arms)
+        return list(
+            needed(self.task, self.detect, self.settings, several, self.assumptions, self.cost)
+        )
+
+    @property
+    def requests(self) -> int:
+        """The number of requests of all arms."""
+        return self.design.requests * len(self.arms)
+
+    def as_json(self) -> dict[str, Any]:
+        """All numbers, as plain values."""
+        settings = self.settings
         document = {
             "format": "fwc-llm-power/1",
-            "task": table.name,
-            "protected": list(table.protected),
+            "task": self.task.name,
+            "protected": list(self.task.protected),
             "n_test": settings.n_test,
-            "repeats": repeats,
+            "repeats": settings.repeats,
             "base_parity": settings.base_parity,
             "min_group": settings.min_group,
-            "arms": arms,
-            "requests": design.requests * len(arms),
-            "assumptions": asdict(assumptions),
-            "smallest": smallest(design, assumptions),
-            "limit": {name: limit_of(name, design, assumptions) for name in _QUESTIONS},
-            "detect": detect,
-            "needed": designs,
-            **({"until_decided": expected} if expected else {}),
+            "arms": self.arms,
+            "requests": self.requests,
+            "assumptions": asdict(self.assumptions),
+            "smallest": smallest(self.design, self.assumptions),
+            "limit": {name: limit_of(name, self.design, self.assumptions) for name in _QUESTIONS},
+            "detect": self.detect,
+            "needed": self.needed,
         }
-        flags.print_json(document)
-        return
-    console.lines(
-        f"{table.name}: {settings.n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, "
-        f"arms {', '.join(arms)}: {design.requests * len(arms):,} requests",
-        *power_lines(design, assumptions),
-        *expected_lines(expected),
-    )
-    if detect is not None:
-        _print_needed(detect, designs, cost)
+        if self.expected:
+            document["until_decided"] = self.expected
+        return document
+
+    def print(self) -> None:
+        """Print sentences, and a table of the designs that are needed."""
+        repeats = self.settings.repeats
+        plural = "s" * (repeats > 1)
+        console.lines(
+            f"{self.task.name}: {self.settings.n_test:,} test rows, {repeats} repeat{plural}, "
+            f"arms {', '.join(self.arms)}: {self.requests:,} requests",
+            *power_lines(self.design, self.assumptions),
+            *expected_lines(self.expected),
+        )
+        if self.detect is not None:
+            _print_needed(self.detect, self.needed, self.cost)
 
 
-def _arms(shots: str) -> list[str]:
+def _arms(shots: str, conditions: Sequence[str]) -> list[str]:
+    """The arms of --shots, which the conditions may name."""
     arms = list(flags.words(shots))
     if not arms:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     for arm in arms:
         if not arm.endswith(".json"):
             is_per_row(arm)  # raises for an unknown strategy
+    check_arms(conditions, arms)
     return arms
 
 
 def _assumptions(
     discordant: float | None, correlation: float, examples_sd: float, run: Path | None
 ) -> "Assumptions":
-    from fwc_llm.metrics.planning import Assumptions, observed
-    from fwc_llm.runs.recorded_run import read_run
-
     assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
     if run is not None:
         if discordant is not None:

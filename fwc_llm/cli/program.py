@@ -12,26 +12,27 @@ from typer.core import TyperCommand, TyperGroup
 
 # The module of every command, in the order of the help; "task" and "template" are groups.
 MODULES = {
-    "eval": "eval",
+    "task": "task",
     "shots": "shots",
-    "tune": "tune",
+    "eval": "eval",
+    "report": "report",
+    "audit": "audit",
+    "gate": "gate",
     "prompt": "prompt",
     "tasks": "task",
     "power": "power",
-    "report": "report",
+    "tune": "tune",
     "compare": "report",
-    "audit": "audit",
-    "gate": "gate",
     "monitor": "monitor",
     "rescore": "runs",
     "verify": "runs",
-    "warm-up": "warm_up",
-    "task": "task",
     "template": "task",
+    "warm-up": "warm_up",
 }
+PANELS = {name: None if number < 7 else "More" for number, name in enumerate(MODULES)}
 # Options in --help of commands with many options; --help-all shows all.
 EVERYDAY = {
-    "eval": "experiment task protected model shots m n_test repeats out base_url dry_run max_cost "
+    "eval": "experiment task protected model shots m n_test out base_url dry_run max_cost "
     "fail_if "
     "as_json",
     "tune": "task protected model target_dp max_loss rows candidates m out base_url max_cost "
@@ -84,7 +85,9 @@ class Program(CommandGroup):
         if cmd_name in self.commands or cmd_name not in MODULES:
             return super().get_command(ctx, cmd_name)
         group = getattr(GROUPS.get(cmd_name), "info", None)
-        return Command(cmd_name, help=group.help if group else _summary(cmd_name))
+        listed = Command(cmd_name, help=group.help if group else _summary(cmd_name))
+        listed.rich_help_panel = PANELS[cmd_name]
+        return listed
 
 
 def _summary(name: str) -> str:
@@ -117,8 +120,8 @@ GROUPS = {
         help="Template sets of your own.", no_args_is_help=True, cls=CommandGroup
     ),
 }
-for _name in ("task", "template"):
-    app.add_typer(GROUPS[_name], name=_name)
+app.add_typer(GROUPS["task"], name="task")
+app.add_typer(GROUPS["template"], name="template", rich_help_panel=PANELS["template"])
 
 
 def load(words: Sequence[str]) -> None:

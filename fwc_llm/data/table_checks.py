@@ -228,7 +228,7 @@ def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
     sentence = (
         f"{repeated:,} of {n:,} rows repeat another row exactly, and each counts as a person: "
         f"remove them, "
-        "or name the column of people with --cluster"
+        "or name the column of people as `cluster`"
     )
     return sentence, repeated >= _MATERIAL * n
 

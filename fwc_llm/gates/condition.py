@@ -55,7 +55,7 @@ class GateCondition:
 
 def parse_condition(text: str) -> GateCondition:
     """Parse a condition; raise `FwcError` with the reason if it is invalid."""
-    require(text, str, "the condition", 'give a text such as "dp > 0.1"')
+    require(text, str, "the condition", 'give a text such as "dp_gap > 0.1"')
     parts = _CONDITION.fullmatch(text)
     if parts is None:
         if text.rstrip().endswith("%"):

@@ -57,7 +57,7 @@ class Client(Options):
         False, "Continue even if an arm's first 12 replies hold no answer.", SERVICE
     )
     strict: bool = option(
-        False, "Stop at truncated inputs; exit code 4 below --min-coverage.", SERVICE
+        False, "Stop at truncated inputs; exit code 4 below min_coverage.", SERVICE
     )
     rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
     tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)

@@ -41,12 +41,7 @@ from fwc_llm.report.narrative import (
     next_step,
     what_was_decided,
 )
-from fwc_llm.report.predictions_reader import (
-    answered_at,
-    open_file,
-    population_of,
-    read_predictions,
-)
+from fwc_llm.report.predictions_reader import answered_at, open_file, population_of, read_answers
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -203,10 +198,7 @@ def audit_of_file(
     roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
     columns = {name: column for name, column in roles.items() if column is not None}
     key = audit_options.key or audit_options.row or ""
-    if audit_options.threshold is None:
-        threshold = HALF
-    else:
-        threshold = audit_options.threshold
+    threshold = HALF if audit_options.threshold is None else audit_options.threshold
     layout = {name: getattr(audit_options, name) for name in LAYOUT}
     texts = [*names, label, settings.cluster]
     everybody = None
@@ -219,12 +211,11 @@ def audit_of_file(
     by_column = {"answer": audit_options.positive_answer, "label": audit_options.positive_label}
     of_columns = {name: values_of(value) for name, value in by_column.items() if value}
     outcomes = OutcomeRules(rule, of_columns, predictions.name, columns)
-    frame, notes = read_predictions(
-        predictions,
+    frame, notes = read_answers(
+        open_file(predictions, layout),
         columns,
         names,
         outcomes,
-        layout,
         threshold=threshold,
         missing=audit_options.missing,
         population=everybody,

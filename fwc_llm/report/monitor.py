@@ -22,7 +22,7 @@ from fwc_llm.metrics.run_answers import as_names, mapped, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import DECISION, State
 from fwc_llm.report.number_format import number
-from fwc_llm.report.predictions_reader import read_predictions
+from fwc_llm.report.predictions_reader import open_file, read_answers
 from fwc_llm.sanitize import listed
 from fwc_llm.words import UNKNOWN, merged_categories
 
@@ -221,9 +221,8 @@ def _read(
     }  # no call has to have both
     outcomes = OutcomeRules(rule, where=path.name, titles=columns, known=known_values)
     protected = options["protected"]
-    frame, notes = read_predictions(
-        path, columns, protected, outcomes, missing=options["missing"], layout=layout
-    )
+    raw = open_file(path, layout)
+    frame, notes = read_answers(raw, columns, protected, outcomes, missing=options["missing"])
     if not len(frame):
         return frame, notes
     # An empty cell makes integers floats: 17.0 is the key 17.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fwc_llm.taskfile import Written
 
 _ENDED = ("finish_reason", "refusal", "reason")  # columns on how a reply ended
+_NO_REFUSAL = ("", "no", "false", "0")  # other cells of a column `refusal`: yes, or its text
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = frozenset(
@@ -67,18 +68,6 @@ _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on t
     "score": (-_LARGEST, _LARGEST, "a number", ""),
     "weight": (0.0, _LARGEST, "a weight", " of at least 0"),
 }
-
-
-def read_predictions(
-    path: Path,
-    columns: Mapping[str, str],
-    protected: Sequence[str],
-    outcomes: OutcomeRules,
-    layout: Mapping[str, Any] = {},
-    **options: Any,
-) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Read a file as the table for an audit; see `read_answers`, which has the `options`."""
-    return read_answers(open_file(path, layout), columns, protected, outcomes, **options)
 
 
 def read_answers(
@@ -198,7 +187,8 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
     values = []
     reasons = []
     for text, finish, refusal, why in zip(texts, *ended, strict=True):
-        reply = Reply(None if why == "error" else text, finish or None, refusal=refusal == "yes")
+        refuses = refusal.casefold() not in _NO_REFUSAL
+        reply = Reply(None if why == "error" else text, finish or None, refusal=refuses)
         answer = parse_answer(reply, words)
         values.append(answer.value or "")
         is_known = text or finish or refusal or why  # else the cell is blank: nobody knows why

@@ -1,6 +1,7 @@
 """Defaults of a run: the paper's numbers, adjusted to what the table allows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,111 +24,125 @@ _LEAST = 40  # with fewer test rows in equal groups, draw rows without a base pa
 def fit_defaults(
     task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Complete the settings by task, table and `api`; return them with notes."""
-    cells = _Cells(task)
+    """Complete the settings by task, table and `api`; return them with notes.
+
+    `chooses`: whether a strategy chooses examples, so that m matters.
+    """
+    cells = CellCounts.of(task)
     chosen = settings.model_fields_set
-    lines = list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
-    is_default = "base_parity" not in chosen
-    n = settings.n_test
-    if is_default:
-        parity = task.base_parity
-    else:
-        parity = settings.base_parity
+    parity = settings.base_parity if "base_parity" in chosen else task.base_parity
+    rows = settings.n_test
     if "n_test" not in chosen:
-        n, parity, line = _fit_rows(cells, n, parity, settings.m, is_default)
-        changes["n_test"] = n
-        lines.append(line)
-    elif parity is not None and n > 0 and (nearest := nearest_whole(task.groups, n, parity)) != n:
-        lines.append(
-            f"--n-test {n}: {_not_whole(n, task.groups)}: {nearest}, the nearest, are drawn"
+        is_default = "base_parity" not in chosen
+        rows, parity, line = _fit_rows(cells, rows, parity, settings.m, is_default)
+    else:
+        rows, line = _whole(task, rows, parity, "--n-test {}: {}: {}, the nearest, are drawn")
+    lines = [line]
+    if rows != settings.n_test or "n_test" not in chosen:
+        changes["n_test"] = rows
+    if settings.threshold_rows:
+        number, line = _whole(
+            task, settings.threshold_rows, parity, "threshold_rows {}: {}: {} are asked first"
         )
-        changes["n_test"] = n = nearest
-    rows = settings.threshold_rows
-    if (
-        rows
-        and parity is not None
-        and (nearest := nearest_whole(task.groups, rows, parity)) != rows
-    ):
-        lines.append(
-            f"--threshold-rows {rows}: {_not_whole(rows, task.groups)}: {nearest} are asked first"
-        )
-        changes["threshold_rows"] = nearest
-    fits = parity is None or (
-        n > 0 and n % whole_step(task.groups, parity) == 0
-    )  # else the draw fails
-    if chooses and "m" not in chosen and fits:
-        changes["m"], line = _fit_m(cells, settings.m, cells.left(n, parity))
+        changes["threshold_rows"] = number
         lines.append(line)
-    return settings.updated(**changes, base_parity=parity), tuple(filter(None, lines))
+    can_be_drawn = parity is None or (rows > 0 and rows % whole_step(task.groups, parity) == 0)
+    if chooses and "m" not in chosen and can_be_drawn:
+        changes["m"], line = _fit_m(cells, settings.m, cells.left(rows, parity))
+        lines.append(line)
+    fitted = settings.updated(**changes, base_parity=parity)
+    return fitted, tuple(filter(None, lines))
 
 
 def fit_m(task: Task) -> tuple[int, str]:
     """The default of `m`, reduced to what the pool's cells give, and a note."""
-    cells = _Cells(task)
-    return _fit_m(cells, DEFAULT_M, cells.values)
+    cells = CellCounts.of(task)
+    return _fit_m(cells, DEFAULT_M, cells.distinct)
 
 
-class _Cells:
+@dataclass(frozen=True, eq=False)
+class CellCounts:
     """Numbers of rows per cell (G, 2), by group and outcome ("no" first).
 
-    Test rows are drawn from `rows`, of which the share `share` is in the pool. `values` are the
-    distinct rows of the pool, of which `shared` (G, 1) occur with both outcomes.
+    Test rows are drawn from `rows`, of which the share `in_pool` is also in the pool. `distinct`
+    are the different rows of the pool; `ambiguous` (G, 1) of them occur with both outcomes.
     """
 
-    def __init__(self, task: Task) -> None:
+    task: Task
+    rows: np.ndarray
+    in_pool: np.ndarray
+    distinct: np.ndarray
+    ambiguous: np.ndarray
+
+    @classmethod
+    def of(cls, task: Task) -> "CellCounts":
+        """Count the rows of a task's table."""
         import pandas as pd
 
         table = task.test()
         pool = task.pool()
         names = value_names(task)
+        rows = task.cells_of(table)
         keys = pd.util.hash_pandas_object(pool[names], index=False).to_numpy()
         frame = pd.DataFrame({"cell": cells_of_rows(task, pool), "key": keys})
-        order = np.searchsorted(sorted(task.groups), task.groups)
+        by_rate = np.searchsorted(sorted(task.groups), task.groups)
         number = 2 * len(task.groups)
-        self.task, self.rows, self.share = task, task.cells_of(table), np.zeros((len(order), 2))
+
+        def count(cells: "pd.Series") -> np.ndarray:
+            return np.bincount(cells, minlength=number).reshape(-1, 2)[by_rate]
+
+        in_pool = np.zeros(rows.shape)
         if pool is table:
-            in_pool = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
-            self.share = in_pool / np.maximum(self.rows, 1)
+            in_pool = count(frame["cell"]) / np.maximum(rows, 1)
         else:  # a pool row that equals a test row is not an example
-            taken = pd.util.hash_pandas_object(table[names], index=False)
-            frame = frame[~frame["key"].isin(taken)]
-        distinct = frame.drop_duplicates().assign(group=lambda rows: rows["cell"] // 2)
-        twice = distinct.loc[distinct.duplicated(["group", "key"]), "group"]
-        self.values = np.bincount(distinct["cell"], minlength=number).reshape(-1, 2)[order]
-        self.shared = np.bincount(twice, minlength=len(order))[order][:, None]
+            tested = pd.util.hash_pandas_object(table[names], index=False)
+            frame = frame[~frame["key"].isin(tested)]
+        distinct = frame.drop_duplicates().assign(group=lambda part: part["cell"] // 2)
+        both = distinct.loc[distinct.duplicated(["group", "key"]), "group"]
+        ambiguous = np.bincount(both, minlength=len(task.groups))[by_rate]
+        return cls(task, rows, in_pool, count(distinct["cell"]), ambiguous[:, None])
 
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
         """Distinct rows (G, 2) left for examples, at least, after drawing `n` rows."""
         if base_parity is None:
-            if self.share.any():
-                return self.values // 2
-            return self.values
-        drawn = np.ceil(cell_counts(self.task.groups, n, base_parity) * self.share).astype(int)
-        return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared))
+            return self.distinct // 2 if self.in_pool.any() else self.distinct
+        counts = cell_counts(self.task.groups, n, base_parity)
+        drawn = np.ceil(counts * self.in_pool).astype(int)
+        of_other_outcome = np.minimum(drawn[:, ::-1], self.ambiguous)
+        return np.asarray(self.distinct - drawn - of_other_outcome)
 
     def holds(self, n: int, base_parity: float, reserve: int) -> bool:
         """Whether a draw of `n` test rows leaves `reserve` distinct rows per cell."""
         drawn = cell_counts(self.task.groups, n, base_parity)
-        return bool((drawn <= self.rows).all() and (self.left(n, base_parity) >= reserve).all())
+        enough = (drawn <= self.rows).all()
+        return bool(enough and (self.left(n, base_parity) >= reserve).all())
 
     def smallest(self, sizes: np.ndarray) -> str:
         """The cell with the fewest rows, in words."""
         return cell_words(self.task, int(sizes.argmin()))
 
 
+def _whole(task: Task, rows: int, parity: float | None, note: str) -> tuple[int, str]:
+    """The nearest number of rows that divides evenly into cells, and the note about it."""
+    if parity is None or rows <= 0:
+        return rows, ""
+    nearest = nearest_whole(task.groups, rows, parity)
+    if nearest == rows:
+        return rows, ""
+    return nearest, note.format(rows, _not_whole(rows, task.groups), nearest)
+
+
 def _fit_rows(
-    cells: _Cells, wanted: int, parity: float | None, m: int, is_default: bool
+    cells: CellCounts, wanted: int, parity: float | None, m: int, is_default: bool
 ) -> tuple[int, float | None, str]:
     """The feasible number of rows, its base parity (a default may become None), a note."""
     groups = cells.task.groups
-    as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (2 if cells.share.any() else 1)))
+    shared = 2 if cells.in_pool.any() else 1  # half of a table of one file is left for examples
+    as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // shared))
     if parity is None:
-        if as_they_fall < wanted:
-            moved = f"{wanted} test rows are too many: {as_they_fall} are drawn"
-        else:
-            moved = ""
-        return as_they_fall, None, moved
+        many = f"{wanted} test rows are too many: {as_they_fall} are drawn"
+        return as_they_fall, None, many if as_they_fall < wanted else ""
     nearest = nearest_whole(groups, wanted, parity)
     step = whole_step(groups, parity)
     reserve = -(-m // (2 * len(groups)))
@@ -138,38 +153,34 @@ def _fit_rows(
         drawn = f"{as_they_fall} test rows are drawn with --base-parity none"
         return as_they_fall, None, f"{why}: {drawn}; a map in the task file can merge groups"
     if fitting is None:  # an explicit parity: any number that can be drawn, else the draw fails
-        fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
+        numbers = range(nearest, 0, -step)
+        fitting = next((n for n in numbers if cells.holds(n, parity, 0)), nearest)
+    if fitting == wanted:
+        return fitting, parity, ""
     why = _not_whole(wanted, groups)
     if fitting != nearest:
-        why = (
-            f"the cell {cells.smallest(cells.left(nearest, parity))} is too small for {nearest} "
-            f"test rows"
-        )
-    if fitting != wanted:
-        moved = f"{why}: {fitting} are drawn (--n-test sets another number)"
-    else:
-        moved = ""
-    return fitting, parity, moved
+        cell = cells.smallest(cells.left(nearest, parity))
+        why = f"the cell {cell} is too small for {nearest} test rows"
+    return fitting, parity, f"{why}: {fitting} are drawn (--n-test sets another number)"
 
 
 def _not_whole(rows: int, groups: Sequence[str]) -> str:
     return f"{rows} rows do not divide evenly into the cells of {len(groups)} groups"
 
 
-def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
+def _fit_m(cells: CellCounts, m: int, left: np.ndarray) -> tuple[int, str]:
     """The number of examples, up to `m`, that cells can give in equal parts."""
     number = left.size
     per_cell = max(1, int(left.min()))
-    if cells.values.min() == 0 or (m >= number and per_cell >= -(-m // number)):
-        return (
-            m,
-            "",
-        )  # with an empty cell, strategies that need every cell fail; others do not need it
+    if cells.distinct.min() == 0:
+        return m, ""  # strategies that need every cell fail; others do not need it
     if m < number:
+        why = f"fewer than the {number} cells of group and answer"
         fitting = number
+    elif number * per_cell < m:
+        cell = cells.smallest(left)
+        why = f"in equal parts more than the distinct rows of the cell {cell} allow"
+        fitting = number * per_cell
     else:
-        fitting = min(m, number * per_cell)
-    why = f"fewer than the {number} cells of group and answer"
-    if m >= number:
-        why = f"in equal parts more than the distinct rows of the cell {cells.smallest(left)} allow"
+        return m, ""
     return fitting, f"{m} examples are {why}: {fitting} are shown (--m sets another number)"

@@ -329,7 +329,7 @@ class Watch:
             f"none of the first {FIRST} replies of {call.arm} holds an answer ({counted}; "
             f"{examples}): "
             f"{remedy}, with a new --out folder; the replies are kept, and "
-            f"--no-watch "
+            f"--set no_watch=true "
             "continues this run"
         )
 

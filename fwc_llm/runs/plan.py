@@ -339,7 +339,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
     task = plan.task
     settings = plan.settings
     if settings.until_decided and task.cluster and settings.base_parity is not None:
-        remedy = "leave --cluster out, or give --base-parity none"
+        remedy = "leave cluster out, or give --base-parity none"
         raise FwcError(
             f"--until-decided asks about all rows of a person, which base parity splits: {remedy}"
         )
@@ -490,7 +490,7 @@ def _arms(
             if source.endswith(tuple(f"@{order}" for order in ORDERS)):
                 name, _, own_order = source.rpartition("@")
                 if settings.orders:
-                    raise FwcError(f"the arm {source!r} has an order of its own: leave --order out")
+                    raise FwcError(f"the arm {source!r} has an order of its own: leave order out")
             key, edits = split_edits(name)
             if not key.endswith(".json"):
                 is_per_row(key)  # an unknown strategy is refused here, before any work

@@ -53,7 +53,7 @@ class Settings(Options):
     )
     until_decided: tuple[str, ...] = option(
         (),
-        "Conditions such as `dp > 0.1`: stop asking as soon as all are decided, at the latest "
+        "Conditions such as `dp_gap > 0.1`: stop asking as soon as all are decided, at the latest "
         "after n_test "
         "rows. `verdict`: as soon as every verdict on a DP gap is settled. Intervals hold at all "
         "checks.",
@@ -167,9 +167,7 @@ class Settings(Options):
             times = f"asks about rows of the pool once, not {self.samples} times"
             raise ValueError(f"threshold {self.threshold} {times}: give a number, or samples=1")
         if self.threshold_rows is not None and not fitted:
-            raise ValueError(
-                "threshold_rows (--threshold-rows) is for a threshold of 'fit' or 'base-rate'"
-            )
+            raise ValueError("threshold_rows is for a threshold of 'fit' or 'base-rate'")
         return self
 
     @model_validator(mode="after")

@@ -49,7 +49,7 @@ def draw_validation_rows(
         validation, left = hold_out(task, open_split, rows, settings.base_parity, seed)
     except FwcError as error:
         raise FwcError(
-            f"--threshold needs validation rows (--threshold-rows), which cannot be drawn: {error}"
+            f"--threshold needs validation rows (threshold_rows), which cannot be drawn: {error}"
         ) from None
     return validation, replace(left, candidates=left.candidates | (split.candidates & ~free))
 

@@ -50,10 +50,10 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
         8,
         "--m",
         4,
-        "--order",
-        "random",
-        "--weights",
-        "hide",
+        "--set",
+        "order=random",
+        "--set",
+        "weights=hide",
     )
     flags = ("eval", "--task", "census", "--model", "surrogate", *arguments, "--seed", 3)
     fwc(*flags, "-o", tmp_path / "by-flags", code=0)
@@ -114,7 +114,8 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     assert fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots).code == 0
     small = ("eval", "--task", "census", "--model", "surrogate", "--n-test", 8, "--repeats", 2)
     arms = f"{shots},{shots}+unweighted,fwc,random+instruction"
-    options = ("--shots", arms, "--m", 8, "--option", 'slots="equal"', "--order", "random,given")
+    options = ("--shots", arms, "--m", 8, "--set", 'option={"slots": "equal"}')
+    options = (*options, "--set", "order=random,given")
     fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run", code=0)
     slots = json.loads((tmp_path / "run" / "shots" / "fwc@given-0.json").read_text())[
         "certificate"

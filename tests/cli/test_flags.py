@@ -1,5 +1,6 @@
 """What the options of all commands have in common: help, completion, aliases."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ def test_help_shows_what_everybody_needs_and_help_all_the_rest(fwc: Run, name: s
     assert short < long
     assert 9 <= len(short) <= 17
     assert {"--json", "--protected"} <= short
-    assert ("--margin" in long) == (name in {"eval", "audit"})
+    assert ("--margin" in long) == (name == "audit")
 
 
 def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,3 +120,30 @@ def test_every_example_parses(
     words = shlex.split(example)
     assert words[: len(asked)] == asked
     assert not dict(commands())[name].make_context(name, words[len(asked) :]).args
+
+
+def test_seven_commands_come_first_and_eval_has_at_most_forty_options(fwc: Run) -> None:
+    shown = fwc("--help", code=0).out
+    first, _, more = shown.partition("─ More ─")
+    seven = {"task", "shots", "eval", "report", "audit", "gate", "prompt"}
+    listed = [set(re.findall(r"^│ ([a-z][a-z-]+)  ", part, re.M)) for part in (first, more)]
+    assert listed[0] == seven
+    assert seven | listed[1] == {name.partition(" ")[0] for name, _ in commands()}
+    options = [one for one in dict(commands())["eval"].params if one.param_type_name == "option"]
+    assert len(options) <= 40
+    short = set(re.findall(r"(?<!\S)--[a-z-]+", fwc("eval", "--help", code=0).out))
+    assert len(short - {"--help", "--help-all", "--shots", "--out"}) <= 12
+
+
+def test_an_option_without_a_flag_is_set_by_name(fwc: Run, tmp_path: Path) -> None:
+    small = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 20)
+    out = tmp_path / "run"
+    fwc(*small, "--set", "samples=2", "--set", "margin=0.1", "-o", out, code=0)
+    settings = json.loads((out / "run.json").read_text())["settings"]
+    assert (settings["samples"], settings["margin"]) == (2, 0.1)
+    again = tmp_path / "again"
+    fwc("eval", out / "experiment.toml", "--set", "margin=0.2", "-o", again, code=0)
+    settings = json.loads((again / "run.json").read_text())["settings"]
+    assert (settings["samples"], settings["margin"]) == (2, 0.2)
+    for wrong, message in (("sample=2", "did you mean 'samples'"), ("samples=x", "--set samples")):
+        assert message in fwc(*small, "--set", wrong, code=2).line

@@ -194,7 +194,7 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     assert failed.line == "fwc-llm: 0 of 1 checks are outside the limits, 1 cannot say"
 
 
-# --- `eval --cluster --weight --given --margin --min-group --against`
+# --- `eval --set` of cluster, weight, given, margin, min_group and against
 
 
 MORE = """columns = [
@@ -228,7 +228,15 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
         run,
     )
     words = ("eval", "--task", task, *asked, "--base-parity", "none")
-    words = (*words, "--cluster", "person_id", "--weight", "stands_for", "--given", "job")
+    words = (
+        *words,
+        "--set",
+        "cluster=person_id",
+        "--set",
+        "weight=stands_for",
+        "--set",
+        "given=job",
+    )
     outcome = fwc(*words, "--fail-if", "abs(dp_gap[random] - dp_gap[zero]) > 0.9", code=0)
     answers = pd.read_csv(run / "answers.csv")
     table = pd.read_csv(task.with_suffix(".csv")).set_axis(
@@ -250,7 +258,7 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
     before = (run / "results.json").read_text()
     fwc("rescore", run, code=0)
     assert (run / "results.json").read_text() == before
-    again = fwc(*words, "--margin", 0.99, "--fail-if", "dp_gap > 0.99", code=0)
+    again = fwc(*words, "--set", "margin=0.99", "--fail-if", "dp_gap > 0.99", code=0)
     assert read_run(run).answered.design.margin == 0.99
     assert "nothing to ask" in again.err
 
@@ -258,12 +266,12 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--cluster", "person"), "no column 'person'"),
-        (("--given", "group"), "or the outcome"),
-        (("--weight", "age"), 'the role "extra"'),
-        (("--against", "fwc"), "name an arm (zero), or all"),
-        (("--margin", "1.5"), "margin"),
-        (("--min-group", "0"), "min_group"),
+        (("--set", "cluster=person"), "no column 'person'"),
+        (("--set", "given=group"), "or the outcome"),
+        (("--set", "weight=age"), 'the role "extra"'),
+        (("--set", "against=fwc"), "name an arm (zero), or all"),
+        (("--set", "margin=1.5"), "margin"),
+        (("--set", "min_group=0"), "min_group"),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -287,4 +295,4 @@ def test_columns_that_nobody_uses_are_named(fwc: Run, task: Path) -> None:
         "--dry-run",
     )
     assert "'person_id' looks like a cluster and is not used" in fwc(*words).err
-    assert "looks like" not in fwc(*words, "--cluster", "person_id").err
+    assert "looks like" not in fwc(*words, "--set", "cluster=person_id").err

@@ -190,7 +190,7 @@ def test_what_a_function_prints_by_a_child_process_is_no_output(
 OF: dict[str, list[tuple[str, str]]] = {
     "eval --model surrogate": [
         ("--task astrology", "astrology"),
-        ("--epsilon nan", "epsilon"),
+        ("--set epsilon=nan", "epsilon"),
         ("--concurrency 99999999999999999999", "concurrency"),
         ("--param x", "KEY=VALUE"),
         ("--shots missing.json", "missing.json"),
@@ -216,7 +216,7 @@ OF: dict[str, list[tuple[str, str]]] = {
     ],
     "eval": [
         ("adult", "name a task with --task"),
-        ("--shots random@given --order random", "has an order of its own: leave --order out"),
+        ("--shots random@given --set order=random", "has an order of its own: leave order out"),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
     "rescore": [("x" * 300, "is not a folder")],
@@ -241,7 +241,7 @@ OF: dict[str, list[tuple[str, str]]] = {
     "prompt --task census": [
         ("--row 200", "row 200 is outside the test split, whose rows are 0 to 199"),
         ("--row -1", "row -1 is outside the test split"),
-        ("--weights maybe", "weights"),
+        ("--set weights=maybe", "weights"),
         ("--api oracle", "api"),
     ],
     "power --task census": [

@@ -354,7 +354,7 @@ def test_the_limit_of_cost_counts_the_rows_of_the_pool(two: Task, tmp_path: Path
 def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path, make_people(240, 2))
     options = ("eval", "--task", task, "--shots", "zero,balanced", "--m", 4, "--n-test", 16)
-    more = ("--threshold", "base-rate", "--threshold-rows", 24)
+    more = ("--threshold", "base-rate", "--set", "threshold_rows=24")
     dry = fwc(*options, "--model", "gpt-4o", *more, "--dry-run", code=0)
     assert "80 requests to gpt-4o" in dry.out
     assert "48 of them are about rows of the pool, to choose the threshold, about $" in dry.out

@@ -163,6 +163,10 @@ def test_a_blank_reply_has_no_known_reason_without_a_word_on_its_end(
     assert "100 of 200 replies hold no answer: blank 50, refused 50" in outcome.out
     pd.read_csv(path).assign(finish_reason="stop").to_csv(path, index=False)
     fwc(*words, "--fail-if", "refused > 0.1", code=5)
+    frame = pd.read_csv(path).assign(refusal=[None, "false", "I can't help with that.", None] * 50)
+    frame.to_csv(path, index=False)
+    outcome = fwc(*words, "--fail-if", "refused > 0.4", code=5)
+    assert "100 of 200 replies hold no answer: refused 100" in outcome.out
 
 
 def test_the_recipe_of_the_page_reads_promptfoo(

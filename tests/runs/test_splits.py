@@ -203,7 +203,7 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path: P
     for options in ({"n_test": 200}, {"n_test": 204, "threshold": "fit", "threshold_rows": 200}):
         plan = make_plan(task, ["zero"], Settings(**options))
         assert (plan.settings.n_test, plan.settings.threshold_rows) in ((204, None), (204, 204))
-        assert any("--n-test 200" in note or "--threshold-rows 200" in note for note in plan.notes)
+        assert any("--n-test 200" in note or "threshold_rows 200" in note for note in plan.notes)
     small = replace(task, load=table(tmp_path, [(30, 10), (200, 250)]).load)
     with pytest.raises(FwcError, match="the most that work are 80"):
         make_plan(small, ["zero"], Settings(n_test=200))

@@ -107,7 +107,7 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path:
         done = fwc(*words, code=0)
         assert "Only 33% of the replies of zero" in done.out.splitlines()[1]
         assert "Only 33%" in fwc(*words, "--strict", code=4).line
-        assert "Only" not in fwc(*words, "--strict", "--min-coverage", 0.3, code=0).out
+        assert "Only" not in fwc(*words, "--strict", "--set", "min_coverage=0.3", code=0).out
     unread = "ost frequent among the replies without an answer: 40 times “Hm.”. Remedy: hold the"
     assert unread in " ".join(done.err.split())
     for suffix in ("md", "html"):
