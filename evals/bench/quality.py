@@ -211,7 +211,8 @@ def report(found: dict[str, Any]) -> str:
     ]
     page = f"""# Quality at the defaults
 
-`{found["command"]}` on {found["machine"]}; one case after the other.
+`{found["command"]}` on {found["machine"]}; one case after the other, every fit on one \
+thread.
 
 Three seeds at the defaults, against the best known: the best of these fits and of a search that crosses \
 optima, of so many descents ({seconds} CPU s a case). Below: by how much the search is below the best of \

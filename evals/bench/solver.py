@@ -22,7 +22,7 @@ from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.threads import Threads, count_threads
 from fwc_llm.coreset.warm_up import PROBLEMS, get_ready
 
 M = 250
@@ -301,7 +301,8 @@ def report(found: dict[str, Any]) -> str:
         peer = "not installed"
     return f"""# Solver
 
-`{found["command"]}` on {found["machine"]}
+`{found["command"]}` on {found["machine"]}. Every fit and \
+every peer uses {found["threads"]} threads.
 
 ## Whole runs
 
@@ -354,6 +355,7 @@ def main() -> None:
     found = {
         "command": "python -m evals.bench.solver" + (" --full" if arguments.full else ""),
         "machine": describe_machine(),
+        "threads": count_threads(),
         "whole_runs": whole_runs(sizes),
         "other_calls": other_calls(arguments.full),
         "assignment": assignment_pass(sizes[-1]),
