@@ -104,7 +104,7 @@ def test_a_remedy_is_written_as_its_caller_writes_it() -> None:
     counts = {"approved": 5, "denied": 4, "referred": 3}
     for kind, option in (
         ("python", "others='drop'"),
-        ("command line", "--others drop"),
+        ("command line", "others drop"),
         ("task file", 'others = "drop"'),
     ):
         with pytest.raises(FwcError, match=option):
