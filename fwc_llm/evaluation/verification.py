@@ -217,9 +217,21 @@ def _differences(
     file: str, recorded: Mapping[str, str], again: Mapping[str, str], versions: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Yield the first statements that differ, or that one side lacks."""
+    formats = recorded.get(".format"), again.get(".format")
+    if formats[0] != formats[1]:
+        yield Finding(
+            file, NOT_CHECKED, f"its format is {formats[0]}, and that of today {formats[1]}"
+        )
+        return
     # Other versions draw and count differently.
     status = DIFFERS if versions.get("fwc-llm") == __version__ else NOT_CHECKED
-    changed = [key for key in {**recorded, **again} if recorded.get(key) != again.get(key)]
+    shared = recorded.keys() & again.keys()
+    changed = [
+        key
+        for key in {**recorded, **again}
+        if recorded.get(key) != again.get(key)
+        and (key in shared or file != "run.json")  # versions describe more or less
+    ]
     for key in changed[:_MOST]:
         before = recorded.get(key, "nothing")
         now = again.get(key, "nothing")
