@@ -196,7 +196,7 @@ def test_an_option_is_declared_once(tmp_path: Path) -> None:
     takes_flags(command, More, Client)
     path = tmp_path / "x.toml"
     path.write_text("warmth = 0.75")
-    assert read_experiment(path, command) == {"warmth": 0.75}
+    assert read_experiment(path, command, {}) == {"warmth": 0.75}
     app = typer.Typer()
     app.command()(command)
     assert "How warm it is." in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fwc_llm.cli.eval import evaluate
+from fwc_llm.cli.eval import KINDS, evaluate
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
@@ -357,7 +357,7 @@ _OF_FILES: dict[str, tuple[str, Callable[[], Sequence[bytes]], Callable[[Path], 
     "experiment": (
         "experiment.toml",
         lambda: [(_run() / "experiment.toml").read_bytes()],
-        lambda path: read_experiment(path, evaluate),
+        lambda path: read_experiment(path, evaluate, KINDS),
     ),
     "prices": ("prices.toml", lambda: [_PRICES], _read_prices),
     "decisions_csv": (

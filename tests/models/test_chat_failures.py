@@ -148,10 +148,10 @@ def test_a_server_that_does_not_run_is_said_after_two_attempts() -> None:
 def test_the_deadline_of_a_row_covers_all_its_attempts(provider: respx.MockRouter) -> None:
     provider.post("/chat/completions").respond(500, text="oops")
     began = time.monotonic()
-    reply = ask(quick(deadline=0.2, backoff=0.05, breaker=10_000))
-    assert time.monotonic() - began < 5.0
+    reply = ask(quick(deadline=1.5, backoff=0.05, breaker=10_000))
+    assert time.monotonic() - began < 30.0
     assert reply.text is None
-    assert re.search(r"deadline of 0\.2 s .*500: oops", str(reply.error))
+    assert re.search(r"deadline of 1\.5 s .*500: oops", str(reply.error))
 
 
 def test_a_dripping_response_does_not_pass_the_deadline() -> None:
