@@ -173,8 +173,13 @@ def build_prompt(
         require(shots, Shots, "the examples", "give Shots, as select_shots and load_shots return")
     record = task.record(row)
     name = getattr(row, "name", None)
-    rows = [example.row for example in shots.examples] if shots is not None else []
-    if name is not None and (str(name) in rows or f"row:{name}" in rows):
+    same = [
+        example
+        for example in (shots.examples if shots is not None else ())
+        if example.row in (str(name), f"row:{name}")  # another table may have the same ids
+        and all(record.values.get(title) == value for title, value in example.values.items())
+    ]
+    if name is not None and same:
         raise FwcError(
             f"the row {name!r} is among its own examples: ask about a row of task.test()"
         )

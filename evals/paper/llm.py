@@ -78,6 +78,8 @@ def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
         data_dir=options.data_dir,
         **others,
     )
+    answers = result.answers()
+    answered = answers["answer"].notna().groupby([answers["arm"], answers["repeat"]]).mean()
     return [
         {
             "model": cell["source"],
@@ -85,7 +87,7 @@ def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
             "examples": 0 if arm == "zero" else cell["m"],
             "repeat": repeat,
             "n": (result.records.of("accuracy", arm).n or 0) // result.data["repeats"],
-            "coverage": result.records.per_repeat("coverage", arm)[repeat],
+            "coverage": float(answered.loc[(arm, repeat)]),
             "accuracy": result.records.per_repeat("accuracy", arm)[repeat],
             "dp": result.records.per_repeat("dp_gap", arm)[repeat],
             "odds": result.records.per_repeat("eo_gap", arm)[repeat],

@@ -190,9 +190,9 @@ def audit(
             answers, protected = _table_of(y_pred, y_true, sensitive_features)
             label = "label"
         else:
-            answer = answer if y_pred is None else y_pred
-            label = label if y_true is None else y_true
-            protected = protected if sensitive_features is None else sensitive_features
+            answer = _one(answer, y_pred, "answer", "y_pred")
+            label = _one(label, y_true, "label", "y_true")
+            protected = _one(protected, sensitive_features, "protected", "sensitive_features")
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
     given_columns = {
@@ -248,6 +248,15 @@ def audit(
         options = columns.get("label"), outcomes, unknown, columns.get("cluster")
         answered = of_population(answered, everybody, title_of(key), *options)
     return Audit(answered)
+
+
+def _one(usual: Any, other: Any, name: str, named: str) -> Any:
+    """An option that has two names; `FwcError` if both are used for different columns."""
+    if other is None or usual == other:
+        return usual
+    if usual not in (name, ()):  # its default
+        raise FwcError(f"{name} is {usual!r} and {named} is {other!r}: give one of them")
+    return other
 
 
 def _table_of(

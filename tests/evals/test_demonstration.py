@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from evals.demonstration import PAGES, PICTURES, parts_of, picture_says, run, written
-from fwc_llm.metrics.statistics import statistics
 from fwc_llm.runs.recorded_run import read_run
 
 pytestmark = pytest.mark.slow
@@ -35,7 +34,7 @@ def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_po
     demonstrated = read_run(tmp_path / "demo")
     assert demonstrated.simulated
     assert list(demonstrated.arms) == ["zero", "balanced", "fwc"]
-    for test in statistics(demonstrated.answered)["comparisons"]:
-        gap = test["dp_gap"]
-        assert (gap["high"] - gap["low"]) / 2 <= 0.05
-        assert gap["difference"] == 0 or gap["verdict"] == "differs"
+    for record in demonstrated.statistics.records:
+        if record.metric == "dp_gap_difference" and record.against == "zero":
+            assert (record.high - record.low) / 2 < 0.055
+            assert record.value == 0 or record.verdict == "differs"

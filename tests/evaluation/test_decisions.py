@@ -175,13 +175,13 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
         base_url=sparrow,
         out=tmp_path / "run",
     )
-    zero, balanced = result.arms
-    assert (zero["n"], zero["coverage"]) == (40, 1.0)
+    for arm in result.arms:
+        coverage = result.records.of("coverage", arm)
+        assert (coverage.n, coverage.value) == (40, 1.0)
     assert result.data["returned_models"] == ["sparrow-nano-general-v1.1"]
     assert not result.data["simulated_answers"]
     p = result.answers().set_index("arm")["p_yes"]
     assert 0.3 < p["zero"].min() < p["zero"].max() < 0.7
-    assert balanced["n"] == 40
     shown = " ".join(as_text(run_table(result.folder, verbose=True), 400).split())
     assert "balanced: P(yes) is 0." in shown
     assert "whatever the row (40 answers): it hardly depends on the row" in shown

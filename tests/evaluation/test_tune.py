@@ -81,7 +81,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     assert load_shots(tmp_path / "t" / "shots.json", census) == tuned.shots
     build_prompt(census, census.test().iloc[0], tuned.shots)
     assert tuned.result is not None
-    assert [arm["arm"] for arm in tuned.result.arms] == ["tuned", "zero", "balanced", "fwc"]
+    assert tuned.result.arms == ("tuned", "zero", "balanced", "fwc")
     assert sum(line["chosen"] for line in tuned.front) == 1
     assert {line["rows"] for line in tuned.front} <= {36, 72, 120}
 
@@ -383,7 +383,7 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
         )
         assert tuned.result is not None
         assert tuned.result.unanswered > 0
-        assert "stopped before max_cost" in tuned.result.data["stopped"]
+        assert "stopped before --max-cost" in tuned.result.data["stopped"]
         spent = 0.00101 * len(service.bodies)
         assert spent <= raced + 0.04
         done = tune(census, "my-model", 0.3, client=client.updated(max_cost=9.0), **options)

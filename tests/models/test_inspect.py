@@ -196,7 +196,7 @@ def test_a_run_through_inspect_is_the_run_without(tmp_path: Path) -> None:
     again = evaluate("census", "inspect:openai-api/mine/surrogate", **asked)  # the server is gone
     here = evaluate("census", "surrogate", out=tmp_path / "b", **small)
     assert again.data == there.data
-    for key in ("arms", "usage", "unanswered", "returned_models"):
+    for key in ("records", "usage", "unanswered", "returned_models"):
         assert there.data[key] == here.data[key]
     assert (
         there.answers().drop(columns="simulated").equals(here.answers().drop(columns="simulated"))

@@ -73,7 +73,7 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
     )  # repeats, rows, samples, arms, told as the other
     assert rest.asked == result.data["requests"] - 100
     assert (result.data["repeats"], result.data["samples"]) == (2, 3)
-    assert [arm["n"] for arm in result.arms] == [120, 120]
+    assert [result.records.of("accuracy", arm).n for arm in result.arms] == [120, 120]
     with pytest.raises(FwcError, match="samples"):
         evaluate(task, rest, ("zero", "balanced"), out=tmp_path / "run", **SAMPLED | {"samples": 2})
     for kind in ("html", "md"):

@@ -229,7 +229,7 @@ def test_our_own_client_is_answered_too(fwc_openai: Answers, tmp_path: Path) -> 
     """
     there = evaluate("census", "gpt-4", ("zero",), n_test=16, logprobs=True, out=tmp_path / "a")
     here = evaluate("census", "surrogate", ("zero",), n_test=16, out=tmp_path / "b")
-    assert there.data["arms"] == here.data["arms"]
+    assert there.records.plain() == here.records.plain()
     assert len(fwc_openai.calls) == 16
     assert fwc_openai.calls[0].body["temperature"] == 0
 
