@@ -163,7 +163,7 @@ def findings(
         lead = best or (base if base in telling else telling[0])
         answer = _rates_and_gap(stats, lead)
         true = stats.of(stats.lead, TRUTH)
-        if true.known:
+        if true.known and true.value:  # that at equal labels is 0 by definition
             answer += f"; true answers have {_the_gap(stats)} of {_points(true.value)}"
         answer += f".{_accuracy(stats, lead)} {asked(stats, created)}."
         opening = _verdict_on_arms(stats, best, kept)
