@@ -9,6 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from evals.coverage.worlds import World
+from fwc_llm.errors import FwcError
 from fwc_llm.metrics.adverse_impact import impact_tables
 from fwc_llm.metrics.intervals import EQUAL, SHOWN
 from fwc_llm.metrics.records import ASSISTED, READ, TRUTH, Record, Records
@@ -58,7 +59,11 @@ def measure(world: World, runs: int, seed: int = 0) -> dict[str, Count]:
     true = records_of(without_effort(world), rng, HUGE)
     counts: dict[str, Count] = defaultdict(Count)
     for _ in range(runs):
-        for record in records_of(world, rng):
+        try:
+            records = records_of(world, rng)
+        except FwcError:  # --assist refuses one draw of a thousand as not drawn at random
+            continue
+        for record in records:
             if is_judged(record):
                 expected = true.of(record.metric, record.arm, record.group, record.against)
                 count(counts[record.metric], record, expected)
