@@ -44,11 +44,13 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     choices = list_of(mapping_of(body).get("choices"))
     choice = mapping_of(choices[0]) if choices else {}
     message = choice.get("message")
+    if failure := mapping_of(body).get("error") or choice.get("error"):
+        raise body_failure({"error": failure})  # whatever stands beside it
     if isinstance(message, Mapping):
         reply = _of_message(message)
         reply.finish = _word_in(choice, "finish_reason")
         logprobs = choice.get("logprobs")
-    elif isinstance(mapping_of(body).get("output"), list) and not body.get("error"):
+    elif isinstance(mapping_of(body).get("output"), list):
         reply = _of_items(body)
         logprobs = None
     elif _is_blocked(body):

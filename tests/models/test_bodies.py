@@ -143,3 +143,12 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
 )
 def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
     assert parse_answer(read_reply(body)).reason == reason
+
+
+@pytest.mark.parametrize("place", ["body", "choice"])
+def test_an_error_beside_an_answer_is_no_answer(place: str) -> None:
+    choice: dict[str, Any] = {"message": {"content": "yes"}, "finish_reason": "stop"}
+    body: dict[str, Any] = {"choices": [choice]}
+    (body if place == "body" else choice)["error"] = {"message": "upstream failed", "code": 502}
+    with pytest.raises(AttemptError, match="502: upstream failed"):
+        read_reply(body)
