@@ -109,9 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "fairlearn": {"numbers": NUMBERS, "farthest": farthest()},
     }
     page = as_markdown(found, about)
+    print(page, flush=True)
     if not given.quick and not given.only:
         write("coverage", as_json(found, about), page, indent=None)
-    print(page)
     return 0 if is_accepted(found) else 1
 
 

@@ -96,18 +96,18 @@ def count(counted: Count, record: Record, expected: Record) -> None:
     if not expected.known:
         return
     counted.given += 1
-    counted.covered += record.low - _SLACK <= expected.value <= record.high + _SLACK
-    counted.width += record.high - record.low
+    counted.covered += int(record.low - _SLACK <= expected.value <= record.high + _SLACK)
+    counted.width += float(record.high - record.low)
     if not record.verdict or "four fifths" in record.verdict:
         return
     none = abs(expected.value) < NOTHING
     wrong_side = record.value * expected.value < 0 and not none
     if record.verdict in SHOWN:
         counted.null += 1
-        counted.false += none or wrong_side
+        counted.false += int(none or wrong_side)
     elif record.verdict == EQUAL:
         counted.null += 1
-        counted.false += abs(expected.value) > _MARGIN + NOTHING
+        counted.false += int(abs(expected.value) > _MARGIN + NOTHING)
     elif none:
         counted.null += 1
 
