@@ -225,17 +225,15 @@ def _differences(
         return
     # Other versions draw and count differently.
     status = DIFFERS if versions.get("fwc-llm") == __version__ else NOT_CHECKED
-    shared = recorded.keys() & again.keys()
-    changed = [
-        key
-        for key in {**recorded, **again}
-        if recorded.get(key) != again.get(key)
-        and (key in shared or file != "run.json")  # versions describe more or less
-    ]
+    changed = [key for key in {**recorded, **again} if recorded.get(key) != again.get(key)]
+    changed.sort(key=lambda key: not (key in recorded and key in again))  # what both state first
     for key in changed[:_MOST]:
         before = recorded.get(key, "nothing")
         now = again.get(key, "nothing")
-        yield Finding(file, status, f"{key}: {before:.60} is recorded, {now:.60} is recomputed")
+        # Versions describe a run by more or fewer keys.
+        unknown = file == "run.json" and "nothing" in (before, now)
+        detail = f"{key}: {before:.60} is recorded, {now:.60} is recomputed"
+        yield Finding(file, NOT_CHECKED if unknown else status, detail)
 
 
 def _of_audit(path: Path, data: Path | None) -> Iterator[Finding]:

@@ -230,3 +230,19 @@ def test_a_rescore_that_is_stopped_is_no_forgery(
         score_run(RunFolder(folder), journal)
     assert verify(folder)["differs"] == 0
     assert "hashes.json" not in dict(with_status(folder, "not checked"))
+
+
+def test_keys_that_are_missing_are_named_and_hide_no_changed_one(
+    untouched: Path, tmp_path: Path
+) -> None:
+    """A run of another version describes itself by other keys; a forger may claim to be one."""
+    forged = shutil.copytree(untouched, tmp_path / "forged")
+    described = json.loads((forged / "run.json").read_text())
+    for name in list(described["settings"])[:15]:
+        if name not in ("n_test", "m"):
+            del described["settings"][name]
+    described["population"][0]["yes"] += 1
+    (forged / "run.json").write_text(json.dumps(described))
+    (forged / "hashes.json").unlink()
+    assert [detail for file, detail in with_status(forged) if file == "run.json"]
+    assert any(file == "run.json" for file, _ in with_status(forged, "not checked"))
