@@ -15,6 +15,8 @@ _PART = re.compile(
     rb'name="(\w+)"(?:; filename="([^"]+)")?[^\r\n]*(?:\r\n[^\r\n]+)*\r\n\r\n(.*?)\r\n--', re.S
 )
 
+PAGE = 2  # batches that the service lists at once
+
 
 class BatchService:
     """A batch moves on by one status with every look at it. `worked` counts requests by custom_id.
@@ -58,8 +60,12 @@ class BatchService:
         if (method, path) == ("POST", "/batches"):
             return HttpReply(self._create(request.json()))
         if (method, path) == ("GET", "/batches"):
-            listed = list(reversed(self.batches.values()))
-            return HttpReply({"object": "list", "data": listed, "has_more": False})
+            newest = list(reversed(self.batches))
+            after = re.search(r"after=([\w-]+)", request.path)
+            start = newest.index(after[1]) + 1 if after else 0
+            page = [self.batches[name] for name in newest[start : start + PAGE]]
+            more = start + PAGE < len(newest)
+            return HttpReply({"object": "list", "data": page, "has_more": more})
         if method == "GET" and (found := re.fullmatch(r"/files/([\w-]+)/content", path)):
             if found[1] in self.files:
                 return HttpReply(self.files[found[1]])

@@ -18,6 +18,7 @@ import pytest
 from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.models import Client, Usage
+from fwc_llm.models.openai.batch_api import BatchClient
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.tokens import TokenCounter
@@ -29,7 +30,7 @@ from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import census_task
-from tests.faults.batch_service import BatchService, answer_of
+from tests.faults.batch_service import PAGE, BatchService, answer_of
 from tests.faults.loopback import HttpReply, HttpRequest, refusal, serve, serve_in_thread
 
 N = 23
@@ -120,6 +121,18 @@ def test_replies_are_joined_to_their_questions(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         assert journal.batch_usage.prompt_tokens == 100 * N
     assert (len(service.batches), seen[-1].done, seen[-1].total) == (3, N, N)
+
+
+def test_a_batch_is_found_on_a_later_page_of_the_account(tmp_path: Path) -> None:
+    service = BatchService()
+
+    async def find() -> str | None:
+        async with asking(service, tmp_path) as (model, _):
+            return await BatchClient(model).find("file-0")
+
+    asyncio.run(run(service, tmp_path))
+    assert len(service.batches) > PAGE
+    assert asyncio.run(find()) == "batch-0"
 
 
 def test_files_are_split_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -27,7 +27,7 @@ _ENDED = {"completed", "failed", "expired", "cancelled"}
 _USELESS = {"failed", "cancelling", "cancelled"}
 _ATTEMPTS = 8
 _LONGEST_LINE = 16 * 1024 * 1024  # bytes
-_BATCHES_SEEN = 1000  # newest batches of the account that are searched for a file's batch
+_PAGE, _PAGES = 100, 10  # newest batches of the account that are searched for a file's batch
 _SILENCE_SECONDS = 600.0  # longest time without a received byte
 _CALL_SECONDS, _FILE_SECONDS = (
     600.0,
@@ -74,16 +74,22 @@ class BatchClient:
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; return the file's id."""
         return await self._patiently(
-            lambda client: client.files.create(file=path, purpose="batch"), self._id, _FILE_SECONDS
+            lambda client: client.files.with_raw_response.create(file=path, purpose="batch"),
+            lambda response: self._id(self._body(response)),
+            _FILE_SECONDS,
         )
 
     async def submit(self, file_id: str) -> str:
         """Find or create an uploaded file's batch (two would cost twice); return its id."""
 
-        async def call(client: "openai.AsyncOpenAI") -> Any:
-            return await self._batch_of(client, file_id, _USELESS) or await client.batches.create(
+        async def call(client: "openai.AsyncOpenAI") -> dict[str, Any]:
+            found = await self._batch_of(client, file_id, _USELESS)
+            if found is not None:
+                return found
+            response = await client.batches.with_raw_response.create(
                 input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
             )
+            return self._body(response)
 
         return await self._patiently(call, self._id)
 
@@ -98,16 +104,19 @@ class BatchClient:
         """Ask the service to stop a batch; completed requests can still be fetched."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
-            if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {
-                "cancelling"
-            }:
-                await client.batches.cancel(batch_id)
+            response = await client.batches.with_raw_response.retrieve(batch_id)
+            status = self._read(self._body(response)).status
+            if status not in _ENDED | {"cancelling"}:
+                await client.batches.with_raw_response.cancel(batch_id)
 
         await self._patiently(call, bool)
 
     async def state(self, batch_id: str) -> BatchState:
         """The batch's status and progress."""
-        return await self._patiently(lambda client: client.batches.retrieve(batch_id), self._read)
+        return await self._patiently(
+            lambda client: client.batches.with_raw_response.retrieve(batch_id),
+            lambda response: self._read(self._body(response)),
+        )
 
     async def download(self, file_id: str, path: Path) -> None:
         """Download a result file's JSON objects to `path`, which is complete or missing."""
@@ -162,43 +171,54 @@ class BatchClient:
 
     async def _batch_of(
         self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]
-    ) -> Any:
+    ) -> dict[str, Any] | None:
         """The file's batch among the 1,000 newest, if its status is not `useless`; or None."""
-        left = _BATCHES_SEEN
-        async for batch in client.batches.list(limit=100):  # the newest first
-            useful = getattr(batch, "status", None) not in useless
-            if useful and getattr(batch, "input_file_id", None) == file_id:
-                return batch
-            left = left - 1
-            if left == 0:
+        cursor: dict[str, Any] = {}
+        for _ in range(_PAGES):
+            response = await client.batches.with_raw_response.list(limit=_PAGE, **cursor)
+            page = self._body(response)
+            batches = [batch for batch in page.get("data") or [] if isinstance(batch, dict)]
+            for batch in batches:  # the newest first
+                if batch.get("input_file_id") == file_id and batch.get("status") not in useless:
+                    return batch
+            if not batches or page.get("has_more") is False:
                 break
+            cursor = {"after": self._id(batches[-1])}
         return None
 
-    def _id(self, answer: Any, name: str = "id") -> str:
+    def _body(self, response: Any) -> dict[str, Any]:
+        """The JSON object of a response. The SDK's own classes are not built: they check no field,
+        and a failure to build them is not the service's.
+        """
+        body = self.read_body(response.text)
+        if not isinstance(body, dict):
+            raise AttemptError(FailureScope.ATTEMPT, "the service's answer is no JSON object")
+        return body
+
+    def _id(self, answer: Mapping[str, Any], name: str = "id") -> str:
         """The id in a service's answer, validated because it becomes part of URLs."""
-        value = getattr(answer, name, None)
+        value = answer.get(name)
         if not isinstance(value, str) or not ID.fullmatch(value) or redact(value) != value:
             raise AttemptError(FailureScope.ATTEMPT, f"the service's answer has no usable {name}")
         return value
 
-    def _read(self, batch: Any) -> BatchState:
-        """Read a batch of the SDK, which validates no field."""
-        counts = getattr(batch, "request_counts", None)
-        errors = getattr(batch, "errors", None)
-        details = getattr(errors, "data", None)
-        texts = [
-            str(getattr(error, "message", None) or getattr(error, "code", None) or "")
-            for error in (details if isinstance(details, list) else [])[:3]
-        ]
+    def _read(self, batch: Mapping[str, Any]) -> BatchState:
+        """Read the body of a batch, any of whose fields may be missing or odd."""
+        counts = _mapping(batch.get("request_counts"))
+        details = _mapping(batch.get("errors")).get("data")
+        errors = [_mapping(error) for error in details] if isinstance(details, list) else []
+        texts = [str(error.get("message") or error.get("code") or "") for error in errors[:3]]
         files = [
-            None if not str(getattr(batch, name, None) or "").strip() else self._id(batch, name)
+            None if not str(batch.get(name) or "").strip() else self._id(batch, name)
             for name in ("output_file_id", "error_file_id")
         ]
-        done = [parse_uint(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]
+        done = [parse_uint(counts.get(name)) or 0 for name in ("completed", "failed")]
         words = as_single_line("; ".join(texts))
-        return BatchState(
-            str(getattr(batch, "status", "")), done[0], done[1], files[0], files[1], words
-        )
+        return BatchState(str(batch.get("status", "")), done[0], done[1], files[0], files[1], words)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
