@@ -8,7 +8,7 @@ import typer
 from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import ask_all, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment, read_further
-from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
+from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_runs
 from fwc_llm.errors import FwcError
 from fwc_llm.files import resource_dir
 from fwc_llm.models import Client
@@ -191,8 +191,9 @@ def evaluate(
     else:
         closing = ""
     results = ask_all(jobs, out, cancel_batch, closing, as_json, verbose)
-    folders = {name: result.folder for name, result in results.items()}
-    settle_folders(gates, folders, eval_json(jobs, results) if as_json else None)
+    document = eval_json(jobs, results) if as_json else None
+    runs = {name: result.run for name, result in results.items()} if gates.conditions else {}
+    settle_runs(gates, runs, document)
 
 
 def _wordings(text: str | None) -> dict[str, Any]:

@@ -295,19 +295,15 @@ def _print_results(
 ) -> None:
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
-    from fwc_llm.runs.recorded_run import read_run
 
     answered = _answered(results)
     if not answered:
         return
     console.notes(*jobs[0].plan.task.notes)
     console.notes(*(text for result in answered.values() for text in reparsed(result.data)))
-    folders = [result.folder for result in answered.values()]
-    console.out.print(
-        models_table([*map(read_run, folders)], verbose)
-        if group
-        else run_table(folders[0], verbose)
-    )
+    runs = [result.run for result in answered.values()]
+    table = models_table(runs, verbose) if group else run_table(runs[0], verbose)
+    console.out.print(table)
     for name, result in answered.items():
         console.notes(*(f"{name}: {remark}" for remark in result.remarks))
     for job in jobs:
@@ -323,7 +319,7 @@ def _print_results(
     if group:
         where = group.path
     else:
-        where = folders[0]
+        where = runs[0].folder
     console.notes(f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}")
 
 
@@ -358,9 +354,8 @@ def _problem(
 def _unread(results: "Mapping[str, Result]") -> FwcError | None:
     """The error for arms with a coverage below `min_coverage`; None without such an arm."""
     from fwc_llm.report.narrative import low_coverage
-    from fwc_llm.runs.recorded_run import read_run
 
-    runs = [read_run(result.folder) for result in results.values()]
+    runs = [result.run for result in results.values()]
     low = [
         line["text"]
         for run in runs
@@ -384,30 +379,24 @@ def reparsed(results: Mapping[str, Any]) -> list[str]:
     return [text] * bool(counts)
 
 
-def run_json(
-    folder: Path, results: Mapping[str, Any], price: "Price | None" = None
-) -> dict[str, Any]:
+def run_json(result: "Result", price: "Price | None" = None) -> dict[str, Any]:
     """A run in the JSON of commands; without any reply, it has no statistics."""
     from fwc_llm.metrics.counts import plain
     from fwc_llm.report.cost import cost
     from fwc_llm.report.document import statistics_of
-    from fwc_llm.report.threshold_section import threshold_section
-    from fwc_llm.runs.folder import RunFolder
-    from fwc_llm.runs.recorded_run import read_run
 
-    parameters = RunFolder(folder).describe().get("parameters") or {}
+    results = result.data
+    parameters = RunFolder(result.folder).describe().get("parameters") or {}
     facts = {name: value for name, value in results.items() if name != "records"}
     document: dict[str, Any] = {
-        "folder": str(folder),
+        "folder": str(result.folder),
         "results": facts,
         "records": [],
         "statistics": None,
         "cost": cost(results, parameters, price),
     }
     if results["unanswered"] < results["requests"]:
-        run = read_run(folder)
-        threshold = threshold_section(run)
-        stats = statistics_of(run, threshold["records"] if threshold else ())
+        stats = statistics_of(result.run)
         document["statistics"] = plain(stats)
         document["records"] = plain(stats.records)
     return document
@@ -416,7 +405,5 @@ def run_json(
 def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> dict[str, Any]:
     """The JSON of `fwc-llm eval --json`, before its gates are decided."""
     prices = {job.model.name: job.price for job in jobs if job.model.name in results}
-    runs = [
-        run_json(results[name].folder, results[name].data, price) for name, price in prices.items()
-    ]
+    runs = [run_json(results[name], price) for name, price in prices.items()]
     return {"format": "fwc-llm-eval/2", "runs": runs, "gates": [], "gate_notes": []}

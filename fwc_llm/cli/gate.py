@@ -16,6 +16,7 @@ from fwc_llm.runs.group import expanded
 if TYPE_CHECKING:
     from fwc_llm.gates import Check, GateCondition
     from fwc_llm.metrics.statistics import Statistics
+    from fwc_llm.runs.recorded_run import Run
 
 _PANEL = "Gates"
 FAIL_IF: list[str] | None = option(
@@ -149,28 +150,22 @@ class Gates:
         write_whole(junit_xml(suites, counted), self.junit, "the JUnit file ")
 
 
-def settle_folders(
-    gates: Gates,
-    folders: Mapping[str, Path],
-    document: dict[str, Any] | None = None,
-    unread: Unread = None,
+def settle_runs(
+    gates: Gates, runs: "Mapping[str, Run]", document: dict[str, Any] | None = None
 ) -> None:
     """Decide the gates for runs by label, all complete (`check_whole`); see `Gates.settle`."""
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
-    from fwc_llm.report.impact import is_designed
-    from fwc_llm.runs.recorded_run import read_run
 
     if not gates.conditions:
         gates.settle({}, (), document)
         return
-    runs = {name: replace(read_run(folder), unread=unread) for name, folder in folders.items()}
     marks = []
     if any(run.simulated for run in runs.values()):
         marks.append("Simulated: these gates say nothing about a language model.")
     if any(run.reference for run in runs.values()):
         marks.append("Reference: a model of the rows answered, no language model.")
     if any(condition.metric == "dp_ratio" for condition in gates.conditions) and any(
-        map(is_designed, runs.values())
+        run.designed for run in runs.values()
     ):
         marks.append(f"{NO_PEOPLE} dp_ratio is not an impact ratio.")
     for name, run in runs.items():
@@ -232,6 +227,4 @@ def gate(
         for folder in folders:
             check_whole(folder)
         document: dict[str, Any] | None = {"format": "fwc-llm-gate/1"} if as_json else None
-        settle_folders(
-            gates, {run.label: run.folder for run in read_runs(folders)}, document, unread
-        )
+        settle_runs(gates, {run.label: run for run in read_runs(folders, unread)}, document)

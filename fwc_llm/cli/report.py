@@ -113,10 +113,7 @@ def compare(
         runs = {"first": read_run(first), "second": read_run(second)}
         comparison = compare_runs(*runs.values())
         thresholds = {side: threshold_section(run) for side, run in runs.items()}
-        found = {
-            side: statistics_of(run, (thresholds[side] or {"records": ()})["records"])
-            for side, run in runs.items()
-        }
+        found = {side: statistics_of(run) for side, run in runs.items()}
     if as_json:
         document = {"format": "fwc-llm-compare/2", **comparison, "thresholds": thresholds}
         flags.print_json(plain(document))

@@ -18,12 +18,13 @@ def rescore(
     data.
     """
     from fwc_llm.cli.eval_output import reparsed, run_json
+    from fwc_llm.evaluation.result import Result
     from fwc_llm.models.recorded import FILE_NAME
     from fwc_llm.report.terminal import run_table
     from fwc_llm.runs.journal import Journal
-    from fwc_llm.runs.recorded_run import score_run
+    from fwc_llm.runs.recorded_run import scored
 
-    scored = []
+    documents = []
     for path in expanded([run]):
         folder = RunFolder.existing(path)
         if not is_file(folder.path / FILE_NAME):
@@ -35,12 +36,12 @@ def rescore(
                 f"command with --out {run}"
             )
         with Journal(folder.path) as journal:
-            results = score_run(folder, journal)
+            results, found = scored(folder, journal)
         if as_json:
-            scored.append(run_json(folder.path, results))
+            documents.append(run_json(Result(folder.path, results, scored=found)))
         else:
-            if results["unanswered"] < results["requests"]:
-                console.out.print(run_table(folder.path))
+            if found is not None:
+                console.out.print(run_table(found))
             console.notes(*reparsed(results))
         missing = results["unanswered"]
         if missing:
@@ -50,7 +51,7 @@ def rescore(
                 f"command with --out {run} sends them"
             )
     if as_json:
-        print_json({"format": "fwc-llm-rescore/1", "runs": scored})
+        print_json({"format": "fwc-llm-rescore/1", "runs": documents})
 
 
 @command("verify")

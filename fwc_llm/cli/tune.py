@@ -104,7 +104,7 @@ def tune(
             "template": tuned.template,
             "shots": None if tuned.shots is None else str(tuned.folder / "shots.json"),
             "tuning": tuned.tuning,
-            "run": None if tuned.result is None else run_json(tuned.folder, tuned.result.data),
+            "run": None if tuned.result is None else run_json(tuned.result),
         }
         flags.print_json(document)
     elif dry_run:
@@ -131,7 +131,7 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
         described = describe_tuning(tuned.tuning, tuned.result.audit().statistics)
         console.out.print(terminal(validation(described)))
         console.out.print(
-            run_table(tuned.result.folder, verbose) if verbose else answer(tuned.result.folder)
+            run_table(tuned.result.run, verbose) if verbose else answer(tuned.result.run)
         )
     if not verbose:
         console.notes(MORE)

@@ -377,7 +377,7 @@ class Job:
         more weight.
         """
         from fwc_llm.gates.decide import all_decided
-        from fwc_llm.runs.recorded_run import read_run, score_run
+        from fwc_llm.runs.recorded_run import scored
 
         rows_asked = 0
         arms = len(self.plan.arms)
@@ -400,19 +400,21 @@ class Job:
             write_questions(folder, part)
             folder.change(calls=part.n_questions)
             rows_asked = rows
-            score_run(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
-            if all_decided(self.plan.settings.until_decided, read_run(folder.path).statistics):
+            _, run = scored(folder, journal, None, self._assisting)
+            if run and all_decided(self.plan.settings.until_decided, run.statistics):
                 break
         return outcome
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
-        from fwc_llm.runs.recorded_run import score_run
+        from fwc_llm.runs.recorded_run import scored
 
-        if self.plan.settings.assist:
-            table = self.plan.task
-        else:
-            table = None
-        return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
+        results, run = scored(folder, journal, stopped, self._assisting)
+        return Result(folder.path, results, self.plan.task, run)
+
+    @property
+    def _assisting(self) -> Task | None:
+        """The table that answers are predicted from, with `assist`."""
+        return self.plan.task if self.plan.settings.assist else None
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
         """The run's cost limit; None without a limit, or for a model that costs nothing."""

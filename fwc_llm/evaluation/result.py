@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fwc_llm.gates import Check
     from fwc_llm.report.audit_answers import Audit
     from fwc_llm.report.compare import RunComparison
+    from fwc_llm.runs.recorded_run import Run
     from fwc_llm.tasks import Task
 
 
@@ -25,12 +26,13 @@ class Result:
     """The outcome of a run.
 
     `data` is the content of results.json. `task` is the run's task; None if another process made
-    the run.
+    the run. `scored` is the run as it was scored; None without any reply.
     """
 
     folder: Path
     data: dict[str, Any]
     task: "Task | None" = field(default=None, repr=False, compare=False)
+    scored: "Run | None" = field(default=None, repr=False, compare=False)
 
     def __bool__(self) -> NoReturn:
         raise InputTypeError(
@@ -42,6 +44,15 @@ class Result:
     def arms(self) -> tuple[str, ...]:
         """The arms' names."""
         return tuple(RunFolder(self.folder).describe()["arms"])
+
+    @cached_property
+    def run(self) -> "Run":
+        """The recorded run, read once. Errors: `FwcError` without any reply, and for a missing or
+        damaged folder.
+        """
+        from fwc_llm.runs.recorded_run import read_run
+
+        return self.scored or read_run(self.folder)
 
     @cached_property
     def records(self) -> Records:
@@ -114,8 +125,8 @@ class Result:
         from fwc_llm.runs.recorded_run import read_run
 
         require(other, (Result, str, Path), "the other run", "give a result, or a run's folder")
-        folder = other.folder if isinstance(other, Result) else other
-        return compare_runs(read_run(self.folder), read_run(folder))
+        second = other.run if isinstance(other, Result) else read_run(other)
+        return compare_runs(self.run, second)
 
     def audit(self) -> "Audit":
         """Values, intervals and comparisons of the arms; see `fwc_llm.audit`.
@@ -124,10 +135,8 @@ class Result:
         """
         from fwc_llm.report.audit_answers import Audit
         from fwc_llm.report.reference_models import references_of
-        from fwc_llm.runs.recorded_run import read_run
 
-        run = read_run(self.folder)
-        return Audit(run.answered, references_of(run))
+        return Audit(self.run.answered, references_of(self.run))
 
     def plot(self) -> "Figure":
         """Draw rates of yes by group, and accuracy against DP gap, in one figure.
@@ -147,11 +156,10 @@ class Result:
         """
         from fwc_llm.report.audit_answers import Audit
         from fwc_llm.report.document import find_task
-        from fwc_llm.runs.recorded_run import assisted, read_run
+        from fwc_llm.runs.recorded_run import assisted
 
-        run = read_run(self.folder)
-        task, why = find_task(run, self.task, None)
-        return Audit(assisted(run, task, why).answered)
+        task, why = find_task(self.run, self.task, None)
+        return Audit(assisted(self.run, task, why).answered)
 
     def check(self, condition: str) -> "Check":
         """Check a gate, a `condition` that must not hold, such as "dp_gap > 0.1".

@@ -108,7 +108,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     if folder.begun:
         raise FwcError(f"{out} holds a run already: name a new folder")
     folder.create()
-    from fwc_llm.runs.recorded_run import score_run
+    from fwc_llm.runs.recorded_run import scored
 
     with Journal(folder.path, described.get("words", YES_NO)) as journal:
         for question, sample in samples:
@@ -126,7 +126,8 @@ def import_log(log: str | Path, out: str | Path) -> Result:
         if len(samples) < planned or record.status != "success":
             part = f"{len(samples):,} of {planned:,} questions are in the log of Inspect"
             stopped = f"{part} (status: {record.status})"
-        return Result(folder.path, score_run(folder, journal, stopped))
+        results, run = scored(folder, journal, stopped)
+        return Result(folder.path, results, scored=run)
 
 
 def _content(log: "EvalLog", path: Path) -> dict[str, Any]:

@@ -172,3 +172,14 @@ class Records(Sequence[Record]):
 
 def _says_something(cell: Any) -> bool:
     return cell not in ("", None) and not (isinstance(cell, float) and math.isnan(cell))
+
+
+def lost_rows_records(groups: Iterable[Mapping[str, Any]]) -> list[Record]:
+    """The numbers of rows read, kept and lost before a run, by group and reason."""
+    found = []
+    for entry in groups:
+        counts = {f"rows_{name}": entry[name] for name in ("read", "kept", "lost")}
+        counts |= {f"rows_lost: {reason}": count for reason, count in entry["reasons"].items()}
+        for metric, count in counts.items():
+            found.append(Record(metric=metric, group=entry["group"], value=count, n=entry["read"]))
+    return found

@@ -11,7 +11,7 @@ from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
-from fwc_llm.report.impact import audit_tables, selected, who_was_selected
+from fwc_llm.report.impact import selected, who_was_selected
 from fwc_llm.report.narrative import (
     findings,
     keeping,
@@ -22,7 +22,6 @@ from fwc_llm.report.narrative import (
 )
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
-from fwc_llm.report.records_csv import of_lost_rows
 from fwc_llm.report.reference_models import add_references, references_of
 from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.table_model import Section
@@ -183,18 +182,18 @@ def find_task(
 
 def statistics_of(run: Run, more: Iterable[Record] = ()) -> Statistics:
     """The statistics of a run, with its reference lines and `more` records."""
-    return statistics(run.answered, references_of(run), more)
+    references = references_of(run)
+    if references is None and not more:
+        return run.statistics
+    return statistics(run.answered, references, [*more, *run.further_records])
 
 
 def describe_run(
     run: Run, task: "Task | None" = None, missing: str = "", of_law: bool = False
 ) -> dict[str, Any]:
     """A run as an entry of a document; `missing` is the reason for no `task`."""
-    impact = audit_tables(run, task, of_law)
-    threshold = threshold_section(run)
-    of_threshold = threshold["records"] if threshold else []
-    lost = of_lost_rows(run.results.get("rows"))
-    stats = statistics_of(run, [*impact.records, *of_threshold, *lost])
+    impact = run.impact(task, of_law)
+    stats = statistics_of(run, impact.records)
     kept = keeping(run, stats)
     checks = run.table_checks.items()
     return entry(
@@ -233,7 +232,7 @@ def describe_run(
         prompts={arm: run.prompt(arm) for arm in run.arms},
         cost=cost(run.results, run.described.get("parameters") or {}),
         tuning=read_tuning(run.folder, stats),
-        threshold=threshold,
+        threshold=threshold_section(run),
     )
 
 

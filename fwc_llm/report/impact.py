@@ -7,7 +7,6 @@ parity. For a designed sample, they are reweighted to the table's base rates, or
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fwc_llm.metrics.adverse_impact import (
     CANNOT_SAY,
@@ -16,17 +15,11 @@ from fwc_llm.metrics.adverse_impact import (
     WITHHELD,
     Impact,
     ImpactView,
-    impact_tables,
 )
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.report.number_format import DASH, p_value
 from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
-from fwc_llm.runs.recorded_run import Run
-from fwc_llm.runs.splits import population
 from fwc_llm.sanitize import listed
-
-if TYPE_CHECKING:
-    from fwc_llm.tasks import Task
 
 _LAW = (
     "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from "
@@ -44,22 +37,6 @@ _CELLS = {
     "true_negatives": "True no",
 }
 _RATES = {rate: rate.replace("_", " ").capitalize() for rate in CONFUSION}
-
-
-def is_designed(run: Run) -> bool:
-    """Whether the numbers of test rows by group and label were set by design."""
-    return bool(
-        run.described.get("designed", run.described["settings"].get("base_parity") is not None)
-    )
-
-
-def audit_tables(run: Run, task: "Task | None" = None, of_law: bool = False) -> Impact:
-    """The `impact_tables` of a run; earlier versions' runs need the `task`'s table."""
-    counted = run.described.get("population")
-    if counted is None and task is not None:
-        counted = population(task)
-    lost = (run.results.get("rows") or {}).get("groups", ())
-    return impact_tables(run.answered, is_designed(run), counted, lost, of_law)
 
 
 class ImpactTables:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.metrics import records
-from fwc_llm.metrics.records import Record
 from fwc_llm.sanitize import escape_formula, replace_invisible
 
 COLUMNS = ("run", "task", "model", "simulated", "reference", *records.COLUMNS)
@@ -49,14 +48,3 @@ def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
         "simulated": str(run["simulated"]).lower(),
         "reference": str(run["reference"]).lower(),
     }
-
-
-def of_lost_rows(rows: Mapping[str, Any] | None) -> list[Record]:
-    """The rows lost before the run, by group, as records; `rows` is that of results.json."""
-    found = []
-    for entry in (rows or {"groups": ()})["groups"]:
-        counts = {f"rows_{name}": entry[name] for name in ("read", "kept", "lost")}
-        counts |= {f"rows_lost: {reason}": count for reason, count in entry["reasons"].items()}
-        for metric, count in counts.items():
-            found.append(Record(metric=metric, group=entry["group"], value=count, n=entry["read"]))
-    return found

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ from fwc_llm.report.narrative import (
 )
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
-from fwc_llm.runs.recorded_run import read_run
 
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
@@ -41,23 +39,21 @@ _NO_PROBABILITY = (
 )
 
 
-def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
-    """A run's findings and first table, for rich to print; errors as in `read_run`."""
-    run = read_run(folder)
+def run_table(run: "Run", verbose: bool = False) -> RenderableType:
+    """A run's findings and first table, for rich to print."""
     title = Text(f"{run.task} · {run.results['model']}", style="bold")
     if run.simulated:
         subject = "ANSWERS" if run.simulated_answers else "TABLE"
         title.append(f"  SIMULATED {subject}", style="bold black on yellow")
     if run.reference:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
-    threshold = threshold_section(run)
-    stats = statistics_of(run, threshold["records"] if threshold else ())
+    stats = statistics_of(run)
     low = low_coverage(stats, run.described["settings"]["min_coverage"])
     lines = [run.missing, *lost_lines(run.results.get("rows"))]
     logprobs = (run.described.get("parameters") or {}).get("logprobs")
     if logprobs and not any(arm.probabilities for arm in stats.arms):
         lines.append(_NO_PROBABILITY)
-    thresholds = at_threshold(threshold, stats)
+    thresholds = at_threshold(threshold_section(run), stats)
     rest: list[RenderableType] = [Text(MORE, style="dim")]
     if verbose:
         rest = [Text(what_was_run(run, stats)), everything(describe_run(run))]
@@ -71,9 +67,8 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
     )
 
 
-def answer(folder: str | Path) -> str:
+def answer(run: "Run") -> str:
     """The first of a run's `findings`."""
-    run = read_run(folder)
     first = findings(run.statistics, run.created, keeping(run, run.statistics))[0]
     return ": ".join(filter(None, first.values()))
 
@@ -163,9 +158,8 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
         title.append("  SIMULATED", style="bold black on yellow")
     tables: list[Section] = [sections.overview(found, "")]
     for run in runs:
-        threshold = threshold_section(run)
-        stats = statistics_of(run, threshold["records"] if threshold else ())
-        tables.append(at_threshold(threshold, stats, f"{run.label}, at its threshold"))
+        heading = f"{run.label}, at its threshold"
+        tables.append(at_threshold(threshold_section(run), run.statistics, heading))
     parts = (terminal(table) for table in tables if table)
     lines = (Text(line, style="dim") for line in _about_models(runs, found))
     return Group(title, *parts, *lines, *(everything(describe_run(run)) for run in runs if verbose))

@@ -1,18 +1,12 @@
 """Compares answers at a threshold with the model's own answers (docs/protocol.md)."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from fwc_llm.metrics.arm_comparison import compare
-from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY
-from fwc_llm.metrics.records import Record
-from fwc_llm.metrics.run_answers import samples_of
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.metrics.variance import THESE_EXAMPLES
+from fwc_llm.metrics.threshold_effects import METRICS
 from fwc_llm.report.number_format import DASH, number, percent
 from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
@@ -29,7 +23,6 @@ _HEADINGS = (
     ),
     *("DP gap, as given", "DP gap, at the threshold", "Difference", "Ties", "Coverage"),
 )
-_METRICS = "accuracy", "dp_gap"
 _RULES = {
     "fit": "the most accurate",
     "base-rate": "the one at which the share of yes is nearest to the share of labels that are yes",
@@ -37,39 +30,12 @@ _RULES = {
 
 
 def threshold_section(run: Run) -> dict[str, Any] | None:
-    """The effects of the run's threshold, paired by row; None without a threshold.
-
-    Keys: `rule`, `words`, `arms` (how each arm's thresholds were chosen), and `records`.
-    """
-    rule = run.results.get("threshold")
-    if rule is None or not run.at_threshold:
-        return None
-    arms = [line for line in run.thresholds if line["arm"] in run.at_threshold]
+    """How each arm's thresholds were chosen, under `arms`; None without a threshold."""
+    arms = run.thresholds
     if not arms:
         return None
-    records = [record for line in arms for record in _records(run, line["arm"], line["ties"])]
-    return {"rule": rule, "words": _words(rule, arms), "arms": arms, "records": records}
-
-
-def _records(run: Run, arm: str, ties: int) -> Iterator[Record]:
-    answers = run.answered.answers[arm]
-    both = {"given": answers, "moved": replace(run.at_threshold[arm], examples=answers.examples)}
-    design = replace(run.answered.design, min_group=1, sequential=None)
-    samples = samples_of(both, run.groups, design)
-    of: Any = {"arm": arm, "scope": THESE_EXAMPLES}
-    yield Record(metric="ties_at_threshold", value=ties, **of)
-    if not all(sample.parsed.any() for sample in samples.values()):
-        return
-    first, second = (ArmEstimates(samples[name]) for name in both)
-    yield Record(metric="coverage_at_threshold", value=second["coverage"].value, **of)
-    tests = compare(first, second).of_these
-    for key in _METRICS:
-        attribute = run.answered.attribute if BY_KEY[key].kind == "gap" else ""
-        cells: Any = {**of, "attribute": attribute}
-        for name, found in (("", second[key]), ("_change", tests[key])):
-            ends: Any = {"value": found.value, "low": found.low, "high": found.high}
-            if not math.isnan(found.value):
-                yield Record(metric=f"{key}_at_threshold{name}", **ends, **cells)
+    rule = run.results["threshold"]
+    return {"rule": rule, "words": _words(rule, arms), "arms": arms}
 
 
 def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
@@ -116,7 +82,7 @@ def at_threshold(
             _thresholds(line["per_repeat"]),
             _pool_rows(line["per_repeat"]),
         ]
-        for key in _METRICS:
+        for key in METRICS:
             how = BY_KEY[key].digits, BY_KEY[key].scale
             cells.append(valued(stats.of(key, arm), *how))
             cells.append(valued(stats.of(f"{key}_at_threshold", arm), *how))

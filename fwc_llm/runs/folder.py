@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from itertools import chain, count
@@ -190,13 +191,18 @@ class RunFolder:
             self.change(**changes)
 
     def describe(self) -> dict[str, Any]:
-        """The validated content of run.json."""
+        """The validated content of run.json, which is read once."""
+        return self._described
+
+    @cached_property
+    def _described(self) -> dict[str, Any]:
         return check_described(self.read_json("run.json"), self.path / "run.json")
 
     def change(self, **changes: Any) -> dict[str, Any]:
         """Change keys of run.json, such as `simulated`; return its content."""
         description = self.describe() | changes
         self.write_json("run.json", description)
+        vars(self).pop("_described")
         return description
 
     def results(self) -> dict[str, Any]:

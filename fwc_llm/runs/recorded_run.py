@@ -16,18 +16,21 @@ from pydantic import BaseModel, TypeAdapter
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import read_text
 from fwc_llm.gates.condition import sequential_design
+from fwc_llm.metrics.adverse_impact import Impact, impact_tables
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_answers
+from fwc_llm.metrics.records import Record, lost_rows_records
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name, questions_of
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
+from fwc_llm.metrics.threshold_effects import threshold_records
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
-from fwc_llm.runs.splits import table_of
+from fwc_llm.runs.splits import population, table_of
 from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
@@ -116,16 +119,45 @@ class Run:
 
     @cached_property
     def statistics(self) -> Statistics:
-        """All results of the run."""
-        return statistics(self.answered)
+        """All results of the run, without reference lines."""
+        return statistics(self.answered, more=self.further_records)
+
+    @property
+    def further_records(self) -> list[Record]:
+        """The records of selection by group, of the threshold and of rows lost before the run."""
+        ties = {line["arm"]: line["ties"] for line in self.thresholds}
+        return [
+            *self.impact().records,
+            *threshold_records(self.answered, self.at_threshold, ties),
+            *lost_rows_records((self.results.get("rows") or {}).get("groups", ())),
+        ]
+
+    def impact(self, task: "Task | None" = None, of_law: bool = False) -> Impact:
+        """The `impact_tables`; earlier versions' runs need the `task`'s table."""
+        counted = self.described.get("population")
+        if counted is None and task is not None:
+            counted = population(task)
+        lost = (self.results.get("rows") or {}).get("groups", ())
+        return impact_tables(self.answered, self.designed, counted, lost, of_law)
+
+    @property
+    def designed(self) -> bool:
+        """Whether the numbers of test rows by group and label were set by design."""
+        drawn = self.described["settings"].get("base_parity") is not None
+        return bool(self.described.get("designed", drawn))
 
     @property
     def thresholds(self) -> list[Mapping[str, Any]]:
         """How each arm's thresholds were chosen; earlier versions kept them with the arms."""
-        if "thresholds" in self.results:
-            return list(self.results["thresholds"])
-        arms = self.results.get("arms") or ()
-        return [{"arm": arm["arm"], **arm["threshold"]} for arm in arms if arm.get("threshold")]
+        if self.results.get("threshold") is None:
+            return []
+        found = self.results.get("thresholds")
+        if found is None:
+            arms = self.results.get("arms") or ()
+            found = [
+                {"arm": arm["arm"], **arm["threshold"]} for arm in arms if arm.get("threshold")
+            ]
+        return [line for line in found if line["arm"] in self.at_threshold]
 
     @cached_property
     def answered(self) -> RunAnswers:
@@ -185,12 +217,19 @@ class Run:
 
     def shots(self, arm: str) -> "dict[int, Shots]":
         """An arm's examples by repeat; {} for an arm with new examples for every row."""
+        return self._shots[arm]
+
+    @cached_property
+    def _shots(self) -> "dict[str, dict[int, Shots]]":
         from fwc_llm.shots.storage import load_shots
 
         folder = self.folder / "shots"
-        repeats = np.unique(self.answers[arm].repeat).tolist()
-        paths = {r: folder / f"{file_name(arm)}-{r}.json" for r in repeats}
-        return {repeat: load_shots(path) for repeat, path in paths.items() if path.is_file()}
+        found: dict[str, dict[int, Shots]] = {}
+        for arm, answers in self.answers.items():
+            repeats = np.unique(answers.repeat).tolist()
+            paths = {r: folder / f"{file_name(arm)}-{r}.json" for r in repeats}
+            found[arm] = {r: load_shots(path) for r, path in paths.items() if path.is_file()}
+        return found
 
     def prompt(self, arm: str) -> list[dict[str, str]]:
         """An arm's saved sample of a full prompt, as messages; [] if none was saved."""
@@ -206,9 +245,9 @@ class Run:
         return [message.model_dump() for message in messages]
 
 
-def read_run(path: str | Path) -> Run:
+def read_run(path: str | Path | RunFolder) -> Run:
     """Read a run's folder; `FwcError` without a run or a reply, and for a damaged run."""
-    folder = RunFolder.existing(path)
+    folder = path if isinstance(path, RunFolder) else RunFolder.existing(path)
     described = folder.describe()
     results = folder.results()
     by_arm, at_threshold = answers_by_arm(folder, described["arms"])
@@ -227,7 +266,10 @@ def read_run(path: str | Path) -> Run:
             raise damaged(folder.path / "answers.csv", why)
     if all((a.reason == "error").all() for a in answers.values()):
         reasons = [f" ({reason['reason']})" for reason in results.get("no_reply", [])[:1]]
-        raise FwcError(f"{path} holds no reply{''.join(reasons)}: evaluate again with --out {path}")
+        where = folder.path
+        raise FwcError(
+            f"{where} holds no reply{''.join(reasons)}: evaluate again with --out {where}"
+        )
     run = Run(
         folder=folder.path,
         label=str(described["model"]),
@@ -333,21 +375,31 @@ def score_run(
     parse: bool = True,
 ) -> dict[str, Any]:
     """Score a run, with its records in results.json; return what `score` does."""
+    return scored(folder, journal, stopped, task, parse)[0]
+
+
+def scored(
+    folder: RunFolder,
+    journal: Journal,
+    stopped: str | None = None,
+    task: "Task | None" = None,
+    parse: bool = True,
+) -> tuple[dict[str, Any], Run | None]:
+    """Like `score_run`, with the run, which is None without any reply."""
     folder.begin_change()
     results = score(folder, journal, stopped, parse)
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
         folder.write_hashes()
-        return results
-    run = with_predictions(read_run(folder.path), task)
-    answered = run.answered
-    if not answered.assist:  # predictions that somebody asked for later are no part of the run
-        answered = replace(answered, assists={})
-    results["attribute"] = answered.attribute
-    results["records"] = plain(statistics(answered).records)
+        return results, None
+    run = with_predictions(read_run(folder), task)
+    if run.assists and not run.answered.assist:  # asked for later: no part of the run
+        run = replace(run, assists={})
+    results["attribute"] = run.answered.attribute
+    results["records"] = plain(run.statistics.records)
     folder.write_json("results.json", results)
     folder.write_hashes()
-    return results | ({"reparsed": reparsed} if reparsed else {})
+    return results | ({"reparsed": reparsed} if reparsed else {}), run
 
 
 def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:

@@ -1,6 +1,9 @@
 """`fwc-llm eval` as a user meets it: tables, exit codes, one clear line for every refusal."""
 
 import re
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -39,3 +42,38 @@ def test_who_answers_is_said_as_it_is(fwc: Run, tmp_path: Path) -> None:
     assert f"(a simulation, asked over the network at {url})" in served.err
     offline = fwc(*small, "--model", "surrogate", "-o", tmp_path / "offline")
     assert "(a simulation, no network)" in offline.err
+
+
+_COUNTING = """
+import sys, traceback
+from fwc_llm.cli import main
+
+def heard(event, arguments):
+    if event == "open" and arguments[1] == "r":
+        callers = [frame.f_code.co_name for frame, _ in traceback.walk_stack(None)]
+        if "sha256" not in callers:
+            print("READ", arguments[0])
+
+sys.addaudithook(heard)
+main()
+"""
+
+
+def _reads(folder: Path, *words: object) -> Counter[str]:
+    """How often a command read the files of a run's folder, except to hash them."""
+    command = [sys.executable, "-c", _COUNTING, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    paths = [Path(path) for path in re.findall(r"^READ (.+)$", done.stdout + done.stderr, re.M)]
+    return Counter(path.name for path in paths if folder in path.parents)
+
+
+def test_the_files_of_a_run_are_read_once(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    small = ("--task", "census", "--model", "surrogate", "--shots", "fwc", "--n-test", 20)
+    asked = _reads(run, "eval", *small, "-o", run, "--fail-if", "dp_gap > 0.99")
+    files = {"run.json", "answers.csv", "results.json", "questions.jsonl", "fwc-0.json"}
+    assert {name: asked[name] for name in files} == dict.fromkeys(files, 1)
+    decided = _reads(run, "gate", run, "--fail-if", "dp_gap > 0.99")
+    assert decided["answers.csv"] == decided["fwc-0.json"] == 1
+    told = _reads(run, "report", run, "--no-rows", "-o", tmp_path / "report.html")
+    assert told["answers.csv"] == told["results.json"] == told["fwc-0.json"] == 1

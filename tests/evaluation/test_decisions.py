@@ -182,7 +182,7 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
     assert not result.data["simulated_answers"]
     p = result.answers().set_index("arm")["p_yes"]
     assert 0.3 < p["zero"].min() < p["zero"].max() < 0.7
-    shown = " ".join(as_text(run_table(result.folder, verbose=True), 400).split())
+    shown = " ".join(as_text(run_table(result.run, verbose=True), 400).split())
     assert "balanced: P(yes) is 0." in shown
     assert "whatever the row (40 answers): it hardly depends on the row" in shown
     assert "zero: P(yes)" not in shown

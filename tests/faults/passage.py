@@ -157,7 +157,7 @@ def _evaluate(model: Model, folder: Path, said: list[str], api: str) -> int:
 def _printed(result: Result) -> str:
     console: Console = SafeConsole(width=120, force_terminal=False, color_system=None)
     with console.capture() as captured:
-        console.print(run_table(result.folder))
+        console.print(run_table(result.run))
     return captured.get()
 
 

@@ -132,7 +132,7 @@ def test_rates_stand_at_their_values(make_run: MakeRun) -> None:
 
 
 def shown(folder: Path, width: int = 200, verbose: bool = False) -> str:
-    return as_text(run_table(folder, verbose), width)
+    return as_text(run_table(read_run(folder), verbose), width)
 
 
 def test_simulated_results_say_so(make_run: MakeRun) -> None:

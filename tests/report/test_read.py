@@ -122,7 +122,7 @@ def test_damaged_prompts_and_shots_are_refused(make_run: MakeRun) -> None:
             run.prompt("fwc")
     (run.folder / "shots" / "fwc-0.json").write_text("{}")
     with pytest.raises(FwcError, match="shots"):
-        run.shots("fwc")
+        read_run(run.folder).shots("fwc")
 
 
 MANY = 12_000  # more than one block
@@ -260,4 +260,4 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
     lost = [line for line in lines(csv) if line["metric"] == "rows_lost: no value in hours"]
     assert {line["group"]: line["value"] for line in lost} == {"a": "40", "b": "8"}
     assert json.loads(render([folder], "json"))["runs"][0]["rows"] == rows
-    assert "48 of 300 rows were lost" in " ".join(as_text(run_table(folder)).split())
+    assert "48 of 300 rows were lost" in " ".join(as_text(run_table(read_run(folder))).split())
