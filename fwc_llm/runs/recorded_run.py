@@ -245,7 +245,7 @@ class Run:
         return [message.model_dump() for message in messages]
 
 
-def read_run(path: str | Path | RunFolder) -> Run:
+def read_run(path: str | Path | RunFolder, unread: Unread | None = None) -> Run:
     """Read a run's folder; `FwcError` without a run or a reply, and for a damaged run."""
     folder = path if isinstance(path, RunFolder) else RunFolder.existing(path)
     described = folder.describe()
@@ -281,6 +281,7 @@ def read_run(path: str | Path | RunFolder) -> Run:
         counterfactuals=_told(by_arm, counterfactual=True),
         probes=_told(by_arm, counterfactual=False),
         at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
+        unread=unread,
     )
     _check_results(run)
     return with_predictions(run)
@@ -406,7 +407,7 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
     """Read several runs of one task for one report; folders tell equal models apart."""
     if not paths:
         raise FwcError("name at least one run's folder")
-    runs = [replace(read_run(path), unread=unread) for path in paths]
+    runs = [read_run(path, unread) for path in paths]
     for run in runs[1:]:
         check_same_task(runs[0], run)
     if len({run.folder.resolve() for run in runs}) < len(runs):

@@ -21,7 +21,7 @@ from evals.real_model.counter.draw import (
 )
 from evals.real_model.parts import FILES, fetch
 from fwc_llm.models import Client
-from fwc_llm.models.base import Model
+from fwc_llm.models.base import Model, Reply, Usage
 from fwc_llm.models.local import LocalModel
 from fwc_llm.models.recorded import FILE_NAME, read_records
 from fwc_llm.prompts import Prompt
@@ -31,9 +31,7 @@ from fwc_llm.tasks import Task, load_task
 
 ANSWERS = HERE / "answers.csv"
 ASKED_AGAIN = 3  # questions of different arms that are asked again before a run goes on
-_SAME = (
-    0.01  # largest difference of P(yes) between two askings; what the cache holds moves it a little
-)
+_SAME = 0.02  # largest difference of P(yes) of two askings; what the cache holds moves it (plan.md)
 _TOKENS = 6  # most likely tokens that are recorded
 
 
@@ -83,12 +81,35 @@ def calls(task: Task, asked: Iterable[Unit]) -> Iterator[PlannedCall]:
 
 def ask(models: Path, out: Path, threads: int) -> None:
     """Ask what the journal in `out` does not hold. Stopped at any moment, it goes on where it
-    was.
+    was; a new journal begins with the replies of answers.csv.
     """
     path = fetch(FILES["1.5b"], models)
     model = LocalModel(f"gguf:{path}", Client(params={"threads": threads}))
     out.mkdir(parents=True, exist_ok=True)
-    asyncio.run(ask_missing(model, list(calls(load_task(TASK), units())), out))
+    planned = list(calls(load_task(TASK), units()))
+    if not (out / FILE_NAME).exists():
+        restore(planned, parameters_json(model), out)
+    asyncio.run(ask_missing(model, planned, out))
+
+
+def restore(planned: Iterable[PlannedCall], parameters: str, out: Path) -> None:
+    """Begin a journal with the replies of answers.csv, as far as that file keeps them."""
+    with ANSWERS.open(newline="", encoding="utf-8") as file:
+        lines = {
+            (f"{line['arm']}-{line['set']}", line["row"]): line for line in csv.DictReader(file)
+        }
+    with Journal(out) as journal:
+        for call in planned:
+            line = lines.get((call.arm, call.row))
+            if line is not None:
+                reply = Reply(
+                    line["reply"],
+                    logprobs=tuple(map(tuple, json.loads(line["top_tokens"]))),
+                    usage=Usage(prompt_tokens=int(line["prompt_tokens"])),
+                    latency=float(line["seconds"]),
+                )
+                record = make_record(call_id(parameters, call), call, reply)
+                journal.append(record | {"p_yes": float(line["p_yes"])})
 
 
 async def ask_missing(model: Model, planned: list[PlannedCall], out: Path) -> None:
