@@ -31,7 +31,7 @@ from fwc_llm.tasks import Task, load_task
 
 ANSWERS = HERE / "answers.csv"
 ASKED_AGAIN = 3  # questions of different arms that are asked again before a run goes on
-_SAME = 0.02  # largest difference of P(yes) of two askings; what the cache holds moves it (plan.md)
+_SAME = 0.02  # largest difference of P(yes) of two askings; what the cache holds moves it
 _TOKENS = 6  # most likely tokens that are recorded
 
 
