@@ -14,9 +14,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from fwc_llm.errors import FwcError, InputTypeError
+from fwc_llm.errors import Ambiguous, FwcError
 from fwc_llm.models.base import Reply
 from fwc_llm.sanitize import kind_of
 from fwc_llm.words import LANGUAGES, YES_NO, Words, said
@@ -271,14 +271,13 @@ _JSON = re.compile(  # an object, after at most a few words
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Ambiguous):
     """A parsed reply: `value` is "yes", "no", or None with a `reason`."""
+
+    instead = 'compare answer.value with "yes"'
 
     value: Value | None
     reason: Reason = ""
-
-    def __bool__(self) -> NoReturn:
-        raise InputTypeError('an answer is neither true nor false: compare answer.value with "yes"')
 
 
 class Completion(Protocol):
@@ -306,6 +305,7 @@ def parse_answer(
 ) -> Answer:
     """Parse the answer in a reply: the object of OpenAI's SDK, its JSON, a `Reply`, or a text.
 
+    The object is a response, one of its choices, or a message, which does not say how it ended.
     `words` is the task that was asked about, or maps "yes" and "no" to a word or several (any
     case): `{"yes": "bewilligt", "no": "abgelehnt"}`. Reasons for a `value` of None: error (no reply
     at all), unfinished (the service broke off), refused (a tool call counts as a refusal), filtered
@@ -357,6 +357,10 @@ def _reply_of(completion: Any) -> Reply:
             f"the reply is {kind_of(completion)}: give a text, a Reply, or the completion that the "
             f"service's SDK returned"
         )
+    if "role" in body:  # a message alone
+        body = {"message": body}
+    if isinstance(body.get("message"), Mapping):  # a choice alone
+        body = {"choices": [body]}
     try:
         return read_reply(body)
     except AttemptError as failure:

@@ -5,7 +5,7 @@ The command line prints an `FwcError` as one line on standard error and exits wi
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 from fwc_llm.notices import spoken
 from fwc_llm.sanitize import kind_of, redact
@@ -48,6 +48,19 @@ class InputError(FwcError, ValueError):
 
 class InputTypeError(InputError, TypeError):
     """Values of a type that cannot be used so; also a `TypeError`."""
+
+
+class Ambiguous:
+    """Something without a truth value, so that `assert result` does not pass by accident.
+
+    `instead` says what to write.
+    """
+
+    instead: ClassVar[str]
+
+    def __bool__(self) -> NoReturn:
+        name = type(self).__name__
+        raise InputTypeError(f"{name} is neither true nor false: {self.instead}")
 
 
 class ProviderError(FwcError):

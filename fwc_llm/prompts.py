@@ -164,25 +164,16 @@ def build_prompt(
     `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file;
     raw rows are cleaned by `Task.record`. `template` is the name of a template set or a folder.
     System messages and examples are rendered once for repeated calls with the same task, shots and
-    template. `FwcError` for a row (a Series with its row id) that is among the examples.
+    template. `FwcError` for a row that is one of the examples: it has an example's cells, and no
+    row id of another row.
     """
     from fwc_llm.tasks import as_task
 
     task = as_task(task)
+    record = task.record(row)
     if shots is not None:
         require(shots, Shots, "the examples", "give Shots, as select_shots and load_shots return")
-    record = task.record(row)
-    name = getattr(row, "name", None)
-    same = [
-        example
-        for example in (shots.examples if shots is not None else ())
-        if example.row in (str(name), f"row:{name}")  # another table may have the same ids
-        and all(record.values.get(title) == value for title, value in example.values.items())
-    ]
-    if name is not None and same:
-        raise FwcError(
-            f"the row {name!r} is among its own examples: ask about a row of task.test()"
-        )
+        _refuse_example(getattr(row, "name", None), record, shots)
     key = (task, shots, _template_set(template))
     for before, prompt in _recent:
         if all(map(is_, before, key)):
@@ -190,6 +181,17 @@ def build_prompt(
     prompt = Prompt(task, shots, template)
     _recent.appendleft((key, prompt))
     return prompt.build(record)
+
+
+def _refuse_example(name: Any, record: TaskRow, shots: Shots) -> None:
+    """`FwcError` if the row with this id, if any, is one of the examples."""
+    for example in shots.examples:
+        is_other = name is not None and example.row not in (str(name), f"row:{name}")
+        if not is_other and record.values.items() <= example.values.items():
+            raise FwcError(
+                f"the row is among its own examples, as {example.row!r}: ask about a row of "
+                f"task.test(), or choose the examples without it (candidates=)"
+            )
 
 
 _recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(maxlen=8)

@@ -231,7 +231,8 @@ class OutcomeColumn(Checked):
         values = [_values(data.get(key, ())) for key in ("positive", "negative")]
         if list(map(len, values)) != [1, 1]:
             raise ValueError(
-                'words = "values" needs one positive and one negative value: name both'
+                'words = "values" needs one value that means yes and one that means no: name '
+                "positive and negative"
             )
         return {**data, "words": {"yes": values[0][0], "no": values[1][0]}}
 
@@ -240,7 +241,7 @@ class OutcomeColumn(Checked):
         if self.words and len({word.casefold() for word in self.words.values()}) < 2:
             raise ValueError('words = { yes = "…", no = "…" } needs two words that differ')
         if self.above is not None and (self.positive or self.negative):
-            raise ValueError("give either positive values or a threshold, not both")
+            raise ValueError("give either positive and negative values, or above a threshold")
         both = set(self.positive) & set(self.negative)
         if both:
             raise ValueError(f"{min(both)!r} is both positive and negative")

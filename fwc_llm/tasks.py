@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from markupsafe import Markup
 
 from fwc_llm import cell_rules
-from fwc_llm.cell_rules import Domain, FrozenTask, TaskRow, as_text, title_of
+from fwc_llm.cell_rules import Domain, FrozenTask, TaskRow, title_of
 from fwc_llm.errors import FwcError, did_you_mean, require
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
+from fwc_llm.meaning import values_of
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.notices import LOG, DataWarning, tell
 from fwc_llm.sanitize import kind_of, parse_json
@@ -253,7 +254,7 @@ class Task:
         protected = {name: table[name] for name in self.protected}
         return check_table(table, features, self.outcome, table[self.outcome], protected)
 
-    def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
+    def sensitive(self, frame: "IntoFrame") -> "np.ndarray":
         """Protected levels (n,) as str; levels of several attributes are joined by " & ".
 
         The rows are those of `pool()` or `test()`, or raw rows of the table, which are read as the
@@ -264,7 +265,7 @@ class Task:
         groups = {name: self._reader.groups(frame, name) for name in self.protected}
         return crossed(groups, self.protected)
 
-    def labels(self, frame: "pd.DataFrame") -> "np.ndarray":
+    def labels(self, frame: "IntoFrame") -> "np.ndarray":
         """Outcomes (n,) as int8: 1 is yes.
 
         The rows are those of `pool()` or `test()`, or raw rows of the table, whose outcomes have
@@ -272,7 +273,7 @@ class Task:
         """
         return self._reader.outcomes(frame).astype("int8")
 
-    def cleaned(self, frame: "pd.DataFrame") -> "tuple[pd.DataFrame, np.ndarray]":
+    def cleaned(self, frame: "IntoFrame") -> "tuple[pd.DataFrame, np.ndarray]":
         """The frame with cells as in `pool()`, and a mask (n,) of the rows that are kept.
 
         A frame of raw rows is cleaned as the task's table was. `FwcError` for a cell that the task
@@ -343,7 +344,8 @@ class Task:
         from fwc_llm.data.given_frames import FrameReader
 
         levels = {name: self.table[name].unique().tolist() for name in self.protected}
-        return FrameReader(self.rules, self.table.index, levels, self._tables.meaning)
+        domains = {column.name: self.domains[column.name] for column in self.features}
+        return FrameReader(self.rules, self.table.index, levels, domains, self._tables.meaning)
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -355,7 +357,7 @@ class Task:
         counts = np.bincount(cells, minlength=2 * len(levels)).reshape(-1, 2)
         return tuple(levels[np.argsort(counts[:, 1] / counts.sum(1), kind="stable")].tolist())
 
-    def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
+    def cells_of(self, frame: "IntoFrame") -> "np.ndarray":
         """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
         import numpy as np
 
@@ -490,8 +492,9 @@ def load_task(
     protected: Hashable | Sequence[Hashable] | None = None,
     outcome: Hashable | None = None,
     positive: object = None,
+    negative: object = None,
     above: float | None = None,
-    others: Literal["no"] | None = None,
+    others: Literal["no", "drop"] | None = None,
     words: Mapping[str, str] | Literal["values"] | None = None,
     question: str | None = None,
     weight: Hashable | None = None,
@@ -504,13 +507,13 @@ def load_task(
     that a task offers (`Task.offered`).
 
     For a data frame, `protected` names one or more columns, and `outcome` one column. `positive` is
-    the value, or the list of values, that means yes; with `above`, larger numbers mean yes. Both
-    may be left out if the values are words such as yes and no. If there are more than two values,
-    `others="no"` makes all but the positive ones mean no; otherwise drop the other rows first.
-    `words` are the words for yes and no in prompts and replies; "values" takes those of the outcome
-    column. `question` replaces the drafted question. Everything else is inferred as by `fwc-llm
-    task init`; `task.text` is the resulting task file. A row's id is "row:" and its index label:
-    "row:17".
+    the value, or the list of values, that means yes, `negative` those that mean no; with `above`,
+    larger numbers mean yes. All may be left out if the values are words such as yes and no. Any
+    other values mean no (`others="no"`), or their rows are dropped (`others="drop"`). `words` are
+    the words for yes and no in prompts and replies; "values" takes the positive and the negative
+    value of the outcome column. `question` replaces the drafted question. Everything else is
+    inferred as by `fwc-llm task init`; `task.text` is the resulting task file. A row's id is "row:"
+    and its index label: "row:17".
 
     `weight` is the column of sampling weights for choosing examples
     (docs/own-data.md, "Survey weights"); "" means no weights; the default is the task file's
@@ -520,12 +523,14 @@ def load_task(
     data.
     """
     if not isinstance(name, str | Path):
-        answer = _answer_lines(positive, above, others)
+        answer = _answer_lines(positive, negative, above, others)
         task = _of_frame(name, protected, outcome, answer, weight, words or {})
         return replace(task, question=question or task.question)
-    if any(option is not None for option in (outcome, positive, above, others, words, question)):
+    of_frames = outcome, positive, negative, above, others, words, question
+    if any(option is not None for option in of_frames):
         raise FwcError(
-            "outcome, positive, above, others, words and question are only for a data frame"
+            "outcome, positive, negative, above, others, words and question are only for a data "
+            "frame"
         )
     text = str(name)
     folder = None
@@ -641,28 +646,21 @@ def census_task(*sizes: int, **options: int) -> Task:
     )
 
 
-def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
+def _answer_lines(
+    positive: object, negative: object, above: float | None, others: str | None
+) -> list[str]:
     """The lines of a task file's [outcome] that define yes."""
+    values = {"positive": values_of(positive), "negative": values_of(negative)}
+    lines = [f"{name} = {json.dumps(given)}" for name, given in values.items() if given]
     if above is not None:
-        return [f"threshold = {{ above = {above} }}"]
-    if isinstance(positive, list | tuple | set):
-        values = positive
-    else:
-        values = [positive]
-    if positive is None:
-        lines = []
-    else:
-        lines = [f"positive = {json.dumps([as_text(value) for value in values])}"]
-    return [*lines, *([f'others = "{others}"'] if others else [])]
+        lines.append(f"threshold = {{ above = {above} }}")
+    if others is not None:
+        lines.append(f"others = {json.dumps(others)}")
+    return lines
 
 
 def _of_frame(
-    frame: Any,
-    protected: Any,
-    outcome: Any,
-    answer: Sequence[str],
-    weight: Any,
-    words: Mapping[str, str] | str,
+    frame: Any, protected: Any, outcome: Any, answer: Sequence[str], weight: Any, words: Any
 ) -> Task:
     """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
     from fwc_llm.data.clean_table import FRAME, clean_tables
@@ -690,11 +688,11 @@ def _of_frame(
         [],
         of_weight,
     )
-    require(words, (str, Mapping), "words", "give {'yes': …, 'no': …}, or 'values'")
-    if isinstance(words, str):
-        spelled = {"words": words}
+    if words == "values":
+        spelled = {"words": "values"}
     else:
-        spelled = {f"words.{key}": words[key] for key in words}
+        require(words, Mapping, "words", "give {'yes': …, 'no': …}, or 'values'")
+        spelled = {f"words.{key}": word for key, word in words.items()}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
     draft = drafting.draft(Path(), answer)
     _tell_guesses(draft.checks)

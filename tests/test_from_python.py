@@ -1,6 +1,7 @@
 """What a data scientist tries who never opens the command line: notebooks, services, tests."""
 
 import asyncio
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from fwc_llm import (
     FwcError,
     Reply,
+    RunWarning,
+    Tuned,
     aevaluate,
     audit,
     build_prompt,
@@ -46,6 +49,9 @@ def test_nothing_is_true_by_accident(tmp_path: Path) -> None:
         (check, "check.passed"),
         (parse_answer("no"), "answer.value"),
         (result, r"result.check\(condition\).passed"),
+        (result.audit(), r"audit.check\(condition\).passed"),
+        (select_shots("census", "zero"), "shots.m with 0"),
+        (Tuned(tmp_path, "nothing is better", False, None, "default"), "tuned.reached"),
     ):
         with pytest.raises(TypeError, match=f"neither true nor false.*{words}"):
             bool(nothing)
@@ -62,11 +68,17 @@ def test_a_completion_is_parsed_in_the_words_of_its_task() -> None:
         completion("granted").model_dump(),
     ):
         assert parse_answer(reply, task).value == "yes"
+    (choice,) = completion("granted").choices
+    for part in (choice, choice.message, choice.message.model_dump()):
+        assert parse_answer(part, task).value == "yes"
+    cut = completion("grant", "length").choices[0]
+    assert parse_answer(cut, task).reason == "truncated"
     assert parse_answer(completion("refused"), task).value == "no"
     assert parse_answer(completion(None, refusal="I cannot help."), task).reason == "refused"
     assert parse_answer(completion("grant", "length"), task).reason == "truncated"
     assert parse_answer(completion("granted", "content_filter"), task).reason == "filtered"
-    assert parse_answer({"error": {"message": "overloaded"}}, task).reason == "error"
+    for failed in ({"error": {"message": "overloaded"}}, {"message": "overloaded", "code": 503}):
+        assert parse_answer(failed, task).reason == "error"
 
 
 @pytest.mark.parametrize("reply", [None, ("yes",), 3])
@@ -171,6 +183,11 @@ def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
     codes = LogisticRegression().fit(pool[["age"]], labels + 1)
     with pytest.raises(FwcError, match=r"classes '1', '2'.*fit it on task.labels\(rows\)"):
         evaluate(task, codes, ("zero",), n_test=20, out=out)
+    unnamed = make_pipeline(StandardScaler(), LogisticRegression()).fit(
+        pool[["age"]].values, labels
+    )
+    with pytest.raises(FwcError, match=r"a Pipeline was fitted on an array.*fit it on a data fram"):
+        evaluate(task, unnamed, ("zero",), n_test=20, out=out)
     other = LogisticRegression().fit(pool[["age"]].rename(columns={"age": "Alter"}), labels)
     with pytest.raises(FwcError, match=r"needs the column 'Alter'; the task has .*age"):
         evaluate(task, other, ("zero",), n_test=20, out=out)
@@ -204,6 +221,14 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
         audit(y_pred=frame["said"], sensitive_features=frame["sex"][1:])
     with pytest.raises(FwcError, match="give y_pred and sensitive_features"):
         audit(y_true=frame["truth"])
+    assert audit(frame, answer="said", y_pred="said", sensitive_features="sex").arms == ("answers",)
+    for more, message in (
+        ({"answer": "said", "y_pred": "truth"}, "answer is 'said' and y_pred is 'truth'"),
+        ({"label": "truth", "y_true": "said"}, "label is 'truth' and y_true is 'said'"),
+        ({"sensitive_features": "race"}, "protected is 'sex' and sensitive_features is 'race'"),
+    ):
+        with pytest.raises(FwcError, match=f"^{message}: give one of them$"):
+            audit(frame, **({"answer": "said", "protected": "sex"} | more))
 
 
 def test_shots_are_selected_for_a_tasks_name() -> None:
@@ -213,12 +238,94 @@ def test_shots_are_selected_for_a_tasks_name() -> None:
 def test_a_row_among_its_own_examples_is_refused() -> None:
     task = load_task("census")
     shots = select_shots(task, "balanced", 4)
-    with pytest.raises(FwcError, match="is among its own examples"):
-        build_prompt(task, task.pool().loc[shots.examples[0].row], shots)
+    example = task.pool().loc[shots.examples[0].row]
     assert build_prompt(task, task.test().iloc[0], shots)
     raw = people()
     own = load_task(raw, protected="sex", outcome="approved")
     chosen = select_shots(own, "random", 4, pool=raw)
     number = int(chosen.examples[0].row.removeprefix("row:"))
-    with pytest.raises(FwcError, match="is among its own examples"):
-        build_prompt(own, raw.loc[number], chosen)
+    for of, row, examples in (
+        (task, example, shots),
+        (task, example.to_dict(), shots),
+        (task, task.record(example), shots),
+        (own, raw.loc[number], chosen),
+        (own, raw.loc[number].to_dict(), chosen),
+    ):
+        with pytest.raises(
+            FwcError, match=f"among its own examples, as '{examples.examples[0].row}"
+        ):
+            build_prompt(of, row, examples)
+
+
+def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
+    alike = pd.concat([people(), people()], ignore_index=True)  # row 60 + k has the cells of row k
+    task = load_task(alike, protected="sex", outcome="approved")
+    shots = select_shots(task, "random", 4, candidates=np.arange(120) < 60)
+    number = int(shots.examples[0].row.removeprefix("row:"))
+    assert build_prompt(task, alike.loc[number + 60], shots)  # somebody else, who is alike
+    other = alike.loc[number].copy()
+    other["age"] = 79  # of another table with the same ids
+    assert build_prompt(task, other, shots)
+    with pytest.raises(FwcError, match="among its own examples"):
+        build_prompt(task, alike.loc[number], shots)
+
+
+def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
+    three = people("refused", "granted")
+    three.loc[:8, "approved"] = "pending"
+    names: Any = {"protected": "sex", "outcome": "approved", "words": "values"}
+    with pytest.raises(
+        FwcError, match=r"pending.*negative=\['refused', 'pending'\].*others='drop'"
+    ):
+        load_task(three, **names | {"words": None})
+    with pytest.raises(FwcError, match="name positive and negative"):
+        load_task(three, **names, positive="granted", others="no")
+    task = load_task(three, **names, positive="granted", negative="refused", others="drop")
+    assert task.spellings["no"][0] == "refused"
+    assert len(task.pool()) == 51
+    of_age = load_task(
+        three, protected="sex", outcome="age", above=40, words={"yes": "a", "no": "b"}
+    )
+    assert of_age.labels(three).tolist() == (three["age"] > 40).astype(int).tolist()
+    for more in ({"positive": 20}, {"negative": 20}, {"others": "no"}):
+        with pytest.raises(FwcError, match="positive"):
+            load_task(three, protected="sex", outcome="age", above=40, **more)
+
+
+@pytest.mark.parametrize(("no", "yes"), [(False, True), ("refused", "granted")])
+def test_words_of_an_outcome_are_no_other_language(no: object, yes: object, tmp_path: Path) -> None:
+    task = load_task(people(no, yes), protected="sex", outcome="approved")
+    assert str(yes).lower() in task.spellings["yes"]
+    with warnings.catch_warnings(record=True) as caught:
+        evaluate(
+            task, lambda _: "yes", ("zero",), n_test=20, base_parity=None, out=tmp_path / "run"
+        )
+    assert "are also read as" not in " ".join(str(warning.message) for warning in caught)
+    with pytest.warns(RunWarning, match="the question is not English: ja and nein are also read"):
+        evaluate(
+            load_task(
+                people(no, yes), protected="sex", outcome="approved", question="Wird er das?"
+            ),
+            lambda _: "yes",
+            ("zero",),
+            n_test=20,
+            base_parity=None,
+            out=tmp_path / "german",
+        )
+
+
+def test_a_number_that_no_record_has_is_named() -> None:
+    frame = people().assign(group=list("FM") * 30, answer=[0, 1, 1, 0] * 15)
+    records = audit(frame, label=None).records
+    assert records.of("dp_gap", "answers").known
+    for look_up, message in (
+        (lambda: records.of("dp_gapp", "answers"), "the metric 'dp_gapp'; did you mean 'dp_gap'"),
+        (lambda: records.of("dp_gap"), "the arm ''; there are answers|all of metric 'dp_gap'"),
+        (lambda: records.of("dp_gap", "zero"), "the arm 'zero'; there are "),
+        (lambda: records.of("selection_rate", "answers", "f"), "the group 'f'; there are "),
+        (lambda: records.of("dp_gap", "answers", scope="all"), "the scope 'all'"),
+        (lambda: records.of("dp_gap", "answers", "F"), "all of metric 'dp_gap', arm 'answers', gr"),
+        (lambda: records.where(metrics="dp_gap"), "no column 'metrics'; did you mean 'metric'"),
+    ):
+        with pytest.raises(FwcError, match=message):
+            look_up()

@@ -39,6 +39,7 @@ MISUSES: list[tuple[Call, str]] = [
     (lambda at: load_task(FRAME, protected="sexx", outcome="approved"), "did you mean 'sex'"),
     (lambda at: load_task("adultt"), "did you mean 'adult'"),
     (lambda at: load_task(FRAME, **NAMES, words=at.number), "words is an int: give {'yes'"),
+    (lambda at: load_task(FRAME, **NAMES, words=at.word), "words is a str: give {'yes'"),
     (lambda at: evaluate(at.nothing, "surrogate"), "the task is nothing .*census.*load_task"),
     (lambda at: evaluate(at.frame, "surrogate"), "the task is a DataFrame.*load_task"),
     (lambda at: evaluate("census", at.nothing), "the model is nothing .*: give a name"),

@@ -15,7 +15,11 @@ from fwc_llm.shots.registry import BUILT_IN, accepted_options
 from fwc_llm.shots.select import StrategyKeywords
 
 GOOD = """
-from fwc_llm import Client, audit, evaluate, load_task, parse_answer, select_shots, tune
+import polars as pl
+from openai.types.chat import ChatCompletion
+from sklearn.linear_model import LogisticRegression
+from fwc_llm import Client, FairCoreset, Reply, aevaluate, audit, build_prompt, evaluate
+from fwc_llm import load_task, parse_answer, select_shots, tune
 task = load_task("census")
 shots = select_shots(task, "fwc", m=8, n_init=2, slots={("Female", "yes"): 2}, prove=True)
 select_shots("census", order="random", column_weights={"age": 2.0})
@@ -25,6 +29,21 @@ tuned = tune("census", "surrogate", 0.1, rows=40, max_cost=2.0)
 passed: bool = result.check("dp_gap > 0.1").passed
 audit(result.answers(), protected="group").to_dict()
 answer: str | None = parse_answer("yes", task).value
+frame = pl.DataFrame({"age": [30, 40], "sex": ["F", "M"], "hired": ["yes", "no"]})
+own = load_task(frame, protected="sex", outcome="hired", negative=["no"], others="no")
+yes = own.labels(frame).sum()
+select_shots(own, "random", 2, pool=frame)
+evaluate(own, LogisticRegression(), ["zero"], progress=False)
+coreset = FairCoreset(m=2, epsilon=None).fit(frame.drop("hired"))
+audit(y_pred=[1, 0], y_true=[1, 1], sensitive_features=["F", "M"]).records.of("dp_gap", "answers")
+def read(completion: ChatCompletion) -> list[str | None]:
+    replies = completion, completion.choices[0], completion.choices[0].message, Reply("yes")
+    return [parse_answer(reply, task).value for reply in replies]
+async def ask(messages: object) -> str:
+    return "yes"
+async def service() -> str:
+    build_prompt(own, {"age": 3, "sex": "F"})
+    return repr(await aevaluate(own, ask, ["zero"]))
 """
 BAD = [
     ('evaluate("census", "surrogate", arm=("zero",))', "arm"),
@@ -37,6 +56,7 @@ BAD = [
     ('audit(frame, protect="sex")', "protect"),
     ('audit(frame, unread="best")', "unread"),
     ('open_model("gpt-4", rpms=3)', "rpms"),
+    ('load_task(frame, protect="sex", outcome="y")', "protect"),
 ]
 
 
@@ -54,20 +74,29 @@ def test_keywords_are_the_strategies_options() -> None:
     assert set(get_type_hints(StrategyKeywords)) == options
 
 
-def test_mypy_takes_good_calls_and_refuses_bad_ones(tmp_path: Path) -> None:
-    """One call of mypy for all."""
-    names = "audit, evaluate, open_model, select_shots, tune"
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+def test_good_calls_pass_and_bad_ones_are_refused(checker: str, tmp_path: Path) -> None:
+    """One call of a checker for all; basedpyright judges as pyright does in its standard mode."""
+    names = "audit, evaluate, load_task, open_model, select_shots, tune"
     bad = [f"import pandas as pd\nfrom fwc_llm import {names}\nframe = pd.DataFrame()"]
     bad += [call for call, _ in BAD]
     (tmp_path / "good.py").write_text(GOOD)
     (tmp_path / "bad.py").write_text("\n".join(bad))
-    command = [sys.executable, "-m", "mypy", "--strict", "good.py", "bad.py"]
-    cache = ["--cache-dir", str(Path.cwd() / ".mypy_cache")]
-    found = subprocess.run([*command, *cache], cwd=tmp_path, capture_output=True, text=True)
-    lines = found.stdout.splitlines()
-    assert [line for line in lines if line.startswith("good.py")] == []
-    wrong = {int(number) for number in re.findall(r"^bad\.py:(\d+): error", found.stdout, re.M)}
-    assert wrong == set(range(4, 4 + len(BAD))), found.stdout
-    for number, (_, name) in enumerate(BAD, 4):
-        message = next(line for line in lines if line.startswith(f"bad.py:{number}: error"))
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
+    options = {
+        "mypy": [
+            "--strict",
+            "--ignore-missing-imports",
+            "--cache-dir",
+            str(Path.cwd() / ".mypy_cache"),
+        ],
+        "basedpyright": ["--pythonpath", sys.executable],
+    }
+    command = [sys.executable, "-m", checker, *options[checker], "good.py", "bad.py"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    said = re.findall(r"(good|bad)\.py:(\d+)\b.*? error: (.*)", found.stdout)
+    assert [message for file, _, message in said if file == "good"] == []
+    wrong = {int(line): message for _, line, message in said}
+    assert sorted(wrong) == [*range(4, 4 + len(BAD))], found.stdout + found.stderr
+    for message, (_, name) in zip([wrong[line] for line in sorted(wrong)], BAD, strict=True):
         assert f'"{name}"' in message

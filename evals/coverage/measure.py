@@ -65,7 +65,7 @@ def measure(world: World, runs: int, seed: int = 0) -> dict[str, Count]:
             continue
         for record in records:
             if is_judged(record):
-                expected = true.of(record.metric, record.arm, record.group, record.against)
+                expected = true.find(record.metric, record.arm, record.group, record.against)
                 count(counts[record.metric], record, expected)
     return dict(counts)
 

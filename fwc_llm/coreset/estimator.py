@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +20,7 @@ from fwc_llm.coreset.problem.encoded_input import is_constrained
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.errors import InputError
+from fwc_llm.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,10 +31,16 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 def _named(method: _Method) -> _Method:
     """The method with the estimator's name in its errors, for pipelines of many steps."""
+    takes = signature(method)
 
     @wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         name = type(self).__name__
+        try:
+            takes.bind(self, *arguments, **options)
+        except TypeError as error:
+            names = ", ".join(list(takes.parameters)[1:])
+            raise InputTypeError(f"{name}: {error}; there are {names}") from None
         try:
             return method(self, *arguments, **options)
         except InputError as error:
@@ -119,7 +126,7 @@ class FairCoreset(
             million pairs of a row and a candidate. For 5,000 rows it takes up to 20 CPU seconds.
 
     Attributes:
-        representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a
+        representatives_: (m, p) features in the units of X; a table of X's library when X was a
             DataFrame.
         sensitive_: (m,) protected level of each representative, or (m, k) for k attributes; None if
             `fit` got no protected levels.
@@ -160,6 +167,7 @@ class FairCoreset(
     __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"sensitive": UNUSED}  # noqa: RUF012
 
+    __init__ = _named(CoresetFit.__init__)
     fit = _named(CoresetFit.fit)
 
     def __sklearn_tags__(self) -> Any:

@@ -27,7 +27,7 @@ from fwc_llm.coreset.problem.cells import between_cells, find_cells
 from fwc_llm.coreset.problem.encoded_input import EncodedInput, check_terms, read_rows, set_features
 from fwc_llm.coreset.problem.encoded_table import value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, pick
-from fwc_llm.coreset.problem.frames import Columns, take_named
+from fwc_llm.coreset.problem.frames import Columns, as_given, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.restarts import best_start
@@ -162,6 +162,7 @@ class CoresetFit:
             check_pairs(problem)
         best, steps = self._solve(problem, rows)
         points = self._represent(best, problem, rows)
+        self.representatives_ = as_given(self.representatives_, X)
         if sampled is None:
             inner, shares = steps.certify(points)
             self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)

@@ -26,13 +26,15 @@ _ROW = "row"  # prefix of the row ids of a frame: "row:17"
 class FrameReader:
     """Reads frames as the table of a task was read.
 
-    `rows` are the row ids of the table, `levels` the levels of each protected attribute. `meaning`
-    is that of the outcome's values; None: the values of a frame decide.
+    `rows` are the row ids of the table, `levels` the levels of each protected attribute, `domains`
+    the values of each feature. `meaning` is that of the outcome's values; None: the values of a
+    frame decide.
     """
 
     rules: TaskFile
     rows: pd.Index
     levels: Mapping[str, Sequence[str]]
+    domains: Mapping[str, cell_rules.Domain]
     meaning: Meaning | None = None
 
     def outcomes(self, frame: Any) -> np.ndarray:
@@ -76,6 +78,7 @@ class FrameReader:
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
         if isinstance(frame, pd.DataFrame) and self._is_clean(frame):
+            self._refuse_unknown(frame)
             return frame, np.ones(len(frame), dtype=bool)
         table = frame_table(frame)
         names = [item.name for item in self.rules.fields if item.use != "drop"]
@@ -89,8 +92,18 @@ class FrameReader:
             meant = (*meaning.yes, *meaning.no, *meaning.dropped)
             _refuse(texts.notna() & ~texts.isin(meant), texts, "means neither yes nor no")
         pool = clean_tables(self.rules, [raw], meaning).pool
+        self._refuse_unknown(pool)
         levels = {name: self.groups(pool, name) for name in self.levels}
         return pool.assign(**levels), raw.index.isin(pool.index)
+
+    def _refuse_unknown(self, pool: pd.DataFrame) -> None:
+        """Raise `FwcError` for a clean cell that no row of the table is like."""
+        for name, domain in self.domains.items():
+            cells = pool[name]
+            if domain.values is not None:
+                _refuse(~cells.isin(domain.values), cells, "is in no row of the task's table")
+            elif domain.least is not None:
+                _refuse((cells < 0) & (domain.least >= 0), cells, "is negative")
 
     def _is_clean(self, frame: pd.DataFrame) -> bool:
         """Whether all cells are as in the table."""
@@ -107,7 +120,9 @@ class FrameReader:
         return any(meaning.of(value) is None for value in frame[outcome].unique())
 
     def _has_row_ids(self, frame: Any) -> bool:
-        return isinstance(frame, pd.DataFrame) and bool(frame.index.isin(self.rows).all())
+        if not isinstance(frame, pd.DataFrame):
+            return False
+        return -1 not in self.rows.get_indexer_for(frame.index)
 
     def _meaning(self, texts: pd.Series) -> Meaning:
         return self.meaning or outcome_meaning(self.rules, texts)
@@ -150,5 +165,6 @@ def _refuse(wrong: pd.Series, texts: pd.Series, reason: str) -> None:
     """Raise `FwcError` for the first wrong cell."""
     if wrong.any():
         row = int(wrong.to_numpy().argmax())
-        cell = "the cell" if pd.isna(texts.iloc[row]) else repr(texts.iloc[row])
+        (cell,) = texts.iloc[row : row + 1].tolist()
+        cell = "the cell" if pd.isna(cell) else repr(cell)
         raise FwcError(f"{texts.index[row]}, column {texts.name!r}: {cell} {reason}")

@@ -160,19 +160,20 @@ def choose_candidates(
         raise FwcError("no strategy is left to choose candidates: name some with --strategies")
     orders = orders or _ORDERS
     wordings = [(template, sentence) for sentence in ("", *instructions) for template in templates]
-    extra = wordings[1:] if alone else []
-    if alone and count <= len(wordings):
-        raise FwcError(
-            f"candidates is {count}: {len(wordings)} wordings need at least {len(wordings) + 1} "
-            f"candidates"
-        )
-    chosen = [
-        Candidate(
-            f"candidate-{number:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction
-        )
-        for number, (template, instruction) in enumerate(extra, 1)
-        if alone
-    ]
+    chosen: list[Candidate] = []
+    if alone is not None:
+        if count <= len(wordings):
+            raise FwcError(
+                f"candidates is {count}: {len(wordings)} wordings need at least "
+                f"{len(wordings) + 1} candidates"
+            )
+        chosen = [
+            Candidate(
+                f"candidate-{number:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction
+            )
+            for number, (template, instruction) in enumerate(wordings[1:], 1)
+        ]
+    without_examples = len(chosen)
     refused: dict[str, str] = {}
     for number, (m, recipe) in enumerate(islice(cycle(kinds), 4 * count + 4 * len(kinds))):
         if len(chosen) == count:
@@ -210,6 +211,6 @@ def choose_candidates(
         template, instruction = wordings[turned % len(wordings)]
         name = f"candidate-{len(chosen) + 1:03d}"
         chosen.append(Candidate(name, recipe, own_seed, order, template, shots, instruction))
-    if len(chosen) == len(extra):
+    if len(chosen) == without_examples:
         raise FwcError(f"no candidate can be chosen: {next(iter(refused.values()))}")
     return chosen, [f"{label}: {reason}" for label, reason in refused.items()]

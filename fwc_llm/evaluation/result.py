@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError, IncompleteRunError, InputTypeError, require
+from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, require
 from fwc_llm.metrics.records import Records
 from fwc_llm.notices import spoken
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
@@ -22,23 +22,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Result:
+class Result(Ambiguous):
     """The outcome of a run.
 
     `data` is the content of results.json. `task` is the run's task; None if another process made
     the run. `scored` is the run as it was scored; None without any reply.
     """
 
+    instead = "write result.check(condition).passed, or compare result.unanswered with 0"
+
     folder: Path
     data: dict[str, Any]
     task: "Task | None" = field(default=None, repr=False, compare=False)
     scored: "Run | None" = field(default=None, repr=False, compare=False)
-
-    def __bool__(self) -> NoReturn:
-        raise InputTypeError(
-            "a result is neither true nor false: write result.check(condition).passed, or compare "
-            "result.unanswered with 0"
-        )
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -217,7 +213,7 @@ class Result:
 
         label = "".join(f"  ({mark})" for mark in self._marked)
         metrics = ("coverage", *METRICS)
-        values = {arm: [self.records.of(m, arm).value for m in metrics] for arm in self.arms}
+        values = {arm: [self.records.find(m, arm).value for m in metrics] for arm in self.arms}
         table = pd.DataFrame.from_dict(values, "index", columns=list(metrics)).round(3)
         return f"{self._title}{label}\n{table.to_string(na_rep='–')}"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from fwc_llm.errors import FwcError, IncompleteRunError
+from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError
 from fwc_llm.evaluation import successive_halving as halving
 from fwc_llm.evaluation.candidates import (
     NO_EXAMPLES,
@@ -70,7 +70,7 @@ _FEWEST_A_GROUP = 20
 
 
 @dataclass(frozen=True, repr=False)
-class Tuned:
+class Tuned(Ambiguous):
     """The outcome of tuning; `folder` has shots.json, tuning.json and the test run.
 
     `shots` are the chosen examples; None if no candidate is better than no examples. `template` is
@@ -79,6 +79,8 @@ class Tuned:
     and metric of each arm on the pool rows, with 95 % intervals. `result` is the test on held-out
     test rows.
     """
+
+    instead = "write tuned.reached, or compare tuned.shots with None"
 
     folder: Path
     verdict: str

@@ -4,10 +4,10 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal
 from xml.etree import ElementTree
 
-from fwc_llm.errors import InputTypeError
+from fwc_llm.errors import Ambiguous
 from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, Metric
 from fwc_llm.metrics.intervals import ALIKE, LEVEL, OPEN, Interval, lacks_answers
@@ -25,7 +25,7 @@ LARGEST_ERROR = 1 - LEVEL  # largest probability that a check is outside though 
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Ambiguous):
     """The result of a condition, a limit that is not to be met.
 
     `outcome` is "outside" (the limits) if the whole 95 % interval meets the condition, "within" if
@@ -33,6 +33,8 @@ class Check:
     judged; NaN where undefined, and in a check that combines several arms. `more_rows`: more rows
     may settle the check.
     """
+
+    instead = "write check.passed, or compare check.outcome"
 
     condition: str
     outcome: Outcome
@@ -47,12 +49,6 @@ class Check:
     def passed(self) -> bool:
         """Whether the outcome is "within": no value in the interval meets the condition."""
         return self.outcome == WITHIN
-
-    def __bool__(self) -> NoReturn:
-        raise InputTypeError(
-            f"a check is neither true nor false ({self.outcome}: {self.reason}): write "
-            f"check.passed, or compare check.outcome"
-        )
 
 
 def decide(condition: GateCondition, stats: Statistics) -> list[Check]:

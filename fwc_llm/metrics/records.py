@@ -11,6 +11,8 @@ from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.errors import FwcError, did_you_mean
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -131,7 +133,24 @@ class Records(Sequence[Record]):
                 found.setdefault(key, []).append(record)
         return found
 
-    def of(
+    def of(self, metric: str, arm: str = "", group: str = "", **more: Any) -> Record:
+        """Return the judged record of a number, or that of a `scope`.
+
+        `more` may have `against`, `attribute` and `scope`. `FwcError` if there is no such record.
+        """
+        found = self.find(metric, arm, group, **more)
+        if found is not NOTHING:
+            return found
+        cells = {"metric": metric, "arm": arm, "group": group, **more}
+        for column, cell in cells.items():
+            there = {str(getattr(record, column)) for record in self._list}
+            if cell not in there:
+                nearest = did_you_mean(str(cell), sorted(there))
+                raise FwcError(f"no record has the {column} {cell!r}{nearest}")
+        together = ", ".join(f"{column} {cell!r}" for column, cell in cells.items() if cell)
+        raise FwcError(f"no record has all of {together}")
+
+    def find(
         self,
         metric: str,
         arm: str = "",
@@ -140,7 +159,7 @@ class Records(Sequence[Record]):
         attribute: str = "",
         scope: str | None = None,
     ) -> Record:
-        """Return the judged record of a number, or that of a `scope` (default: `NOTHING`)."""
+        """Return the record that `of` returns, or `NOTHING`."""
         if attribute == self.attribute:
             attribute = ""
         for record in self._by_number.get((metric, arm, against, attribute, group), ()):
@@ -152,10 +171,12 @@ class Records(Sequence[Record]):
         """Return a metric of an arm in each repeat."""
         found = self.where(arm=arm, metric=metric, against="", group="")
         values = [record.value for record in found if record.repeat is not None]
-        return values or [self.of(metric, arm).value]
+        return values or [self.find(metric, arm).value]
 
     def where(self, **cells: Any) -> list[Record]:
-        """Return the records with these cells."""
+        """Return the records with these cells; `FwcError` for a column that records lack."""
+        for column in cells.keys() - set(COLUMNS):
+            raise FwcError(f"records have no column {column!r}{did_you_mean(column, COLUMNS)}")
         return [r for r in self._list if all(getattr(r, k) == v for k, v in cells.items())]
 
     def plain(self) -> list[dict[str, Any]]:

@@ -111,8 +111,8 @@ class Statistics:
         return [group.group for group in self.groups if group.judged]
 
     def of(self, metric: str, arm: str = "", group: str = "", **more: Any) -> Record:
-        """Look a record up (`Records.of`)."""
-        return self.records.of(metric, arm, group, **more)
+        """Look a record up (`Records.find`)."""
+        return self.records.find(metric, arm, group, **more)
 
     def rates(self, arm: str, rate: str = "selection_rate") -> dict[str, Record]:
         """The records of a rate of the groups that are compared, without undefined ones."""

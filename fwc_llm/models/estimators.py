@@ -14,11 +14,12 @@ from fwc_llm.sanitize import as_single_line, kind_of
 class EstimatorModel:
     """A classifier that was fitted on columns of the task's table; it reads no prompt.
 
-    It gets a data frame of one row, with the columns in its `feature_names_in_`; without this
-    attribute, with the features and the protected columns. Its class 1, True or "yes" means yes, or
+    It gets a data frame of one row, with the columns in its `feature_names_in_`; a model that does
+    not remember columns gets the features and the protected columns. Its class 1, True or "yes" means yes, or
     a word that usually does. `raised` is its latest exception.
 
-    Errors: `FwcError` for a classifier that is not fitted, and for classes without a meaning.
+    Errors: `FwcError` for a classifier that is not fitted, or was fitted on an array, and for
+    classes without a meaning.
     """
 
     reference = True
@@ -36,6 +37,11 @@ class EstimatorModel:
         self._estimator = estimator
         self._yes = _place_of_yes(estimator.classes_, kind.__name__)
         self._names = getattr(estimator, "feature_names_in_", None)
+        if self._names is None and hasattr(estimator, "n_features_in_"):
+            raise FwcError(
+                f"{kind_of(estimator)} was fitted on an array, so it is not known which columns it "
+                f"needs: fit it on a data frame, such as task.pool()[[…]]"
+            )
         self.name = f"python:{kind.__module__}:{kind.__qualname__}"
         self.parameters: Mapping[str, Any] = {"fitted": hash_of(estimator)}
         self.raised: Exception | None = None

@@ -4,7 +4,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import Ambiguous, FwcError
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 _DESIGNS = ("group", "group and label")
 
 
-class Audit:
+class Audit(Ambiguous):
     """Accuracy and fairness of answers: values, intervals, tests and their scope.
 
     It prints as a table, also in a notebook.
     """
+
+    instead = "write audit.check(condition).passed"
 
     def __init__(
         self,

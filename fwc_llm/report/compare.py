@@ -212,9 +212,9 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
         name = arm["arm"]
         for metric in (BY_KEY[key] for key in COMPARED):
             how = metric.digits, metric.scale
-            sides = [records.of(metric.key, name, scope=scope) for scope in (BEFORE, AFTER)]
+            sides = [records.find(metric.key, name, scope=scope) for scope in (BEFORE, AFTER)]
             if any(side.known for side in sides):
-                test = records.of(f"{metric.key}_difference", name, against=BEFORE)
+                test = records.find(f"{metric.key}_difference", name, against=BEFORE)
                 values = [number(side.value, *how) for side in sides]
                 verdict = test.verdict or test.reason or "undefined"
                 rows.append(

@@ -51,8 +51,8 @@ class ImpactTables:
     def of(self, metric: str, arm: str, level: str, against: str = "") -> Record:
         """Look a level's record up; of several scopes, take that of the impact tables."""
         where = (metric, arm, level, against, self.view.attribute)
-        found = self.records.of(*where, scope=self.impact.scope)
-        return found if found.metric else self.records.of(*where)
+        found = self.records.find(*where, scope=self.impact.scope)
+        return found if found.metric else self.records.find(*where)
 
     def ratio(self, arm: str, level: str, metric: str = "impact_ratio") -> Record:
         """A level's impact ratio, or that of scores."""

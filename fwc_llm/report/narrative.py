@@ -414,7 +414,7 @@ def four_fifths(impact: Impact, view: ImpactView, found: Records) -> Iterator[di
         who = arm if len(impact.arms) > 1 else ""
         reference = view.references.get(arm, "")
         ratios = {
-            level: found.of("impact_ratio", arm, level, reference, view.attribute)
+            level: found.find("impact_ratio", arm, level, reference, view.attribute)
             for level in view.levels
         }
         judged = {level: ratio for level, ratio in ratios.items() if ratio.known}

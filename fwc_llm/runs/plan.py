@@ -34,6 +34,7 @@ from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots,
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import ORDERS, check_order
 from fwc_llm.shots.storage import kept_shots
+from fwc_llm.words import LANGUAGES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,9 +113,8 @@ class Plan:
         if self.settings.question_apart:
             return []
         if (yes, no) == ("yes", "no"):
-            _, *further = (
-                " and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False)
-            )
+            pairs = zip(*self.task.spellings.values(), strict=False)
+            further = [" and ".join(pair) for pair in pairs if pair in LANGUAGES]
             note = f"the question is not English: {', '.join(further)} are also read as yes and no"
             return [note] * bool(further)
         alike = yes[0].casefold() == no[0].casefold() or not (yes[0].isalpha() and no[0].isalpha())
@@ -473,9 +473,9 @@ def _arms(
     several = "give a list, for example ['zero', 'fwc']"
     if isinstance(sources, str):
         raise FwcError(f"the arms are the text {sources!r}: {several}")
+    require(sources, Sequence, "the value of --shots", several)
     if not sources:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
-    require(sources, Sequence, "the value of --shots", several)
     arms: list[Arm] = []
     for source in sources:
         require(source, (str, Shots), "an arm", "give a strategy, a file of shots, or Shots")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from fwc_llm.errors import Ambiguous
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 
 if TYPE_CHECKING:
@@ -71,11 +72,13 @@ def _words(value: Any) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Shots:
+class Shots(Ambiguous):
     """The examples of one prompt, in prompt order, with their origin and certificate.
 
     A certificate given as a mapping becomes a `Certificate`.
     """
+
+    instead = "compare shots.m with 0"
 
     strategy: str
     task: str

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
-    import pandas as pd
+    from narwhals.typing import IntoFrame
 
     from fwc_llm.tasks import Task
 
@@ -53,7 +53,7 @@ def select_shots(
     m: int = DEFAULT_M,
     epsilon: float | None = 0.01,
     seed: int = 0,
-    pool: "pd.DataFrame | None" = None,
+    pool: "IntoFrame | None" = None,
     candidates: "np.ndarray | None" = None,
     query: "Mapping[str, Any] | None" = None,
     order: Order = "given",

@@ -382,6 +382,17 @@ def test_errors_name_the_estimator() -> None:
     ):
         with pytest.raises(ValueError, match="FairCoreset"):
             call()
+    for call, words in (
+        (lambda: FairCoreset(), "missing a required argument: 'm'; there are m, epsilon, "),
+        (
+            lambda: FairCoreset(4, eps=1),
+            "unexpected keyword argument 'eps'; there are m, epsilon, ",
+        ),
+        (lambda: FairCoreset(4).fit(X, y, sensitve=sex), "'sensitve'; there are X, y, sensitive, "),
+        (lambda: fitted.predict(X, batch=3), "'batch'; there are X, y, sensitive"),
+    ):
+        with pytest.raises(TypeError, match=f"^FairCoreset: .*{words}"):
+            call()
 
 
 def test_there_is_no_fit_predict_that_would_differ_from_predict() -> None:

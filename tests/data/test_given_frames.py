@@ -106,11 +106,27 @@ def test_a_cell_that_the_task_does_not_know_is_refused(
     assert str(caught.value) == message
 
 
-def test_a_pool_with_an_unknown_outcome_is_refused() -> None:
-    raw = frame().astype(object)
-    raw.loc[2, "approved"] = 7
-    with pytest.raises(FwcError, match="row:2, column 'approved': '7' means neither"):
-        select_shots(of_frame(frame()), "random", 4, pool=raw, progress=False)
+@pytest.mark.parametrize(
+    ("column", "cell", "message"),
+    [
+        ("approved", 7, "'7' means neither"),
+        ("sex", "X", "'X' is in no row of the task's table"),
+        ("town", "Z", "'Z' is in no row of the task's table"),
+        ("age", -1, "-1 is negative"),
+        ("age", "old", "'old' in the numeric column 'age' is not a finite number"),
+    ],
+)
+def test_a_pool_with_an_unknown_cell_is_refused(column: str, cell: object, message: str) -> None:
+    own = frame().assign(town=list("AABB") * (N // 4))
+    task = of_frame(own)
+    raw = own.astype(object)
+    raw.loc[2, column] = cell
+    with pytest.raises(FwcError, match=f"(row:2|{column}).*{message}"):
+        select_shots(task, "random", 4, pool=raw, progress=False)
+    if column == "town":
+        clean = task.pool().replace({"town": {"A": "Z"}})
+        with pytest.raises(FwcError, match=f"row:0, column 'town': {message}"):
+            select_shots(task, "random", 4, pool=clean, progress=False)
 
 
 def test_a_misspelt_column_and_no_frame_are_named() -> None:

@@ -333,7 +333,7 @@ def encode(
         scaled = [_z_scored(*pair, masses) for pair in zip(columns, numbers, strict=False)]
         columns = (*scaled, *columns[len(scaled) :])
     elif scale == "auto" and column_weights is None:
-        warn_of_sizes(table)
+        warn_of_sizes(table, columns)
     if column_weights is not None:
         weights = _column_weights(column_weights, encoder.order)
         weighted = [
@@ -355,7 +355,7 @@ def pick(X: Any, rows: Which) -> Any:
     return plain_array(X)[rows]
 
 
-def warn_of_sizes(table: EncodedTable) -> None:
+def warn_of_sizes(table: EncodedTable, columns: Sequence[ColumnCode]) -> None:
     """Issue a `ScaleWarning` if some columns are so large that they decide nearly all distances."""
     some = np.array(table.numbers[:: max(1, table.n // _SOME)].T, np.float64, order="C")
     low = some.min(axis=1)
@@ -372,11 +372,9 @@ def warn_of_sizes(table: EncodedTable) -> None:
     most = np.nanargmax(size)
     if size[most] / _APART > size[least]:
         tell(
-            f"columns of X differ by orders of magnitude (column {most} typically by "
-            f"{size[most]:.3g}, "
-            f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; "
-            f"the "
-            "columns of a table without categories are not scaled: pass scale=True, or scale=False "
-            "if they are meant as they are",
+            f"columns of X differ by orders of magnitude (column {columns[most].name!r} typically "
+            f"by {size[most]:.3g}, column {columns[least].name!r} by {size[least]:.3g}), so that "
+            "the large ones decide the distances; the columns of a table without categories are "
+            "not scaled: pass scale=True, or scale=False if they are meant as they are",
             ScaleWarning,
         )

@@ -41,7 +41,7 @@ def as_pandas(table: Any) -> Any:
     """
     if hasattr(table, "collect"):
         raise InputError(f"{type(table).__name__} is a lazy table: pass what its collect() returns")
-    if is_frame(table) or not (hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")):
+    if not _is_of_arrow(table):
         return table
     try:
         frames: Any = pd.DataFrame  # the stubs do not know of `from_arrow` yet
@@ -52,6 +52,23 @@ def as_pandas(table: Any) -> Any:
             f"'fwc-llm[parquet]', "
             "or pass a pandas DataFrame"
         ) from None
+
+
+def as_given(frame: Any, X: Any) -> Any:
+    """A frame of pandas as a table of the library of X, such as Polars."""
+    if not _is_of_arrow(X):
+        return frame
+    import narwhals as nw
+
+    return nw.from_arrow(
+        frame.reset_index(drop=True), backend=nw.get_native_namespace(X)
+    ).to_native()
+
+
+def _is_of_arrow(table: Any) -> bool:
+    """Whether this is a table of another library than pandas that speaks Arrow."""
+    speaks = hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")
+    return speaks and not is_frame(table)
 
 
 def is_frame(table: Any) -> bool:

@@ -128,6 +128,9 @@ def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> 
         with pytest.warns(ScaleWarning, match=r"column 0 typically by .*column 1 by") as caught:
             fit()
         assert [warning.filename for warning in caught] == [__file__]
+    named = pd.DataFrame(x).rename(columns={0: "pay", 1: "age"})
+    with pytest.warns(ScaleWarning, match=r"column 'pay' typically by .*column 'age' by"):
+        FairCoreset(8).fit(named, y, d)
 
 
 def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
