@@ -42,20 +42,19 @@ class Task:
     """A yes/no prediction task: data, protected attributes, outcome, wording.
 
     The table is read on first use; the table of a built-in task is downloaded if this machine lacks
-    it. `load` reads the table, `locate` returns its files (None if this machine lacks them), and
-    `rules` tell how to read its cells. `columns` are the columns of `pool()` and `test()` in file
-    order. `simulated` means that the rows are drawn from a model; every output must say so.
+    it. `locate` returns its files (None if this machine lacks them), and `rules` tell how to read
+    its cells. `columns` are the columns of `pool()` and `test()` in file order; `outcome` names one
+    of them. `simulated` means that the rows are drawn from a model; every output must say so.
 
-    `text` is the text of the task file and `folder` its folder (None for a built-in task). `data`
-    names the files that replace those of the task file; "" for none. `about` has the file's
-    statements on purpose and data. `offered` are the attributes that can be protected, `protected`
-    the chosen ones, `usual` the default choice. `weight` is the column of sampling weights.
-    `cluster` is the column that identifies people with several rows; nobody is both in the test
-    rows and among the examples. Either column may be "". `base_parity` is the default of runs;
-    None: test rows are drawn without a base parity. `criteria` define "yes" and "no"; `words` are
-    the words for them in prompts and replies. `column_weights` are weights of features in coresets'
-    distances; other features have weight 1. `frozen` describes the columns of a task that `freeze`
-    saved without rows.
+    `question` is what prompts ask, `title` names the task in outputs. `text` is the text of the
+    task file and `folder` its folder (None for a built-in task). `about` has the file's statements
+    on purpose and data; `licence`, `citation` and `note` are about the data, too. `offered` are the
+    attributes that can be protected, `protected` the chosen ones, `usual` the default choice.
+    `weight` is the column of sampling weights. `cluster` is the column that identifies people with
+    several rows; nobody is both in the test rows and among the examples. Either column may be "".
+    `base_parity` is the default of runs; None: test rows are drawn without a base parity.
+    `criteria` define "yes" and "no"; `words` are the words for them in prompts and replies.
+    `column_weights` are weights of features in coresets' distances; other features have weight 1.
     """
 
     name: str
@@ -65,7 +64,7 @@ class Task:
     protected: tuple[str, ...]
     outcome: str
     rules: TaskFile = field(repr=False)
-    load: "Callable[[], CleanTables]" = field(repr=False)
+    _load: "Callable[[], CleanTables]" = field(repr=False)
     locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=tuple)
     simulated: bool = False
     licence: str = ""
@@ -81,7 +80,7 @@ class Task:
     base_parity: float | None = None
     criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
     column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
-    frozen: FrozenTask | None = field(repr=False, default=None)
+    _frozen: FrozenTask | None = field(repr=False, default=None)
     words: Mapping[str, str] = field(repr=False, default_factory=lambda: YES_NO)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -173,14 +172,14 @@ class Task:
             base = max(cell_rules.bases_of([name]) & cells.keys(), key=len, default="")
             if base:
                 cells[name] = cell_rules.at(cells[base], name[len(base) :])
-        return cell_rules.clean_record(self.rules, self.name, self.domains, cells)
+        return cell_rules.clean_record(self.rules, self.name, self._domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
         """The cells to show if `row` is a row of the table with exactly these `cells`; else
         None.
         """
         names = [column.name for column in self.shown]
-        if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
+        if self._frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
         values = self.table.loc[row]
         same = all(
@@ -191,10 +190,10 @@ class Task:
         return None
 
     @cached_property
-    def domains(self) -> Mapping[str, Domain]:
-        """Range or categories of every column in the whole table, by column name."""
-        if self.frozen is not None:
-            return self.frozen.domains
+    def _domains(self) -> Mapping[str, Domain]:
+        """The range or the values of each column of the whole table."""
+        if self._frozen is not None:
+            return self._frozen.domains
         from fwc_llm.data.clean_table import domain_of
 
         return {column.name: domain_of(column, self.table[column.name]) for column in self.columns}
@@ -204,10 +203,13 @@ class Task:
 
         `load_task` reads the file. `FwcError` if the file cannot be written.
         """
-        facts: dict[str, Any] = {
-            n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")
-        }
-        frozen = FrozenTask(text=self.rules.text, **facts)
+        frozen = FrozenTask(
+            name=self.name,
+            simulated=self.simulated,
+            text=self.rules.text,
+            fingerprint=self.fingerprint,
+            domains=self._domains,
+        )
         write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
 
     @property
@@ -291,7 +293,7 @@ class Task:
             raise FwcError(
                 f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
             )
-        return replace(self, weight=weight, cluster=cluster, load=_TablesOf(self).load)
+        return replace(self, weight=weight, cluster=cluster, _load=_TablesOf(self).load)
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
         """Sampling weights (n,) from the column `weight`; None without this column.
@@ -344,7 +346,7 @@ class Task:
         from fwc_llm.data.given_frames import FrameReader
 
         levels = {name: self.table[name].unique().tolist() for name in self.protected}
-        domains = {column.name: self.domains[column.name] for column in self.features}
+        domains = {column.name: self._domains[column.name] for column in self.features}
         return FrameReader(self.rules, self.table.index, levels, domains, self._tables.meaning)
 
     @cached_property
@@ -368,8 +370,8 @@ class Task:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the cleaned table, equal on every platform."""
-        if self.frozen is not None:
-            return self.frozen.fingerprint
+        if self._frozen is not None:
+            return self._frozen.fingerprint
         from fwc_llm.data.clean_table import fingerprint
 
         return fingerprint(self.columns, self.table)
@@ -387,7 +389,7 @@ class Task:
 
     @cached_property
     def _tables(self) -> "CleanTables":
-        tables = self.load()
+        tables = self._load()
         for line in tables.notes:
             LOG.info("%s: %s", self.name, line)
         return tables
@@ -584,7 +586,7 @@ def _thawed(path: Path) -> Task:
     if lacking:
         raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
     source = _NoTable(path)
-    return replace(task, load=source.load, locate=source.locate, frozen=frozen)
+    return replace(task, _load=source.load, locate=source.locate, _frozen=frozen)
 
 
 def _no_task(name: str) -> str:
@@ -627,7 +629,7 @@ def census_task(*sizes: int, **options: int) -> Task:
         title="Simulated census: income above $50k",
         offered=task.protected,
         usual=task.protected,
-        load=_Census(adult, sizes, options).load,
+        _load=_Census(adult, sizes, options).load,
         locate=tuple,
         simulated=True,
         citation=citation,
@@ -702,7 +704,7 @@ def _of_frame(
         raw.columns.tolist(), "row", taskfile.notations
     )
     tables = clean_tables(taskfile, [raw])
-    return replace(_of_file(taskfile), load=_Given(tables).load, locate=tuple)
+    return replace(_of_file(taskfile), _load=_Given(tables).load, locate=tuple)
 
 
 def _tell_guesses(checks: Sequence[str]) -> None:
@@ -746,7 +748,7 @@ def _of_file(
         rules=taskfile,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
-        load=source.load,
+        _load=source.load,
         locate=source.locate,
         folder=folder,
         offered=tuple(attribute.name for attribute in taskfile.offered),

@@ -141,6 +141,7 @@ class CoresetFit:
         self.outer_bound_: float | None = None
         self.proven_: bool = False
         self.row_index_: Array | None = None
+        self.representatives_: Any = None
         if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:

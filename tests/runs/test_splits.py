@@ -1,6 +1,5 @@
 """Test splits: exact cells, nothing drawn twice, no example that equals a test row."""
 
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -204,7 +203,7 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path: P
         plan = make_plan(task, ["zero"], Settings(**options))
         assert (plan.settings.n_test, plan.settings.threshold_rows) in ((204, None), (204, 204))
         assert any("--n-test 200" in note or "threshold_rows 200" in note for note in plan.notes)
-    small = replace(task, load=table(tmp_path, [(30, 10), (200, 250)]).load)
+    small = table(tmp_path, [(30, 10), (200, 250)])
     with pytest.raises(FwcError, match="the most that work are 80"):
         make_plan(small, ["zero"], Settings(n_test=200))
     assert make_plan(small, ["zero"], Settings(n_test=40)).settings.n_test == 40

@@ -368,8 +368,8 @@ def warn_of_sizes(table: EncodedTable, columns: Sequence[ColumnCode]) -> None:
     size[(size == 0) | ~np.isfinite(size)] = np.nan
     if np.isnan(size).all():
         return
-    least = np.nanargmin(size)
-    most = np.nanargmax(size)
+    least = int(np.nanargmin(size))
+    most = int(np.nanargmax(size))
     if size[most] / _APART > size[least]:
         tell(
             f"columns of X differ by orders of magnitude (column {columns[most].name!r} typically "
