@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.answers import PARSER
+from fwc_llm.cell_rules import TaskRow
 from fwc_llm.errors import FwcError, require
 from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.models.tokens import TokenCounter
@@ -542,9 +543,9 @@ def _select(
     request = task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates
     if query is None:
         return kept_shots(*request, **options)
-    return select_shots(
-        *request, query=query, order=check_order(arm.order or "given"), progress=False, **options
-    )
+    row = TaskRow(task.name, query)
+    order = check_order(arm.order or "given")
+    return select_shots(*request, query=row, order=order, progress=False, **options)
 
 
 def describe_asked(

@@ -70,9 +70,6 @@ def _distances(
     """Return (n,) the distances of all rows to the query; an unseen category differs from all
     others.
     """
-    lacking = [name for name in encoder.order if name not in query]
-    if lacking:
-        raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
     query_row = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
     point = encoder.encode(query_row, strict=False, role="the queried row")
     return FeatureCost.of(point, "l1").between(values, point.values[0]).round(_DIGITS)

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
+    import pandas as pd
     from narwhals.typing import IntoFrame
 
+    from fwc_llm.cell_rules import TaskRow
     from fwc_llm.tasks import Task
 
 Order: TypeAlias = Literal["given", "alternate", "by-weight", "random"]
@@ -55,7 +57,7 @@ def select_shots(
     seed: int = 0,
     pool: "IntoFrame | None" = None,
     candidates: "np.ndarray | None" = None,
-    query: "Mapping[str, Any] | None" = None,
+    query: "TaskRow | Mapping[Any, Any] | pd.Series | None" = None,
     order: Order = "given",
     progress: bool | None = None,
     sample_weight: "np.ndarray | None" = None,
@@ -67,7 +69,7 @@ def select_shots(
     rows, which are cleaned as the task's table was. `candidates` (n,) bool marks the rows that may
     become examples (default: all). `epsilon` is the relative
     parity limit of the strategies that have one; None: no limit. `query` is the row that the prompt
-    asks about, for strategies that choose per row (an outcome in it is ignored). `seed` determines
+    asks about, as for `build_prompt`, for strategies that choose per row. `seed` determines
     all random draws. `order` arranges the examples (see `order_shots`). Progress is shown in a
     notebook and on a terminal, but not for a single `query`; `progress` False hides it.
     `sample_weight` (n,) are the pool's sampling weights, by default the task's (docs/own-data.md,
@@ -123,7 +125,7 @@ def select_shots(
             )
         mask = free
     if query is not None:
-        query = {name: value for name, value in query.items() if name != task.outcome}
+        query = task.record(query).values
     if masses.equal:
         numbers = None
     else:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from fwc_llm import select_shots
+from fwc_llm import TaskRow, select_shots
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import Example, Request, Shots, accepted_options, is_per_row, strategies
 from fwc_llm.shots.examples import make_shots
@@ -222,7 +223,7 @@ def test_of_equally_near_rows_the_earlier_comes_first(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, people))
     for age in (30, 41, 57):
         query = {"age": age, "hours": 40.0, "school": "low", "job": "pilot", "group": "c"}
-        shots = select_shots(task, "nearest", 60, query=query)
+        shots = select_shots(task, "nearest", 60, query=TaskRow(task.name, query))
         mismatches = 1 + (people["job"] != "pilot")  # nobody is of group c
         exact = abs(people["age"] - age) / people["age"].std(ddof=0) + mismatches
         expected = np.argsort(exact.round(9), kind="stable")[:60]
@@ -236,6 +237,7 @@ def test_ids_are_the_rows_named_in_their_order(two: Task) -> None:
     assert select_shots(two, "ids", rows=f"{index[7]}, {index[2]}").examples == shots.examples
 
 
+QUERY: dict[str, Any] = {"age": 30, "hours": 1, "job": "cook", "school": "low", "group": "a"}
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "unknown": ("nearst", {}, r"unknown strategy 'nearst' .*did you mean 'nearest'"),
     "m zero": ("random", {"m": 0}, "m is 0: at least 1 example"),
@@ -256,14 +258,20 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "seed": ("random", {"seed": -1}, "seed is -1"),
     "order": ("random", {"order": "up"}, "unknown order 'up': choose one of given, alternate"),
     "option": ("random", {"metric": "l1"}, "no option 'metric': it takes none"),
-    "within": ("nearest", {"within": "x", "query": {}}, "within is 'x'"),
+    "within": ("nearest", {"within": "x", "query": QUERY}, "within is 'x'"),
     "no query": ("nearest", {}, "nearest chooses examples for a queried row"),
-    "query without feature": ("nearest", {"query": {"age": 3}}, "has no value for 'hours'"),
+    "query without feature": ("nearest", {"query": {"age": 3}}, "lacks the attribute 'hours'"),
     "query no number": (
         "nearest",
-        {"query": {"age": "old", "hours": 1, "job": "cook", "school": "low", "group": "a"}},
-        "'age' of the queried row is not numeric",
+        {"query": QUERY | {"age": "old"}},
+        "'old' in the numeric column 'age'",
     ),
+    "query of an unknown group": (
+        "nearest",
+        {"query": QUERY | {"group": "z"}},
+        "'z' in column 'gr",
+    ),
+    "no row": ("nearest", {"query": pd.DataFrame([QUERY])}, "a row is a mapping or Series"),
     "share": ("strata", {"group_share": 1.5}, "group_share is 1.5"),
     "group": ("strata", {"group": "z"}, "group is 'z': choose one of a, b"),
     "stratum": ("strata", {"m": 120}, r"the cell 'a', '\w+' is too small"),
