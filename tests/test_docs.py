@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import fwc_llm
+from fwc_llm import coreset
 from fwc_llm.cli.program import every_command
 from fwc_llm.version import __version__
 from tests.conftest import CHECKOUT
@@ -176,6 +178,14 @@ def test_defaults_on_pages_are_those_of_the_code() -> None:
             }, f"{name(page)}: {flag} ({number})"
             seen.add(flag)
     assert {"--m", "--epsilon", "--seed", "--candidates"} <= seen
+
+
+def test_every_public_name_is_on_a_page() -> None:
+    sources = tracked("docs/*.md", "README.md", "CONTRIBUTING.md")
+    pages = " ".join(page.read_text(encoding="utf-8") for page in sources)
+    for package in (fwc_llm, coreset):
+        names = package.__all__
+        assert [name for name in names if not re.search(rf"\b{name}\b", pages)] == []
 
 
 def test_every_extra_that_is_named_exists() -> None:
