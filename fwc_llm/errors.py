@@ -3,7 +3,7 @@
 The command line prints an `FwcError` as one line on standard error and exits with its `exit_code`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
@@ -107,10 +107,15 @@ def require(value: object, kinds: type | tuple[type, ...], name: str, remedy: st
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """End a message about an unknown `name`: the nearest of `names`, or a list."""
+    listed = list(names)
+    return near(name, listed) or f"; there are {', '.join(listed[:20])}"
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """End a message about an unknown `name`: the nearest of `names`, or ""."""
     from difflib import get_close_matches
 
-    names = list(names)
-    nearest = get_close_matches(name, names, 1)
-    if nearest:
-        return f"; did you mean {nearest[0]!r}?"
-    return f"; there are {', '.join(names[:20])}"
+    begun = [other for other in names if name and other.startswith(name)]
+    for nearest in (*get_close_matches(name, names, 1), *begun):
+        return f"; did you mean {nearest!r}?"
+    return ""

@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, near
 from fwc_llm.sanitize import key_remover
 
 LARGEST_FILE = 1 << 28  # bytes of a file that is read as a whole
@@ -52,8 +52,13 @@ def resource_dir(name: str) -> Path:
 
 
 def reason(error: Exception) -> str:
-    """The cause of a file error, without errno and path."""
-    return str(getattr(error, "strerror", None) or error)
+    """The cause of a file error, without errno and path; for a missing file with a near name."""
+    cause = str(getattr(error, "strerror", None) or error)
+    if isinstance(error, FileNotFoundError) and error.filename:
+        path = Path(os.fsdecode(error.filename))
+        with suppress(OSError):
+            cause += near(path.name, sorted(os.listdir(path.parent)))
+    return cause
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, near
 from fwc_llm.sanitize import listed
 from fwc_llm.words import NO_WORDS, YES_WORDS, as_number, is_unknown
 
@@ -120,7 +120,7 @@ def read_meaning(
     for key, value in _given(rule.positive, by_key).items():
         if key not in by_key:
             raise FwcError(
-                f"{_held(counts, column)}; {value!r} is none of them: correct the values given"
+                f"{_held(counts, column)}; {value!r} is none of them{near(value, [*counts])}"
             )
     negative = [key for key in _given(rule.negative, by_key) if key in by_key]
     for key in positive:

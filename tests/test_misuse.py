@@ -61,7 +61,10 @@ MISUSES: list[tuple[Call, str]] = [
     (lambda at: audit(at.nothing), "a table is a data frame"),
     (lambda at: audit(FRAME, answer="aproved", protected="sex"), "did you mean 'approved'"),
     (lambda at: audit(FRAME, **SAID).check(at.nothing), 'condition is nothing .*"dp_gap > 0.1"'),
-    (lambda at: audit(FRAME, **SAID).check("dpp > 0.1"), "'dpp' is not a metric of gates: accur"),
+    (
+        lambda at: audit(FRAME, **SAID).check("dpp > 0.1"),
+        "'dpp' is not a metric; did you mean 'dp_gap'",
+    ),
     (lambda at: load_shots(at.nothing), "the shots file is nothing"),
     (lambda at: save_shots(at.nothing, "x.json"), "give Shots, as select_shots returns"),
     (lambda at: at.task.column("agee"), "did you mean 'age'"),

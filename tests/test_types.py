@@ -77,6 +77,7 @@ def test_keywords_are_the_strategies_options() -> None:
 @pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
 def test_good_calls_pass_and_bad_ones_are_refused(checker: str, tmp_path: Path) -> None:
     """One call of a checker for all; basedpyright judges as pyright does in its standard mode."""
+    pytest.importorskip(checker)
     names = "audit, evaluate, load_task, open_model, select_shots, tune"
     bad = [f"import pandas as pd\nfrom fwc_llm import {names}\nframe = pd.DataFrame()"]
     bad += [call for call, _ in BAD]

@@ -107,6 +107,7 @@ def audit(
     figures: Path | None = FIGURES,
     no_rows: bool = NO_ROWS,
     appendix: bool = APPENDIX,
+    force: bool = flags.FORCE,
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
@@ -125,6 +126,7 @@ def audit(
     from fwc_llm.report.terminal import MORE, audit_summary, everything
     from fwc_llm.validation import check
 
+    flags.check_new(force, out, report, ll144)
     gates = Gates.read(fail_if, undecided, junit)
     settings = read(Settings, options)
     if report is not None:

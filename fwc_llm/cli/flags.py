@@ -82,6 +82,7 @@ NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-
 FIGURES: Path | None = option(
     "Folder to write charts to, as SVG and PNG (extra [plot]).", metavar="DIR"
 )
+FORCE: bool = switch("Overwrite the files that are written.", "--force")
 JSON: bool = switch("Print one JSON document; notes go to standard error.", "--json")
 VERBOSE: bool = switch("Print every table and note.", "--verbose", "-v")
 APPENDIX: bool = switch(
@@ -116,6 +117,15 @@ EXAMPLES = {
     "task freeze": "fwc-llm task freeze my.toml -o task.json",
     "template init": "fwc-llm template init wording --from paper",
 }
+
+
+def check_new(force: bool, *paths: Path | None) -> None:
+    """Raise `FwcError` for a file that exists, unless `force`."""
+    for path in paths:
+        if path is not None and path.is_file() and not force:
+            raise FwcError(
+                f"{path} exists already: name another file, or overwrite it with --force"
+            )
 
 
 def _models() -> Iterator[str]:

@@ -40,6 +40,7 @@ def report(
     ),
     unread: Unread = UNREAD,
     appendix: bool = flags.APPENDIX,
+    force: bool = flags.FORCE,
     as_json: bool = flags.JSON,
 ) -> None:
     """Write a report of one or more runs as a self-contained page, Markdown, JSON or CSV."""
@@ -51,6 +52,8 @@ def report(
         raise FwcError(f"--json and --format {format} do not go together: leave out one of the two")
     chosen = choose_format("json" if as_json else format, out)
     path = _place(runs) if out is None and chosen == "html" else out
+    if len(runs) > 1 or out is not None:  # a run's page in its folder is made again
+        flags.check_new(force, path)
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
         document = make_document(
@@ -89,8 +92,8 @@ def _place(runs: list[Path]) -> Path:
         path = runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
     else:
         path = Path("report.html")
-    if os.path.islink(path) or (len(runs) > 1 and path.exists()):  # do not follow an untrusted link
-        raise FwcError(f"{path} exists already: name a file with -o, which overwrites it")
+    if os.path.islink(path):  # do not follow an untrusted link
+        raise FwcError(f"{path} is a link: name a file with -o")
     return path
 
 

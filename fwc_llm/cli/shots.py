@@ -64,6 +64,7 @@ def shots(
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option("Model whose tokenizer counts the tokens.", default="gpt-4"),
     data_dir: Path | None = flags.DATA_DIR,
+    force: bool = flags.FORCE,
     as_json: bool = flags.JSON,
     **others: Any,
 ) -> None:
@@ -76,6 +77,7 @@ def shots(
     settings = flags.read(Settings, others)
     if compare and out is not None:
         raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
+    flags.check_new(force, out, plot)
     if plot is not None:
         from fwc_llm.plotting import check_plot
 

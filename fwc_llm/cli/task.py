@@ -26,7 +26,6 @@ _GROUPS = {
     _SIMULATED: "Simulated, needs no data",
     _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
 }
-FORCE: bool = flags.switch("Overwrite an existing file.", "--force")
 _FEW = 30  # a group with fewer rows has imprecise rates
 
 
@@ -99,7 +98,7 @@ def init(
     sheet: str = flags.SHEET,
     skip: int = flags.SKIP,
     comment: str = flags.COMMENT,
-    force: bool = FORCE,
+    force: bool = flags.FORCE,
 ) -> None:
     """Draft a commented task file for your table and list what to check in it."""
     from fwc_llm.data.task_inference import draft_task
@@ -299,10 +298,7 @@ def _new_file(path: Path, ending: str, force: bool) -> Path:
     """The path of a new file; `FwcError` if it exists and `force` is False."""
     if path.suffix != ending:
         raise FwcError(f"the task file {path} must end in {ending}, so that --task recognises it")
-    if path.exists() and not force:
-        raise FwcError(
-            f"{path} exists already; name another file with -o, or overwrite it with --force"
-        )
+    flags.check_new(force, path)
     return path
 
 
@@ -310,7 +306,7 @@ def _new_file(path: Path, ending: str, force: bool) -> Path:
 def task_copy(
     task: str = flags.argument("Built-in task with a file, or one to copy (`fwc-llm tasks`)."),
     output: Path | None = flags.option("File to write. [default: TASK.toml, here]", "--out", "-o"),
-    force: bool = FORCE,
+    force: bool = flags.FORCE,
 ) -> None:
     """Copy the file of a built-in task, to edit and use with --task FILE."""
     from fwc_llm.tasks import layout_names, task_text
@@ -329,7 +325,7 @@ def task_freeze(
     output: Path | None = flags.option("File to write. [default: TASK.json, here]", "--out", "-o"),
     protected: str | None = flags.PROTECTED,
     data_dir: Path | None = flags.DATA_DIR,
-    force: bool = FORCE,
+    force: bool = flags.FORCE,
 ) -> None:
     """Save a task without its rows, for applications that build prompts."""
     from fwc_llm.tasks import load_task

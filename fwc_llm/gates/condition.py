@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fwc_llm.errors import FwcError, require
+from fwc_llm.errors import FwcError, did_you_mean, require
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.sequential import GroupSequential
 from fwc_llm.sanitize import truncate
@@ -70,7 +70,7 @@ def parse_condition(text: str) -> GateCondition:
     size = parts["abs"] is not None
     arm, minus = (parts[f"double{n}"] or parts[f"single{n}"] or parts[f"arm{n}"] for n in ("", "2"))
     if metric not in BY_KEY:
-        raise _refusal(text, f"{metric!r:.40} is not a metric of gates: {', '.join(BY_KEY)}")
+        raise _refusal(text, f"{metric!r:.40} is not a metric{did_you_mean(metric, BY_KEY)}")
     if parts["metric2"] is not None or size:
         if parts["metric2"] != metric:
             raise _refusal(text, "a difference is that of one metric between two arms")

@@ -110,7 +110,8 @@ def shots_json(shots: Shots) -> dict[str, Any]:
 def _check_task(shots: Shots, task: "Task", allow_changed_data: bool, where: str) -> None:
     if shots.task != task.name:
         raise FwcError(
-            f"{where} is for the task {shots.task!r}, not {task.name!r}: choose its examples anew"
+            f"{where} is for the task {shots.task!r}, not {task.name!r}: choose examples of "
+            f"{task.name!r}, for instance by its strategy {shots.strategy!r}"
         )
     chosen_for = set(shots.protected or task.usual or task.protected)
     if chosen_for != set(task.protected):

@@ -136,7 +136,7 @@ def test_the_page_of_several_runs_overwrites_nothing_unless_named(
     before = Path("report.html").read_text()
     again = fwc("report", *runs)
     assert (again.code, "report.html exists already" in again.err) == (2, True)
-    assert fwc("report", runs[0], "-o", "report.html").code == 0
+    assert fwc("report", runs[0], "-o", "report.html", "--force").code == 0
     assert Path("report.html").read_text() != before
 
 

@@ -251,7 +251,7 @@ def read_key(variable: str, model: str) -> str:
         hint = "" if is_name else " (--api-key-env takes a variable's name, not a key)"
         raise FwcError(
             f"no key for {model}: set {source}, name another with --api-key-env{hint}, "
-            "or use --model surrogate, which needs none"
+            "or use --model baseline, which needs none"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise FwcError(f"the key in {source} has characters that no key has: set it again")

@@ -1,0 +1,158 @@
+"""The mistakes of a first day: what the message says to do is done, and works."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.command import Run
+
+TASK = """title = "Hiring"
+question = "Should this person be hired?"
+columns = [
+  { name = "age", kind = "numeric" },
+  { name = "sex" },
+  { name = "hired" },
+]
+
+[data]
+file = "hiring.csv"
+
+[outcome]
+column = "hired"
+positive = "yes"
+
+[[protected]]
+column = "sex"
+"""
+NEAR = r"did you mean '(\w+)'\?$"
+AUDIT = "audit hiring.csv --protected sex --answer hired"
+EVAL = "eval --task hiring.toml --shots zero --n-test 24"
+# The command, what is wrong in it, and what the message says to write in its place.
+MISTAKES = {
+    "column": ("audit hiring.csv --protected sex --answer hird", "hird", NEAR),
+    "strategy": ("shots --task hiring.toml --m 4 --strategy blanced", "blanced", NEAR),
+    "option": (
+        "shots --task hiring.toml --m 4 --strategy fwc --option proof=true",
+        "proof",
+        r"it takes .*(prove)$",
+    ),
+    "value": (f"{AUDIT} --positive y", "y", NEAR),
+    "key": (
+        f"{EVAL} --out new --model gpt-6-luna",
+        "gpt-6-luna",
+        r"use --model (\w+), which needs",
+    ),
+    "foreign examples": (
+        f"{EVAL} --model baseline --out new --shots zero,census.json --m 4",
+        "census.json",
+        r"by its strategy '(\w+)'$",
+    ),
+    "--out twice, as before": (
+        f"{EVAL} --model baseline --out done --seed 7",
+        "7",
+        r"seed: (\d), now 7.*: repeat its settings",
+    ),
+    "--out twice, elsewhere": (
+        f"{EVAL} --model baseline --out done --seed 7",
+        "done",
+        r"name a (new) folder for this run$",
+    ),
+    "a file twice": (
+        "shots --task census --m 4 --strategy balanced -o census.json",
+        "census.json",
+        r"^fwc-llm: (census.json) exists already: name another file, or overwrite it with --force$",
+    ),
+    "gate": (f'{AUDIT} --fail-if "dp > 0.99"', "dp", NEAR),
+    "gate's arm": (
+        'gate done --undecided pass --fail-if "dp_gap[fwc] > 0.99"',
+        "fwc",
+        "the arms are (zero)$",
+    ),
+    "model": (f"{EVAL} --out new --model baselin", "baselin", r"did you mean '(\w+)'\?"),
+    "path of a task": (
+        "shots --task hirin.toml --strategy balanced --m 4",
+        "hirin.toml",
+        r"did you mean '(\S+)'\?$",
+    ),
+    "path of a table": (AUDIT.replace("hiring", "hirin"), "hirin.csv", r"did you mean '(\S+)'\?$"),
+    "path of examples": (
+        "prompt --task census --shots cens.json --row 3",
+        "cens.json",
+        r"did you mean '(\S+)'\?$",
+    ),
+}
+
+
+@pytest.fixture
+def first_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fwc: Run) -> None:
+    """A folder with a table, its task, a run, and examples of another task."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    rows = {"age": range(20, 80), "sex": list("FM") * 30, "hired": ["no", "yes", "yes", "no"] * 15}
+    pd.DataFrame(rows).to_csv("hiring.csv", index=False)
+    Path("hiring.toml").write_text(TASK)
+    for command in (
+        "shots --task census --m 4 --strategy balanced -o census.json",
+        f"{EVAL} --model baseline --out done",
+    ):
+        fwc(*command.split(), code=0)
+
+
+@pytest.mark.usefixtures("first_day")
+@pytest.mark.parametrize(("command", "wrong", "remedy"), MISTAKES.values(), ids=MISTAKES)
+def test_what_a_message_says_to_do_works(command: str, wrong: str, remedy: str, fwc: Run) -> None:
+    refused = fwc(*shlex.split(command), code=2)
+    found = re.search(remedy, refused.line)
+    assert found, refused.line
+    if "--force" in refused.line:
+        corrected = f"{command} --force"
+    else:
+        corrected = re.sub(rf"(?<![\w-]){re.escape(wrong)}(?!\w)", found[1], command)
+    assert fwc(*shlex.split(corrected), code=0)
+
+
+@pytest.mark.usefixtures("first_day")
+def test_the_near_key_of_a_task_file_is_the_remedy(fwc: Run) -> None:
+    for key in ("question", "positive", "column =", "[outcome]"):
+        name = key.strip("[]= ")
+        misspelt = name.replace("o", "oo", 1)
+        Path("hiring.toml").write_text(TASK.replace(key, key.replace(name, misspelt), 1))
+        refused = fwc("task", "check", "hiring.toml", code=2)
+        found = re.search(rf"'(?:.*\.)?{misspelt}'; did you mean '(\w+)'", refused.line)
+        assert found, refused.line
+        assert found[1] == name
+        text = Path("hiring.toml").read_text()
+        Path("hiring.toml").write_text(text.replace(misspelt, found[1]))
+        fwc("task", "check", "hiring.toml", code=0)
+
+
+@pytest.mark.usefixtures("first_day")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "shots --task census --m 4 --strategy balanced -o taken.json",
+        "shots --task hiring.toml --m 4 --strategy zero,balanced --compare --plot taken.svg",
+        "report done -o taken.html",
+        "report done -o taken.csv",
+        f"{AUDIT} --out taken.json",
+        f"{AUDIT} --report taken.html",
+        f"{AUDIT} --ll144 taken.csv",
+        "task copy adult -o taken.toml",
+        "task init hiring.csv --protected sex --outcome hired -o taken.toml",
+        "task freeze census -o taken.json",
+    ],
+)
+def test_what_is_there_is_overwritten_with_force_alone(command: str, fwc: Run) -> None:
+    words = command.split()
+    path = next(Path(word) for word in words if word.startswith("taken"))
+    path.write_text("mine")
+    refused = fwc(*words, code=2)
+    assert refused.line.endswith(
+        f"{path} exists already: name another file, or overwrite it with --force"
+    )
+    assert path.read_text() == "mine"
+    fwc(*words, "--force", code=0)
+    assert path.read_text() != "mine"
