@@ -52,6 +52,7 @@ def commands(answers: Path, out: Path) -> dict[str, list[str]]:
             "16",
             "-o",
             str(out / "shots.json"),
+            "--force",
         ],
         "eval, the demonstration": ["eval", "--out", str(out / "demonstration")],
     }

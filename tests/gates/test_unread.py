@@ -51,7 +51,7 @@ def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
     assert worst.check("coverage > 0.5").outcome == "outside", "coverage has no readings"
     gap = worst.records.of(GAP, "answers")
     assert gap.verdict == "not settled: too many unread replies"
-    assert not worst.records.of(f"{GAP}_rows_needed", "answers").known, "no number of rows tells"
+    assert not worst.records.find(f"{GAP}_rows_needed", "answers").known, "no number of rows tells"
     assert gap.ends == (check.low, check.high), "what is shown is what is judged"
     assert worst.records.of(GAP, "answers", scope="replies that were read").high < check.high
     assert audited(decisions(n=100)).check("dp_gap > 0.4").more_rows

@@ -168,7 +168,7 @@ def run(task: Task, out: Path, **options: Any) -> Result:
 
 
 def gap(result: Result, scope: str | None = None) -> Record:
-    return read_run(result.folder).statistics.records.of(GAP, "zero", scope=scope)
+    return read_run(result.folder).statistics.records.find(GAP, "zero", scope=scope)
 
 
 def test_predictions_are_made_when_asked_for_and_kept(two: Task, tmp_path: Path) -> None:
