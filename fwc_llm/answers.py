@@ -3,8 +3,8 @@
 Reasoning, code, markup and struck-out text are removed first. Then the structure decides: a reply
 is read if it is a bare answer, JSON, or ends with a labelled answer or one on a line of its own; or
 if it begins with an answer, and the rest gives reasons (a "because", a figure) in which nothing
-answers again, denies, hedges, quotes or asks. Text that no rule covers stays unparsed, because a wrong answer is worse
-than no answer. The reason is recorded, because refusals are not random.
+answers again, denies, hedges, quotes or asks. Text that no rule covers stays unparsed, because a
+wrong answer is worse than no answer. The reason is recorded, because refusals are not random.
 """
 
 import json
@@ -614,6 +614,8 @@ def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> Re
 
 def probability(reply: Reply, words: Words = YES_NO) -> float | None:
     """P(yes) of a reply, in [0, 1], from `logprobs` if it has any, else `p_yes`; or None."""
+    if reply.refusal or reply.ending in ("filtered", "unfinished"):
+        return None
     if reply.logprobs:
         return p_yes(reply.logprobs, words)
     p = reply.p_yes

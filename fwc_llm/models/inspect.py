@@ -173,7 +173,11 @@ def to_reply(output: "ModelOutput") -> Reply:
         "system_fingerprint": SIMULATED if is_simulated(output) else None,
         "choices": [
             {
-                "message": {"content": text, "refusal": text if refuses else None},
+                "message": {
+                    "content": text,
+                    "refusal": text if refuses else None,
+                    "tool_calls": [call.function for call in choice.message.tool_calls or ()],
+                },
                 "finish_reason": choice.stop_reason,
                 "logprobs": choice.logprobs.model_dump() if choice.logprobs is not None else None,
             }

@@ -25,6 +25,7 @@ from fwc_llm.sanitize import (
     LIKE_A_KEY,
     as_single_line,
     hide_variable,
+    list_of,
     mapping_of,
     parse_json,
     parse_uint,
@@ -123,11 +124,6 @@ def request_parameters(
     if logprobs:
         sent |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
     return sent | dict(params)
-
-
-def _content(choice: Any) -> str:
-    """What a choice of a response says."""
-    return json.dumps(mapping_of(mapping_of(choice).get("message")).get("content"))
 
 
 def _same_model(served: str, wanted: str) -> bool:
@@ -408,7 +404,8 @@ class ChatModel(Service):
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
         reply = read_reply(body)
-        if len({_content(choice) for choice in body["choices"]}) > 1:
+        said = [mapping_of(choice).get("message") for choice in list_of(body.get("choices"))]
+        if any(message != said[0] for message in said):
             self._tell(
                 f"{self.where} gave several different choices in one reply: only the first is read"
             )
