@@ -32,7 +32,7 @@ from fwc_llm.models.recorded import (
     parse_record,
     read_records,
 )
-from fwc_llm.sanitize import clean_text, key_remover, parse_json
+from fwc_llm.sanitize import clean_text, parse_json, redact
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Journal:
 
     def _write(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
-        data = key_remover()(line).encode("utf-8", "backslashreplace")
+        data = redact(line).encode("utf-8", "backslashreplace")
         self.check_in_place()
         try:
             written = os.write(self._file, data)

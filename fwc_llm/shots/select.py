@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ge
 
 from fwc_llm.errors import FwcError, require
 from fwc_llm.progress import choose as show
-from fwc_llm.sanitize import parse_finite
+from fwc_llm.sanitize import described, parse_finite
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
 from fwc_llm.shots.registry import find_strategy, strategies
 
@@ -139,9 +139,7 @@ def select_shots(
         except Exception as error:
             if ours or isinstance(error, FwcError):
                 raise
-            raise FwcError(
-                f"strategy {strategy!r} failed: {type(error).__name__}: {error}"
-            ) from error
+            raise FwcError(f"strategy {strategy!r} failed: {described(error)}") from error
     _check_result(shots, strategy, request)
     if not ours:
         _check_rows(shots, strategy, request)

@@ -23,7 +23,7 @@ from fwc_llm.models.openai.prices import ending_of, family_of
 from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, FailureScope, Pace, http_failure
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
-    as_single_line,
+    described,
     hide_variable,
     list_of,
     mapping_of,
@@ -612,8 +612,7 @@ class ChatModel(Service):
             return sanitize_json(text)
 
     def _cause(self, error: BaseException) -> str:
-        cause = error.__cause__ or error
-        return as_single_line(f"{type(cause).__name__}: {cause}".rstrip(": "))
+        return described(error.__cause__ or error)
 
     def sdk(self) -> "openai.AsyncOpenAI":
         """The SDK's client, created on first use; `FwcError` if that is impossible."""
