@@ -38,7 +38,7 @@ def _common(
 
 
 class WithoutKeys:
-    """A stream of text that takes out keys, whoever writes: a model of yours, too."""
+    """A stream of text that takes out keys, whoever writes to it."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
