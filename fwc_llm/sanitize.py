@@ -22,7 +22,8 @@ _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of
 _LONGEST_LINE = 300
 _TAG = re.compile(r"<[^<>]{1,500}>")
 LIKE_A_KEY = re.compile(
-    r"\b(?=[AEBabeghprsx])(?:sk-[\w-]{12,}|[spr]k_(?:live|test)_\w{8,}|gsk_[A-Za-z0-9]{12,}|(?:hf|r8)_[A-Za-z0-9]{20,}"
+    r"(?:\b|(?<=%[\dA-Fa-f]{2})|(?<=\\[nrt])|(?<=\\u[\dA-Fa-f]{4}))(?=[AEBabeghprsx])"
+    r"(?:sk-[\w-]{12,}|[spr]k_(?:live|test)_\w{8,}|gsk_[A-Za-z0-9]{12,}|(?:hf|r8)_[A-Za-z0-9]{20,}"
     r"|xai-\w{20,}|AIza[\w-]{20,}|gh[opsur]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
     r"|xox[abeprs]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}"
     r"|[Bb]earer\s+(?=\S*[\d_-])\S{8,})"

@@ -163,7 +163,8 @@ def test_keys_in_headers_and_addresses_are_taken_out(monkeypatch: pytest.MonkeyP
     st.sampled_from(["sk-ant-api03-", "sk-proj-", "AIza", "ghp_", "hf_", "gsk_", "xai-", "r8_"])
     | st.sampled_from(["github_pat_", "glpat-", "xoxb-", "rk_live_"]),
     st.from_regex(r"[A-Za-z0-9]{24,40}", fullmatch=True),
-    st.sampled_from(["{}", "key={}", '{{"k":"{}"}}', "({}).", "https://service.example/?key={}"]),
+    st.sampled_from(["{}", "key={}", '{{"k":"{}"}}', "({}).", "https://service.example/?key={}"])
+    | st.sampled_from(["a%20{}%20b", "a\\n{}", "\\u0022{}"]),
 )
 def test_what_has_the_form_of_a_key_is_taken_out(prefix: str, rest: str, around: str) -> None:
     assert redact(around.format(prefix + rest)) == around.format("[key]")
