@@ -243,7 +243,7 @@ class ArmEstimates:
                 unknown = np.isnan(self.counted(rate).values)
                 silent = [name for name, lost in zip(groups, unknown, strict=True) if lost]
                 lacking += (
-                    [f"no {RATES[rate].among} in group {' and '.join(silent)}"] if silent else []
+                    [f"no {RATES[rate].among} in {' and '.join(silent)}"] if silent else []
                 )
             if metric.kind == "share":
                 yield metric.key, "no answer could be parsed"
