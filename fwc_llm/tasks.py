@@ -470,7 +470,7 @@ def task_names() -> tuple[str, ...]:
 
 
 def layout_names() -> tuple[str, ...]:
-    """Names of task files for tables that users obtain (docs/data-sets.md)."""
+    """Names of task files for tables that users obtain (docs/own-data.md)."""
     return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
 
 
@@ -513,7 +513,7 @@ def load_task(
     "row:17".
 
     `weight` is the column of sampling weights for choosing examples
-    (docs/own-data.md, "Survey weights"); "" means no weights; the default is the task file's
+    (docs/own-data.md, "Weights"); "" means no weights; the default is the task file's
     `weight`.
 
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty

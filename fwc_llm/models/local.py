@@ -53,7 +53,7 @@ class LocalModel(Service):
     """A GGUF file, run by llama.cpp in this process, always with log-probabilities.
 
     `params` may hold parameters of llama.cpp's chat completions, `n_ctx`, `threads` and `slots`
-    (docs/local-models.md). The first question loads the model, and `aclose` frees it.
+    (docs/models.md). The first question loads the model, and `aclose` frees it.
     """
 
     local = True

@@ -165,7 +165,7 @@ def audit(
 
     `population` is a frame with all rows from which the answered rows were drawn; the column `key`
     identifies a row in both frames. The other columns of `population` predict answers; every value
-    uses the predictions (docs/fewer-questions.md, "Assisted"). Protected columns that `answers`
+    uses the predictions (docs/running.md, "Assisted"). Protected columns that `answers`
     lacks are taken from `population`.
 
     As in fairlearn, `y_pred`, `y_true` and `sensitive_features` may be given in the place of

@@ -71,7 +71,7 @@ def select_shots(
     all random draws. `order` arranges the examples (see `order_shots`). Progress is shown in a
     notebook and on a terminal, but not for a single `query`; `progress` False hides it.
     `sample_weight` (n,) are the pool's sampling weights, by default the task's (docs/own-data.md,
-    "Survey weights"). All other options are those of the strategy (docs/baselines.md).
+    "Weights"). All other options are those of the strategy (docs/baselines.md).
 
     Errors: `FwcError` for an unknown strategy, option or order; m below 1 or above the number of
     candidates; an ε outside [0, 1); duplicate row ids; and a strategy that fails or returns an
