@@ -20,7 +20,16 @@ from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.sanitize import parse_json, utf8_safe
-from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
+from fwc_llm.taskfile import (
+    UNKNOWN,
+    Column,
+    FileColumn,
+    Number,
+    Protected,
+    RowFilter,
+    TaskFile,
+    Written,
+)
 from fwc_llm.validation import Checked
 from fwc_llm.words import as_number as as_number
 from fwc_llm.words import group_key
@@ -262,12 +271,12 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
     return UNKNOWN if level is None else level
 
 
-def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
+def parse_value(task: TaskFile, column: Column, text: str) -> float | str:
     """Parse an edited text as number, ordinal value or category, else `FwcError`."""
-    if item.kind == "numeric":
-        return parse_number(task, item.name, text)
-    if item.kind == "ordinal" and text not in (order := task.column(item).order):
-        where = f"the order of the ordinal column {item.name!r} ({', '.join(order)})"
+    if column.kind == "numeric":
+        return parse_number(task, column.name, text)
+    if column.kind == "ordinal" and text not in column.order:
+        where = f"the order of the ordinal column {column.name!r} ({', '.join(column.order)})"
         raise FwcError(f"{text!r} is not in {where}; add it in {task.path}")
     return text
 
@@ -374,7 +383,7 @@ def clean_record(
             values[attribute.name] = known_spelling(level, domain)
             notes += _check(item, domain, values[attribute.name])
         if is_column and (attribute is None or attribute.keep):
-            values[item.name] = parse_value(task, item, text)
+            values[item.name] = parse_value(task, task.column(item), text)
             notes += _check(item, domains[item.name], values[item.name])
     return TaskRow(name, values, tuple(notes))
 

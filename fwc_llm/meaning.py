@@ -77,6 +77,11 @@ class Meaning:
     no: tuple[str, ...]
     dropped: tuple[str, ...] = ()
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All values that have a meaning."""
+        return (*self.yes, *self.no, *self.dropped)
+
     def of(self, value: str) -> bool | None:
         """True for yes, False for no, None for neither."""
         if value in self.yes:
