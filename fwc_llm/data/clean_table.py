@@ -175,6 +175,12 @@ def _used(task: TaskFile) -> list[FileColumn]:
     return [item for item in task.fields if item.use == "column" or item.name in sources]
 
 
+def needed(task: TaskFile) -> list[str]:
+    """The columns to read: all except those of the role "drop" that have no other use."""
+    used = {item.name for item in _used(task)} | {rule.column for rule in task.keep}
+    return [item.name for item in task.fields if item.use == "id" or item.name in used]
+
+
 def edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
     """A column's texts (n,) with its rules applied; NaN for missing values."""
     return _mapped(cells.mask(cells.isin(item.markers)), partial(cell_rules.edited, task, item))

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm import cell_rules
-from fwc_llm.data.clean_table import clean_tables, numbers, outcome_meaning
-from fwc_llm.data.raw_table import RawTable, frame_table
+from fwc_llm.data.clean_table import clean_tables, edited, needed, numbers, outcome_meaning
+from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.meaning import Meaning
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Protected, TaskFile
@@ -39,12 +39,9 @@ class FrameReader:
         """Whether each outcome (n,) is yes; `FwcError` for a cell without a meaning."""
         rule = self.rules.outcome
         cells = column(frame, rule.source)
-        yes = cells == "yes"
-        is_clean = bool((yes | (cells == "no")).all())
-        if is_clean and ("yes" in rule.negative or "no" in rule.positive):
-            is_clean = self._has_row_ids(frame)
-        if is_clean:
-            return yes.to_numpy(dtype=bool)
+        taken = {"yes", "no"} & {*rule.negative, *rule.positive}
+        if cells.isin(("yes", "no")).all() and (not taken or self._has_row_ids(frame)):
+            return (cells == "yes").to_numpy(dtype=bool)
         texts = self._edited(frame, rule.source)
         _refuse(texts.isna(), texts, "has no value")
         if rule.above is not None:
@@ -55,56 +52,53 @@ class FrameReader:
 
     def groups(self, frame: Any, name: str) -> pd.Series:
         """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
-        own_levels = self.levels[name]
-        by_name = {attribute.name: attribute for attribute in self.rules.protected}
+        known = self.levels[name]
+        by_name = {attribute.name: attribute for attribute in self.rules.offered}
         attribute = by_name.get(name) or Protected(column=name, name=name)
-        renamed = any(attribute.mapping.get(level, level) != level for level in own_levels)
-        if name in frame_titles(frame):
+        renamed = any(attribute.mapping.get(level, level) != level for level in known)
+        if name in frame_titles(frame) and (not renamed or self._has_row_ids(frame)):
             cells = column(frame, name)
-            if cells.isin(own_levels).all() and (not renamed or self._has_row_ids(frame)):
+            if cells.isin(known).all():
                 return cells
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
         _refuse(texts.isna(), texts, "has no value")
         parse = partial(cell_rules.parse_level, self.rules, attribute)
-        domain = cell_rules.Domain(values=frozenset(own_levels))
+        domain = cell_rules.Domain(values=frozenset(known))
         levels = texts.map(lambda text: cell_rules.known_spelling(parse(text), domain))
-        _refuse(~levels.isin(own_levels), texts, "is in no row of the task's table")
+        _refuse(~levels.isin(known), texts, "is in no row of the task's table")
         return levels
 
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
-        if isinstance(frame, pd.DataFrame) and self._is_clean(frame):
+        if self._is_clean(frame):
             return frame, np.ones(len(frame), dtype=bool)
-        table = frame_table(frame)
-        names = [item.name for item in self.rules.fields if item.use != "drop"]
-        sources = [attribute.source for attribute in self.rules.protected]
-        conditions = [condition.column for condition in self.rules.keep]
-        raw = _texts(table, list(dict.fromkeys([*names, *sources, *conditions])), self.rules)
+        raw = self._texts(frame, needed(self.rules))
         meaning = None
         if self.rules.outcome.above is None:
             texts = self._edited(frame, self.rules.outcome.source)
             meaning = self._meaning(texts)
-            meant = (*meaning.yes, *meaning.no, *meaning.dropped)
-            _refuse(texts.notna() & ~texts.isin(meant), texts, "means neither yes nor no")
+            wrong = texts.notna() & ~texts.isin(meaning.texts)
+            _refuse(wrong, texts, "means neither yes nor no")
         pool = clean_tables(self.rules, [raw], meaning).pool
         levels = {name: self.groups(pool, name) for name in self.levels}
         return pool.assign(**levels), raw.index.isin(pool.index)
 
-    def _is_clean(self, frame: pd.DataFrame) -> bool:
+    def _is_clean(self, frame: Any) -> bool:
         """Whether all cells are as in the table."""
-        outcome = self.rules.outcome.source
-        if not {item.name for item in self.rules.columns} <= set(frame.columns):
+        names = [column.name for column in self.rules.columns]
+        if not isinstance(frame, pd.DataFrame) or not {*names} <= {*frame.columns}:
             return False
-        if not frame[outcome].isin(("yes", "no")).all():
-            return False
-        if not all(frame[name].isin(levels).all() for name, levels in self.levels.items()):
+        answers = frame[self.rules.outcome.source]
+        columns = [(answers, ("yes", "no"))]
+        columns += [(frame[name], levels) for name, levels in self.levels.items()]
+        if not all(cells.isin(values).all() for cells, values in columns):
             return False
         if self._has_row_ids(frame) or self.rules.outcome.above is not None:
             return True
-        meaning = self._meaning(frame[outcome])
-        return any(meaning.of(value) is None for value in frame[outcome].unique())
+        meaning = self._meaning(answers)
+        return any(meaning.of(value) is None for value in answers.unique())
 
     def _has_row_ids(self, frame: Any) -> bool:
         return isinstance(frame, pd.DataFrame) and bool(frame.index.isin(self.rows).all())
@@ -115,12 +109,14 @@ class FrameReader:
     def _field(self, name: str) -> FileColumn:
         return next(item for item in self.rules.fields if item.name == name)
 
+    def _texts(self, frame: Any, names: Sequence[str]) -> pd.DataFrame:
+        """Columns as texts, without the values that mark a missing one."""
+        table = replace(frame_table(frame), markers=frozenset(self.rules.source.markers))
+        return table.frame(names, _ROW, self.rules.notations)
+
     def _edited(self, frame: Any, name: str) -> pd.Series:
         """The texts of a raw column after the column's rules; NaN for missing values."""
-        item = self._field(name)
-        texts = _texts(frame_table(frame), [name], self.rules)[name]
-        texts = texts.mask(texts.isin(item.markers))
-        return texts.map(partial(cell_rules.edited, self.rules, item), na_action="ignore")
+        return edited(self.rules, self._field(name), self._texts(frame, [name])[name])
 
 
 def column(frame: Any, name: str) -> pd.Series:
@@ -138,12 +134,6 @@ def frame_titles(frame: Any) -> Sequence[str]:
     if isinstance(frame, pd.DataFrame):
         return [str(name) for name in frame.columns]
     return frame_table(frame).titles
-
-
-def _texts(table: RawTable, names: Sequence[str], rules: TaskFile) -> pd.DataFrame:
-    """Columns as texts, without the values that mark a missing one."""
-    marked = replace(table, markers=frozenset(rules.source.markers))
-    return marked.frame(names, _ROW, rules.notations)
 
 
 def _refuse(wrong: pd.Series, texts: pd.Series, reason: str) -> None:
