@@ -179,26 +179,23 @@ def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str
     return text
 
 
-def multiplied(text: str, factors: Mapping[str, float], written: Written) -> str:
-    """Replace a number and its factor by their product: "1.9k" by "1900" for factors {"k":
-    1000}.
-    """
-    for suffix, factor in factors.items():
-        if text.endswith(suffix):
-            number = as_number(as_plain(text.removesuffix(suffix).rstrip(), written))
-            if number is not None:
-                return f"{number * factor:.15g}"
-    return text
-
-
-def edited(task: TaskFile, item: FileColumn, text: str) -> str:
-    """Apply a column's rules to a text: suffix, leading zeros, factors, notation, bands."""
+def plain_text(item: FileColumn, text: str) -> str:
+    """Apply a column's rules to a text: suffix, leading zeros, factors, notation."""
     if item.strip_suffix:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
-    text = multiplied(text, item.factors, item.written)
-    text = as_plain(text, item.written)
+    for suffix, factor in item.factors.items():
+        number = as_number(as_plain(text.removesuffix(suffix).rstrip(), item.written))
+        if text.endswith(suffix) and number is not None:
+            text = f"{number * factor:.15g}"
+            break
+    return as_plain(text, item.written)
+
+
+def edited(task: TaskFile, item: FileColumn, text: str) -> str:
+    """Apply a column's rules to a text, bands too."""
+    text = plain_text(item, text)
     if item.bands and text not in _band_names(item.bands):
         text = _band_names(item.bands)[bisect_left(item.bands, parse_number(task, item.name, text))]
     return text

@@ -7,21 +7,22 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 import pandas as pd
 
-from fwc_llm.cell_rules import as_number, as_plain, multiplied
+from fwc_llm.cell_rules import as_number, plain_text
 from fwc_llm.data.raw_table import LARGEST_EXACT, open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.meaning import means_yes, usual_meaning
 from fwc_llm.sanitize import listed, parse_toml
-from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
+from fwc_llm.taskfile import LAYOUT, FileColumn, Source, Written, format_of, parse_taskfile
 from fwc_llm.words import (
     is_marker,
     is_unknown,
@@ -68,26 +69,9 @@ _PEOPLE_NAME = re.compile(
     r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)([ _-]?(id|nr|no|number|key))?$"
 )
 _FACTORS = {
-    "k": 1e3,
-    "K": 1e3,
-    "tsd": 1e3,
-    "Tsd": 1e3,
-    "tsd.": 1e3,
-    "Tsd.": 1e3,
-    "thousand": 1e3,
-    "mille": 1e3,
-    "M": 1e6,
-    "mio": 1e6,
-    "Mio": 1e6,
-    "mio.": 1e6,
-    "Mio.": 1e6,
-    "mn": 1e6,
-    "mln": 1e6,
-    "million": 1e6,
-    "bn": 1e9,
-    "Mrd": 1e9,
-    "Mrd.": 1e9,
-    "billion": 1e9,
+    **dict.fromkeys(["k", "K", "tsd", "Tsd", "tsd.", "Tsd.", "thousand", "mille"], 1e3),
+    **dict.fromkeys(["M", "mio", "Mio", "mio.", "Mio.", "mn", "mln", "million"], 1e6),
+    **dict.fromkeys(["bn", "Mrd", "Mrd.", "billion"], 1e9),
 }
 _SAME_UNIT = {"EUR": "€", "eur": "€", "Euro": "€", "euro": "€", "USD": "$", "US$": "$", "GBP": "£"}
 _ID_NAME = (
@@ -100,16 +84,9 @@ _UNIT = re.compile(
     r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
     r"(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
 )
-_CODES = frozenset(  # codes for missing values in many surveys
-    sign * digit * int("1" * places)
-    for sign, digit, places in (
-        *((1, digit, places) for digit in (7, 8, 9) for places in range(2, 7)),
-        (1, 6, 3),
-        (1, 6, 4),
-        *((-1, digit, places) for digit in (7, 8, 9) for places in range(1, 6)),
-        (-1, 1, 1),
-    )
-)
+_CODE = re.compile(
+    r"([789])\1{1,5}|666|6666|-([789])\2{0,4}|-1"
+)  # for missing values in many surveys
 _TOTAL = re.compile(
     r"(?i)(grand "
     r"|sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
@@ -140,21 +117,14 @@ class ColumnProfile:
     odd: tuple[str, ...] = ()  # other texts in a numeric column that are not numbers
 
     def number(self, cell: str) -> float:
-        """Parse a cell of a numeric column; NaN if it is not a number."""
-        plain = self.plain(cell)
-        number = as_number(plain)
-        if number is None:
-            return math.nan
-        return number
+        """Parse a cell as the task file will; NaN if it is not a number."""
+        number = as_number(plain_text(self._rules, cell))
+        return math.nan if number is None else number
 
-    def plain(self, cell: str) -> str:
-        """A cell as the task file will read it."""
-        if self.suffix:
-            text = cell.removesuffix(self.suffix).rstrip()
-        else:
-            text = cell
+    @cached_property
+    def _rules(self) -> FileColumn:
         factors = {word: _FACTORS[word] for word in self.factors}
-        return as_plain(multiplied(text, factors, self.written), self.written)
+        return FileColumn(name="x", strip_suffix=self.suffix, factors=factors, written=self.written)
 
     def checked(self, *doubts: str) -> "ColumnProfile":
         """The profile with further doubts, which the author of the task file should check."""
@@ -164,23 +134,24 @@ class ColumnProfile:
     def line(self, name: str) -> str:
         """The column's line in the task file."""
         spoken_name = name.replace("_", " ")
-        if self.bands and self.unit:
-            spoken_name = f"{spoken_name} ({self.unit})"
+        unit = self.unit
+        if self.bands and unit:
+            spoken_name = f"{spoken_name} ({unit})"
+            unit = ""
         entry: dict[str, Any] = {"name": name, "text": spoken_name}
-        if self.role in ("feature", "extra"):
+        is_used = self.role in ("feature", "extra")
+        if is_used:
             entry["kind"] = self.kind
         entry |= {"role": self.role.removeprefix("feature"), "missing": self.missing}
         entry |= {"missing_marker": self.markers}
-        if self.role in ("feature", "extra"):
-            entry |= {"strip_suffix": self.suffix, "unit": "" if self.bands else self.unit}
-            entry |= {"written": self.written, "bands": self.bands}
-            factors = ", ".join(f"{_toml(word)} = {_FACTORS[word]:.0f}" for word in self.factors)
-            entry |= {"factors": factors}
-        texts = {key: _toml(value) for key, value in entry.items() if value}
-        if entry.get("factors"):
-            texts["factors"] = f"{{ {entry['factors']} }}"
-        keys = ", ".join(f"{key} = {text}" for key, text in texts.items())
-        return f"  {{ {keys} }},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
+        if is_used:
+            entry |= {"strip_suffix": self.suffix, "unit": unit, "written": self.written}
+            entry |= {
+                "bands": self.bands,
+                "factors": {word: _FACTORS[word] for word in self.factors},
+            }
+        written = _toml({key: value for key, value in entry.items() if value})
+        return f"  {written},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
 
 
 def profile_column(
@@ -238,11 +209,8 @@ def profile_column(
 
 def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
     """Whether the whole numbers of a column with letters are few, and may be codes."""
-    numbers = {notation.number(cell) for cell in cells} - {math.nan}
-    integers = [number for number in numbers if number.is_integer()]
-    return len(cells) - len(notation.odd) <= _FEW and len(integers) == len(cells) - len(
-        notation.odd
-    )
+    numbers = {cell: notation.number(cell) for cell in cells if cell not in notation.odd}
+    return len(numbers) <= _FEW and all(number.is_integer() for number in numbers.values())
 
 
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
@@ -281,10 +249,9 @@ def _doubts(
         of_numbers[profile.number(cell)] += counts[cell]
     numbers = sorted(of_numbers)
     yield from _doubts_about_units(profile)
-    rest = [number for number in numbers if number not in _CODES]
-    codes = [
-        f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)
-    ]
+    coded = [number for number in numbers if _CODE.fullmatch(f"{number:.10g}")]
+    rest = [number for number in numbers if number not in coded]
+    codes = [f"{code:g}" for code in coded if _may_be_code(code, rest, of_numbers)]
     if codes:
         among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
         yield (
@@ -330,44 +297,34 @@ def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
     cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
     total = sum(cells.values())
     texts = [cell for cell in cells if not re.search(r"\d", cell)]
-    if len(texts) <= _FEW_TEXTS:
-        majority = _MOSTLY
-    else:
-        majority = _MAJORITY
+    majority = _MOSTLY if len(texts) <= _FEW_TEXTS else _MAJORITY
     most = (1 - majority) * total
     if not cells or sum(cells[text] for text in texts) > most:
         return None
     units = _units(cells)
     around = Counter[str]()
-    for cell, n in cells.items():
-        if cell in units:
-            around[units[cell][1]] += n
+    for cell, (_, unit) in units.items():
+        around[unit] += cells[cell]
     factors = tuple(dict.fromkeys(factor for factor, _ in units.values() if factor))
     unit, times = next(((unit, n) for unit, n in around.most_common() if unit), ("", 0))
     if times <= (1 - _MAJORITY) * total or len(cells) <= 2:
         unit = ""
+    profile = ColumnProfile("numeric", unit=unit, factors=factors)
+    if unit:
+        profile = replace(profile, units=tuple(around.most_common()))
     grouped = any(re.search(r"\d\.\d{3}(?!\d)", cell) for cell in cells)
-    ways: tuple[Written, ...] = (
-        ("", "1.234,5", "1,234.5") if grouped else ("", "1,234.5", "1.234,5")
-    )
-    best = None
-    least = most
-    for suffix in dict.fromkeys(("", unit)):
-        for way in ways:
-            tried = ColumnProfile("numeric", written=way, unit=unit, suffix=suffix, factors=factors)
-            numbers = {cell: tried.number(cell) for cell in cells}
-            odd = [cell for cell, x in numbers.items() if math.isnan(x) or abs(x) >= LARGEST_EXACT]
-            rows = sum(cells[cell] for cell in odd)
-            if rows < least or (best is None and rows == least):
-                if unit:
-                    kinds = tuple(around.most_common())
-                else:
-                    kinds = ()
-                best = replace(tried, odd=tuple(odd), units=kinds)
-                least = rows
-            if not odd:
-                return best
-    return best
+    ways: tuple[Written, ...] = "", "1,234.5", "1.234,5"
+    if grouped:
+        ways = "", "1.234,5", "1,234.5"
+    tries = []
+    for suffix, way in product(dict.fromkeys(("", unit)), ways):
+        tried = replace(profile, written=way, suffix=suffix)
+        odd = tuple(cell for cell in cells if not abs(tried.number(cell)) < LARGEST_EXACT)
+        tries.append((sum(cells[cell] for cell in odd), replace(tried, odd=odd)))
+        if not odd:
+            break
+    rows, best = min(tries, key=lambda found: found[0])
+    return best if rows <= most else None
 
 
 def _units(cells: Collection[str]) -> dict[str, tuple[str, str]]:
@@ -582,13 +539,9 @@ class Drafting:
         """Add the doubts of `check_table`, which compares columns, to profiles and checks."""
 
         def numbers(name: str) -> "pd.Series":
-            cells = self.cells[name]
-            profile = self.profiles[name]
-            if not profile.written and not profile.unit:
-                return pd.to_numeric(cells, errors="coerce")
-            return cells.map(
-                {text: profile.number(text) for text in cells.dropna().unique()}
-            ).astype(float)
+            cells = self.cells[name].astype("category")
+            numbers = cells.map(self.profiles[name].number, na_action="ignore")
+            return numbers.astype(float)
 
         def classes(name: str) -> "pd.Series":
             if self.cells[name].nunique() <= _FEW or self.profiles[name].kind != "numeric":
@@ -673,11 +626,8 @@ class Drafting:
             "[data]",
             f"file = {_toml(os.path.relpath(self.path, folder).replace(os.sep, '/'))}",
         ]
-        text += (
-            [f'format = "{self.source.format}"']
-            if self.source.format != format_of(self.path)
-            else []
-        )
+        if self.source.format != format_of(self.path):
+            text.append(f'format = "{self.source.format}"')
         text += [
             f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))
         ]
@@ -787,10 +737,11 @@ class Drafting:
 
 def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
     """The distinct quartiles of the numbers, without the maximum."""
-    numbers = sorted(profile.number(cell) for cell in cells.dropna())
-    limits = sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]})
-    rounded = [float(f"{limit:.3g}") for limit in limits]
-    return tuple(rounded if len(set(rounded)) == len(limits) else limits)
+    numbers = cells.dropna().map(profile.number)
+    limits = numbers.quantile([0.25, 0.5, 0.75], interpolation="higher")
+    limits = limits[limits < numbers.max()].drop_duplicates()
+    rounded = limits.map("{:.3g}".format).astype(float)
+    return tuple(rounded if rounded.is_unique else limits)
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
@@ -818,5 +769,8 @@ def _one_line(text: str, most: int = 40) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A text, or a list of texts or numbers, as TOML."""
+    """A text, a list of texts or numbers, or a table of such values, as TOML."""
+    if isinstance(value, dict):
+        entries = [f"{key} = {_toml(entry)}" for key, entry in value.items()]
+        return f"{{ {', '.join(entries)} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
