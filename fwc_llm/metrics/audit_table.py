@@ -292,11 +292,12 @@ def decided(
     """Return a table with yes, no or missing in `names`, and a note on rows left out."""
     left_out = np.zeros(len(frame), dtype=np.bool_)
     frame = frame.copy(deep=False)
+    found = set[str]()
     for together in [[name] for name in names] if outcomes.positive else [list(names)]:
         texts = pd.concat([frame[name].astype(object) for name in together]).dropna()
         if texts.empty:
             continue
-        outcomes.known.update(texts.unique())
+        found.update(texts.unique())
         first = texts.drop_duplicates()
         rows = dict(zip(first, first.index, strict=True))
         meaning = outcomes.meaning(together, texts.value_counts().to_dict(), rows)
@@ -304,6 +305,7 @@ def decided(
         for name in together:
             left_out |= frame[name].isin(meaning.dropped).to_numpy()
             frame[name] = yes_or_no(frame[name].astype(object).map(means))
+    outcomes.known.update(found)
     if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     if not left_out.any():

@@ -132,7 +132,7 @@ def read_answers(
             table["reason"] = reasons
     given = outcomes.rule.positive or outcomes.positive
     if "answer" in table and not replies and not given:
-        shares = [as_number(cell) for cell in table["answer"].categories]
+        shares = {as_number(cell) for cell in table["answer"].categories}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
             remedy = outcomes.rule.option("p_yes", [columns["answer"]])
             raise FwcError(
@@ -172,7 +172,7 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
         words = {side: ",".join(values).split(",") for side, values in typed.items()}
     ended = {name: raw.texts(name) for name in _ENDED if name in raw.titles}
     cells = pd.DataFrame({"text": table["answer"]} | ended, dtype=object)
-    cells = cells.reindex(columns=["text", *_ENDED]).fillna("")
+    cells = cells.reindex(columns=["text", *_ENDED], fill_value="").fillna("")
     answers = []
     for text, finish, refusal, why in cells.itertuples(index=False):
         refuses = refusal.casefold() not in _NO_REFUSAL
