@@ -21,7 +21,7 @@ _MOST_VALUES = 8  # values that a message lists
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
 _CODES = {"1", "2"}  # codes without a usual meaning: 1 is good in one file, and denied in another
 _NEGATIONS = frozenset(
-    (
+    [
         "not",
         "no",
         "non",
@@ -36,7 +36,7 @@ _NEGATIONS = frozenset(
         "doesn",
         "didn",
         "t",
-    )
+    ]
 )
 
 

@@ -24,6 +24,7 @@ from fwc_llm.meaning import means_yes, usual_meaning
 from fwc_llm.sanitize import listed, parse_toml
 from fwc_llm.taskfile import LAYOUT, FileColumn, Source, Written, format_of, parse_taskfile
 from fwc_llm.words import (
+    MISSING_CODE,
     is_marker,
     is_unknown,
     merge_spellings,
@@ -84,9 +85,6 @@ _UNIT = re.compile(
     r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
     r"(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
 )
-_CODE = re.compile(
-    r"([789])\1{1,5}|666|6666|-([789])\2{0,4}|-1"
-)  # for missing values in many surveys
 _TOTAL = re.compile(
     r"(?i)(grand "
     r"|sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
@@ -249,7 +247,7 @@ def _doubts(
         of_numbers[profile.number(cell)] += counts[cell]
     numbers = sorted(of_numbers)
     yield from _doubts_about_units(profile)
-    coded = [number for number in numbers if _CODE.fullmatch(f"{number:.10g}")]
+    coded = [number for number in numbers if MISSING_CODE.fullmatch(f"{number:.10g}")]
     rest = [number for number in numbers if number not in coded]
     codes = [f"{code:g}" for code in coded if _may_be_code(code, rest, of_numbers)]
     if codes:
