@@ -20,24 +20,7 @@ Others = Literal["no", "drop"]
 _MOST_VALUES = 8  # values that a message lists
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
 _CODES = {"1", "2"}  # codes without a usual meaning: 1 is good in one file, and denied in another
-_NEGATIONS = frozenset(
-    [
-        "not",
-        "no",
-        "non",
-        "never",
-        "nicht",
-        "kein",
-        "keine",
-        "do",
-        "does",
-        "did",
-        "don",
-        "doesn",
-        "didn",
-        "t",
-    ]
-)
+_NEGATION = re.compile(r"not|no|non|never|nicht|keine?|do|does|did|don|doesn|didn|t")
 
 
 @dataclass(frozen=True)
@@ -184,8 +167,8 @@ def _key(value: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", value).casefold().strip(" .,;:!'\"").split())
 
 
-_YES = {_key(word) for word in YES_WORDS}
-_NO = {_key(word) for word in NO_WORDS}
+_YES = {_key(word) for word in YES_WORDS.split()}
+_NO = {_key(word) for word in NO_WORDS.split()}
 
 
 def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
@@ -219,7 +202,7 @@ def _is_opposite(one: str, other: str) -> bool:
         return one.strip(">= ") == other.strip("<= ")
     words = re.findall(r"\w+", one)
     others = re.findall(r"\w+", other)
-    added = [word for word in others if word in _NEGATIONS and word not in words]
+    added = [word for word in others if _NEGATION.fullmatch(word) and word not in words]
     return bool(words and added) and [word for word in others if word not in added] == words
 
 

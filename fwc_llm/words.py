@@ -91,96 +91,16 @@ def as_number(cell: str) -> float | None:
 
 # --- Words in cells of tables
 
-YES_WORDS = set(
-    [
-        "yes",
-        "y",
-        "true",
-        "t",
-        "1",
-        "1.0",
-        "good",
-        "positive",
-        "pos",
-        "approved",
-        "approve",
-        "accepted",
-        "accept",
-        "granted",
-        "grant",
-        "hired",
-        "admitted",
-        "admit",
-        "passed",
-        "pass",
-        "paid",
-        "repaid",
-        "ja",
-        "j",
-        "oui",
-        "si",
-        "sí",
-        "sim",
-        "da",
-        "wahr",
-        "vrai",
-        "verdadero",
-        "verdadeiro",
-        "vero",
-        "bewilligt",
-        "genehmigt",
-        "angenommen",
-        "zusage",
-        "accordé",
-        "accepté",
-        "aprobado",
-        "aprovado",
-    ]
-)
-NO_WORDS = set(
-    [
-        "no",
-        "n",
-        "false",
-        "f",
-        "0",
-        "0.0",
-        "bad",
-        "negative",
-        "neg",
-        "rejected",
-        "reject",
-        "denied",
-        "deny",
-        "declined",
-        "decline",
-        "refused",
-        "refuse",
-        "not",
-        "failed",
-        "fail",
-        "unpaid",
-        "nein",
-        "non",
-        "não",
-        "nao",
-        "niet",
-        "nee",
-        "nej",
-        "falsch",
-        "faux",
-        "falso",
-        "abgelehnt",
-        "absage",
-        "refusé",
-        "rejeté",
-        "rechazado",
-        "denegado",
-        "rejeitado",
-        "negado",
-        "respinto",
-    ]
-)
+YES_WORDS = """
+yes y true t 1 1.0 good positive pos approved approve accepted accept granted grant hired
+admitted admit passed pass paid repaid ja j oui si sí sim da wahr vrai verdadero verdadeiro
+vero bewilligt genehmigt angenommen zusage accordé accepté aprobado aprovado
+"""
+NO_WORDS = """
+no n false f 0 0.0 bad negative neg rejected reject denied deny declined decline refused
+refuse not failed fail unpaid nein non não nao niet nee nej falsch faux falso abgelehnt absage
+refusé rejeté rechazado denegado rejeitado negado respinto
+"""
 UNKNOWN = "unknown"  # the category of all people whose category is not known
 
 
@@ -241,30 +161,19 @@ _REFUSED = re.compile(
     r"|rispondere|dirlo|zeggen)"
     r"( my .*| this| it)?|prefer not"
 )
-_OF_PEOPLE = set(
-    [
-        r"declined",
-        r"refused",
-        r"not asked",
-        r"null",
-        r"\n",
-        r"<na>",
-        r"(leer)",
-        r"(blank)",
-        r"-",
-        r"--",
-        r"–",
-        r"—",
-        r".",
-        r"?",
-        r"*",
-        r"/",
-    ]
-)
-_FOR_NUMBERS = _OF_PEOPLE | set(
-    """na|none|nil|nan|nd|nc|ka|sd|x|xx|tbd|tba|..|...|…|---|***|entfällt|néant|#n/a|#na|#value!|
-#ref!|#div/0!|#null!|#num!|#name?|#nv|#wert!|#bezug!""".replace("|\n", "|").split("|")
-)
+_OF_PEOPLE = {
+    marker.strip()
+    for marker in r"""
+declined|refused|not asked|null|\n|<na>|(leer)|(blank)|-|--|–|—|.|?|*|/
+""".split("|")
+}
+_FOR_NUMBERS = _OF_PEOPLE | {
+    marker.strip()
+    for marker in """
+na|none|nil|nan|nd|nc|ka|sd|x|xx|tbd|tba|..|...|…|---|***|entfällt|néant
+|#n/a|#na|#value!|#ref!|#div/0!|#null!|#num!|#name?|#nv|#wert!|#bezug!
+""".split("|")
+}
 # Of missing values in many surveys; beside "25-34" and ">74", no group of people
 MISSING_CODE = re.compile(r"-?([789])\1+|-[1789]|666|6666|1111")
 _LONGEST = 100  # a longer cell is never taken for "unknown"
