@@ -161,19 +161,11 @@ _REFUSED = re.compile(
     r"|rispondere|dirlo|zeggen)"
     r"( my .*| this| it)?|prefer not"
 )
-_OF_PEOPLE = {
-    marker.strip()
-    for marker in r"""
-declined|refused|not asked|null|\n|<na>|(leer)|(blank)|-|--|–|—|.|?|*|/
-""".split("|")
-}
-_FOR_NUMBERS = _OF_PEOPLE | {
-    marker.strip()
-    for marker in """
-na|none|nil|nan|nd|nc|ka|sd|x|xx|tbd|tba|..|...|…|---|***|entfällt|néant
-|#n/a|#na|#value!|#ref!|#div/0!|#null!|#num!|#name?|#nv|#wert!|#bezug!
-""".split("|")
-}
+_OF_PEOPLE = r"declined|refused|not asked|null|\n|<na>|(leer)|(blank)|-|--|–|—|.|?|*|/"
+_FOR_NUMBERS = (
+    rf"{_OF_PEOPLE}|na|none|nil|nan|nd|nc|ka|sd|x|xx|tbd|tba|..|...|…|---|***|entfällt|néant"
+    "|#n/a|#na|#value!|#ref!|#div/0!|#null!|#num!|#name?|#nv|#wert!|#bezug!"
+)
 # Of missing values in many surveys; beside "25-34" and ">74", no group of people
 MISSING_CODE = re.compile(r"-?([789])\1+|-[1789]|666|6666|1111")
 _LONGEST = 100  # a longer cell is never taken for "unknown"
@@ -190,12 +182,12 @@ def is_unknown(cell: str) -> bool:
 
 def is_marker(cell: str) -> bool:
     """Whether a cell among numbers marks a missing value ("k.A.", "-", "#N/A")."""
-    return cell.strip().casefold() in _FOR_NUMBERS or is_unknown(cell)
+    return cell.strip().casefold() in _FOR_NUMBERS.split("|") or is_unknown(cell)
 
 
 def is_unknown_category(level: str) -> bool:
     """Whether a protected level means that the person's category is unknown."""
-    return level.strip().casefold() in _OF_PEOPLE or is_unknown(level)
+    return level.strip().casefold() in _OF_PEOPLE.split("|") or is_unknown(level)
 
 
 def missing_codes(levels: Iterable[str]) -> list[str]:
