@@ -449,7 +449,7 @@ def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
             part = _flat(file.read(columns=[name]))
             same = [index for index, title in enumerate(part.column_names) if title == name]
             column = part.column(same[names[:position].count(name)])
-            if "dictionary" in str(column.type):
+            if str(column.type).startswith("dictionary"):
                 column = column.cast(column.type.value_type)
         except Exception as error:  # as in `_open_parquet`
             raise FwcError(f"{path} is not a Parquet table: {error}") from error

@@ -16,13 +16,22 @@ from typing import Any, Literal
 import pandas as pd
 
 from fwc_llm.cell_rules import as_number, plain_text
+from fwc_llm.data.clean_table import clean_tables
 from fwc_llm.data.raw_table import LARGEST_EXACT, open_table, sniff_source
-from fwc_llm.data.table_checks import check_table
+from fwc_llm.data.table_checks import TableChecks, check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.meaning import means_yes, usual_meaning
 from fwc_llm.sanitize import listed, parse_toml
-from fwc_llm.taskfile import LAYOUT, FileColumn, Source, Written, format_of, parse_taskfile
+from fwc_llm.taskfile import (
+    LAYOUT,
+    FileColumn,
+    Source,
+    TaskFile,
+    Written,
+    format_of,
+    parse_taskfile,
+)
 from fwc_llm.words import (
     MISSING_CODE,
     is_marker,
@@ -444,9 +453,7 @@ def draft_task(
             f"show: write those that matter to a table of their own"
         )
     raw = table.frame(names, path.name)
-    draft = Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
-    parse_taskfile(draft.text, path)
-    return draft
+    return Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
 
 
 @dataclass
@@ -472,39 +479,37 @@ class Drafting:
                     self.source.format == "csv"
                 )
                 raise FwcError(f"{self.path}: there is no column {name!r}{hint}")
-        self.totals = dict(self._total_lines())
+        self.totals = {
+            str(row): found
+            for row, cells in self.raw.iloc[2:].tail(2).iterrows()
+            for found in self._total(cells.dropna())
+        }
         self.raw = self.raw.drop(index=list(self.totals))
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
-        self.cells = {
-            name: _without(self.raw[name], (*profile.markers, *profile.odd))
-            for name, profile in self.profiles.items()
-        }
+        markers = {name: (*of.markers, *of.odd) for name, of in self.profiles.items()}
+        self.cells = self.raw.apply(lambda cells: _without(cells, markers[str(cells.name)]))
         special = (*self.protected, self.outcome, self.weight)
-        others = [
-            name for name in self.profiles if name not in special and self.cells[name].notna().any()
-        ]
+        others = [name for name in self.profiles if name not in special]
+        others = [name for name in others if self.cells[name].notna().any()]
         if all(self.profiles[name].role != "feature" for name in others):
             # A task needs a feature: keep doubtful ones.
             self.profiles |= {name: replace(self.profiles[name], role="feature") for name in others}
-        used = {name: of for name, of in self.profiles.items() if of.role in ("feature", "extra")}
-        ruled = [name for name, of in used.items() if of.missing != "category"]
-        missing = pd.DataFrame({name: self.cells[name].isna() for name in ruled})
+        ruled = [
+            name
+            for name, of in self.profiles.items()
+            if of.role in ("feature", "extra") and of.missing != "category"
+        ]
+        missing = self.cells[ruled].isna()
         self.missing = {str(name): int(n) for name, n in missing.sum().items() if n}
         many = missing.any(axis=1).sum() > _FEW_MISSING * len(missing)
         self.rule = "error" if not self.missing else "category" if many else "drop"
-        self._check_table([name for name in used if name not in special])
         if self.rule == "category":
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
-    def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield (row id, (column, word)) of totals in the last two rows."""
-        for row, cells in self.raw.iloc[2:].tail(2).iterrows():
-            texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
-            word = next(
-                ((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None
-            )
-            if word and self.outcome not in texts:
-                yield str(row), word
+    def _total(self, cells: pd.Series) -> list[tuple[str, str]]:
+        """(column, word) of a row that looks like a total of the rows above."""
+        words = [(str(name), cell) for name, cell in cells.items() if _TOTAL.fullmatch(cell)]
+        return words[:1] if self.outcome not in cells else []
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]
@@ -517,58 +522,30 @@ class Drafting:
         if name == self.weight:  # a row without a weight is dropped
             rule = "drop" if missing.any() else ""
             return replace(profile, kind="numeric", role="extra", why="", missing=rule)
-        if (
-            not part
-            and profile.role == "feature"
-            and (_GROUP_NAME.search(name) or _PLACE_NAME.search(name))
-        ):
+        if part or profile.role != "feature":
+            return profile
+        if _GROUP_NAME.search(name) or _PLACE_NAME.search(name):
             profile = profile.checked(
                 "it may stand for a protected group; drop it unless decisions may use it"
             )
-        if not part and (profile.kind, profile.role) == ("numeric", "feature"):
-            share = missing.mean()
-            if share > _MOSTLY_MISSING:
-                return replace(profile, role="drop").checked(
-                    f"{100 * share:.0f} % of its values are missing"
-                )
+        share = missing.mean()
+        if profile.kind == "numeric" and share > _MOSTLY_MISSING:
+            return replace(profile, role="drop").checked(
+                f"{100 * share:.0f} % of its values are missing"
+            )
         return profile
 
-    def _check_table(self, features: Sequence[str]) -> None:
-        """Add the doubts of `check_table`, which compares columns, to profiles and checks."""
-
-        def numbers(name: str) -> "pd.Series":
-            cells = self.cells[name].astype("category")
-            numbers = cells.map(self.profiles[name].number, na_action="ignore")
-            return numbers.astype(float)
-
-        def classes(name: str) -> "pd.Series":
-            if self.cells[name].nunique() <= _FEW or self.profiles[name].kind != "numeric":
-                return self.cells[name]
-            return (numbers(name) > numbers(name).median()).where(self.cells[name].notna())
-
-        usual = usual_meaning(list(self.cells[self.outcome].dropna().unique()))
-        answers = classes(self.outcome)
-        if usual.yes and usual.no:
-            answers = answers.replace(
-                dict.fromkeys(usual.yes, "yes") | dict.fromkeys(usual.no, "no")
-            )
-        is_numeric = {name: profile.kind == "numeric" for name, profile in self.profiles.items()}
-        checked = check_table(
-            pd.DataFrame(
-                self.cells | {name: numbers(name) for name in features if is_numeric[name]}
-            ),
-            features,
-            self.outcome,
-            answers,
-            {name: classes(name) for name in self.protected},
-        )
-        self.profiles |= {
-            n: self.profiles[n].checked(doubt) for n, doubt in checked.columns.items()
-        }
-        self.checks += filter(None, [checked.repeated])
-        for row, (column, word) in self.totals.items():
-            how = f"left out by keep, {column} without {word!r}"
-            self.checks.append(f"row {row} looks like a total, not a record: {how}")
+    def _found(self, task: TaskFile) -> TableChecks:
+        """Doubts of `check_table` about the table as the draft reads it; none if it cannot yet."""
+        try:
+            table = clean_tables(task, [self.raw]).pool
+        except FwcError:
+            return TableChecks()
+        special = {self.outcome, *self.protected}
+        used = [column.name for column in task.columns if column.role == "feature"]
+        features = [name for name in used if name not in special]
+        protected = {name: table[name] for name in self.protected}
+        return check_table(table, features, self.outcome, table[self.outcome], protected)
 
     def _with_missing(self, name: str) -> ColumnProfile:
         """Apply the rule "category": a column with missing numbers gets bands, or drops rows."""
@@ -597,6 +574,21 @@ class Drafting:
 
     def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
         """The draft of a task file in `folder`; `answer` has lines of [outcome], if any."""
+        before = list(self.checks)
+        found = self._found(parse_taskfile(self._text(folder, answer), self.path))
+        self.checks = before
+        self.profiles |= {
+            name: self.profiles[name].checked(doubt) for name, doubt in found.columns.items()
+        }
+        self.checks += filter(None, [found.repeated])
+        text = self._text(folder, answer)
+        return Draft(text, tuple(self.checks))
+
+    def _text(self, folder: Path, answer: Sequence[str]) -> str:
+        """The text of the task file; its doubts become checks."""
+        for row, (column, word) in self.totals.items():
+            how = f"left out by keep, {column} without {word!r}"
+            self.checks.append(f"row {row} looks like a total, not a record: {how}")
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -608,7 +600,7 @@ class Drafting:
         )
         text = [
             f"# A task for fwc-llm, drafted from {_one_line(self.path.name)} "
-            f"({len(self.cells[self.outcome]):,} rows). Guesses are marked CHECK.",
+            f"({len(self.raw):,} rows). Guesses are marked CHECK.",
             "",
             f"title = {_toml(spoken(self.path.stem))}",
             f"question = {_toml(question)} # CHECK",
@@ -624,13 +616,14 @@ class Drafting:
             "[data]",
             f"file = {_toml(os.path.relpath(self.path, folder).replace(os.sep, '/'))}",
         ]
+        layout = {key: getattr(self.source, key) for key in LAYOUT}
         if self.source.format != format_of(self.path):
-            text.append(f'format = "{self.source.format}"')
-        text += [
-            f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))
-        ]
+            layout = {"format": self.source.format} | layout
         if self.source.format == "csv":
-            text += [f"separator = {_toml(self.source.separator)}", "header = true"]
+            layout["separator"] = self.source.separator
+        text += [f"{key} = {_toml(value)}" for key, value in layout.items() if value]
+        if self.source.format == "csv":
+            text.append("header = true")
             if self.source.encoding != "utf-8-sig":
                 text.append(f'encoding = "{self.source.encoding}" # CHECK: it is not UTF-8')
         for column, word in self.totals.values():
@@ -645,7 +638,7 @@ class Drafting:
         self.checks += [] if answer else [doubt]
         for name in self.protected:
             text += ["", "[[protected]]", f"column = {_toml(name)}", *self._protected(name)]
-        return Draft("\n".join(text) + "\n", tuple(self.checks))
+        return "\n".join(text) + "\n"
 
     def _missing(self) -> str:
         if self.rule == "error":
@@ -657,9 +650,7 @@ class Drafting:
             self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
         lost = ", ".join(counts[name] for name in dropped)
         if lost:
-            complete = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(
-                axis=1
-            )
+            complete = self.cells[dropped].notna().all(axis=1)
             stay = f"{complete.sum():,} of {len(complete):,} stay"
             self.checks.append(f"missing: rows with a missing value are dropped ({lost}); {stay}")
         if self.rule == "drop":
