@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -290,7 +290,7 @@ class Task:
             raise FwcError(
                 f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
             )
-        return replace(self, weight=weight, cluster=cluster, load=_TablesOf(self).load)
+        return replace(self, weight=weight, cluster=cluster, load=partial(getattr, self, "_tables"))
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
         """Sampling weights (n,) from the column `weight`; None without this column.
@@ -391,77 +391,41 @@ class Task:
         return tables
 
 
-# --- Where the tables of tasks come from: classes, so that a task can be sent to another process
+# --- Where the tables of tasks come from: functions, so that a task can be sent to another process
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The files of a task file."""
+def _files(rules: TaskFile, folders: Sequence[Path]) -> "CleanTables":
+    """Read the files of a task file."""
+    from fwc_llm.data.load import load_tables
 
-    rules: TaskFile
-    folders: Sequence[Path]
-
-    def load(self) -> "CleanTables":
-        from fwc_llm.data.load import load_tables
-
-        return load_tables(self.rules, self.folders)
-
-    def locate(self) -> tuple[Path, ...] | None:
-        from fwc_llm.data.locate import find_files
-
-        tables = find_files(self.rules, self.folders)
-        if tables is None:
-            return None
-        return tuple(chain(*tables))
+    return load_tables(rules, folders)
 
 
-@dataclass(frozen=True)
-class _Given:
+def _located(rules: TaskFile, folders: Sequence[Path]) -> tuple[Path, ...] | None:
+    """Find the files of a task file."""
+    from fwc_llm.data.locate import find_files
+
+    tables = find_files(rules, folders)
+    return None if tables is None else tuple(chain(*tables))
+
+
+def _given(tables: "CleanTables") -> "CleanTables":
     """A frame, already cleaned."""
-
-    tables: "CleanTables"
-
-    def load(self) -> "CleanTables":
-        return self.tables
+    return tables
 
 
-@dataclass(frozen=True)
-class _TablesOf:
-    """The tables of another task, read once for both."""
+def _simulated(adult: TaskFile, *sizes: int, **options: int) -> "CleanTables":
+    from fwc_llm.data.census import census_tables
 
-    task: Task
-
-    def load(self) -> "CleanTables":
-        return self.task._tables
+    return census_tables(adult, *sizes, **options)
 
 
-@dataclass(frozen=True)
-class _Census:
-    """Simulated rows."""
-
-    adult: TaskFile
-    sizes: tuple[int, ...]
-    options: Mapping[str, int]
-
-    def load(self) -> "CleanTables":
-        from fwc_llm.data.census import census_tables
-
-        return census_tables(self.adult, *self.sizes, **self.options)
+def _no_table(path: Path) -> "CleanTables":
+    raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
 
 
-@dataclass(frozen=True)
-class _NoTable:
-    """A frozen task."""
-
-    path: Path
-
-    def load(self) -> "CleanTables":
-        raise FwcError(
-            f"{self.path} is a frozen task, which has no rows: name the task that was frozen"
-        )
-
-    def locate(self) -> None:
-        """No file: a frozen task has no rows."""
+def _no_files() -> None:
+    """A frozen task has no rows."""
 
 
 def task_names() -> tuple[str, ...]:
@@ -578,8 +542,7 @@ def _thawed(path: Path) -> Task:
     lacking = {column.name for column in task.shown} - set(frozen.domains)
     if lacking:
         raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
-    source = _NoTable(path)
-    return replace(task, load=source.load, locate=source.locate, frozen=frozen)
+    return replace(task, load=partial(_no_table, path), locate=_no_files, frozen=frozen)
 
 
 def _no_task(name: str) -> str:
@@ -622,7 +585,7 @@ def census_task(*sizes: int, **options: int) -> Task:
         title="Simulated census: income above $50k",
         offered=task.protected,
         usual=task.protected,
-        load=_Census(adult, sizes, options).load,
+        load=partial(_simulated, adult, *sizes, **options),
         locate=tuple,
         simulated=True,
         citation=citation,
@@ -704,7 +667,7 @@ def _of_frame(
         raw.columns.tolist(), "row", taskfile.notations
     )
     tables = clean_tables(taskfile, [raw])
-    return replace(_of_file(taskfile), load=_Given(tables).load, locate=tuple)
+    return replace(_of_file(taskfile), load=partial(_given, tables), locate=tuple)
 
 
 def _tell_guesses(checks: Sequence[str]) -> None:
@@ -726,30 +689,19 @@ def _of_file(
 ) -> Task:
     from fwc_llm.data.locate import data_folders
 
-    source = _Files(taskfile, data_folders(data_dir, folder))
-    same = (
-        *(
-            "name",
-            "title",
-            "question",
-            "columns",
-            "licence",
-            "citation",
-            "note",
-            "text",
-            "about",
-            "weight",
-        ),
-        *("criteria", "column_weights", "words"),
-    )
-    values: dict[str, Any] = {name: getattr(taskfile, name) for name in same}
+    folders = data_folders(data_dir, folder)
+    own = {"protected", "outcome", "offered", "base_parity"}
+    same = {item.name for item in fields(Task)} - own
+    values: dict[str, Any] = {
+        name: getattr(taskfile, name) for name in same if hasattr(taskfile, name)
+    }
     return Task(
         **values,
         rules=taskfile,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
-        load=source.load,
-        locate=source.locate,
+        load=partial(_files, taskfile, folders),
+        locate=partial(_located, taskfile, folders),
         folder=folder,
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
