@@ -76,10 +76,7 @@ def as_text(cell: Any, written: Written = "") -> str:
     if kind == "bool":  # numpy's, too
         return str(cell).lower()
     if isinstance(cell, float | Decimal) or kind in ("float32", "float16"):
-        if isinstance(cell, Decimal):
-            text = format(cell, "f")
-        else:
-            text = str(cell)
+        text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
         if not isinstance(cell, Decimal) and float(text).is_integer():
             text = str(int(float(text)))
         if written == "1.234,5" and "e" not in text:
@@ -111,15 +108,13 @@ def bases_of(names: Iterable[str]) -> set[str]:
 def at(value: Any, path: str) -> Any:
     """The value at a path such as "choices[0].text" in JSON; None if it is missing."""
     for key, number in _STEP.findall(path):
-        if isinstance(value, str):
-            value = opened(value)
+        value = opened(value)
         if isinstance(value, list) and number and int(number) < len(value):
             value = value[int(number)]
+        elif isinstance(value, dict) and key:
+            value = value.get(key)
         else:
-            if isinstance(value, dict) and key:
-                value = value.get(key)
-            else:
-                value = None
+            value = None
     return value
 
 
@@ -144,25 +139,18 @@ def title_of(name: Any) -> str:
 
 def as_plain(cell: str, written: Written) -> str:
     """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged."""
-    if len(cell) <= _LONGEST:
-        match = _NUMBER.fullmatch(cell)
-    else:
-        match = None
+    match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
     if not written or match is None or bool(match["open"]) != bool(match["close"]):
         return cell
     digits = match["digits"].strip()
     if not _GROUPED[written].fullmatch(digits) or not any(map(str.isdigit, digits)):
         return cell
-    plain = re.sub(r"[^\d.,]", "", digits)
-    if written == "1,234.5":
-        plain = plain.replace(",", "")
-    else:
-        plain = plain.replace(".", "").replace(",", ".")
-    negative = bool(match["open"]) + (match["sign"] in "-−" and bool(match["sign"]))
-    negative += match["inner"] in "-−" and bool(match["inner"])
-    if negative == 1:
-        return f"-{plain}"
-    return plain if negative == 0 else cell
+    grouping = written[1]
+    point = written[5]
+    plain = re.sub(r"[^\d.,]", "", digits).replace(grouping, "").replace(point, ".")
+    marks = [match[name] for name in ("open", "sign", "inner")]
+    negative = sum(mark in ("(", "-", "−") for mark in marks)
+    return {0: plain, 1: f"-{plain}"}.get(negative, cell)
 
 
 # --- From the text of a cell to the task's value
@@ -170,13 +158,8 @@ def as_plain(cell: str, written: Written) -> str:
 
 def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str | None:
     """The stripped text of a typed cell; None if it is empty or one of `markers`."""
-    if is_null(cell):
-        text = ""
-    else:
-        text = as_text(cell, written).strip()
-    if not text or text in markers:
-        return None
-    return text
+    text = "" if is_null(cell) else as_text(cell, written).strip()
+    return None if not text or text in markers else text
 
 
 def plain_text(item: FileColumn, text: str) -> str:
@@ -366,13 +349,10 @@ def clean_record(
             text = UNKNOWN
         if text is None and item.role == "extra":
             continue
+        if text is None and stated:
+            raise FwcError(f"the record has no value in column {key!r}: fill it in")
         if text is None:
-            fault = (
-                f"has no value in column {key!r}: fill it in"
-                if stated
-                else f"lacks the attribute {key!r}"
-            )
-            raise FwcError(f"the record {fault}{'' if stated else did_you_mean(key, raw)}")
+            raise FwcError(f"the record lacks the attribute {key!r}{did_you_mean(key, raw)}")
         if attribute:
             domain = domains[attribute.name]
             is_level = find_level(attribute, text) is None and text in (domain.values or ())
@@ -407,8 +387,6 @@ def _texts(
                 meant = {other for other in map(str, listed) if _means(text, other)}
                 if len(meant) == 1:
                     text = meant.pop()
-                else:
-                    text = text
         texts[item.name] = text
     return texts
 

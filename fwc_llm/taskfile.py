@@ -155,8 +155,6 @@ class Protected(Checked):
     def _named(cls, entry: Any) -> Any:
         if isinstance(entry, str):
             entry = {"column": entry}
-        else:
-            entry = entry
         if isinstance(entry, dict) and "column" in entry:
             return {"name": entry["column"], **entry}
         return entry
@@ -483,21 +481,13 @@ class TaskFile(Checked):
             attribute = derived.get(item.name)
             if item.use == "column" and (attribute is None or attribute.keep):
                 columns.append(self.column(item))
-            if attribute is None:
-                continue
-            if attribute.name == item.name:
-                plain = not attribute.mapping and attribute.above is None
-                if plain:
-                    words = self.column(item).values
-                else:
-                    words = {}
-                columns.append(
-                    Column(item.name, attribute.text or self.column(item).text, values=words)
-                )
-            else:
-                columns.append(
-                    Column(attribute.name, attribute.text or attribute.name.replace("_", " "))
-                )
+            if attribute is not None:
+                own = self.column(item)
+                is_own = attribute.name == item.name
+                text = own.text if is_own else attribute.name.replace("_", " ")
+                is_plain = is_own and not attribute.mapping and attribute.above is None
+                words = own.values if is_plain else {}
+                columns.append(Column(attribute.name, attribute.text or text, values=words))
         outcome = [column.name for column in columns].index(self.outcome.source)
         columns[outcome] = replace(columns[outcome], kind="categorical", role="feature", order=())
         return tuple(columns)

@@ -286,16 +286,17 @@ def _mismatch(
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" "
             f"under [data])"
         )
-    titles = (
-        source.header
-        and len(header) < len(record)
-        and all(as_number(cell) is None for cell in record)
-    )
-    if titles and (first or len(header) == 1):
-        return f"if line {line} is the header: --skip {line - 1} (skip = {line - 1} under [data])"
+    titles = source.header and all(as_number(cell) is None for cell in record)
+    if titles and len(header) < len(record) and (first or len(header) == 1):
+        return _header_at("line", line)
     if last and len(record) < len(header) and (word := record[0].partition(" ")[0]):
         return f"if this last line is a note: --comment {word!r} (comment = {word!r} under [data])"
     return f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
+
+
+def _header_at(kind: str, number: int) -> str:
+    skip = number - 1
+    return f"if {kind} {number} is the header: --skip {skip} (skip = {skip} under [data])"
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
@@ -513,24 +514,20 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
         raise
     except Exception as error:  # openpyxl raises many types of errors for an invalid table
         raise FwcError(f"{path} is not an Excel table: {error}") from error
-    if rows:
-        header = rows.pop(0)[1]
-    else:
-        header = []
+    header = rows.pop(0)[1] if rows else []
     while header and header[-1] is None:
         header.pop()
     for number, cells in rows:
         outside = next((k for k in range(len(header), len(cells)) if cells[k] is not None), None)
         if outside is not None:
             text = not any(isinstance(cell, int | float) for cell in cells)
-            above = (
-                f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under "
-                f"[data])"
-            )
+            remedy = ""
+            if text and (len(header) == 1 or number == rows[0][0]):
+                remedy = f": {_header_at('row', number)}"
             raise FwcError(
                 f"{path}: cell {column_letter(outside + 1)}{number} is outside of the "
                 f"{len(header)} titled "
-                f"columns{above * (text and (len(header) == 1 or number == rows[0][0]))}"
+                f"columns{remedy}"
             )
 
     @cache

@@ -170,22 +170,18 @@ def of_population(
     ones, `label` and `cluster` are features.
     """
     groups = list(answered.attributes) or ["group"]
-    if answered.design.labelled:
-        target = label
-    else:
-        target = None
+    target = label if answered.design.labelled else None
     used = [key, *groups, *filter(None, (cluster, target))]
     missing = [name for name in used if name not in population.columns]
     if missing:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
+    truth = np.zeros(len(population))
     if target is not None:
-        texts = as_names(population[target].fillna("").to_numpy(object))
-        cells = population.assign(**{target: texts})
-        population, _ = decided(cells, [target], outcomes or OutcomeRules(), groups)
+        population, _ = decided(population, [target], outcomes or OutcomeRules(), groups)
+        truth = _two_kinds(population, target)
     for name in used:
         if population[name].isna().to_numpy().any():
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
-    truth = np.zeros(len(population)) if target is None else _two_kinds(population, target)
     several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
     column = {name: as_names(population[name].to_numpy(object)) for name in used}
     levels = [_merged(name, column[name], unknown, several)[0] for name in groups]
@@ -207,20 +203,10 @@ def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...
     rate of yes.
     """
     names, member = levels_of(answers.group)
-    if labelled:
-        yes = answers.label
-    else:
-        yes = np.nan_to_num(answers.answer)
-    if labelled:
-        counted = np.ones(len(answers))
-    else:
-        counted = ~np.isnan(answers.answer)
-    if answers.weight is None:
-        weight = counted
-    else:
-        weight = answers.weight * counted
+    yes = answers.label if labelled else answers.answer
+    weight = np.where(np.isnan(yes), 0.0, 1.0 if answers.weight is None else answers.weight)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates = np.bincount(member, weight * yes) / np.bincount(member, weight)
+        rates = np.bincount(member, weight * np.nan_to_num(yes)) / np.bincount(member, weight)
     return tuple(names[index] for index in np.argsort(rates, kind="stable"))
 
 

@@ -270,16 +270,19 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
     import pandas as pd
 
     table.require([key])
-    columns: list[Any] = []
+    frame = pd.DataFrame(
+        {position: table.categories(position) for position in range(len(table.titles))}
+    )
     for position, name in enumerate(table.titles):
+        cells = frame[position].astype(object)
+        numbers = pd.to_numeric(cells, errors="coerce")
         if name in (key, *texts):
-            columns.append(np.asarray(table.texts(name), object))
-            continue
-        cells = filled(table.categories(position))
-        numbers = pd.to_numeric(cells.categories.to_series(), errors="coerce").to_numpy(float)
-        numeric = (~np.isnan(numbers) | (cells.categories == "")).all()
-        columns.append(numbers[cells.codes] if numeric else np.asarray(cells, object))
-    return pd.DataFrame(dict(enumerate(columns))).set_axis(list(table.titles), axis=1)
+            frame[position] = cells
+        elif numbers.isna().equals(cells.isna()):
+            frame[position] = numbers
+        else:
+            frame[position] = cells.fillna("")
+    return frame.set_axis(list(table.titles), axis=1)
 
 
 def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:
