@@ -639,20 +639,9 @@ def _of_frame(
         )
     attributes = titles_of(frame, protected)
     of_outcome = title_of(outcome)
-    raw = table.frame(list(dict.fromkeys(filter(None, table.titles))), "row")  # as of a file
-    if weight is None:
-        of_weight = ""
-    else:
-        of_weight = title_of(weight)
-    drafting = Drafting(
-        Path("table"),
-        Source(file="table", format="parquet"),
-        raw,
-        attributes,
-        of_outcome,
-        [],
-        of_weight,
-    )
+    of_weight = "" if weight is None else title_of(weight)
+    source = Source(file="table", format="parquet")
+    drafting = Drafting(Path("table"), source, table, attributes, of_outcome, "row", of_weight)
     require(words, (str, Mapping), "words", "give {'yes': …, 'no': …}, or 'values'")
     if isinstance(words, str):
         spelled = {"words": words}
@@ -664,7 +653,7 @@ def _of_frame(
     text = draft.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, FRAME, "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
-        raw.columns.tolist(), "row", taskfile.notations
+        drafting.raw.columns.tolist(), "row", taskfile.notations
     )
     tables = clean_tables(taskfile, [raw])
     return replace(_of_file(taskfile), load=partial(_given, tables), locate=tuple)
