@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ class MeaningRule:
     negative: tuple[str, ...] = ()
     others: Others | None = None
     options: Literal["command line", "python", "task file"] = "python"
+    above: str = ""  # how a threshold for numbers is written, if there can be one
 
     def option(self, name: str, values: Sequence[str]) -> str:
         """An option with values, as the caller writes it."""
@@ -132,7 +133,10 @@ def read_meaning(
         rest = []
     if rest and not (yes and no and rule.others == "drop"):
         written = [by_key[key][0] for key in rest]
-        raise FwcError(f"{_held(counts, column)}; {_remedy(rule, by_key, yes, no, written, first)}")
+        remedy = _remedy(rule, by_key, yes, no, written, first)
+        if rule.above and len(counts) > 2 and not positive:
+            remedy = f"{remedy}; or for numbers {rule.above}"
+        raise FwcError(f"{_held(counts, column)}; {remedy}")
 
     def texts(keys: Sequence[str]) -> tuple[str, ...]:
         return tuple(value for key in keys for value in by_key[key])
@@ -140,18 +144,12 @@ def read_meaning(
     return Meaning(texts(yes), texts(no), texts(rest))
 
 
-def usual_meaning(values: Collection[str]) -> Meaning:
-    """Sort values by their usual meaning; `dropped` has those without one."""
-    keys = {value: _key(value) for value in values}
-    yes, no = _inferred(list(dict.fromkeys(keys.values())))
-    sorted_keys = {*yes, *no}
-    return Meaning(
-        tuple(value for value, key in keys.items() if key in yes),
-        tuple(value for value, key in keys.items() if key in no),
-        tuple(
-            value for value, key in keys.items() if key not in sorted_keys and not is_unknown(value)
-        ),
-    )
+def usual_meaning(values: Iterable[str]) -> Meaning:
+    """What the values usually mean; nothing means yes if yes and no cannot be told apart."""
+    try:
+        return read_meaning(dict.fromkeys(values, 1), "", MeaningRule(others="drop"))
+    except FwcError:
+        return Meaning((), ())
 
 
 def means_yes(value: str) -> bool:

@@ -250,8 +250,7 @@ class Task:
             return TableChecks()
         table = self.table
         features = [column.name for column in self.features]
-        protected = {name: table[name] for name in self.protected}
-        return check_table(table, features, self.outcome, table[self.outcome], protected)
+        return check_table(table, features, self.outcome, self.protected)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """Protected levels (n,) as str; levels of several attributes are joined by " & ".

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -206,16 +206,11 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     """What the values of the outcome mean; `FwcError` for one without a meaning."""
     rule = task.outcome
     counts = cells.value_counts().to_dict()
-    options: Literal["python", "task file"] = "python" if task.path == FRAME else "task file"
-    described = MeaningRule(rule.positive, rule.negative, rule.others, options)
-    try:
-        return read_meaning(counts, f"{task.path}: outcome {rule.source!r}", described)
-    except FwcError as error:
-        above = ""
-        if len(counts) > 2 and not rule.positive:
-            written = "above=NUMBER" if options == "python" else "threshold = { above = NUMBER }"
-            above = f"; or for numbers {written}"
-        raise FwcError(f"{error}{above}") from None
+    described = MeaningRule(rule.positive, rule.negative, rule.others, "python", "above=NUMBER")
+    if task.path != FRAME:
+        above = "threshold = { above = NUMBER }"
+        described = replace(described, options="task file", above=above)
+    return read_meaning(counts, f"{task.path}: outcome {rule.source!r}", described)
 
 
 def _fill_missing(
@@ -322,16 +317,17 @@ def _described(
     rule: OutcomeColumn, cells: pd.Series, answers: pd.Series, meaning: Meaning | None
 ) -> str:
     """A sentence on the outcome: 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
-    sides = []
-    for answer, side in (("yes", "above"), ("no", "at most")):
-        if meaning is None:
-            counts = {f"{side} {rule.above:g}": int((answers == answer).sum())}
-        else:
-            of_side = cells[answers == answer].value_counts()
-            counts = {f'"{replace_invisible(value)}"': n for value, n in of_side.items()}
+    if meaning is None:
+        sides = {"yes": f"above {rule.above:g}", "no": f"at most {rule.above:g}"}
+        shown = answers.map(sides)
+    else:
+        shown = cells.map(lambda text: f'"{replace_invisible(text)}"')
+    found = []
+    for answer in ("yes", "no"):
+        counts = shown[answers == answer].value_counts()
         values = [f"{value} ({n:,})" for value, n in counts.items()]
-        sides.append(f"{answer} = {listed(values, _MOST_VALUES)}")
-    return f"{replace_invisible(rule.source)}: {', '.join(sides)}"
+        found.append(f"{answer} = {listed(values, _MOST_VALUES)}")
+    return f"{replace_invisible(rule.source)}: {', '.join(found)}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -517,8 +517,7 @@ class Drafting:
         special = {self.outcome, *self.protected}
         used = [column.name for column in task.columns if column.role == "feature"]
         features = [name for name in used if name not in special]
-        protected = {name: table[name] for name in self.protected}
-        return check_table(table, features, self.outcome, table[self.outcome], protected)
+        return check_table(table, features, self.outcome, self.protected)
 
     def _with_missing(self, name: str) -> ColumnProfile:
         """Apply the rule "category": a column with missing numbers gets bands, or drops rows."""
@@ -640,8 +639,7 @@ class Drafting:
         counts = self.cells[self.outcome].value_counts()
         values = ", ".join(f"{_one_line(value)} ({n:,})" for value, n in counts.head(12).items())
         where = f"outcome {self.outcome}"
-        usual = usual_meaning(counts.index)
-        yes = list(usual.yes)
+        meaning = usual_meaning(counts.index)
         threshold = []
         if len(counts) > 3 and self.profiles[self.outcome].kind == "numeric":  # 0, 1, 9 are codes
             middle = float(self._numbers(self.outcome).median())
@@ -653,23 +651,23 @@ class Drafting:
                 '# others = "drop" # or "no": what the values mean that you do not name',
                 f"{threshold[0]} in place of both, if larger numbers mean yes",
             ]
-        if threshold or not yes or not usual.no:
+        if threshold or not meaning.yes or not meaning.no:
             lines = [f"# positive = […] # CHECK: name the values that mean yes, of {values}"]
             doubt = f"{where}: say which values mean yes: {values}"
-            return next(iter(yes), "…"), None, lines + threshold, doubt
+            return next(iter(meaning.yes), "…"), None, lines + threshold, doubt
         lines = [
-            f"positive = {_toml(yes)} # CHECK: the values are {values}",
-            f"negative = {_toml([*usual.no])}",
+            f"positive = {_toml(meaning.yes)} # CHECK: the values are {values}",
+            f"negative = {_toml(meaning.no)}",
         ]
-        sides = [", ".join(map(repr, side)) for side in (yes, usual.no)]
+        sides = [", ".join(map(repr, side)) for side in (meaning.yes, meaning.no)]
         doubt = f"{where}: {sides[0]} was taken for yes, {sides[1]} for no"
-        if usual.dropped:
-            neither = ", ".join(map(_one_line, usual.dropped))
+        if meaning.dropped:
+            neither = ", ".join(map(_one_line, meaning.dropped))
             lines.append(
                 f'# others = "drop" # CHECK: what of {neither}? "drop" these rows, or "no"'
             )
             doubt += f"; say what {neither} means: negative, or others"
-        return yes[0], None, lines, doubt
+        return meaning.yes[0], None, lines, doubt
 
     def _protected(self, name: str) -> list[str]:
         """Suggest a threshold or map for many, rare or similarly spelled levels."""
