@@ -205,9 +205,10 @@ def _is_opposite(one: str, other: str) -> bool:
 
 
 def _held(counts: Mapping[str, int], column: str) -> str:
-    values = listed(list(counts.items()), _MOST_VALUES, lambda pair: f"{pair[0]!r} ({pair[1]:,})")
+    known = [pair for pair in counts.items() if not is_unknown(pair[0])] or [*counts.items()]
+    values = listed(known, _MOST_VALUES, lambda pair: f"{pair[0]!r} ({pair[1]:,})")
     verb = "have" if " and " in column else "has"
-    return f"{column} {verb} {len(counts)} value{'s' * (len(counts) > 1)}: {values}"
+    return f"{column} {verb} {len(known)} value{'s' * (len(known) > 1)}: {values}"
 
 
 def _remedy(

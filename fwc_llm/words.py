@@ -228,11 +228,16 @@ def merged_categories(
 _MOST_SPELLINGS = 8  # spellings that a note lists
 
 
+def one_part(level: str) -> str:
+    """A level whose name does not look like two crossed ones: "a & b" is "a and b"."""
+    return level.replace(" & ", " and ")
+
+
 def group_key(level: str) -> str:
     """What spellings of one group have in common: case, white space and Unicode form are not
     compared.
     """
-    return " ".join(unicodedata.normalize("NFKC", level).casefold().split())
+    return " ".join(one_part(unicodedata.normalize("NFKC", level).casefold()).split())
 
 
 def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
 from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
-from fwc_llm.words import merge_spellings, spellings_note
+from fwc_llm.words import merge_spellings, one_part, spellings_note
 
 FRAME = Path("the data frame")  # in the place of the path of a task file
 _LEAST_DIFFERENCE = (
@@ -270,7 +270,7 @@ def _levels(
         if spelled:
             found = found.replace(spelled)
             notes.append(spellings_note(attribute.name, spelled))
-        levels[attribute.name] = found
+        levels[attribute.name] = found.map(one_part, na_action="ignore")
     return levels, notes
 
 

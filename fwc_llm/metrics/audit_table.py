@@ -24,7 +24,7 @@ from fwc_llm.metrics.run_answers import (
 )
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.sanitize import listed
-from fwc_llm.words import UNKNOWN, merge_spellings, merged_categories, spellings_note
+from fwc_llm.words import UNKNOWN, merge_spellings, merged_categories, one_part, spellings_note
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
@@ -253,11 +253,9 @@ def _merged(
 
 def _crossed(columns: Sequence["Names"]) -> "Names":
     """Cross several columns: join their levels by " & "."""
-    frame = pd.DataFrame(dict(enumerate(columns)))
-    rows = frame.groupby([*frame], observed=True)
-    levels = rows.size().index.to_frame().replace(CROSSING, " and ", regex=True)
-    texts = [CROSSING.join(level) for level in levels.itertuples(index=False)]
-    return names_of(rows.ngroup().to_numpy(), texts)
+    rows = pd.DataFrame(dict(enumerate(columns))).groupby([*range(len(columns))], observed=True)
+    levels = rows.size().index.to_frame().itertuples(index=False)
+    return names_of(rows.ngroup().to_numpy(), [CROSSING.join(map(one_part, one)) for one in levels])
 
 
 def _in_order(names: "Names") -> Codes:
