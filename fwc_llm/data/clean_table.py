@@ -186,9 +186,15 @@ def edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
     return _mapped(cells.mask(cells.isin(item.markers)), partial(cell_rules.edited, task, item))
 
 
+def counted(cells: pd.Series) -> dict[str, int]:
+    """The number of rows of each text, most frequent first."""
+    return {str(cell): int(n) for cell, n in cells.value_counts().items()}
+
+
 def _any(lost: Mapping[str, np.ndarray]) -> np.ndarray:
     """A mask (n,) of the rows that are lost for any reason."""
-    return np.logical_or.reduce([*lost.values()])
+    masks: np.ndarray = np.logical_or.reduce([*lost.values()])
+    return masks
 
 
 def _conditions(task: TaskFile, raw: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -205,7 +211,7 @@ def _conditions(task: TaskFile, raw: pd.DataFrame) -> dict[str, np.ndarray]:
 def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     """What the values of the outcome mean; `FwcError` for one without a meaning."""
     rule = task.outcome
-    counts = cells.value_counts().to_dict()
+    counts = counted(cells)
     described = MeaningRule(rule.positive, rule.negative, rule.others, "python", "above=NUMBER")
     if task.path != FRAME:
         above = "threshold = { above = NUMBER }"
@@ -266,7 +272,7 @@ def _levels(
         found = _mapped(cells, partial(cell_rules.find_level, attribute))
         _mapped(cells[keep & found.isna()], partial(cell_rules.parse_level, task, attribute))
         found[keep & found.isna()] = UNKNOWN
-        spelled = merge_spellings(found[keep].value_counts().to_dict())
+        spelled = merge_spellings(counted(found[keep]))
         if spelled:
             found = found.replace(spelled)
             notes.append(spellings_note(attribute.name, spelled))
@@ -310,7 +316,7 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
         raise FwcError(f"{where} is {answers[0]!r} in all {len(table):,} rows: nothing to predict")
     for attribute in task.protected:
         where = f"{task.path}: protected attribute {attribute.name!r}"
-        _check_levels(where, table[attribute.name].value_counts().to_dict())
+        _check_levels(where, counted(table[attribute.name]))
 
 
 def _described(

@@ -91,9 +91,8 @@ class FrameReader:
         if not isinstance(frame, pd.DataFrame) or not {*names} <= {*frame.columns}:
             return False
         answers = frame[self.rules.outcome.source]
-        columns = [(answers, ("yes", "no"))]
-        columns += [(frame[name], levels) for name, levels in self.levels.items()]
-        if not all(cells.isin(values).all() for cells, values in columns):
+        domains = {**self.levels, self.rules.outcome.source: ("yes", "no")}
+        if not all(frame[name].isin(values).all() for name, values in domains.items()):
             return False
         if self._has_row_ids(frame) or self.rules.outcome.above is not None:
             return True

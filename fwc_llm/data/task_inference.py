@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from fwc_llm.cell_rules import as_number, plain_text
-from fwc_llm.data.clean_table import clean_tables
+from fwc_llm.data.clean_table import clean_tables, counted
 from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_source
 from fwc_llm.data.table_checks import TableChecks, check_table
 from fwc_llm.errors import FwcError
@@ -347,7 +347,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     many = len(distinct) > _FEW
     seen = cells.dropna()
     some = seen.unique()[:_LOOKED_AT]
-    words = seen.str.split().str.len().mean()
+    words = (seen.str.count(r"\s+") + 1).mean()
     numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
     integers = [number for number in numbers if number.is_integer()]
     countable = many and (not numeric or len(integers) == len(distinct))
@@ -636,10 +636,10 @@ class Drafting:
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """(value that means yes, threshold, lines of the task file, point to check)."""
-        counts = self.cells[self.outcome].value_counts()
-        values = ", ".join(f"{_one_line(value)} ({n:,})" for value, n in counts.head(12).items())
+        counts = counted(self.cells[self.outcome])
+        values = ", ".join(f"{_one_line(value)} ({counts[value]:,})" for value in [*counts][:12])
         where = f"outcome {self.outcome}"
-        meaning = usual_meaning(counts.index)
+        meaning = usual_meaning(counts)
         threshold = []
         if len(counts) > 3 and self.profiles[self.outcome].kind == "numeric":  # 0, 1, 9 are codes
             middle = float(self._numbers(self.outcome).median())
@@ -680,7 +680,7 @@ class Drafting:
             return [
                 f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values"
             ]
-        spelled = merge_spellings(cells.value_counts().to_dict())
+        spelled = merge_spellings(counted(cells))
         if spelled:
             self.checks.append(spellings_note(f"protected {name}", spelled))
         levels = cells.replace(spelled).value_counts()

@@ -238,7 +238,8 @@ def _merged(
     """Merge spellings of a group, and of unknown, in one attribute; return its levels, and
     notes.
     """
-    spelled = merge_spellings(levels.value_counts().to_dict())
+    counts: Any = levels.value_counts().to_dict()
+    spelled = merge_spellings(counts)
     usual = [spelled.get(level, level) for level in levels.categories]
     merged = merged_categories(dict.fromkeys(usual), unknown, several)
     notes = [f"{spellings_note(name, spelled)}."] if spelled else []
@@ -283,8 +284,9 @@ def decided(
             continue
         found.update(texts.unique())
         first = texts.drop_duplicates()
-        rows = dict(zip(first, first.index, strict=True))
-        meaning = outcomes.meaning(together, texts.value_counts().to_dict(), rows)
+        row_of = dict(zip(first, first.index, strict=True))
+        counts: Any = texts.value_counts().to_dict()
+        meaning = outcomes.meaning(together, counts, row_of)
         means = dict.fromkeys(meaning.no, 0) | dict.fromkeys(meaning.yes, 1)
         for name in together:
             left_out |= frame[name].isin(meaning.dropped).to_numpy()

@@ -211,7 +211,9 @@ def _without_missing(
     needed = [*protected, *(columns.keys() - {"answer", "p_yes", "score", "reason"})]
     empty = table[needed].isna()
     empty = empty.loc[:, empty.any()]
-    for name, lacks in empty.items():
+    lacking = [str(name) for name in empty]
+    for name in lacking:
+        lacks = empty[name]
         if rule == "refuse" or (rule == "group" and name not in protected):
             grouped = f"; {outcomes.rule.option('missing', ['group'])} makes one group of them"
             n = int(lacks.sum())
@@ -227,7 +229,7 @@ def _without_missing(
     lost = empty.any(axis=1)
     counts = Counter(crossed(pd.DataFrame(groups)[lost], protected).tolist())
     by_group = ", ".join(f"{group} {n:,}" for group, n in counts.most_common())
-    names = ", ".join(columns.get(name, name) for name in empty)
+    names = ", ".join(columns.get(name, name) for name in lacking)
     fate = "left out" if rule == "drop" else f"of the group {UNKNOWN!r}"
     note = f"{lost.sum():,} of {len(table):,} rows have no {names} and are {fate}: {by_group}."
     if rule == "drop":
