@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fwc_llm.words import UNKNOWN
+
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
@@ -73,11 +75,16 @@ def check_table(
                 'every value differs, as in an identifier; role = "id" hides the column'
             )
             continue
-        codes = _coded(sample[name])
-        told = {name: _told(codes, of, fold, name == outcome) for name, of in targets.items()}
-        finding = [_sentence(name, name == outcome, how) for name, how in told.items() if how]
-        if finding:
-            sentences[name] = "; ".join(finding)
+        ways = {"": _coded(sample[name])}
+        ways["where it is unknown, "] = (sample[name] == UNKNOWN).to_numpy(np.int64)
+        found = []
+        for target, classes in targets.items():
+            is_outcome = target == outcome
+            told = [how + _told(codes, classes, fold, is_outcome) for how, codes in ways.items()]
+            told = [finding for finding in told if finding not in ways]
+            found += [_sentence(target, is_outcome, finding) for finding in told[:1]]
+        if found:
+            sentences[name] = "; ".join(found)
     repeated, material = repeated_rows(frame)
     return TableChecks(sentences, repeated, material)
 
