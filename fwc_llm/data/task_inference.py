@@ -367,6 +367,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     if len(numbers) > _FEW:
         texts += f", of which {len(numbers):,} are numbers,"
     free_text = f"CHECK: free text, {texts}"
+    people = f'role = "extra" here and --set cluster={name} count people in place of rows'
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
@@ -377,15 +378,13 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         ),
         (
             many and _PEOPLE_NAME.search(name) and len(seen) / 4 < len(distinct) < len(seen),
-            f'CHECK: people with several rows? then role = "extra" here, and --cluster {name} '
-            f"counts people",
+            f"CHECK: people with several rows? then {people}",
         ),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
             countable and has_id_name and len(distinct) > len(seen) / 4,
-            'CHECK: identifiers, some repeated; role = "extra" and --cluster count people in place '
-            "of rows",
+            f"CHECK: identifiers, some repeated; for people with several rows, {people}",
         ),
         (numeric, ""),
         (max(map(len, distinct), default=0) > _LONG_TEXT, free_text),

@@ -326,8 +326,7 @@ def unused_columns(
     for kind, chosen in (("weight", weight), ("cluster", cluster)):
         if chosen is None and (like := [name for name in others if name.lower() in _LOOKS[kind]]):
             notes.append(
-                f"The column {like[0]!r} looks like a {kind} and is not used: name it with "
-                f"--{kind}."
+                f"The column {like[0]!r} looks like a {kind} and is not used: name it as {kind}."
             )
     return tuple(notes)
 
