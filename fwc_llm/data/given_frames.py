@@ -37,6 +37,7 @@ class FrameReader:
 
     def outcomes(self, frame: Any) -> np.ndarray:
         """Whether each outcome (n,) is yes; `FwcError` for a cell without a meaning."""
+        frame = _pandas(frame)
         rule = self.rules.outcome
         cells = column(frame, rule.source)
         taken = {"yes", "no"} & {*rule.negative, *rule.positive}
@@ -52,14 +53,14 @@ class FrameReader:
 
     def groups(self, frame: Any, name: str) -> pd.Series:
         """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
+        frame = _pandas(frame)
         known = self.levels[name]
         by_name = {attribute.name: attribute for attribute in self.rules.offered}
         attribute = by_name.get(name) or Protected(column=name, name=name)
         renamed = any(attribute.mapping.get(level, level) != level for level in known)
-        if name in frame_titles(frame) and (not renamed or self._has_row_ids(frame)):
-            cells = column(frame, name)
-            if cells.isin(known).all():
-                return cells
+        is_known = name in frame.columns and frame[name].isin(known).all()
+        if is_known and (not renamed or self._has_row_ids(frame)):
+            return frame[name]
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
@@ -72,6 +73,7 @@ class FrameReader:
 
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
+        frame = _pandas(frame)
         if self._is_clean(frame):
             return frame, np.ones(len(frame), dtype=bool)
         raw = self._texts(frame, needed(self.rules))
@@ -85,10 +87,10 @@ class FrameReader:
         levels = {name: self.groups(pool, name) for name in self.levels}
         return pool.assign(**levels), raw.index.isin(pool.index)
 
-    def _is_clean(self, frame: Any) -> bool:
+    def _is_clean(self, frame: pd.DataFrame) -> bool:
         """Whether all cells are as in the table."""
         names = [column.name for column in self.rules.columns]
-        if not isinstance(frame, pd.DataFrame) or not {*names} <= {*frame.columns}:
+        if not {*names} <= {*frame.columns}:
             return False
         answers = frame[self.rules.outcome.source]
         domains = {**self.levels, self.rules.outcome.source: ("yes", "no")}
@@ -100,7 +102,7 @@ class FrameReader:
         return any(meaning.of(value) is None for value in answers.unique())
 
     def _has_row_ids(self, frame: Any) -> bool:
-        return isinstance(frame, pd.DataFrame) and bool(frame.index.isin(self.rows).all())
+        return bool(frame.index.isin(self.rows).all())
 
     def _meaning(self, texts: pd.Series) -> Meaning:
         return self.meaning or outcome_meaning(self.rules, texts)
@@ -120,19 +122,19 @@ class FrameReader:
 
 def column(frame: Any, name: str) -> pd.Series:
     """A column as it is in a frame of pandas, and as texts in one of another library."""
-    if not isinstance(frame, pd.DataFrame):
-        return frame_table(frame).frame([name], _ROW)[name]
+    frame = _pandas(frame)
     if name not in frame.columns:
         nearest = did_you_mean(name, map(str, frame.columns))
         raise FwcError(f"the frame has no column {name!r}{nearest}")
     return frame[name]
 
 
-def frame_titles(frame: Any) -> Sequence[str]:
-    """The names of a frame's columns."""
+def _pandas(frame: Any) -> pd.DataFrame:
+    """A frame of another library as texts; its rows are not those of a task."""
     if isinstance(frame, pd.DataFrame):
-        return [str(name) for name in frame.columns]
-    return frame_table(frame).titles
+        return frame
+    table = frame_table(frame)
+    return table.frame(table.titles, _ROW).reset_index(drop=True)
 
 
 def _refuse(wrong: pd.Series, texts: pd.Series, reason: str) -> None:
