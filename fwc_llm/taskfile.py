@@ -6,7 +6,7 @@ Each model holds the keys of one part of the file (evals/tasks/README.md).
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
@@ -251,6 +251,12 @@ class OutcomeColumn(Checked):
         return self
 
 
+def _refuse_repeated(key: str, names: Sequence[str]) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise ValueError(f"{key}: {name!r} is named {times} times")
+
+
 def format_of(path: Path) -> Format:
     """The file format by extension, ignoring compression: rows.jsonl.gz is "jsonl"."""
     if path.suffix.lower() in PACKED:
@@ -376,22 +382,19 @@ class TaskFile(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name, times in Counter(item.name for item in self.fields).items():
-            if times > 1:
-                raise ValueError(f"columns: column {name!r} is listed {times} times")
         by_name = {item.name: item for item in self.fields}
-        uses: dict[str, Sequence[str]] = {f"values.{name}": [name] for name in self.values}
-        uses |= {
-            "outcome": [self.outcome.source],
-            "protected": [rule.source for rule in self.offered],
-        }
-        uses |= {
-            "keep": [rule.column for rule in self.keep],
-            "weight": [self.weight] * bool(self.weight),
-        }
-        for key, names in (uses | {"column_weights": list(self.column_weights)}).items():
-            for name in filter(lambda name: name not in by_name, names):
-                raise ValueError(f"{key}: there is no column {name!r}{did_you_mean(name, by_name)}")
+        sources = [rule.source for rule in self.offered]
+        _refuse_repeated("columns", [item.name for item in self.fields])
+        _refuse_repeated("protected", sources)
+        _refuse_repeated("protected", [rule.name for rule in self.offered])
+        uses: dict[str, Iterable[str]] = {f"values.{name}": [name] for name in self.values}
+        uses |= {"outcome": [self.outcome.source], "protected": sources}
+        uses |= {"keep": [rule.column for rule in self.keep], "weight": filter(None, [self.weight])}
+        for key, names in (uses | {"column_weights": self.column_weights}).items():
+            for name in names:
+                if name not in by_name:
+                    hint = did_you_mean(name, by_name)
+                    raise ValueError(f"{key}: there is no column {name!r}{hint}")
         for item in self.fields:
             if item.kind == "ordinal" and len(self.column(item).order) < 2:
                 raise ValueError(f"column {item.name!r}: order = [lowest, …, highest] is missing")
@@ -400,15 +403,12 @@ class TaskFile(Checked):
                 f"column {self.outcome.source!r}: the outcome cannot be extra, id or dropped"
             )
         self._check_protected(by_name)
-        if self.weight and (by_name[self.weight].role, by_name[self.weight].kind) != (
-            "extra",
-            "numeric",
-        ):
-            why = (
-                'must have kind = "numeric" and role = "extra": a weight says nothing about the '
-                "row itself"
+        weight = by_name.get(self.weight)
+        if weight and (weight.role, weight.kind) != ("extra", "numeric"):
+            raise ValueError(
+                f'weight: column {self.weight!r} must have kind = "numeric" and role = "extra": a '
+                "weight says nothing about the row itself"
             )
-            raise ValueError(f"weight: column {self.weight!r} {why}")
         taken = {self.outcome.source, *(attribute.name for attribute in self.protected)}
         if not any(column.role == "feature" for column in self.columns if column.name not in taken):
             raise ValueError(
@@ -423,10 +423,6 @@ class TaskFile(Checked):
             if attribute.name != attribute.source and attribute.name in columns:
                 raise ValueError(f"protected: the name {attribute.name!r} is a column of its own")
         names = [attribute.name for attribute in self.offered]
-        for listed in (names, [attribute.source for attribute in self.offered]):
-            (name, times), *_ = Counter(listed).most_common(1)
-            if times > 1:
-                raise ValueError(f"protected: {name!r} is named more than once")
         for name in self.use_protected:
             if name not in names:
                 raise ValueError(

@@ -347,20 +347,17 @@ class Task:
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The groups, sorted by their base rate in the whole table, lowest first."""
-        import numpy as np
+        import pandas as pd
 
-        levels, codes = np.unique(self.sensitive(self.table), return_inverse=True)
-        cells = 2 * codes + self.labels(self.table)
-        counts = np.bincount(cells, minlength=2 * len(levels)).reshape(-1, 2)
-        return tuple(levels[np.argsort(counts[:, 1] / counts.sum(1), kind="stable")].tolist())
+        rates = pd.Series(self.labels(self.table)).groupby(self.sensitive(self.table)).mean()
+        return tuple(rates.sort_values(kind="stable").index.tolist())
 
     def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
         """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
-        import numpy as np
+        import pandas as pd
 
-        places = {group: code for code, group in enumerate(self.groups)}
-        codes = np.array([places[level] for level in self.sensitive(frame).tolist()], dtype=np.intp)
-        return np.bincount(2 * codes + self.labels(frame), minlength=2 * len(places)).reshape(-1, 2)
+        counts = pd.crosstab(self.sensitive(frame), self.labels(frame))
+        return counts.reindex(index=self.groups, columns=[0, 1], fill_value=0).to_numpy()
 
     @cached_property
     def fingerprint(self) -> str:

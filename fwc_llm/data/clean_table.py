@@ -403,15 +403,11 @@ def fingerprint(columns: Sequence[Column], table: pd.DataFrame) -> str:
 
 def domain_of(column: Column, cells: pd.Series) -> cell_rules.Domain:
     """The domain of a clean column."""
-    if column.kind == "numeric" and not column.values:
-        return cell_rules.Domain(least=cells.min(), most=cells.max())
     counts = cells.value_counts()
     if column.kind == "numeric":
         words = {cell_rules.as_number(text) for text in column.values}
-        if words.issuperset(counts.index):
-            values = frozenset(map(float, counts.index))
-        else:
-            values = None
-        return cell_rules.Domain(least=min(counts.index), most=max(counts.index), values=values)
+        is_named = bool(words) and words.issuperset(counts.index)
+        values = frozenset(map(float, counts.index)) if is_named else None
+        return cell_rules.Domain(least=cells.min(), most=cells.max(), values=values)
     is_open = (counts == 1).sum() > _OPEN * counts.sum()
     return cell_rules.Domain(values=None if is_open else frozenset(counts.index))

@@ -60,7 +60,7 @@ class FrameReader:
         renamed = any(attribute.mapping.get(level, level) != level for level in known)
         is_known = name in frame.columns and frame[name].isin(known).all()
         if is_known and (not renamed or self._has_row_ids(frame)):
-            return frame[name]
+            return column(frame, name)
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
@@ -126,7 +126,8 @@ def column(frame: Any, name: str) -> pd.Series:
     if name not in frame.columns:
         nearest = did_you_mean(name, map(str, frame.columns))
         raise FwcError(f"the frame has no column {name!r}{nearest}")
-    return frame[name]
+    cells: pd.Series = frame[name]
+    return cells
 
 
 def _pandas(frame: Any) -> pd.DataFrame:
