@@ -76,7 +76,7 @@ def check_table(
             )
             continue
         ways = {"": _coded(sample[name])}
-        ways["where it is unknown, "] = (sample[name] == UNKNOWN).to_numpy(np.int64)
+        ways["where it is unknown, "] = np.asarray(sample[name] == UNKNOWN, np.int64)
         found = []
         for target, classes in targets.items():
             is_outcome = target == outcome
