@@ -56,12 +56,6 @@ class RawTable:
     markers: frozenset[str]
     hint: str = ""
 
-    def require(self, names: Iterable[str]) -> None:
-        """Raise `FwcError` if the table lacks these columns or paths."""
-        for name in names:
-            if name not in self.titles and not self._base(name):
-                raise self._lacks(name)
-
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
         positions = [position for position, title in enumerate(self.titles) if title == name]
@@ -86,16 +80,33 @@ class RawTable:
                 return as_categories(pd.Series(inner, dtype=object), self.markers, written)
         raise self._lacks(path)
 
-    def categories(self, position: int) -> "pd.Categorical[Any]":
-        """The texts of the column at a position; see `texts`."""
-        return as_categories(self.cells_of(position), self.markers)
+    def readable(
+        self, needed: Iterable[str] = ()
+    ) -> tuple[dict[str, "pd.Categorical[Any]"], dict[str, str]]:
+        """Texts (n,) of all columns, and the faults of those that cannot be read.
+
+        Raises `FwcError` for a fault of a `needed` column or path.
+        """
+        columns = {name: self.texts(name) for name in needed}
+        faults = {}
+        for name in filter(None, self.titles):  # a saved index has no title
+            if name not in columns:
+                try:
+                    columns[name] = self.texts(name)
+                except FwcError as error:
+                    faults[name] = str(error)
+        titles = [name for name in (*self.titles, *columns) if name in columns]
+        return {name: columns[name] for name in titles}, faults
 
     def frame(
         self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}
     ) -> pd.DataFrame:
         """The columns `names` as a text frame with row ids that begin with `label`."""
+        return self.framed({name: self.texts(name, written.get(name, "")) for name in names}, label)
+
+    def framed(self, columns: Mapping[str, "pd.Categorical[Any]"], label: str) -> pd.DataFrame:
+        """Texts (n,) by column as a text frame; see `frame`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
-        columns = {name: self.texts(name, written.get(name, "")) for name in names}
         texts = {
             name: c.categories.array.take(c.codes, allow_fill=True) for name, c in columns.items()
         }

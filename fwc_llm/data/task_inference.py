@@ -6,7 +6,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -434,22 +433,14 @@ class Drafting:
 
     def __post_init__(self) -> None:
         special = [*self.protected, self.outcome, *filter(None, [self.weight])]
-        self.table.require(special)
-        self.differ = {}  # how often the header names columns of one name that differ
-        names = Counter(filter(None, [*self.table.titles, *special]))  # a saved index has no title
-        for name, times in Counter(self.table.titles).items():
-            if times > 1 and name not in special:
-                with suppress(FwcError):
-                    self.table.texts(name)
-                    continue
-                self.differ[name] = times
-        self.raw = self.table.frame([name for name in names if name not in self.differ], self.label)
-        if len(self.raw.columns) > _MOST_COLUMNS:
+        many = len({*self.table.titles})
+        if many > _MOST_COLUMNS:
             raise FwcError(
-                f"{self.path}: {len(self.raw.columns):,} columns are more than the "
-                f"{_MOST_COLUMNS:,} that a prompt can "
-                f"show: write those that matter to a table of their own"
+                f"{self.path}: {many:,} columns are more than the {_MOST_COLUMNS:,} that a prompt "
+                f"can show: write those that matter to a table of their own"
             )
+        columns, self.faults = self.table.readable(special)
+        self.raw = self.table.framed(columns, self.label)
         if not len(self.raw):
             raise FwcError(f"{self.path}: the table has no rows")
         self.totals = {
@@ -473,8 +464,8 @@ class Drafting:
         ]
         missing = self.cells[ruled].isna()
         self.missing = {str(name): int(n) for name, n in missing.sum().items() if n}
-        many = missing.any(axis=1).sum() > _FEW_MISSING * len(missing)
-        self.rule = "error" if not self.missing else "category" if many else "drop"
+        often = missing.any(axis=1).sum() > _FEW_MISSING * len(missing)
+        self.rule = "error" if not self.missing else "category" if often else "drop"
         if self.rule == "category":
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
@@ -557,8 +548,7 @@ class Drafting:
     def _text(self, folder: Path, answer: Sequence[str]) -> tuple[str, list[str]]:
         """The text of the task file, and its checks."""
         self.checks = [
-            f"column {_one_line(name)}: the header names it {times} times; to use it, rename it"
-            for name, times in self.differ.items()
+            f"column {_one_line(name)} is left out: {fault}" for name, fault in self.faults.items()
         ]
         for row, (column, word) in self.totals.items():
             how = f"left out by keep, {column} without {word!r}"

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -252,11 +251,9 @@ def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
 
     from fwc_llm.data.table_checks import repeated_rows
 
-    columns: dict[str, Any] = {}
-    for title in dict.fromkeys(answers.titles):
-        with suppress(FwcError):  # faults of unused columns do not matter
-            columns |= {} if title in given else {title: answers.texts(title)}
-    repeated, material = repeated_rows(pd.DataFrame(columns))
+    columns, _ = answers.readable()  # faults of unused columns do not matter
+    others = {title: texts for title, texts in columns.items() if title not in given}
+    repeated, material = repeated_rows(pd.DataFrame(others))
     return [f"{repeated}."] if material else []
 
 
@@ -271,20 +268,14 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
     """All columns of a table, numeric where possible, except `key` and `texts`."""
     import pandas as pd
 
-    table.require([key])
-    frame = pd.DataFrame(
-        {position: table.categories(position) for position in range(len(table.titles))}
-    )
-    for position, name in enumerate(table.titles):
-        cells = frame[position].astype(object)
+    columns, _ = table.readable([key])
+    frame = pd.DataFrame(columns, dtype=object)
+    for name, cells in frame.items():
         numbers = pd.to_numeric(cells, errors="coerce")
-        if name in (key, *texts):
-            frame[position] = cells
-        elif numbers.isna().equals(cells.isna()):
-            frame[position] = numbers
-        else:
-            frame[position] = cells.fillna("")
-    return frame.set_axis(list(table.titles), axis=1)
+        if name not in (key, *texts):
+            is_numeric = numbers.isna().equals(cells.isna())
+            frame[name] = numbers if is_numeric else cells.fillna("")
+    return frame
 
 
 def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:
