@@ -290,7 +290,7 @@ def decided(
         means = dict.fromkeys(meaning.no, 0) | dict.fromkeys(meaning.yes, 1)
         for name in together:
             left_out |= frame[name].isin(meaning.dropped).to_numpy()
-            frame[name] = yes_or_no(frame[name].astype(object).map(means))
+            frame[name] = yes_or_no(frame[name].map(means))
     outcomes.known.update(found)
     if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
