@@ -355,9 +355,7 @@ def clean_record(
             raise FwcError(f"the record lacks the attribute {key!r}{did_you_mean(key, raw)}")
         if attribute:
             domain = domains[attribute.name]
-            is_level = find_level(attribute, text) is None and text in (domain.values or ())
-            level = text if is_level else parse_level(task, attribute, text)
-            values[attribute.name] = known_spelling(level, domain)
+            values[attribute.name] = known_level(task, attribute, text, domain)
             notes += _check(item, domain, values[attribute.name])
         if is_column and (attribute is None or attribute.keep):
             values[item.name] = parse_value(task, task.column(item), text)
@@ -397,8 +395,11 @@ def _means(text: str, other: str) -> bool:
     return other.casefold() == text or (number is not None and as_number(other) == number)
 
 
-def known_spelling(level: str, domain: Domain) -> str:
-    """The table's spelling of a protected level; the level itself for an unknown group."""
+def known_level(task: TaskFile, attribute: Protected, text: str, domain: Domain) -> str:
+    """The level of an edited text, or of a level's name, as the table spells it; else as it is."""
+    level = text
+    if find_level(attribute, text) is not None or text not in (domain.values or ()):
+        level = parse_level(task, attribute, text)
     spellings = {group_key(str(value)): str(value) for value in domain.values or ()}
     return spellings.get(group_key(level), level)
 

@@ -65,9 +65,9 @@ class FrameReader:
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
         _refuse(texts.isna(), texts, "has no value")
-        parse = partial(cell_rules.parse_level, self.rules, attribute)
         domain = cell_rules.Domain(values=frozenset(known))
-        levels = texts.map(lambda text: cell_rules.known_spelling(parse(text), domain))
+        known_level = partial(cell_rules.known_level, self.rules, attribute, domain=domain)
+        levels = texts.astype("category").map(known_level).astype("str")
         _refuse(~levels.isin(known), texts, "is in no row of the task's table")
         return levels
 
