@@ -248,9 +248,7 @@ class Task:
 
         if self.simulated:
             return TableChecks()
-        table = self.table
-        features = [column.name for column in self.features]
-        return check_table(table, features, self.outcome, self.protected)
+        return check_table(self.table, self.columns, self.outcome, self.protected)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """Protected levels (n,) as str; levels of several attributes are joined by " & ".

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fwc_llm.words import UNKNOWN
+from fwc_llm.taskfile import UNKNOWN, Column
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -59,9 +59,9 @@ class TableChecks:
 
 
 def check_table(
-    frame: pd.DataFrame, features: Sequence[str], outcome: str, protected: Sequence[str]
+    frame: pd.DataFrame, columns: Sequence[Column], outcome: str, protected: Sequence[str]
 ) -> TableChecks:
-    """Check the columns `features` of a clean table."""
+    """Check the features among the columns of a clean table."""
     rows = np.arange(len(frame))
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(len(frame), _MOST_ROWS, replace=False))
@@ -69,7 +69,9 @@ def check_table(
     sample = frame.iloc[rows]
     targets = {name: pd.factorize(sample[name])[0] for name in (outcome, *protected)}
     sentences = {}
-    for name in features:
+    for name in (column.name for column in columns if column.role == "feature"):
+        if name in targets:
+            continue
         if _numbers_rows(frame[name]):
             sentences[name] = (
                 'every value differs, as in an identifier; role = "id" hides the column'

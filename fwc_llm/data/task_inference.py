@@ -504,10 +504,7 @@ class Drafting:
             table = clean_tables(task, [self.raw]).pool
         except FwcError:
             return TableChecks()
-        special = {self.outcome, *self.protected}
-        used = [column.name for column in task.columns if column.role == "feature"]
-        features = [name for name in used if name not in special]
-        return check_table(table, features, self.outcome, self.protected)
+        return check_table(table, task.columns, self.outcome, self.protected)
 
     def _with_missing(self, name: str) -> ColumnProfile:
         """Apply the rule "category": a column with missing numbers gets bands, or drops rows."""

@@ -11,14 +11,14 @@ import pytest
 
 from fwc_llm.cli.task import init
 from fwc_llm.data.table_checks import TableChecks, check_table
+from fwc_llm.taskfile import Column
 from fwc_llm.tasks import load_task
 from tests.command import Run
 
 
 def checked(frame: pd.DataFrame) -> TableChecks:
     """The checks of a table with the outcome "y" and the protected attribute "g"."""
-    features = [str(name) for name in frame if name not in ("y", "g")]
-    return check_table(frame, features, "y", ["g"])
+    return check_table(frame, [Column(str(name), "") for name in frame], "y", ["g"])
 
 
 def people(n: int = 1500, seed: int = 0) -> pd.DataFrame:
