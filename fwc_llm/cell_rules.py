@@ -8,7 +8,7 @@ import json
 import operator
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -100,9 +100,10 @@ def _listed(cell: Any) -> Any:
     return as_text(cell)
 
 
-def bases_of(names: Iterable[str]) -> set[str]:
-    """The names and their path prefixes: "a.b[0]" gives "a", "a.b" and "a.b[0]"."""
-    return {name[: end.start()] for name in names for end in re.finditer(r"[.\[]|$", name)}
+def base_of(path: str, titles: Collection[str]) -> str:
+    """The longest title that begins the path ("a.b" or "a" for "a.b[0]"); "" without any."""
+    bases = {path[: end.start()] for end in re.finditer(r"[.\[]|$", path)}
+    return max(bases.intersection(titles), key=len, default="")
 
 
 def at(value: Any, path: str) -> Any:

@@ -169,7 +169,7 @@ class Task:
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
             return TaskRow(self.name, values)
         for name in {item.name for item in self.rules.fields} - cells.keys():
-            base = max(cell_rules.bases_of([name]) & cells.keys(), key=len, default="")
+            base = cell_rules.base_of(name, cells)
             if base:
                 cells[name] = cell_rules.at(cells[base], name[len(base) :])
         return cell_rules.clean_record(self.rules, self.name, self.domains, cells)

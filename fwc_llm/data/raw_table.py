@@ -24,7 +24,7 @@ from zipfile import ZipFile
 import numpy as np
 import pandas as pd
 
-from fwc_llm.cell_rules import as_number, as_text, at, bases_of, is_null, title_of
+from fwc_llm.cell_rules import as_number, as_text, at, base_of, is_null, title_of
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.sanitize import parse_json, utf8_safe
@@ -72,7 +72,7 @@ class RawTable:
 
     def _inner(self, path: str, written: Written) -> "pd.Categorical[Any]":
         """Texts (n,) at a path into the cells of a column."""
-        title = self._base(path)
+        title = base_of(path, self.titles)
         if title:
             cells = self.cells_of(list(self.titles).index(title))
             inner = [at(cell, path[len(title) :]) for cell in cells]
@@ -111,10 +111,6 @@ class RawTable:
             name: c.categories.array.take(c.codes, allow_fill=True) for name, c in columns.items()
         }
         return pd.DataFrame(texts, index=ids)
-
-    def _base(self, name: str) -> str:
-        """The longest title that is a prefix of the path `name`; "" without any."""
-        return max(bases_of([name]).intersection(self.titles), key=len, default="")
 
     def _lacks(self, name: str) -> FwcError:
         if not self.titles:
