@@ -433,13 +433,16 @@ class Drafting:
 
     def __post_init__(self) -> None:
         special = [*self.protected, self.outcome, *filter(None, [self.weight])]
-        many = len({*self.table.titles})
-        if many > _MOST_COLUMNS:
+        titles = list(self.table.titles)
+        if len({*titles}) > _MOST_COLUMNS:
             raise FwcError(
-                f"{self.path}: {many:,} columns are more than the {_MOST_COLUMNS:,} that a prompt "
+                f"{self.path}: {len({*titles}):,} columns are more than the {_MOST_COLUMNS:,} that a prompt "
                 f"can show: write those that matter to a table of their own"
             )
         columns, self.faults = self.table.readable(special)
+        for name, fault in self.faults.items():
+            if titles.count(name) == 1:  # columns of one name that differ are left out
+                raise FwcError(fault)
         self.raw = self.table.framed(columns, self.label)
         if not len(self.raw):
             raise FwcError(f"{self.path}: the table has no rows")
