@@ -108,7 +108,10 @@ BAD = {
         GOOD.replace('column = "sex"', 'column = "sx"'),
         "no column 'sx'; did you mean 'sex'?",
     ),
-    "protected twice": (GOOD + '[[protected]]\ncolumn = "sex"\n', "protected: 'sex' is named 2 times"),
+    "protected twice": (
+        GOOD + '[[protected]]\ncolumn = "sex"\n',
+        "protected: 'sex' is named 2 times",
+    ),
     "protected outcome": (
         GOOD.replace('column = "sex"', 'column = "y"'),
         "'y' is the outcome already",
