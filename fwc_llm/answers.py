@@ -2,9 +2,9 @@
 
 Reasoning, code, markup and struck-out text are removed first. Then the structure decides: a reply
 is read if it is a bare answer, JSON, or ends with a labelled answer or one on a line of its own; or
-if it begins with an answer, and the rest gives reasons in which nothing answers again, denies,
-hedges, quotes or asks. Text that no rule covers stays unparsed, because a wrong answer is worse
-than no answer. The reason is recorded, because refusals are not random.
+if it begins with an answer, and the rest gives reasons (a "because", a figure) in which nothing
+answers again, denies, hedges, quotes or asks. Text that no rule covers stays unparsed, because a
+wrong answer is worse than no answer. The reason is recorded, because refusals are not random.
 """
 
 import json
@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fwc_llm.errors import Ambiguous, FwcError
@@ -90,7 +90,7 @@ _MARKUP = re.compile(
 )
 _OR = r"[\s()]{0,3}(?:/|[|]|or|and|oder|und|ou|et|o|y|e|vs)[\s()]{0,3}"
 
-# What a reply that is no answer says: why, and what makes a leading answer doubtful.
+# What a reply that is no answer says: why.
 _UNABLE = re.compile(
     r"(?P<filtered>\bcontent management policy|\b(?:response|prompt) was (?:filtered|blocked))"
     r"|\b(?:I|we)(?:['’]m| am| are)?(?: \w{1,12}){0,2}? "
@@ -101,80 +101,100 @@ _UNABLE = re.compile(
     r"|make|give|predict|judge|guess|have|know)|won['’]t|(?:must|have to"
     r"|need to)(?: respectfully)? (?:decline|refuse|abstain))\b"
     r"|\b(?:sorry|apologi[sz]e|unable to|cannot|can['’]t|as an? (?:ai|artificial|language|large)"
-    r"|tut mir leid|ich kann|je ne peux|désolé|lo siento|no puedo|mi dispiace|non posso|desculpe"
-    r"|não posso)\b",
+    r"|an? (?:ai|language model)|humans? (?:should|must|has to|have to|needs? to)"
+    r"|tut mir leid|ich (?:kann|darf)|als (?:ki|sprachmodell)|(?:ein|von einem) mensch\w*"
+    r"|je ne peux|désolé|en tant qu['’]ia|un humain"
+    r"|lo siento|no puedo|como (?:una )?ia|mi dispiace|non posso|come ia|desculpe|não posso"
+    r"|um humano)\b",
     re.IGNORECASE,
 )
-_NEGATED = re.compile(  # in the rest of a yes: its reasons do not negate
-    r"\b(?:not?|never|none|nobody|neither|nor|without|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
-    r"|aucun\w*|sans"
-    r"|nunca|jamás|ningun\w*|tampoco|sin|non|mai|nessun\w*|senza|não|nem|nenhum\w*|sem)\b|n['’]t\b",
+
+# What follows a leading answer, without accents: a reason is a "because" or names a figure of the
+# row, and has none of the words with which one hedges, denies, or speaks of something else.
+_BECAUSE = (
+    "because|since|given|due to|based on|considering|judging by"
+    "|weil|da|denn|aufgrund|wegen|car|parce que?|puisque|[eé]tant donn[eé]|vu|porque|ya que|dado"
+    "|debido|perch[eé]|poich[eé]|dato|visto|pois|devido|j[aá] que"
+)
+_REASON = re.compile(
+    rf"[-•*\s(]*(?:(?P<because>(?:{_BECAUSE})(?!\w)"
+    r"|(?:reason(?:s|ing)?|explanation|rationale|begrundung|raison|razon|motivo):)"
+    r"|(?:the|this|he|she|they|his|her|their|an?|der|die|das|diese[rs]?|er|sie|sein\w*|ihr\w*|eine?"
+    r"|les?|la|cette|cet?|ils?|elles?|son|sa|ses|une?|el|los|las|est[ae]|sus?|una|lo|gli|i"
+    r"|quest[ao]|l['’]|os?|as?|seu|sua|uma?|el[ae]|lui|lei)(?!\w))",
     re.IGNORECASE,
 )
-_DOUBT = re.compile(  # in the rest of any answer: it hedges, retracts, asks, or lets others speak
-    r"[?¿\"“”„«»…]|\.\.\.|, s[ei]\b"
-    r"|(?:confiden|probab|certain|likelihood)\w*[^.\n]{0,25}?\b[0-4]?\d ?%|\b(?:"
-    # English
-    "but|however|although|though|yet|unless|if|whether|except|maybe|perhaps|might|could|unlikely|hardly"
-    "|barely|impossible|unclear|unsure|uncertain\\w*|doubt\\w*|depend\\w*|ambiguous|guess\\w*|suppos\\w*"
-    "|assum\\w*|hypothe\\w*|pretend\\w*|wrong\\w*|false\\w*|true|truth|right|correct\\w*|incorrect\\w*"
-    "|accurate|inaccurate|mistake\\w*|mistaken|error\\w*|jok\\w*|kidding|iron\\w*|sarcas\\w*|opposite"
-    "|contrary|revers\\w*|otherwise|instead|actually|rather|edit\\w*|update\\w*|wait|hmm\\w*|sorry|oops"
-    "|scratch|strike|retract\\w*|reconsider\\w*|revis\\w*|disagree\\w*|ignore\\w*|disregard\\w*|forget"
-    "|say|says|said|saying|think\\w*|thought|believe\\w*|claim\\w*|argue\\w*|fool\\w*|tempt\\w*|naive\\w*"
-    "|initial\\w*|instinct|example\\w*|answer\\w*|prediction|verdict|conclusion|reply|response|label"
-    "|back|meant|meaning|other "
-    "way|wish\\w*|real|really|sense|unethical|discriminat\\w*|inappropriate"
-    "|illegal|determine\\w*"
-    # German
-    "|aber|jedoch|doch|allerdings|obwohl|wenn|falls|außer|ob|vielleicht|möglicherweise|könnte\\w*|kaum"
-    "|unwahrscheinlich|unklar|unsicher|zweifel\\w*|falsch\\w*|richtig|stimmt|wahr|wahrheit|irrtum|fehler"
-    "|korrektur|korrigier\\w*|scherz\\w*|witz|spaß|gegenteil|umgekehrt|eigentlich|sondern|moment|halt"
-    "|warte|sagen|sagt\\w*|denk\\w*|glaub\\w*|meint\\w*|antwort|hängt|beispiel|zurück"
-    # French
-    "|mais|cependant|toutefois|pourtant|sauf|sinon|peut-être|pourrait|improbable|incertain\\w*|douteu\\w*"
-    "|doute|faux|fausse|vrai\\w*|exact\\w*|erreur|blague|plaisant\\w*|contraire|inverse|plutôt|attend\\w*"
-    "|pardon|désolé|dire|dit|dirait|pense\\w*|croi\\w*|prétend\\w*|réponse|dépend|exemple|guère|fait"
-    "|réalité"
-    # Spanish
-    "|pero|embargo|aunque|salvo|excepto|quizás?|vez|podría|incierto|duda\\w*|falso|verdad\\w*|cierto"
-    "|correcto|incorrecto|corrección|corrijo|broma|ironía|contrario|revés|inverso|espera|perdón|decir"
-    "|dice|diría|dijo|piens\\w*|pensar|cree\\w*|creo|respuesta|ejemplo|apenas|realidad|bien|sino"
-    # Italian
-    "|ma|però|tuttavia|sebbene|tranne|forse|potrebbe|improbabile|incert\\w*|dubbi\\w*|vero|giusto"
-    "|corrett\\w*|sbagli\\w*|errore|correzione|correggo|scherz\\w*|aspetta|scusa|direi|detto|pens\\w*"
-    "|cred\\w*|risposta|dipende|esempio|appena|realtà|piuttosto|anzi"
-    # Portuguese
-    "|mas|porém|contudo|embora|exceto|talvez|poderia|improvável|dúvida|verdade\\w*|corret\\w*|incorret\\w*"
-    "|errad\\w*|erro|correção|brincadeira|brincando|desculpe|dizer|diz|diria|disse|acho|acredit\\w*"
-    "|resposta|exemplo|aliás"
+_OF_ROW = re.compile(r"\d|(?:\bnot|n['’]t|\bnicht|\bpas)\W*\Z")  # a figure, or "he does not"
+_DOUBT = re.compile(
+    # other voices, questions, and something left out
+    r"[?¿\"“”„«»…]|\.\.\.|\b(?:"
+    # conditions and exceptions
+    "if|unless|provided|providing|assuming|except|until|whether|otherwise|once|pending|subject"
+    "|as long|so long|case|depend\\w*|condi\\w*|wenn|falls|sofern|solange|sei denn|voraus\\w*|beding\\w*"
+    "|ausser|ob|bis|abhang\\w*|si|sauf|pourvu|moins qu\\w*|reserve|tant qu\\w*|cas|salvo|excepto|menos que"
+    "|siempre que|tal (?:de|que)|caso|mientras|se|patto|purche|meno che|sempre che|qualora|finche|tranne"
+    "|dipend\\w*|exceto|contanto|desde que|nao ser|enquanto"
+    # the other side
+    "|but|however|although|though|yet|despite|instead|rather|actually|aber|jedoch|doch|allerdings"
+    "|obwohl|trotz\\w*|sondern|eigentlich|(?<=, )(?:mais|mas)|cependant|toutefois|pourtant|malgre|plutot|pero"
+    "|embargo|aunque|sino|ma|tuttavia|sebbene|nonostante|anzi|porem|contudo|embora|apesar"
+    # what may be, would be, or ought to be
+    "|may|might|could|would|should|must|maybe|perhaps|possib\\w*|impossib\\w*"
+    "|konnte\\w*|wurde\\w*|sollte?\\w*|muss\\w*|durf\\w*|darf|vielleicht|moglich\\w*|peut\\w*|pourr\\w*"
+    "|devr\\w*|doit|serait|seria|sarebbe|puede\\w*|podria\\w*|deb\\w*|quizas?|tal vez|apenas|puo|potrebbe"
+    "|dev[eo]\\w*|dovrebbe|forse|pode\\w*|talvez"
+    # truth
+    "|wrong\\w*|false\\w*|true|truth|correct\\w*|incorrect\\w*|mistake\\w*|mistaken|err[oe]\\w*|joke|kidding"
+    "|iron\\w*|opposite|reverse\\w*|contrar\\w*|contraire|gegenteil|umgekehrt|invers\\w*|edit\\w*|update\\w*"
+    "|ignor\\w*|forget|doubt\\w*|uncertain\\w*|unclear|unsure|unknown|enough|insufficient\\w*|unfair|unethical"
+    "|illegal\\w*|ilegal|d[ie]s[ck]ri[mn]\\w*|zweifel\\w*|falsch\\w*|wahr\\w*|scherz\\w*|witz|faux|vrai\\w*"
+    "|dout\\w*|dud[ao]\\w*|dubbi\\w*|duvid\\w*|fals[oa]|verdad\\w*|vero|verita|verdade\\w*|broma|brincad\\w*"
+    "|say|says|said|think\\w*|thought|believe\\w*|claim\\w*|suppos\\w*|guess\\w*|example|beispiel"
     r")\b",
     re.IGNORECASE,
 )
-
-# What the row is then said to be: less in the rest of a yes, more in that of a no.
-_CONTRARY = {
+_TASK = re.compile(  # speaks of the task, or of oneself and others, not of the row
+    r"\b(?:(?-i:I)|me|my|we|our|you|your|ich|mir|mein\w*|wir|unser\w*|du|je|moi|nous|vous|yo"
+    r"|nosotros|usted|tu|io|noi|voi|eu|meu|minha|voces?"
+    r"|ai|ki|ia|model\w*|modell\w*|machine|algorithm\w*|humans?|people|mensch\w*|humain\w*|humano?s?|uman[oi]"
+    r"|personas|persone|pessoas|gens|question|frage|pregunta|domanda|pergunta|answer\w*|antwort\w*"
+    r"|repons\w*|respuesta|risposta|resposta|decisions?|decid\w*|entscheid\w*|judg\w*|urteil\w*|data|daten"
+    r"|information\w*|records?|evidence|laws?|act|article|gesetz\w*|loi|ley|legge"
+    r")\b",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(
+    r"\b(?:not?|never|none|nobody|neither|nor|without|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
+    r"|aucun\w*|sans|nunca|jamas|ningun\w*|tampoco|sin|non|mai|nessun\w*|senza|nao|nem|nenhum\w*"
+    r"|sem)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_AGAINST = {  # what the row is then said to be, or the only case in which a yes holds
     "yes": re.compile(
-        r"\b(?:earn|mak|verdien|gagn|gan|guadagn)\w* (?:\w+ )?(?:less|weniger|moins|menos|meno)\b"
-        r"|\b(?:less|weniger|moins|menos|meno|below|under|unter|at most|inferior|inférieur|inferiore)\b"
-        r"(?: \w+){0,2} ?[$€£]?\d",
+        r"\b(?:less|fewer|below|under|at most|only|just|solely|unlikely|hardly|barely|improbable"
+        r"|weniger|unter|hochstens|nur|kaum|unwahrscheinlich|improbabile|improvavel|moins|inferieure?|seulement|menos|inferior|solo|solamente|meno|inferiore|soltanto|apenas"
+        r"|somente)\b",
         re.IGNORECASE,
     ),
     "no": re.compile(
-        r"\b(?:earn|mak|verdien|gagn|gan|guadagn)\w* (?:\w+ )?(?:more|mehr|plus|más|mais|più)\b"
-        r"|\b(?:more|mehr|plus|más|mais|più|above|over|über|at least|exceed\w*|superior|supérieur)\b"
-        r"(?: \w+){0,2} ?[$€£]?\d",
+        r"\b(?:more|above|over|at least|exceed\w*|mehr|uber|mindestens|plus|superieure?|mas|superior"
+        r"|mais|piu|superiore|oltre)\b",
         re.IGNORECASE,
     ),
 }
+_SCORE = re.compile(  # of the answer, one half or more
+    r"\W*(?:(?:with )?(?:an? )?(?:confiden\w+|certainty|konfidenz|sicherheit|confian\w+|certeza"
+    r"|confidenza)(?: score| level)?(?: of| is)?:? ?)?"
+    r"(?:1(?:\.0*)?|0?\.[5-9]\d*|(?:100|[5-9]\d)(?:\.\d+)? ?%)(?: (?:sure|certain|confident))?\W*",
+    re.IGNORECASE,
+)
 
 # The structure of a sentence that answers.
 _NOUN = (
-    r"(?:answer|prediction|response|output|result|classification|label|decision|verdict"
-    r"|conclusion|assessment|recommendation|judge?ment|guess|estimate|class|outcome"
-    r"|determination|choice|antwort|ergebnis|entscheidung|vorhersage|urteil|réponse|décision"
-    r"|résultat|prédiction|respuesta|decisión|resultado|conclusión|predicción|risposta"
-    r"|decisione|risultato|previsione|resposta|decisão|previsão)"
+    r"(?:answer|prediction|response|output|result|outcome|class(?:ification)?|label|decision"
+    r"|verdict|conclusion|recommendation|judge?ment|guess|estimate|antwort|ergebnis|entscheidung"
+    r"|vorhersage|urteil|réponse|décision|résultat|prédiction|respuesta|decisión|resultado"
+    r"|predicción|risposta|decisione|risultato|previsione|resposta|decisão|previsão)"
 )
 _CONCLUDES = (
     r"(?:so|thus|therefore|hence|overall|finally|in conclusion|in summary|in short|also|daher|somit"
@@ -190,22 +210,21 @@ _NUMBERED = re.compile(r"\W*\d{1,6}[.:)]")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b\d\.)(?<!\A\w\.) +")
 _LABEL = (
     r"(?:(?:(?:the|my|our|a|final|correct|predicted|short|overall|best|most likely|most plausible"
-    r"|model['’]s|die|meine|endgültige|la|ma|notre"
-    r"|finale|el|mi|il|mia|definitiva|a|o|minha|meu) ){0,4}"
-    rf"(?:\w+_)?{_NOUN}(?: \((?:¤|y/n|final|binary)\))?"
+    r"|model['’]s|die|das|meine?|endgültige|la|le|ma|notre"
+    r"|finale|el|mi|il|mia|definitiva|a|o|minha|meu)[ _]){0,4}"
+    rf"{_NOUN}(?: \((?:¤|y/n|final|binary)\))?"
     r"(?: (?:here )?(?:is|was|remains|would be|will "
     r"be|lautet|ist|wäre|est|serait|es|sería|è|sarebbe|é"
     r"|seria)\b)?"
     r" ?(?:[:=→–—-]|->|=>){0,2}"
-    r"|I(?:['’]d| would| will| must)? (?:say|answer|predict|choose|vote|conclude|go with"
+    r"|I(?:['’]d| would| will)? (?:say|answer|predict|choose|vote|conclude|go with"
     r"|lean(?: towards?)?)(?: with)?:?"
     r"|(?:assistant|final):"
     r"|je dirais(?: que)?|direi(?: di)?|diría que|(?:eu )?diria que"
     r"|ich (?:sage|würde sagen|tippe auf):?|¤ ?[:?.=→-]*) "
 )
-_GROUNDS = (  # before a label: grounds, in the same sentence
-    r"(?:(?:based on|given|since|because|considering|as|with|judging "
-    r"by|per)\b[^.?!:;\"“\n]{1,200}, "
+_GROUNDS = (  # before an answer, in the same sentence
+    rf"(?:(?P<because>(?:{_BECAUSE}|per)\b[^.?!:;\"“\n]{{1,200}}[,:] )"
     r"|(?!if\b|unless\b|wenn\b|si\b|se\b)[^?\"“\n]{1,300}, "
     r"(?=(?:so|thus|therefore|hence|daher|donc) ))?"
 )
@@ -217,7 +236,7 @@ _SUBJECT = (  # of an answer in a task's own words: "the application is rejected
     r"(?:(?:the|this|der|die|das|dieser|diese|dieses|la|le|cette|ce|el|esta|este|il|questa|o|a) )?"
     r"(?:application|request|claim|loan|credit|antrag|kredit|darlehen|bewerbung|demande|prêt"
     r"|solicitud|domanda|richiesta|pedido)"
-    r" (?:is|should be|would be|will be|wird|ist|est|sera|es|será|è|sarà|é) "
+    r" (?:is|should be|would be|will be|wird|sollte|ist|est|sera|es|será|è|sarà|é) "
 )
 _PREFIX = re.compile(
     r"(?:(?:[-•>→*+]|\d{1,3}[.):]|[A-Za-z][.)]) )?"
@@ -226,42 +245,18 @@ _PREFIX = re.compile(
     re.IGNORECASE,
 )
 _CLOSED = re.compile(  # nothing follows in the sentence but punctuation
-    rf"(?:, (?:{_SOFT}))?(?!\s*\.\.)[^\w?…❌✗✘🚫👎🙃😉🤔]*\Z", re.IGNORECASE
+    rf"(?:, (?:{_SOFT})| werden)?(?!\s*\.\.)[^\w?…❌✗✘🚫👎🙃😉🤔]*\Z", re.IGNORECASE
 )
 # After a word that ends a clause, as an answer does ("no", not "no children").
 _ALONE = re.compile(r"[\"”»'’)\]]{0,9}\s{0,9}(?:\Z|[\n.,;:!?…–—(-])")
-_CHATTER = re.compile(  # to the user, not about the row
-    r"\W*(?:please )?(?:let me know|feel free|is there anything|would you like|do you "
-    r"(?:want|need)|i hope"
-    r"|happy to|glad to|thank|you['’]re welcome)\b",
-    re.IGNORECASE,
-)
 _SET_OFF = re.compile(  # before the reasons in the same sentence
-    r"[\"”“»'’]?(?:,| ?[;:–—]| -| ?\(| (?=(?:because|since|as|given|based|due|considering|weil|da|denn"
-    r"|car|parce|puisque|porque|ya que|perché|poiché|pois)\b)) ?",
-    re.IGNORECASE,
-)
-_REASONS = re.compile(  # how reasons begin, in the same sentence or in the next ones
-    r"[-•*\s(]*(?:\d|because|since|as|given|based|due|considering|with|in (?:this|my|both)|this|the"
-    r"|that|he|she"
-    r"|it|they|his|her|its|their|a|an|there|reasons?|reasoning|explanation|confidence|probability|note"
-    r"|weil|da|denn|aufgrund|wegen|mit|basierend|der|die|das|dieser?|dieses|er|sie|es|sein\w*|ihr\w*|eine?"
-    r"|begründung|car|parce|puisque|étant|vu|compte|avec|le|les|la|cette|cet|ce|il|elle|son|sa|ses|une?"
-    r"|raison"
-    r"|porque|ya|dado|debido|con|el|los|las|esta|este|su|sus|una?|razón|perché|poiché|visto|dato|lo|gli"
-    r"|questa|questo|suo|sua|motivo|pois|devido|com|o|os|as|esta|este|seu|um|uma|razão|ela|ele|lui|lei"
-    r"|l['’])"
-    r"(?!\w)",
-    re.IGNORECASE,
+    rf"[\"”“»'’]?(?:,| ?[;:–—]| -| ?\(| (?=(?:{_BECAUSE})(?!\w))) ?", re.IGNORECASE
 )
 _TOKEN = re.compile(r"\A(?:\W|Ġ)+|\W+\Z")  # characters around the letters of a token
 _BUILT_IN = {"yes", "no"}.union(*LANGUAGES)  # short words of one token each
 _SHORT = re.compile(r"\W*(?:(y|yep|yeah|yup)|n|nope|nah)\W*", re.IGNORECASE)
-_ANSWER_KEY = re.compile(rf"(?:final_?|predicted_?|my_?)?{_NOUN}", re.IGNORECASE)
-_DENIAL_KEY = re.compile(
-    "wrong|not|incorrect|opposite|invers|deni|false|negat|option|question|example|instruction|choices",
-    re.IGNORECASE,
-)
+_ANSWER_KEY = re.compile(_LABEL, re.IGNORECASE)
+_REASONING_KEY = re.compile(_REASONING, re.IGNORECASE)
 _TRUTH = {"True": "yes", "1": "yes", "False": "no", "0": "no"}
 _JSON = re.compile(  # an object, after at most a few words
     r"(?:(?:sure|okay|here(?:['’]s| is)|json|output|result|response|answer)[^.?!\n{]{0,40})?[:.!]?"
@@ -293,6 +288,7 @@ class _Sentence:
 
     text: str
     value: Value | None = None
+    word: str = ""  # that answers
     labelled: bool = False
     closed: bool = False  # nothing follows the answer
     reasons: str = ""  # what follows it
@@ -393,15 +389,15 @@ def _answer(
     sentences: list[_Sentence], text: str, pattern: re.Pattern[str], cut: bool
 ) -> Value | None:
     """The answer that the structure of a plain text gives, or None."""
-    values = {sentence.value for sentence in sentences if sentence.value}
-    numbered = sum(
-        bool(sentence.value and _NUMBERED.match(sentence.text)) for sentence in sentences
-    )
-    if len(values) != 1 or numbered > 1:  # contradictory, or about several rows
+    answers = [sentence for sentence in sentences if sentence.value]
+    words = {sentence.word for sentence in answers}
+    numbered = sum(bool(_NUMBERED.match(sentence.text)) for sentence in answers)
+    if len(words) != 1 or numbered > 1:  # two answers, or about several rows
         return None
-    value = values.pop()
+    value = answers[0].value
+    word = words.pop()
     bare = not re.search(r"[\w?]", pattern.sub("", text))
-    if bare and len({_value(found) for found in pattern.finditer(text)}) == 1:
+    if bare and {found[0].casefold() for found in pattern.finditer(text)} == {word}:
         return value  # many times the same word
     first = sentences[0]
     last = sentences[-1]
@@ -409,38 +405,42 @@ def _answer(
         cut and first is last and first.labelled and first.closed
     )  # "the answer is no" longer clear
     if first.value and not cut_off:
-        rest = [
-            first.reasons,
-            *(sentence.text for sentence in sentences[1:] if not sentence.closed),
-        ]
-        if _gives_reasons(rest, value, pattern):
+        further = [sentence.text for sentence in sentences[1:] if not sentence.closed]
+        if all(_is_reason(part, first, pattern) for part in [first.reasons, *further]):
             return value
     before = text[: text.rfind(last.text)]
-    asks = "?" in before.replace("¤?", "")
-    alone = last.own_line and not asks and not _answers_otherwise(before, value, pattern)
+    doubtful = "?" in before.replace("¤?", "") or _UNABLE.search(before)
+    alone = last.own_line and not doubtful and not _answers_again(before, word, pattern)
     ends = last.value and last.closed and last.follows and not cut
     return value if ends and (last.labelled or alone) else None
 
 
-def _gives_reasons(rest: list[str], value: Value, pattern: re.Pattern[str]) -> bool:
-    """Whether what follows a leading answer only gives reasons for it."""
-    for text in filter(str.strip, rest):
-        if _CHATTER.match(text) and not pattern.search(text):
-            continue
-        if not _REASONS.match(text) or _DOUBT.search(text):
-            return False
-        if _NEGATED.search(text):
-            denies = value == "yes"
-        else:
-            denies = bool(_CONTRARY[value].search(text))
-        if denies or _answers_otherwise(text, value, pattern):
-            return False
-    return True
+def _is_reason(text: str, answer: _Sentence, pattern: re.Pattern[str]) -> bool:
+    """Whether a part of what follows a leading answer supports it, or says nothing."""
+    again = _sentence(text, pattern)
+    if not text.strip() or _SCORE.fullmatch(text):
+        return True
+    if again.labelled and again.closed and again.value == answer.value:
+        return True
+    plain = _without_accents(text)
+    reason = _REASON.match(plain)
+    negated = bool(_NEGATED.search(plain))
+    against = bool(_AGAINST[answer.value or "no"].search(plain))
+    denies = negated or against if answer.value == "yes" else against and not negated
+    if not reason or denies or _is_doubtful(text) or _answers_again(text, answer.word, pattern):
+        return False
+    return bool(reason["because"] or _OF_ROW.search(plain))
 
 
-def _answers_otherwise(text: str, value: Value, pattern: re.Pattern[str]) -> bool:
-    """Whether the other answer stands somewhere in the text as answers do."""
-    others = (found for found in pattern.finditer(text) if _value(found) != value)
+def _is_doubtful(text: str, of_row: bool = True) -> bool:
+    """Whether a text hedges or, if it is to be of the row, speaks of something else."""
+    plain = _without_accents(text)
+    return bool(_DOUBT.search(plain) or (of_row and _TASK.search(plain)))
+
+
+def _answers_again(text: str, word: str, pattern: re.Pattern[str]) -> bool:
+    """Whether another word that answers stands somewhere in the text as answers do."""
+    others = (found for found in pattern.finditer(text) if found[0].casefold() != word)
     return any(_ALONE.match(text, other.end()) for other in others)
 
 
@@ -459,7 +459,9 @@ def _sentences(text: str, pattern: re.Pattern[str]) -> Iterator[_Sentence]:
             ended = bool(re.search(r"[.!?…][\"”»'’)\]]*\Z", part)) or listed
 
 
-def _sentence(text: str, pattern: re.Pattern[str], own_line: bool, follows: bool) -> _Sentence:
+def _sentence(
+    text: str, pattern: re.Pattern[str], own_line: bool = False, follows: bool = True
+) -> _Sentence:
     """Read one sentence: a prefix that only labels, an answer, and what follows it."""
     found = pattern.search(text)
     prefix = _PREFIX.fullmatch(text, 0, found.start()) if found else None
@@ -467,7 +469,7 @@ def _sentence(text: str, pattern: re.Pattern[str], own_line: bool, follows: bool
         return _Sentence(text)
     labelled = bool(prefix["label"] or prefix["subject"] or prefix["concludes"])
     grounds = prefix["grounds"]
-    if grounds and (not labelled or _DOUBT.search(grounds)):
+    if grounds and (not (labelled or prefix["because"]) or _is_doubtful(grounds, not labelled)):
         return _Sentence(text)
     value: Value | None = _value(found)
     rest = text[found.end() :]
@@ -481,7 +483,7 @@ def _sentence(text: str, pattern: re.Pattern[str], own_line: bool, follows: bool
         reasons = f"? {rest}"
     if not (closed or set_off or _ALONE.match(rest)):
         value = None
-    return _Sentence(text, value, labelled, closed, reasons, own_line, follows)
+    return _Sentence(text, value, found[0].casefold(), labelled, closed, reasons, own_line, follows)
 
 
 def without_reasoning(text: str) -> tuple[str, bool]:
@@ -513,6 +515,11 @@ def _normal(text: str) -> str:
     return re.sub(r"[^\S\n]+", " ", _UNSEEN.sub(" ", text.replace("\r", "\n")))
 
 
+def _without_accents(text: str) -> str:
+    letters = unicodedata.normalize("NFD", text)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
 @lru_cache(maxsize=64)
 def _pattern(yes: tuple[str, ...], no: tuple[str, ...]) -> re.Pattern[str]:
     """A pattern for the words for yes and for no, in groups of these names, longest first."""
@@ -535,9 +542,7 @@ def _spellings(words: Iterable[str]) -> list[str]:
     patterns = []
     for word in words:
         accented = _normal(word).strip()
-        letters = unicodedata.normalize("NFD", accented)
-        bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
-        for spelling in (accented, bare):
+        for spelling in (accented, _without_accents(accented)):
             before = r"(?<!\w)(?<!\w[-'’_&])" if spelling[:1].isalnum() else "(?<![<>=])"
             if spelling[:1].isdigit():
                 before += r"(?<![-$€.])"
@@ -554,39 +559,38 @@ def _value(found: re.Match[str]) -> Value:
 def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
     """The text without code, markup and struck-out parts; "yes or no" becomes ¤."""
     text = _CODE.sub(lambda block: block[2] if block[1].lower() in _PROSE else "\n", text)
-    text = _STRUCK.sub("\n", _normal(_with_json_read(text, yes, no)))
+    text = _STRUCK.sub("\n", _normal(_with_json_read(text)))
     text = re.sub("\n[ \n]+", "\n", re.sub(" +", " ", _TAG.sub("\n", _MARKUP.sub("", text))))
     return _choice(yes, no).sub("¤", text)
 
 
-def _with_json_read(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
-    """The text with a JSON object as the sentences that it answers; nothing if it does not."""
+def _with_json_read(text: str) -> str:
+    """The text with a JSON object as lines "key: value", the one of the answer first."""
     found = _JSON.fullmatch(text)
     if not found:
         return text
     content = found[1]
     if '"' not in content:  # a dict as Python prints it
         content = content.replace("'", '"')
-    said = partial(_said_by_object, words={"yes": yes, "no": no})
     try:
-        answers = json.JSONDecoder(object_pairs_hook=said).decode(content)
+        lines = json.JSONDecoder(object_pairs_hook=_lines_of).decode(content)
     except (ValueError, RecursionError):
         return text
-    return f"{answers}\n{found[2].strip('] ')}"
+    return f"{lines}\n{found[2].strip('] ')}"
 
 
-def _said_by_object(pairs: list[tuple[str, Any]], words: Words) -> str:
-    """The answers in a JSON object as sentences: under keys such as "answer", or its only key."""
-    if any(_DENIAL_KEY.search(key) for key, _ in pairs):
-        return ""
-    values = [value for key, value in pairs if _ANSWER_KEY.fullmatch(key)]
-    texts = [_TRUTH.get(repr(value), str(value)) for value in values]
-    if not values and len(pairs) == 1:
-        texts = [str(pairs[0][1])]
-    answers = [parse_answer(text, words).value for text in texts]
-    if None in answers:
-        return ""
-    return "\n".join(f"Answer: {said(words[answer])[0]}." for answer in answers if answer)
+def _lines_of(pairs: list[tuple[str, Any]]) -> str:
+    """An object's lines; without empty fields, and without reasoning that precedes the answer."""
+    lines = [
+        f"{key}: {_TRUTH.get(repr(value), value)}"
+        for key, value in pairs
+        if value not in (None, "", []) or _ANSWER_KEY.match(f"{key}: ")
+    ]
+    answers = list(filter(_ANSWER_KEY.match, lines))
+    before = lines[: lines.index(answers[0])] if answers else lines
+    dropped = list(filter(_REASONING_KEY.match, before))
+    further = [line for line in lines if line not in answers + dropped]
+    return "\n".join(answers + further)
 
 
 @dataclass(frozen=True)
@@ -614,6 +618,8 @@ def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> Re
 
 def probability(reply: Reply, words: Words = YES_NO) -> float | None:
     """P(yes) of a reply, in [0, 1], from `logprobs` if it has any, else `p_yes`; or None."""
+    if reply.refusal or reply.ending in ("filtered", "unfinished"):
+        return None
     if reply.logprobs:
         return p_yes(reply.logprobs, words)
     p = reply.p_yes

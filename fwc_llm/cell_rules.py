@@ -8,7 +8,7 @@ import json
 import operator
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -20,7 +20,16 @@ from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.sanitize import parse_json, utf8_safe
-from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
+from fwc_llm.taskfile import (
+    UNKNOWN,
+    Column,
+    FileColumn,
+    Number,
+    Protected,
+    RowFilter,
+    TaskFile,
+    Written,
+)
 from fwc_llm.validation import Checked
 from fwc_llm.words import as_number as as_number
 from fwc_llm.words import group_key
@@ -67,10 +76,7 @@ def as_text(cell: Any, written: Written = "") -> str:
     if kind == "bool":  # numpy's, too
         return str(cell).lower()
     if isinstance(cell, float | Decimal) or kind in ("float32", "float16"):
-        if isinstance(cell, Decimal):
-            text = format(cell, "f")
-        else:
-            text = str(cell)
+        text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
         if not isinstance(cell, Decimal) and float(text).is_integer():
             text = str(int(float(text)))
         if written == "1.234,5" and "e" not in text:
@@ -94,23 +100,22 @@ def _listed(cell: Any) -> Any:
     return as_text(cell)
 
 
-def bases_of(names: Iterable[str]) -> set[str]:
-    """The names and their path prefixes: "a.b[0]" gives "a", "a.b" and "a.b[0]"."""
-    return {name[: end.start()] for name in names for end in re.finditer(r"[.\[]|$", name)}
+def base_of(path: str, titles: Collection[str]) -> str:
+    """The longest title that begins the path ("a.b" or "a" for "a.b[0]"); "" without any."""
+    bases = {path[: end.start()] for end in re.finditer(r"[.\[]|$", path)}
+    return max(bases.intersection(titles), key=len, default="")
 
 
 def at(value: Any, path: str) -> Any:
     """The value at a path such as "choices[0].text" in JSON; None if it is missing."""
     for key, number in _STEP.findall(path):
-        if isinstance(value, str):
-            value = opened(value)
+        value = opened(value)
         if isinstance(value, list) and number and int(number) < len(value):
             value = value[int(number)]
+        elif isinstance(value, dict) and key:
+            value = value.get(key)
         else:
-            if isinstance(value, dict) and key:
-                value = value.get(key)
-            else:
-                value = None
+            value = None
     return value
 
 
@@ -135,25 +140,18 @@ def title_of(name: Any) -> str:
 
 def as_plain(cell: str, written: Written) -> str:
     """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged."""
-    if len(cell) <= _LONGEST:
-        match = _NUMBER.fullmatch(cell)
-    else:
-        match = None
+    match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
     if not written or match is None or bool(match["open"]) != bool(match["close"]):
         return cell
     digits = match["digits"].strip()
     if not _GROUPED[written].fullmatch(digits) or not any(map(str.isdigit, digits)):
         return cell
-    plain = re.sub(r"[^\d.,]", "", digits)
-    if written == "1,234.5":
-        plain = plain.replace(",", "")
-    else:
-        plain = plain.replace(".", "").replace(",", ".")
-    negative = bool(match["open"]) + (match["sign"] in "-−" and bool(match["sign"]))
-    negative += match["inner"] in "-−" and bool(match["inner"])
-    if negative == 1:
-        return f"-{plain}"
-    return plain if negative == 0 else cell
+    grouping = written[1]
+    point = written[5]
+    plain = re.sub(r"[^\d.,]", "", digits).replace(grouping, "").replace(point, ".")
+    marks = [match[name] for name in ("open", "sign", "inner")]
+    negative = sum(mark in ("(", "-", "−") for mark in marks)
+    return {0: plain, 1: f"-{plain}"}.get(negative, cell)
 
 
 # --- From the text of a cell to the task's value
@@ -161,35 +159,27 @@ def as_plain(cell: str, written: Written) -> str:
 
 def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str | None:
     """The stripped text of a typed cell; None if it is empty or one of `markers`."""
-    if is_null(cell):
-        text = ""
-    else:
-        text = as_text(cell, written).strip()
-    if not text or text in markers:
-        return None
-    return text
+    text = "" if is_null(cell) else as_text(cell, written).strip()
+    return None if not text or text in markers else text
 
 
-def multiplied(text: str, factors: Mapping[str, float], written: Written) -> str:
-    """Replace a number and its factor by their product: "1.9k" by "1900" for factors {"k":
-    1000}.
-    """
-    for suffix, factor in factors.items():
-        if text.endswith(suffix):
-            number = as_number(as_plain(text.removesuffix(suffix).rstrip(), written))
-            if number is not None:
-                return f"{number * factor:.15g}"
-    return text
-
-
-def edited(task: TaskFile, item: FileColumn, text: str) -> str:
-    """Apply a column's rules to a text: suffix, leading zeros, factors, notation, bands."""
+def plain_text(item: FileColumn, text: str) -> str:
+    """Apply a column's rules to a text: suffix, leading zeros, factors, notation."""
     if item.strip_suffix:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
-    text = multiplied(text, item.factors, item.written)
-    text = as_plain(text, item.written)
+    for suffix, factor in item.factors.items():
+        number = as_number(as_plain(text.removesuffix(suffix).rstrip(), item.written))
+        if text.endswith(suffix) and number is not None:
+            text = f"{number * factor:.15g}"
+            break
+    return as_plain(text, item.written)
+
+
+def edited(task: TaskFile, item: FileColumn, text: str) -> str:
+    """Apply a column's rules to a text, bands too."""
+    text = plain_text(item, text)
     if item.bands and text not in _band_names(item.bands):
         text = _band_names(item.bands)[bisect_left(item.bands, parse_number(task, item.name, text))]
     return text
@@ -262,12 +252,12 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
     return UNKNOWN if level is None else level
 
 
-def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
+def parse_value(task: TaskFile, column: Column, text: str) -> float | str:
     """Parse an edited text as number, ordinal value or category, else `FwcError`."""
-    if item.kind == "numeric":
-        return parse_number(task, item.name, text)
-    if item.kind == "ordinal" and text not in (order := task.column(item).order):
-        where = f"the order of the ordinal column {item.name!r} ({', '.join(order)})"
+    if column.kind == "numeric":
+        return parse_number(task, column.name, text)
+    if column.kind == "ordinal" and text not in column.order:
+        where = f"the order of the ordinal column {column.name!r} ({', '.join(column.order)})"
         raise FwcError(f"{text!r} is not in {where}; add it in {task.path}")
     return text
 
@@ -360,21 +350,16 @@ def clean_record(
             text = UNKNOWN
         if text is None and item.role == "extra":
             continue
+        if text is None and stated:
+            raise FwcError(f"the record has no value in column {key!r}: fill it in")
         if text is None:
-            fault = (
-                f"has no value in column {key!r}: fill it in"
-                if stated
-                else f"lacks the attribute {key!r}"
-            )
-            raise FwcError(f"the record {fault}{'' if stated else did_you_mean(key, raw)}")
+            raise FwcError(f"the record lacks the attribute {key!r}{did_you_mean(key, raw)}")
         if attribute:
             domain = domains[attribute.name]
-            is_level = find_level(attribute, text) is None and text in (domain.values or ())
-            level = text if is_level else parse_level(task, attribute, text)
-            values[attribute.name] = known_spelling(level, domain)
+            values[attribute.name] = known_level(task, attribute, text, domain)
             notes += _check(item, domain, values[attribute.name])
         if is_column and (attribute is None or attribute.keep):
-            values[item.name] = parse_value(task, item, text)
+            values[item.name] = parse_value(task, task.column(item), text)
             notes += _check(item, domains[item.name], values[item.name])
     return TaskRow(name, values, tuple(notes))
 
@@ -401,8 +386,6 @@ def _texts(
                 meant = {other for other in map(str, listed) if _means(text, other)}
                 if len(meant) == 1:
                     text = meant.pop()
-                else:
-                    text = text
         texts[item.name] = text
     return texts
 
@@ -413,8 +396,11 @@ def _means(text: str, other: str) -> bool:
     return other.casefold() == text or (number is not None and as_number(other) == number)
 
 
-def known_spelling(level: str, domain: Domain) -> str:
-    """The table's spelling of a protected level; the level itself for an unknown group."""
+def known_level(task: TaskFile, attribute: Protected, text: str, domain: Domain) -> str:
+    """The level of an edited text, or of a level's name, as the table spells it; else as it is."""
+    level = text
+    if find_level(attribute, text) is not None or text not in (domain.values or ()):
+        level = parse_level(task, attribute, text)
     spellings = {group_key(str(value)): str(value) for value in domain.values or ()}
     return spellings.get(group_key(level), level)
 

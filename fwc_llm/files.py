@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from fwc_llm.errors import FwcError, near
-from fwc_llm.sanitize import key_remover
+from fwc_llm.sanitize import redact
 
 LARGEST_FILE = 1 << 28  # bytes of a file that is read as a whole
 _PACKAGE = Path(__file__).resolve().parent
@@ -106,7 +106,7 @@ def write_whole(content: str | bytes, path: Path, subject: str = "") -> None:
     keys.
     """
     if isinstance(content, str):
-        content = key_remover()(content).encode("utf-8", "backslashreplace")
+        content = redact(content).encode("utf-8", "backslashreplace")
     try:
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")

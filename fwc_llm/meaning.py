@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,24 +20,7 @@ Others = Literal["no", "drop"]
 _MOST_VALUES = 8  # values that a message lists
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
 _CODES = {"1", "2"}  # codes without a usual meaning: 1 is good in one file, and denied in another
-_NEGATIONS = frozenset(
-    (
-        "not",
-        "no",
-        "non",
-        "never",
-        "nicht",
-        "kein",
-        "keine",
-        "do",
-        "does",
-        "did",
-        "don",
-        "doesn",
-        "didn",
-        "t",
-    )
-)
+_NEGATION = re.compile(r"not|no|non|never|nicht|keine?|do|does|did|don|doesn|didn|t")
 
 
 @dataclass(frozen=True)
@@ -52,6 +35,7 @@ class MeaningRule:
     negative: tuple[str, ...] = ()
     others: Others | None = None
     options: Literal["command line", "python", "task file"] = "python"
+    above: str = ""  # how a threshold for numbers is written, if there can be one
 
     def option(self, name: str, values: Sequence[str]) -> str:
         """An option with values, as the caller writes it."""
@@ -76,6 +60,11 @@ class Meaning:
     yes: tuple[str, ...]
     no: tuple[str, ...]
     dropped: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All values that have a meaning."""
+        return (*self.yes, *self.no, *self.dropped)
 
     def of(self, value: str) -> bool | None:
         """True for yes, False for no, None for neither."""
@@ -144,7 +133,10 @@ def read_meaning(
         rest = []
     if rest and not (yes and no and rule.others == "drop"):
         written = [by_key[key][0] for key in rest]
-        raise FwcError(f"{_held(counts, column)}; {_remedy(rule, by_key, yes, no, written, first)}")
+        remedy = _remedy(rule, by_key, yes, no, written, first)
+        if rule.above and len(counts) > 2 and not positive:
+            remedy = f"{remedy}; or for numbers {rule.above}"
+        raise FwcError(f"{_held(counts, column)}; {remedy}")
 
     def texts(keys: Sequence[str]) -> tuple[str, ...]:
         return tuple(value for key in keys for value in by_key[key])
@@ -152,18 +144,12 @@ def read_meaning(
     return Meaning(texts(yes), texts(no), texts(rest))
 
 
-def usual_meaning(values: Collection[str]) -> Meaning:
-    """Sort values by their usual meaning; `dropped` has those without one."""
-    keys = {value: _key(value) for value in values}
-    yes, no = _inferred(list(dict.fromkeys(keys.values())))
-    sorted_keys = {*yes, *no}
-    return Meaning(
-        tuple(value for value, key in keys.items() if key in yes),
-        tuple(value for value, key in keys.items() if key in no),
-        tuple(
-            value for value, key in keys.items() if key not in sorted_keys and not is_unknown(value)
-        ),
-    )
+def usual_meaning(values: Iterable[str]) -> Meaning:
+    """What the values usually mean; nothing means yes if yes and no cannot be told apart."""
+    try:
+        return read_meaning(dict.fromkeys(values, 1), "", MeaningRule(others="drop"))
+    except FwcError:
+        return Meaning((), ())
 
 
 def means_yes(value: str) -> bool:
@@ -179,8 +165,8 @@ def _key(value: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", value).casefold().strip(" .,;:!'\"").split())
 
 
-_YES = {_key(word) for word in YES_WORDS}
-_NO = {_key(word) for word in NO_WORDS}
+_YES = {_key(word) for word in YES_WORDS.split()}
+_NO = {_key(word) for word in NO_WORDS.split()}
 
 
 def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
@@ -214,14 +200,15 @@ def _is_opposite(one: str, other: str) -> bool:
         return one.strip(">= ") == other.strip("<= ")
     words = re.findall(r"\w+", one)
     others = re.findall(r"\w+", other)
-    added = [word for word in others if word in _NEGATIONS and word not in words]
+    added = [word for word in others if _NEGATION.fullmatch(word) and word not in words]
     return bool(words and added) and [word for word in others if word not in added] == words
 
 
 def _held(counts: Mapping[str, int], column: str) -> str:
-    values = listed(list(counts.items()), _MOST_VALUES, lambda pair: f"{pair[0]!r} ({pair[1]:,})")
+    known = [pair for pair in counts.items() if not is_unknown(pair[0])] or [*counts.items()]
+    values = listed(known, _MOST_VALUES, lambda pair: f"{pair[0]!r} ({pair[1]:,})")
     verb = "have" if " and " in column else "has"
-    return f"{column} {verb} {len(counts)} value{'s' * (len(counts) > 1)}: {values}"
+    return f"{column} {verb} {len(known)} value{'s' * (len(known) > 1)}: {values}"
 
 
 def _remedy(

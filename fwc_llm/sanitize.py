@@ -10,9 +10,8 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
 
 LONGEST_TEXT = 65_536  # characters of one text; the limit of Python's CSV reader is twice as large
 LARGEST_VALUE = 1_000_000  # characters of all texts of one JSON value together
@@ -23,14 +22,15 @@ _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of
 _LONGEST_LINE = 300
 _TAG = re.compile(r"<[^<>]{1,500}>")
 LIKE_A_KEY = re.compile(
-    r"\b(?:Bearer|Basic)\s+\S{8}|\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12}", re.IGNORECASE
-)
-# The same for messages, where "basic education" is a group.
-_LIKE_A_WHOLE_KEY = re.compile(
-    r"\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12,}|\bBearer\s+\S{8,}", re.IGNORECASE
+    r"(?:\b|(?<=%[\dA-Fa-f]{2})|(?<=\\[nrt])|(?<=\\u[\dA-Fa-f]{4}))(?=[AEBabeghprsx])"
+    r"(?:sk-[\w-]{12,}|[spr]k_(?:live|test)_\w{8,}|gsk_[A-Za-z0-9]{12,}|(?:hf|r8)_[A-Za-z0-9]{20,}"
+    r"|xai-\w{20,}|AIza[\w-]{20,}|gh[opsur]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
+    r"|xox[abeprs]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,}"
+    r"|[Bb]earer\s+(?=\S*[\d_-])\S{8,})"
 )
 _NAME_OF_KEY = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?(?:_|\d|$)", re.IGNORECASE
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?:^|_)(?:PASS|PAT|AUTH))S?(?:_|\d|$)",
+    re.IGNORECASE,
 )
 _PASSWORD = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
 _KEY_VARIABLES = set[str]()  # that --api-key-env named
@@ -127,16 +127,17 @@ def hide_variable(name: str) -> None:
     _KEY_VARIABLES.add(name)
 
 
-def key_remover() -> Callable[[str], str]:
-    """A function that replaces the keys in the environment by [key], for texts with other
-    people's data.
+def _redactor() -> Callable[[str], str]:
+    """A function that replaces keys in a text by [key]: the keys in the environment, and
+    whatever has the form of one.
     """
-    return partial(_pattern(frozenset(_keys())).sub, "[key]")
+    known = _pattern(frozenset(_keys()))
+    return lambda text: LIKE_A_KEY.sub("[key]", known.sub("[key]", text))
 
 
 def redact(text: str) -> str:
-    """Replace the keys in the environment, and whatever has the form of one, for messages."""
-    return _LIKE_A_WHOLE_KEY.sub("[key]", key_remover()(text))
+    """A text without keys."""
+    return _redactor()(text)
 
 
 def _keys() -> Iterator[str]:
@@ -154,15 +155,24 @@ def _keys() -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _pattern(keys: Set[str]) -> re.Pattern[str]:
-    """A pattern for keys, plain or escaped in JSON, HTML and addresses."""
-    spelled = set[str]()
-    for key in keys:
-        if len(key) >= _SHORTEST_KEY and not os.path.exists(
-            key
-        ):  # a variable may name a file with a key
-            spelled |= {key, json.dumps(key)[1:-1], html.escape(key), quote(key, safe="")}
-    longest_first = sorted(spelled, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
+    """A pattern for keys, plain or escaped in JSON, HTML and addresses, the longest first."""
+    spelled = [
+        f"{''.join(map(_spelled, key))}|{''.join(f'%{ord(character):02x}' for character in key)}"
+        for key in sorted(keys, key=len, reverse=True)
+        if len(key) >= _SHORTEST_KEY and not os.path.exists(key)  # some name a file with a key
+    ]
+    return re.compile("|".join(spelled) or r"(?!)", re.IGNORECASE)
+
+
+def _spelled(character: str) -> str:
+    """A pattern for a character of a key and for its escapes."""
+    if character.isalnum():
+        return re.escape(character)
+    code = ord(character)
+    escapes = (
+        rf"%(?:25)*{code:02x}|\\?{re.escape(character)}|\\u{code:04x}|&#0*{code};|&#x0*{code:x};"
+    )
+    return f"(?:{escapes}|{re.escape(html.escape(character))})"
 
 
 def escape_formula(text: str) -> str:
@@ -181,13 +191,13 @@ def unescape_formula(cell: str) -> str:
 
 def clean_text(text: str) -> str:
     """A reply's text without keys, as UTF-8, and cut to `LONGEST_TEXT`."""
-    return truncate(utf8_safe(key_remover()(text)))
+    return truncate(utf8_safe(_redactor()(text)))
 
 
 def sanitize_json(value: Any) -> Any:
     """Parsed JSON, or a text, without keys and cut to the limits above."""
     left = LARGEST_VALUE
-    without_keys = key_remover()
+    without_keys = _redactor()
 
     def text_of(text: str) -> str:
         nonlocal left
@@ -253,6 +263,15 @@ def _decoder(constant: Callable[[str], None]) -> json.JSONDecoder:
 
 _LENIENT = _decoder(lambda name: None)
 _STRICT = _decoder(_refuse_constant)
+
+
+def described(error: BaseException) -> str:
+    """An exception on one line; its type alone where its `__str__` fails."""
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    return as_single_line(f"{type(error).__name__}: {words}".rstrip(": "))
 
 
 def kind_of(value: Any) -> str:

@@ -6,7 +6,7 @@ Each model holds the keys of one part of the file (evals/tasks/README.md).
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
@@ -155,8 +155,6 @@ class Protected(Checked):
     def _named(cls, entry: Any) -> Any:
         if isinstance(entry, str):
             entry = {"column": entry}
-        else:
-            entry = entry
         if isinstance(entry, dict) and "column" in entry:
             return {"name": entry["column"], **entry}
         return entry
@@ -252,6 +250,12 @@ class OutcomeColumn(Checked):
                 'others = "drop" would leave no row that means no: name the negative values'
             )
         return self
+
+
+def _refuse_repeated(key: str, names: Sequence[str]) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise ValueError(f"{key}: {name!r} is named {times} times")
 
 
 def format_of(path: Path) -> Format:
@@ -379,22 +383,19 @@ class TaskFile(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name, times in Counter(item.name for item in self.fields).items():
-            if times > 1:
-                raise ValueError(f"columns: column {name!r} is listed {times} times")
         by_name = {item.name: item for item in self.fields}
-        uses: dict[str, Sequence[str]] = {f"values.{name}": [name] for name in self.values}
-        uses |= {
-            "outcome": [self.outcome.source],
-            "protected": [rule.source for rule in self.offered],
-        }
-        uses |= {
-            "keep": [rule.column for rule in self.keep],
-            "weight": [self.weight] * bool(self.weight),
-        }
-        for key, names in (uses | {"column_weights": list(self.column_weights)}).items():
-            for name in filter(lambda name: name not in by_name, names):
-                raise ValueError(f"{key}: there is no column {name!r}{did_you_mean(name, by_name)}")
+        sources = [rule.source for rule in self.offered]
+        _refuse_repeated("columns", [item.name for item in self.fields])
+        _refuse_repeated("protected", sources)
+        _refuse_repeated("protected", [rule.name for rule in self.offered])
+        uses: dict[str, Iterable[str]] = {f"values.{name}": [name] for name in self.values}
+        uses |= {"outcome": [self.outcome.source], "protected": sources}
+        uses |= {"keep": [rule.column for rule in self.keep], "weight": filter(None, [self.weight])}
+        for key, names in (uses | {"column_weights": self.column_weights}).items():
+            for name in names:
+                if name not in by_name:
+                    hint = did_you_mean(name, by_name)
+                    raise ValueError(f"{key}: there is no column {name!r}{hint}")
         for item in self.fields:
             if item.kind == "ordinal" and len(self.column(item).order) < 2:
                 raise ValueError(f"column {item.name!r}: order = [lowest, …, highest] is missing")
@@ -403,15 +404,12 @@ class TaskFile(Checked):
                 f"column {self.outcome.source!r}: the outcome cannot be extra, id or dropped"
             )
         self._check_protected(by_name)
-        if self.weight and (by_name[self.weight].role, by_name[self.weight].kind) != (
-            "extra",
-            "numeric",
-        ):
-            why = (
-                'must have kind = "numeric" and role = "extra": a weight says nothing about the '
-                "row itself"
+        weight = by_name.get(self.weight)
+        if weight and (weight.role, weight.kind) != ("extra", "numeric"):
+            raise ValueError(
+                f'weight: column {self.weight!r} must have kind = "numeric" and role = "extra": a '
+                "weight says nothing about the row itself"
             )
-            raise ValueError(f"weight: column {self.weight!r} {why}")
         taken = {self.outcome.source, *(attribute.name for attribute in self.protected)}
         if not any(column.role == "feature" for column in self.columns if column.name not in taken):
             raise ValueError(
@@ -426,10 +424,6 @@ class TaskFile(Checked):
             if attribute.name != attribute.source and attribute.name in columns:
                 raise ValueError(f"protected: the name {attribute.name!r} is a column of its own")
         names = [attribute.name for attribute in self.offered]
-        for listed in (names, [attribute.source for attribute in self.offered]):
-            (name, times), *_ = Counter(listed).most_common(1)
-            if times > 1:
-                raise ValueError(f"protected: {name!r} is named more than once")
         for name in self.use_protected:
             if name not in names:
                 raise ValueError(
@@ -484,21 +478,13 @@ class TaskFile(Checked):
             attribute = derived.get(item.name)
             if item.use == "column" and (attribute is None or attribute.keep):
                 columns.append(self.column(item))
-            if attribute is None:
-                continue
-            if attribute.name == item.name:
-                plain = not attribute.mapping and attribute.above is None
-                if plain:
-                    words = self.column(item).values
-                else:
-                    words = {}
-                columns.append(
-                    Column(item.name, attribute.text or self.column(item).text, values=words)
-                )
-            else:
-                columns.append(
-                    Column(attribute.name, attribute.text or attribute.name.replace("_", " "))
-                )
+            if attribute is not None:
+                own = self.column(item)
+                is_own = attribute.name == item.name
+                text = own.text if is_own else attribute.name.replace("_", " ")
+                is_plain = is_own and not attribute.mapping and attribute.above is None
+                words = own.values if is_plain else {}
+                columns.append(Column(attribute.name, attribute.text or text, values=words))
         outcome = [column.name for column in columns].index(self.outcome.source)
         columns[outcome] = replace(columns[outcome], kind="categorical", role="feature", order=())
         return tuple(columns)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -169,7 +169,7 @@ class Task:
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
             return TaskRow(self.name, values)
         for name in {item.name for item in self.rules.fields} - cells.keys():
-            base = max(cell_rules.bases_of([name]) & cells.keys(), key=len, default="")
+            base = cell_rules.base_of(name, cells)
             if base:
                 cells[name] = cell_rules.at(cells[base], name[len(base) :])
         return cell_rules.clean_record(self.rules, self.name, self._domains, cells)
@@ -251,10 +251,7 @@ class Task:
 
         if self.simulated:
             return TableChecks()
-        table = self.table
-        features = [column.name for column in self.features]
-        protected = {name: table[name] for name in self.protected}
-        return check_table(table, features, self.outcome, table[self.outcome], protected)
+        return check_table(self.table, self.columns, self.outcome, self.protected)
 
     def sensitive(self, frame: "IntoFrame") -> "np.ndarray":
         """Protected levels (n,) as str; levels of several attributes are joined by " & ".
@@ -293,7 +290,8 @@ class Task:
             raise FwcError(
                 f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
             )
-        return replace(self, weight=weight, cluster=cluster, _load=_TablesOf(self).load)
+        load = partial(getattr, self, "_tables")
+        return replace(self, weight=weight, cluster=cluster, _load=load)
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
         """Sampling weights (n,) from the column `weight`; None without this column.
@@ -352,20 +350,17 @@ class Task:
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The groups, sorted by their base rate in the whole table, lowest first."""
-        import numpy as np
+        import pandas as pd
 
-        levels, codes = np.unique(self.sensitive(self.table), return_inverse=True)
-        cells = 2 * codes + self.labels(self.table)
-        counts = np.bincount(cells, minlength=2 * len(levels)).reshape(-1, 2)
-        return tuple(levels[np.argsort(counts[:, 1] / counts.sum(1), kind="stable")].tolist())
+        rates = pd.Series(self.labels(self.table)).groupby(self.sensitive(self.table)).mean()
+        return tuple(rates.sort_values(kind="stable").index.tolist())
 
     def cells_of(self, frame: "IntoFrame") -> "np.ndarray":
         """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
-        import numpy as np
+        import pandas as pd
 
-        places = {group: code for code, group in enumerate(self.groups)}
-        codes = np.array([places[level] for level in self.sensitive(frame).tolist()], dtype=np.intp)
-        return np.bincount(2 * codes + self.labels(frame), minlength=2 * len(places)).reshape(-1, 2)
+        counts = pd.crosstab(self.sensitive(frame), self.labels(frame))
+        return counts.reindex(index=self.groups, columns=[0, 1], fill_value=0).to_numpy()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -395,77 +390,41 @@ class Task:
         return tables
 
 
-# --- Where the tables of tasks come from: classes, so that a task can be sent to another process
+# --- Where the tables of tasks come from: functions, so that a task can be sent to another process
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The files of a task file."""
+def _files(rules: TaskFile, folders: Sequence[Path]) -> "CleanTables":
+    """Read the files of a task file."""
+    from fwc_llm.data.load import load_tables
 
-    rules: TaskFile
-    folders: Sequence[Path]
-
-    def load(self) -> "CleanTables":
-        from fwc_llm.data.load import load_tables
-
-        return load_tables(self.rules, self.folders)
-
-    def locate(self) -> tuple[Path, ...] | None:
-        from fwc_llm.data.locate import find_files
-
-        tables = find_files(self.rules, self.folders)
-        if tables is None:
-            return None
-        return tuple(chain(*tables))
+    return load_tables(rules, folders)
 
 
-@dataclass(frozen=True)
-class _Given:
+def _located(rules: TaskFile, folders: Sequence[Path]) -> tuple[Path, ...] | None:
+    """Find the files of a task file."""
+    from fwc_llm.data.locate import find_files
+
+    tables = find_files(rules, folders)
+    return None if tables is None else tuple(chain(*tables))
+
+
+def _given(tables: "CleanTables") -> "CleanTables":
     """A frame, already cleaned."""
-
-    tables: "CleanTables"
-
-    def load(self) -> "CleanTables":
-        return self.tables
+    return tables
 
 
-@dataclass(frozen=True)
-class _TablesOf:
-    """The tables of another task, read once for both."""
+def _simulated(adult: TaskFile, *sizes: int, **options: int) -> "CleanTables":
+    from fwc_llm.data.census import census_tables
 
-    task: Task
-
-    def load(self) -> "CleanTables":
-        return self.task._tables
+    return census_tables(adult, *sizes, **options)
 
 
-@dataclass(frozen=True)
-class _Census:
-    """Simulated rows."""
-
-    adult: TaskFile
-    sizes: tuple[int, ...]
-    options: Mapping[str, int]
-
-    def load(self) -> "CleanTables":
-        from fwc_llm.data.census import census_tables
-
-        return census_tables(self.adult, *self.sizes, **self.options)
+def _no_table(path: Path) -> "CleanTables":
+    raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
 
 
-@dataclass(frozen=True)
-class _NoTable:
-    """A frozen task."""
-
-    path: Path
-
-    def load(self) -> "CleanTables":
-        raise FwcError(
-            f"{self.path} is a frozen task, which has no rows: name the task that was frozen"
-        )
-
-    def locate(self) -> None:
-        """No file: a frozen task has no rows."""
+def _no_files() -> None:
+    """A frozen task has no rows."""
 
 
 def task_names() -> tuple[str, ...]:
@@ -474,7 +433,7 @@ def task_names() -> tuple[str, ...]:
 
 
 def layout_names() -> tuple[str, ...]:
-    """Names of task files for tables that users obtain (docs/data-sets.md)."""
+    """Names of task files for tables that users obtain (docs/own-data.md)."""
     return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
 
 
@@ -518,7 +477,7 @@ def load_task(
     and its index label: "row:17".
 
     `weight` is the column of sampling weights for choosing examples
-    (docs/own-data.md, "Survey weights"); "" means no weights; the default is the task file's
+    (docs/own-data.md, "Weights"); "" means no weights; the default is the task file's
     `weight`.
 
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty
@@ -585,8 +544,7 @@ def _thawed(path: Path) -> Task:
     lacking = {column.name for column in task.shown} - set(frozen.domains)
     if lacking:
         raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
-    source = _NoTable(path)
-    return replace(task, _load=source.load, locate=source.locate, _frozen=frozen)
+    return replace(task, _load=partial(_no_table, path), locate=_no_files, _frozen=frozen)
 
 
 def _no_task(name: str) -> str:
@@ -629,7 +587,7 @@ def census_task(*sizes: int, **options: int) -> Task:
         title="Simulated census: income above $50k",
         offered=task.protected,
         usual=task.protected,
-        _load=_Census(adult, sizes, options).load,
+        _load=partial(_simulated, adult, *sizes, **options),
         locate=tuple,
         simulated=True,
         citation=citation,
@@ -676,20 +634,9 @@ def _of_frame(
         )
     attributes = titles_of(frame, protected)
     of_outcome = title_of(outcome)
-    raw = table.frame(list(dict.fromkeys(filter(None, table.titles))), "row")  # as of a file
-    if weight is None:
-        of_weight = ""
-    else:
-        of_weight = title_of(weight)
-    drafting = Drafting(
-        Path("table"),
-        Source(file="table", format="parquet"),
-        raw,
-        attributes,
-        of_outcome,
-        [],
-        of_weight,
-    )
+    of_weight = "" if weight is None else title_of(weight)
+    source = Source(file="table", format="parquet")
+    drafting = Drafting(Path("table"), source, table, attributes, of_outcome, "row", of_weight)
     if words == "values":
         spelled = {"words": "values"}
     else:
@@ -701,10 +648,10 @@ def _of_frame(
     text = draft.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, FRAME, "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
-        raw.columns.tolist(), "row", taskfile.notations
+        drafting.raw.columns.tolist(), "row", taskfile.notations
     )
     tables = clean_tables(taskfile, [raw])
-    return replace(_of_file(taskfile), _load=_Given(tables).load, locate=tuple)
+    return replace(_of_file(taskfile), _load=partial(_given, tables), locate=tuple)
 
 
 def _tell_guesses(checks: Sequence[str]) -> None:
@@ -726,30 +673,19 @@ def _of_file(
 ) -> Task:
     from fwc_llm.data.locate import data_folders
 
-    source = _Files(taskfile, data_folders(data_dir, folder))
-    same = (
-        *(
-            "name",
-            "title",
-            "question",
-            "columns",
-            "licence",
-            "citation",
-            "note",
-            "text",
-            "about",
-            "weight",
-        ),
-        *("criteria", "column_weights", "words"),
-    )
-    values: dict[str, Any] = {name: getattr(taskfile, name) for name in same}
+    folders = data_folders(data_dir, folder)
+    own = {"protected", "outcome", "offered", "base_parity"}
+    same = {item.name for item in fields(Task)} - own
+    values: dict[str, Any] = {
+        name: getattr(taskfile, name) for name in same if hasattr(taskfile, name)
+    }
     return Task(
         **values,
         rules=taskfile,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
-        _load=source.load,
-        locate=source.locate,
+        _load=partial(_files, taskfile, folders),
+        locate=partial(_located, taskfile, folders),
         folder=folder,
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),

@@ -91,92 +91,16 @@ def as_number(cell: str) -> float | None:
 
 # --- Words in cells of tables
 
-YES_WORDS = {
-    "yes",
-    "y",
-    "true",
-    "t",
-    "1",
-    "1.0",
-    "good",
-    "positive",
-    "pos",
-    "approved",
-    "approve",
-    "accepted",
-    "accept",
-    "granted",
-    "grant",
-    "hired",
-    "admitted",
-    "admit",
-    "passed",
-    "pass",
-    "paid",
-    "repaid",
-    "ja",
-    "j",
-    "oui",
-    "si",
-    "sí",
-    "sim",
-    "da",
-    "wahr",
-    "vrai",
-    "verdadero",
-    "verdadeiro",
-    "vero",
-    "bewilligt",
-    "genehmigt",
-    "angenommen",
-    "zusage",
-    "accordé",
-    "accepté",
-    "aprobado",
-    "aprovado",
-}
-NO_WORDS = {
-    "no",
-    "n",
-    "false",
-    "f",
-    "0",
-    "0.0",
-    "bad",
-    "negative",
-    "neg",
-    "rejected",
-    "reject",
-    "denied",
-    "deny",
-    "declined",
-    "decline",
-    "refused",
-    "refuse",
-    "not",
-    "failed",
-    "fail",
-    "unpaid",
-    "nein",
-    "non",
-    "não",
-    "nao",
-    "niet",
-    "nee",
-    "nej",
-    "falsch",
-    "faux",
-    "falso",
-    "abgelehnt",
-    "absage",
-    "refusé",
-    "rejeté",
-    "rechazado",
-    "denegado",
-    "rejeitado",
-    "negado",
-    "respinto",
-}
+YES_WORDS = """
+yes y true t 1 1.0 good positive pos approved approve accepted accept granted grant hired
+admitted admit passed pass paid repaid ja j oui si sí sim da wahr vrai verdadero verdadeiro
+vero bewilligt genehmigt angenommen zusage accordé accepté aprobado aprovado
+"""
+NO_WORDS = """
+no n false f 0 0.0 bad negative neg rejected reject denied deny declined decline refused
+refuse not failed fail unpaid nein non não nao niet nee nej falsch faux falso abgelehnt absage
+refusé rejeté rechazado denegado rejeitado negado respinto
+"""
 UNKNOWN = "unknown"  # the category of all people whose category is not known
 
 
@@ -237,59 +161,13 @@ _REFUSED = re.compile(
     r"|rispondere|dirlo|zeggen)"
     r"( my .*| this| it)?|prefer not"
 )
-_OF_PEOPLE = {
-    "declined",
-    "refused",
-    "not asked",
-    "null",
-    "\\n",
-    "<na>",
-    "(leer)",
-    "(blank)",
-    "-",
-    "--",
-    "–",
-    "—",
-    ".",
-    "?",
-    "*",
-    "/",
-}
-_FOR_NUMBERS = _OF_PEOPLE | {
-    "na",
-    "none",
-    "nil",
-    "nan",
-    "nd",
-    "nc",
-    "ka",
-    "sd",
-    "x",
-    "xx",
-    "tbd",
-    "tba",
-    "..",
-    "...",
-    "…",
-    "---",
-    "***",
-    "entfällt",
-    "néant",
-    "#n/a",
-    "#na",
-    "#value!",
-    "#ref!",
-    "#div/0!",
-    "#null!",
-    "#num!",
-    "#name?",
-    "#nv",
-    "#wert!",
-    "#bezug!",
-}
-_MISSING_CODE = re.compile(
-    r"-?(7{2,}|8{2,}|9{2,}|1111)"
-)  # beside "25-34" and ">74", no group of people
+_OF_PEOPLE = r"declined|refused|not asked|null|\n|<na>|(leer)|(blank)|-|--|–|—|.|?|*|/"
+_FOR_NUMBERS = (
+    rf"{_OF_PEOPLE}|na|none|nil|nan|nd|nc|ka|sd|x|xx|tbd|tba|..|...|…|---|***|entfällt|néant"
+    "|#n/a|#na|#value!|#ref!|#div/0!|#null!|#num!|#name?|#nv|#wert!|#bezug!"
+)
+# Of missing values in many surveys; beside "25-34" and ">74", no group of people
+MISSING_CODE = re.compile(r"-?([789])\1+|-[1789]|666|6666|1111")
 _LONGEST = 100  # a longer cell is never taken for "unknown"
 
 
@@ -304,12 +182,12 @@ def is_unknown(cell: str) -> bool:
 
 def is_marker(cell: str) -> bool:
     """Whether a cell among numbers marks a missing value ("k.A.", "-", "#N/A")."""
-    return cell.strip().casefold() in _FOR_NUMBERS or is_unknown(cell)
+    return cell.strip().casefold() in _FOR_NUMBERS.split("|") or is_unknown(cell)
 
 
 def is_unknown_category(level: str) -> bool:
     """Whether a protected level means that the person's category is unknown."""
-    return level.strip().casefold() in _OF_PEOPLE or is_unknown(level)
+    return level.strip().casefold() in _OF_PEOPLE.split("|") or is_unknown(level)
 
 
 def missing_codes(levels: Iterable[str]) -> list[str]:
@@ -317,7 +195,7 @@ def missing_codes(levels: Iterable[str]) -> list[str]:
     listed = list(levels)
     if all(re.fullmatch(r"[-\d.,]+", level) for level in listed):
         return []
-    return [level for level in listed if _MISSING_CODE.fullmatch(level)]
+    return [level for level in listed if MISSING_CODE.fullmatch(level)]
 
 
 def merged_categories(
@@ -350,11 +228,16 @@ def merged_categories(
 _MOST_SPELLINGS = 8  # spellings that a note lists
 
 
+def one_part(level: str) -> str:
+    """A level whose name does not look like two crossed ones: "a & b" is "a and b"."""
+    return level.replace(" & ", " and ")
+
+
 def group_key(level: str) -> str:
     """What spellings of one group have in common: case, white space and Unicode form are not
     compared.
     """
-    return " ".join(unicodedata.normalize("NFKC", level).casefold().split())
+    return " ".join(one_part(unicodedata.normalize("NFKC", level).casefold()).split())
 
 
 def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:

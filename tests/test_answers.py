@@ -72,21 +72,58 @@ QUESTIONS = {
 }
 
 
-def test_what_misleads_is_not_read_and_what_is_plain_is() -> None:
-    """220 replies in six languages: most of them seem to answer and take it back."""
+@pytest.mark.parametrize("file", ["misleading.jsonl", "third.jsonl"])
+def test_what_misleads_is_not_read_and_what_is_plain_is(file: str) -> None:
+    """552 replies in six languages: most of them seem to answer and take it back, or refuse."""
     read: Counter[bool] = Counter()
-    lines = (
-        (Path(__file__).parent / "corpus" / "misleading.jsonl")
-        .read_text(encoding="utf-8")
-        .splitlines()
-    )
+    lines = (Path(__file__).parent / "corpus" / file).read_text(encoding="utf-8").splitlines()
     for line in lines:
         case = json.loads(line)
-        value = parse_answer(case["text"], spellings(QUESTIONS[case["language"]], YES_NO)).value
+        question = case.get("question", QUESTIONS[case["language"]])
+        value = parse_answer(case["text"], spellings(question, YES_NO, case.get("words"))).value
         assert value in (None, case["answer"]), case
         if case["answer"] is not None:
             read[value is not None] += 1
     assert read[True] >= 0.9 * read.total()
+
+
+# Too long for a label that answers to come up by chance.
+UNKNOWN = st.text(alphabet=st.characters(categories=("L",)), min_size=5, max_size=12)
+DENIED = {"yes": ["yes", "approved"], "no": ["no", "denied"]}
+
+
+@settings(deadline=None)
+@given(
+    UNKNOWN
+    | st.sampled_from(["Denied", "approved", "Not approved", "Wrong answer", "not_the_answer"])
+    | st.sampled_from(["error", "abgelehnt", "Rechazado", "Nicht die Antwort", "La question"]),
+    st.sampled_from([": ", " = ", " - ", ":\n", "? ", ":** "]),
+    st.sampled_from(["yes", "no", "Yes.", "**No**"]),
+)
+def test_an_answer_under_another_label_is_not_read(label: str, sign: str, word: str) -> None:
+    """ "Denied: no" says yes, if anything."""
+    assert parse_answer(f"{label}{sign}{word}", DENIED).value is None
+    assert parse_answer(json.dumps({label: word}), DENIED).value is None
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        UNKNOWN,
+        st.none() | st.booleans() | st.integers() | st.sampled_from(["yes", "no", ""]) | st.text(),
+        max_size=4,
+    ),
+    st.sampled_from(["yes", "no"]),
+)
+def test_json_is_read_where_one_field_answers_and_no_other_says_anything(
+    further: dict[str, object], word: str
+) -> None:
+    assert parse_answer(json.dumps(further)).value is None
+    says_nothing = all(value is None or value == "" for value in further.values())
+    value = parse_answer(json.dumps(further | {"answer": word})).value
+    assert value == word if says_nothing else value in (None, word)
+    for more in ({"uncertain": True}, {"final": "yes" if word == "no" else "no"}):
+        assert parse_answer(json.dumps({"answer": word} | further | more)).value is None
 
 
 @pytest.mark.parametrize(
@@ -95,8 +132,8 @@ def test_what_misleads_is_not_read_and_what_is_plain_is() -> None:
         ("\u201cNo.\u201d", "no"),
         ("1. yes", "yes"),
         ("no\u00a0", "no"),
-        ("Yes - this record knows a lot", "yes"),
-        ("B) No", "no"),  # "knows" is a word, no answer
+        ("Yes - she knows 3 trades", "yes"),  # "knows" is a word, no answer
+        ("B) No", "no"),
         ("- smoker: yes\n- diabetic: no\n\nAnswer: no", "no"),
         ("[{'answer': 'no'}]", "no"),
         ("<think>a <think> b </think> No c </think> Yes", "yes"),

@@ -27,13 +27,12 @@ GIVEN = {
     "sexes, answers = ['f', 'm'] * 60, ['yes', 'yes', 'no', 'no'] * 30\n"
     "frame = pd.DataFrame({'sex': sexes, 'race': ['a', 'a', 'b'] * 40, 'hired': answers,"
     " 'person': range(120)})\n",
-    "docs/cookbook.md": "from evals.examples.desk.app import decide\n"
+    "docs/in-your-application.md": "from evals.examples.desk.app import decide\n"
     "from evals.examples.desk.client import PERSON\n",
 }
 # What cannot run alone, by a word of the block, and what runs it.
 NOT_ALONE = {
     "import_log(": "needs a log of Inspect; tests/inspect/test_log.py makes one",
-    "FastAPI()": "evals/examples/desk; tests/evals/test_examples.py compares the page",
     "print(shots.certificate)": "tests/test_in_a_notebook.py",
     'Client("tcp://scheduler': "needs a cluster; tests/coreset/out_of_core/test_dask.py starts one",
     "time.perf_counter()": "a measurement",

@@ -91,7 +91,7 @@ BAD = {
         GOOD.replace("unit =", "units ="),
         "columns['age']: unknown key 'units'; did you mean 'unit'?",
     ),
-    "column twice": (GOOD.replace('"age"', '"sex"'), "column 'sex' is listed 2 times"),
+    "column twice": (GOOD.replace('"age"', '"sex"'), "columns: 'sex' is named 2 times"),
     "ordinal without order": (
         GOOD.replace('S = "small"\n', ""),
         "column 'size': order = [lowest, …, highest]",
@@ -108,7 +108,10 @@ BAD = {
         GOOD.replace('column = "sex"', 'column = "sx"'),
         "no column 'sx'; did you mean 'sex'?",
     ),
-    "protected twice": (GOOD + '[[protected]]\ncolumn = "sex"\n', "'sex' is named more than once"),
+    "protected twice": (
+        GOOD + '[[protected]]\ncolumn = "sex"\n',
+        "protected: 'sex' is named 2 times",
+    ),
     "protected outcome": (
         GOOD.replace('column = "sex"', 'column = "y"'),
         "'y' is the outcome already",

@@ -5,8 +5,9 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 import typer
 
@@ -36,6 +37,26 @@ def _common(
     """Options before any command."""
 
 
+class WithoutKeys:
+    """A stream of text that takes out keys, whoever writes to it."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text without keys."""
+        self._stream.write(redact(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write the lines without keys."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line and its exit code."""
     with to_command_line(_note):
@@ -53,9 +74,12 @@ def _main() -> None:
     # Numba reads settings from the current folder: a folder of pickled code must not be one of
     # them.
     os.environ.setdefault("NUMBA_CACHE_DIR", "")
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
+        if stream is not None:
+            setattr(sys, name, WithoutKeys(stream))
     _at_a_request_to_end(signal.default_int_handler)  # like Ctrl-C
     code = 0
     try:
@@ -100,5 +124,5 @@ def _at_a_request_to_end(handler: Any) -> None:
 def _refuse(text: str, code: int) -> int:
     """Print the reason to standard error, sanitized: it may quote untrusted text."""
     with suppress(OSError):
-        print(replace_invisible(redact(text)), file=sys.stderr)
+        print(replace_invisible(text), file=sys.stderr)
     return code

@@ -12,20 +12,19 @@ from rich.segment import Segment
 
 from fwc_llm.errors import InterruptedRunError
 from fwc_llm.progress import Terminal
-from fwc_llm.sanitize import escape_invisible, key_remover, redact, replace_invisible
+from fwc_llm.sanitize import escape_invisible, replace_invisible
 
 
 class SafeConsole(Console):
-    """A console that takes out keys, and control characters, which rich would print unchanged."""
+    """A console that takes out control characters, which rich would print unchanged."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         """Render one line of output, including progress bars and tables."""
-        without_keys = key_remover()
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control else Segment(replace_invisible(without_keys(text)), style)
+            yield segment if control else Segment(replace_invisible(text), style)
 
     def on_broken_pipe(self) -> None:
         """Stop printing once the reader has closed the pipe; keep the exit code."""
@@ -44,13 +43,13 @@ asking = terminal.asking
 def notes(*lines: str, style: str = "") -> None:
     """Print notes to standard error without wrapping; skip empty lines."""
     for line in filter(None, lines):
-        err.print(redact(line), style=style, soft_wrap=True)
+        err.print(line, style=style, soft_wrap=True)
 
 
 def lines(*lines: str, style: str = "") -> None:
     """Print lines of a result to standard output without wrapping."""
     for line in lines:
-        out.print(key_remover()(line), style=style, soft_wrap=True)
+        out.print(line, style=style, soft_wrap=True)
 
 
 def write(text: str, is_json: bool = False) -> None:
@@ -59,7 +58,7 @@ def write(text: str, is_json: bool = False) -> None:
         return
     try:
         safe = escape_invisible if is_json else replace_invisible
-        sys.stdout.write(safe(key_remover()(text)))
+        sys.stdout.write(safe(text))
         sys.stdout.flush()
     except BrokenPipeError:
         let_go(sys.stdout)

@@ -24,7 +24,7 @@ def report(
         "-o",
     ),
     format: str | None = flags.option(
-        "Format: html, md, json, csv, ll144 (Local Law 144) or comment (pull requests). "
+        "Format: html, md, json, csv, tex (booktabs), ll144 (Local Law 144) or comment (pull requests). "
         "[default: by the file's ending, else html]"
     ),
     task: str | None = flags.option("Task file (.toml) of the runs if the task is not built-in."),

@@ -4,10 +4,10 @@ import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
 from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
-from fwc_llm.words import merge_spellings, spellings_note
+from fwc_llm.words import merge_spellings, one_part, spellings_note
 
 FRAME = Path("the data frame")  # in the place of the path of a task file
 _LEAST_DIFFERENCE = (
@@ -99,28 +99,6 @@ def _lost(counts: pd.Series) -> dict[str, int]:
     return {str(reason): int(n) for reason, n in counts.drop(["read", "kept"]).items() if n}
 
 
-@dataclass
-class CleanedCounts:
-    """Counts accumulated over a task's tables, for checks that need all rows."""
-
-    outcomes: Counter[str] = field(default_factory=Counter)  # values of the outcome column
-    answers: Counter[str] = field(default_factory=Counter)  # what these values mean: yes or no
-    levels: dict[str, Counter[str]] = field(default_factory=dict)  # by protected attribute
-    integral: dict[str, bool] = field(default_factory=dict)  # by column: all numbers are whole
-    filled: Counter[str] = field(
-        default_factory=Counter
-    )  # by column: missing values made a category
-    rows: list[pd.DataFrame] = field(default_factory=list)  # of each file, as in `RowCount.counts`
-
-    def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
-        """The dtype of every column by name; whole numbers are int64."""
-        number = {True: "int64", False: "float64"}
-        kinds = {
-            c.name: c.kind == "numeric" and number[self.integral.get(c.name, True)] for c in columns
-        }
-        return {name: kind or "str" for name, kind in kinds.items()}
-
-
 @dataclass(frozen=True)
 class CleanTables:
     """The cleaned frames; one object for a table of one file."""
@@ -139,38 +117,54 @@ def clean_tables(
 
     `meaning` is that of the outcome's values; by default the values in `raws` decide.
     """
-    for name in (item.name for item in task.fields if item.use == "id"):
-        cells = pd.concat([raw[name] for raw in raws])
-        if len(repeated := cells[cells.duplicated()]):
-            row = repeated.index[0]
-            cell = repeated.iloc[0]
-            raise FwcError(
-                f"{row}: id {cell!r} in column {name!r} is already used at {_row(cells, cell)}; "
-                "ids must be unique: remove the repeated row or give the column another role"
-            )
-    edited = [_edited(task, raw) for raw in raws]
-    met = [_conditions(task, raw) for raw in edited]
-    if task.outcome.above is None and meaning is None:
-        kept = [
-            raw[~np.logical_or.reduce([*lost.values()])]
-            for raw, lost in zip(edited, met, strict=True)
-        ]
-        meaning = outcome_meaning(task, pd.concat([raw[task.outcome.source] for raw in kept]))
-    counts = CleanedCounts()
-    frames = [
-        _clean(task, raw, lost, meaning, counts) for raw, lost in zip(edited, met, strict=True)
-    ]
-    notes = []
-    for attribute in task.protected:
-        frames, note = _merge_spellings(attribute.name, frames, counts)
-        notes += note
-    rows = check_whole(task, counts, meaning)
-    for name, raw, frame in zip(task.source.files, raws, frames, strict=False):
+    raw = pd.concat(raws)
+    _check_ids(task, raw)
+    used = _used(task)
+    for item in used:
+        raw[item.name] = edited(task, item, raw[item.name])
+    lost = _conditions(task, raw)
+    outcome = task.outcome.source
+    if task.outcome.above is None:
+        meaning = meaning or outcome_meaning(task, raw.loc[~_any(lost), outcome])
+        lost[f"{outcome} neither yes nor no"] = raw[outcome].isin(meaning.dropped).to_numpy()
+        raw[outcome] = raw[outcome].where(raw[outcome].isin(meaning.texts))
+    filled = _fill_missing(task, raw, used, lost)
+    keep = ~_any(lost)
+    levels, notes = _levels(task, raw, keep)
+    counts = pd.DataFrame({"read": True, "kept": keep} | lost)
+    groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
+    rows = RowCount(counts.groupby(groups).sum().astype(int))
+    if not rows.kept:
+        why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
+        raise FwcError(f"{task.path}: all {rows.read:,} rows were left out: {why}")
+    table = _typed(task, raw[keep], {name: level[keep] for name, level in levels.items()}, meaning)
+    _check_whole(task, table)
+    described = _described(task.outcome, raw.loc[keep, outcome], table[outcome], meaning)
+    file_of_row = np.repeat(np.arange(len(raws)), [*map(len, raws)])
+    frames = [table[file_of_row[keep] == number] for number in range(len(raws))]
+    for name, before, frame in zip(task.source.files, raws, frames, strict=False):
         if not len(frame):
             raise FwcError(f"{task.path}: {name}: no row is left after the missing-value rule")
-        notes.append(f"{name.rpartition('/')[2]}: {len(frame):,} of {len(raw):,} rows kept")
-    frames = [frame.astype(counts.dtypes(task.columns)) for frame in frames]
-    return CleanTables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows, meaning)
+        notes.append(f"{name.rpartition('/')[2]}: {len(frame):,} of {len(before):,} rows kept")
+    for reason, n in rows.reasons.items():
+        notes.append(f"{n:,} row{'s' * (n > 1)} left out, {reason}")
+    if filled:
+        notes.append(f"missing values made the category {UNKNOWN!r} ({_listed(filled)})")
+    rows = replace(rows, outcome=described)
+    return CleanTables(frames[0], frames[-1], tuple(notes), rows, meaning)
+
+
+def _check_ids(task: TaskFile, raw: pd.DataFrame) -> None:
+    """Raise `FwcError` for an id that two rows have."""
+    for name in (item.name for item in task.fields if item.use == "id"):
+        repeated = raw[name][raw[name].duplicated()]
+        if len(repeated):
+            cell = repeated.iloc[0]
+            raise FwcError(
+                f"{repeated.index[0]}: id {cell!r} in column {name!r} is already used at "
+                f"{_row(raw[name], cell)}; "
+                "ids must be unique: remove the repeated row or give the column another role"
+            )
 
 
 def _used(task: TaskFile) -> list[FileColumn]:
@@ -181,17 +175,26 @@ def _used(task: TaskFile) -> list[FileColumn]:
     return [item for item in task.fields if item.use == "column" or item.name in sources]
 
 
-def _edited(task: TaskFile, raw: pd.DataFrame) -> pd.DataFrame:
-    """A table with the columns' rules for texts applied."""
-    raw = raw.copy()
-    for item in _used(task):
-        cells = raw[item.name]
-        if item.markers:
-            cells = cells.mask(cells.isin(item.markers))
-        if item.strip_suffix or item.strip_zeros or item.factors or item.written or item.bands:
-            cells = _mapped(cells, partial(cell_rules.edited, task, item))
-        raw[item.name] = cells
-    return raw
+def needed(task: TaskFile) -> list[str]:
+    """The columns to read: all except those of the role "drop" that have no other use."""
+    used = {item.name for item in _used(task)} | {rule.column for rule in task.keep}
+    return [item.name for item in task.fields if item.use == "id" or item.name in used]
+
+
+def edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
+    """A column's texts (n,) with its rules applied; NaN for missing values."""
+    return _mapped(cells.mask(cells.isin(item.markers)), partial(cell_rules.edited, task, item))
+
+
+def counted(cells: pd.Series) -> dict[str, int]:
+    """The number of rows of each text, most frequent first."""
+    return {str(cell): int(n) for cell, n in cells.value_counts().items()}
+
+
+def _any(lost: Mapping[str, np.ndarray]) -> np.ndarray:
+    """A mask (n,) of the rows that are lost for any reason."""
+    masks: np.ndarray = np.logical_or.reduce([*lost.values()])
+    return masks
 
 
 def _conditions(task: TaskFile, raw: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -208,134 +211,44 @@ def _conditions(task: TaskFile, raw: pd.DataFrame) -> dict[str, np.ndarray]:
 def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     """What the values of the outcome mean; `FwcError` for one without a meaning."""
     rule = task.outcome
-    counts = Counter(cells.dropna().tolist())
-    options: Literal["python", "task file"] = "python" if task.path == FRAME else "task file"
-    described = MeaningRule(rule.positive, rule.negative, rule.others, options)
-    try:
-        return read_meaning(
-            dict(counts.most_common()), f"{task.path}: outcome {rule.source!r}", described
-        )
-    except FwcError as error:
-        above = ""
-        if len(counts) > 2 and not rule.positive:
-            written = "above=NUMBER" if options == "python" else "threshold = { above = NUMBER }"
-            above = f"; or for numbers {written}"
-        raise FwcError(f"{error}{above}") from None
+    counts = counted(cells)
+    described = MeaningRule(rule.positive, rule.negative, rule.others, "python", "above=NUMBER")
+    if task.path != FRAME:
+        above = "threshold = { above = NUMBER }"
+        described = replace(described, options="task file", above=above)
+    return read_meaning(counts, f"{task.path}: outcome {rule.source!r}", described)
 
 
-def _clean(
-    task: TaskFile,
-    raw: pd.DataFrame,
-    lost: dict[str, np.ndarray],
-    meaning: Meaning | None,
-    counts: CleanedCounts,
-) -> pd.DataFrame:
-    """Clean edited texts, and add to `counts` for `check_whole`."""
-    derived = {attribute.source: attribute for attribute in task.protected}
-    used = _used(task)
-    outcome = task.outcome.source
-    if meaning is not None:
-        dropped = raw[outcome].isin(meaning.dropped).to_numpy()
-        lost = lost | {f"{outcome} neither yes nor no": dropped}
-        texts = [*meaning.yes, *meaning.no, *meaning.dropped]
-        raw[outcome] = raw[outcome].where(raw[outcome].isin(texts))
-    keep, lost = filter_rows(task, raw, used, lost, counts.filled)
-    levels = {
-        attribute.name: _mapped(raw[attribute.source], partial(cell_rules.find_level, attribute))
-        for attribute in task.protected
-    }
-    groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
-    counts.rows.append(pd.DataFrame({"read": True, "kept": keep} | lost).groupby(groups).sum())
-    rows = raw[keep]
-    values = {}
-    for item in used if keep.any() else ():
-        cells = rows[item.name]
-        attribute = derived.get(item.name)
-        if item.name == outcome:
-            values[item.name] = _outcome(task, cells, meaning, counts)
-            continue
-        if attribute is not None:
-            values[attribute.name] = _mapped(
-                cells, partial(cell_rules.parse_level, task, attribute)
-            )
-            counts.levels.setdefault(attribute.name, Counter()).update(
-                values[attribute.name].tolist()
-            )
-            if not attribute.keep:
-                continue
-        if item.kind == "numeric":
-            cells = numbers(task, cells)
-            counts.integral[item.name] = (
-                counts.integral.get(item.name, True) and cells.dtype == "int64"
-            )
-        elif item.kind == "ordinal":
-            cells = _mapped(cells, partial(cell_rules.parse_value, task, item))
-        values[item.name] = cells
-    return pd.DataFrame({c.name: values.get(c.name, ()) for c in task.columns}, index=rows.index)
-
-
-def _merge_spellings(
-    name: str, frames: Sequence[pd.DataFrame], counts: CleanedCounts
-) -> tuple[list[pd.DataFrame], list[str]]:
-    """Make one level of spellings that differ in case, white space or Unicode form; return a
-    note.
-    """
-    spelled = merge_spellings(counts.levels.get(name, {}))
-    if not spelled:
-        return list(frames), []
-    counts.levels[name] = Counter()
-    merged = []
-    for frame in frames:
-        levels = frame[name].replace(spelled)
-        counts.levels[name].update(levels.tolist())
-        merged.append(frame.assign(**{name: levels}))
-    return merged, [spellings_note(name, spelled)]
-
-
-def crossed(frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[str]) -> np.ndarray:
-    """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
-    levels = frame[protected[0]]
-    for name in protected[1:]:
-        levels = levels + " & " + frame[name]
-    return levels.to_numpy(dtype=str)
-
-
-def filter_rows(
-    task: TaskFile,
-    raw: pd.DataFrame,
-    used: Sequence[FileColumn],
-    lost: dict[str, np.ndarray],
-    filled: Counter[str],
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Masks (n,) of kept rows, and of lost rows by reason; makes categories in `raw`."""
-    within = keep = ~np.logical_or.reduce([*lost.values()])
+def _fill_missing(
+    task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], lost: dict[str, np.ndarray]
+) -> dict[str, int]:
+    """Apply the rules for missing values: add to `lost`, or make categories in `raw`; count these."""
+    within = ~_any(lost)
     missing = {item.name: raw[item.name].isna().to_numpy() & within for item in used}
     counts = {name: int(mask.sum()) for name, mask in missing.items() if mask.any()}
+    filled = {}
     for item in used:
         if item.name not in counts:
             continue
-        rule = item.missing or task.missing
         mask = missing[item.name]
-        if rule == "drop":
+        if (item.missing or task.missing) == "drop":
             lost[f"no value in {item.name}"] = mask
-            keep = keep & ~mask
-        elif not cell_rules.can_be_unknown(task, item):
-            complete = within & ~np.logical_or.reduce(
-                [missing[one.name] for one in used if not one.missing]
-            )
-            stay = f"{int(complete.sum()):,} of {int(within.sum()):,} rows stay"
-            several = len(counts) > 1 and not item.missing
-            top = f', or all columns missing = "drop" at the top ({stay})' if several else ""
+        elif cell_rules.can_be_unknown(task, item):
+            filled[item.name] = counts[item.name]
+            raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
+        else:
+            top = ""
+            if len(counts) > 1 and not item.missing:
+                unruled = _any({one.name: missing[one.name] for one in used if not one.missing})
+                stay = f"{int((within & ~unruled).sum()):,} of {int(within.sum()):,} rows stay"
+                top = f', or all columns missing = "drop" at the top ({stay})'
             raise FwcError(
                 f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} "
                 f"missing): "
                 f"{_remedies(task, item, mask, int(within.sum()))}{top} in {task.path}, or repair "
                 f"the table"
             )
-        else:
-            filled[item.name] += counts[item.name]
-            raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
-    return keep, {reason: mask for reason, mask in lost.items() if mask.any()}
+    return filled
 
 
 def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) -> str:
@@ -348,54 +261,83 @@ def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) 
     return f"give this column {' or '.join(ways)}"
 
 
-def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:
-    """Notes on lost rows, and on missing values that became a category."""
-    notes = [f"{n:,} row{'s' * (n > 1)} left out, {reason}" for reason, n in rows.reasons.items()]
-    if counts.filled:
-        notes.append(f"missing values made the category {UNKNOWN!r} ({_listed(counts.filled)})")
-    return notes
+def _levels(
+    task: TaskFile, raw: pd.DataFrame, keep: np.ndarray
+) -> tuple[dict[str, pd.Series], list[str]]:
+    """Levels (n,) by protected attribute, NaN if unknown; notes on spellings of one group."""
+    levels = {}
+    notes = []
+    for attribute in task.protected:
+        cells = raw[attribute.source]
+        found = _mapped(cells, partial(cell_rules.find_level, attribute))
+        _mapped(cells[keep & found.isna()], partial(cell_rules.parse_level, task, attribute))
+        found[keep & found.isna()] = UNKNOWN
+        spelled = merge_spellings(counted(found[keep]))
+        if spelled:
+            found = found.replace(spelled)
+            notes.append(spellings_note(attribute.name, spelled))
+        levels[attribute.name] = found.map(one_part, na_action="ignore")
+    return levels, notes
+
+
+def crossed(frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[str]) -> np.ndarray:
+    """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
+    levels = frame[protected[0]]
+    for name in protected[1:]:
+        levels = levels + " & " + frame[name]
+    return levels.to_numpy(dtype=str)
+
+
+def _typed(
+    task: TaskFile, rows: pd.DataFrame, levels: Mapping[str, pd.Series], meaning: Meaning | None
+) -> pd.DataFrame:
+    """The table of kept rows, with typed cells."""
+    values = dict(levels)
+    for column in task.columns:
+        name = column.name
+        if name == task.outcome.source:
+            if meaning is None:
+                yes = numbers(task, rows[name]) > task.outcome.above
+            else:
+                yes = rows[name].isin(meaning.yes)
+            values[name] = yes.map({True: "yes", False: "no"})
+        elif column.kind == "numeric":
+            values[name] = numbers(task, rows[name])
+        elif name not in levels:
+            values[name] = _mapped(rows[name], partial(cell_rules.parse_value, task, column))
+    return pd.DataFrame({column.name: values[column.name] for column in task.columns})
+
+
+def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
+    """Raise `FwcError` for one answer alone, or for levels that cannot be compared."""
+    answers = table[task.outcome.source].unique()
+    if len(answers) == 1:
+        where = f"{task.path}: outcome {task.outcome.source!r}"
+        raise FwcError(f"{where} is {answers[0]!r} in all {len(table):,} rows: nothing to predict")
+    for attribute in task.protected:
+        where = f"{task.path}: protected attribute {attribute.name!r}"
+        _check_levels(where, counted(table[attribute.name]))
+
+
+def _described(
+    rule: OutcomeColumn, cells: pd.Series, answers: pd.Series, meaning: Meaning | None
+) -> str:
+    """A sentence on the outcome: 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
+    if meaning is None:
+        sides = {"yes": f"above {rule.above:g}", "no": f"at most {rule.above:g}"}
+        shown = answers.map(sides)
+    else:
+        shown = cells.map(lambda text: f'"{replace_invisible(text)}"')
+    found = []
+    for answer in ("yes", "no"):
+        counts = shown[answers == answer].value_counts()
+        values = [f"{value} ({n:,})" for value, n in counts.items()]
+        found.append(f"{answer} = {listed(values, _MOST_VALUES)}")
+    return f"{replace_invisible(rule.source)}: {', '.join(found)}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
-
-
-def check_whole(task: TaskFile, counts: CleanedCounts, meaning: Meaning | None) -> RowCount:
-    """Check answers and levels over all rows; return the row counts."""
-    described = _meaning(task.outcome, counts, meaning)
-    rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), described)
-    if not rows.kept:
-        why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
-        raise FwcError(f"{task.path}: all {rows.read:,} rows were left out: {why}")
-    if len(counts.answers) == 1:
-        answer = next(iter(counts.answers))
-        where = f"{task.path}: outcome {task.outcome.source!r}"
-        raise FwcError(f"{where} is {answer!r} in all {rows.kept:,} rows: nothing to predict")
-    for attribute in task.protected:
-        _check_levels(
-            f"{task.path}: protected attribute {attribute.name!r}", counts.levels[attribute.name]
-        )
-    return rows
-
-
-def _meaning(rule: OutcomeColumn, counts: CleanedCounts, meaning: Meaning | None) -> str:
-    """A sentence on the outcome: 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
-    sides = []
-    for answer in ("yes", "no"):
-        if meaning is None:
-            side = "above" if answer == "yes" else "at most"
-            values = [f"{side} {rule.above:g} ({counts.answers[answer]:,})"]
-        else:
-            if answer == "yes":
-                texts = meaning.yes
-            else:
-                texts = meaning.no
-            found = [
-                (value, count) for value, count in counts.outcomes.most_common() if value in texts
-            ]
-            values = [f'"{replace_invisible(value)}" ({count:,})' for value, count in found]
-        sides.append(f"{answer} = {listed(values, _MOST_VALUES)}")
-    return f"{replace_invisible(rule.source)}: {', '.join(sides)}"
 
 
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
@@ -446,20 +388,6 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
             )
 
 
-def _outcome(
-    task: TaskFile, cells: pd.Series, meaning: Meaning | None, counts: CleanedCounts
-) -> pd.Series:
-    """The outcome (n,) of every row: "yes" or "no"."""
-    if meaning is None:
-        yes = numbers(task, cells) > task.outcome.above
-    else:
-        counts.outcomes.update(cells.tolist())
-        yes = cells.isin(meaning.yes)
-    answers = yes.map({True: "yes", False: "no"})
-    counts.answers.update(answers.tolist())
-    return answers
-
-
 def fingerprint(columns: Sequence[Column], table: pd.DataFrame) -> str:
     """SHA-256 (hex) of row ids, columns and values of a clean table."""
     digest = hashlib.sha256("\x1f".join(table.index.tolist()).encode())
@@ -475,15 +403,11 @@ def fingerprint(columns: Sequence[Column], table: pd.DataFrame) -> str:
 
 def domain_of(column: Column, cells: pd.Series) -> cell_rules.Domain:
     """The domain of a clean column."""
-    if column.kind == "numeric" and not column.values:
-        return cell_rules.Domain(least=cells.min(), most=cells.max())
     counts = cells.value_counts()
     if column.kind == "numeric":
         words = {cell_rules.as_number(text) for text in column.values}
-        if words.issuperset(counts.index):
-            values = frozenset(map(float, counts.index))
-        else:
-            values = None
-        return cell_rules.Domain(least=min(counts.index), most=max(counts.index), values=values)
+        is_named = bool(words) and words.issuperset(counts.index)
+        values = frozenset(map(float, counts.index)) if is_named else None
+        return cell_rules.Domain(least=cells.min(), most=cells.max(), values=values)
     is_open = (counts == 1).sum() > _OPEN * counts.sum()
     return cell_rules.Domain(values=None if is_open else frozenset(counts.index))

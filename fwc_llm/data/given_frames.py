@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm import cell_rules
-from fwc_llm.data.clean_table import clean_tables, numbers, outcome_meaning
-from fwc_llm.data.raw_table import RawTable, frame_table
+from fwc_llm.data.clean_table import clean_tables, edited, needed, numbers, outcome_meaning
+from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.meaning import Meaning
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Protected, TaskFile
@@ -39,14 +39,12 @@ class FrameReader:
 
     def outcomes(self, frame: Any) -> np.ndarray:
         """Whether each outcome (n,) is yes; `FwcError` for a cell without a meaning."""
+        frame = _pandas(frame)
         rule = self.rules.outcome
         cells = column(frame, rule.source)
-        yes = cells == "yes"
-        is_clean = bool((yes | (cells == "no")).all())
-        if is_clean and ("yes" in rule.negative or "no" in rule.positive):
-            is_clean = self._has_row_ids(frame)
-        if is_clean:
-            return yes.to_numpy(dtype=bool)
+        taken = {"yes", "no"} & {*rule.negative, *rule.positive}
+        if cells.isin(("yes", "no")).all() and (not taken or self._has_row_ids(frame)):
+            return (cells == "yes").to_numpy(dtype=bool)
         texts = self._edited(frame, rule.source)
         _refuse(texts.isna(), texts, "has no value")
         if rule.above is not None:
@@ -57,40 +55,37 @@ class FrameReader:
 
     def groups(self, frame: Any, name: str) -> pd.Series:
         """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
-        own_levels = self.levels[name]
-        by_name = {attribute.name: attribute for attribute in self.rules.protected}
+        frame = _pandas(frame)
+        known = self.levels[name]
+        by_name = {attribute.name: attribute for attribute in self.rules.offered}
         attribute = by_name.get(name) or Protected(column=name, name=name)
-        renamed = any(attribute.mapping.get(level, level) != level for level in own_levels)
-        if name in frame_titles(frame):
-            cells = column(frame, name)
-            if cells.isin(own_levels).all() and (not renamed or self._has_row_ids(frame)):
-                return cells
+        renamed = any(attribute.mapping.get(level, level) != level for level in known)
+        is_known = name in frame.columns and frame[name].isin(known).all()
+        if is_known and (not renamed or self._has_row_ids(frame)):
+            return column(frame, name)
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
         _refuse(texts.isna(), texts, "has no value")
-        parse = partial(cell_rules.parse_level, self.rules, attribute)
-        domain = cell_rules.Domain(values=frozenset(own_levels))
-        levels = texts.map(lambda text: cell_rules.known_spelling(parse(text), domain))
-        _refuse(~levels.isin(own_levels), texts, "is in no row of the task's table")
+        domain = cell_rules.Domain(values=frozenset(known))
+        known_level = partial(cell_rules.known_level, self.rules, attribute, domain=domain)
+        levels = texts.astype("category").map(known_level).astype("str")
+        _refuse(~levels.isin(known), texts, "is in no row of the task's table")
         return levels
 
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
-        if isinstance(frame, pd.DataFrame) and self._is_clean(frame):
+        frame = _pandas(frame)
+        if self._is_clean(frame):
             self._refuse_unknown(frame)
             return frame, np.ones(len(frame), dtype=bool)
-        table = frame_table(frame)
-        names = [item.name for item in self.rules.fields if item.use != "drop"]
-        sources = [attribute.source for attribute in self.rules.protected]
-        conditions = [condition.column for condition in self.rules.keep]
-        raw = _texts(table, list(dict.fromkeys([*names, *sources, *conditions])), self.rules)
+        raw = self._texts(frame, needed(self.rules))
         meaning = None
         if self.rules.outcome.above is None:
             texts = self._edited(frame, self.rules.outcome.source)
             meaning = self._meaning(texts)
-            meant = (*meaning.yes, *meaning.no, *meaning.dropped)
-            _refuse(texts.notna() & ~texts.isin(meant), texts, "means neither yes nor no")
+            wrong = texts.notna() & ~texts.isin(meaning.texts)
+            _refuse(wrong, texts, "means neither yes nor no")
         pool = clean_tables(self.rules, [raw], meaning).pool
         self._refuse_unknown(pool)
         levels = {name: self.groups(pool, name) for name in self.levels}
@@ -107,21 +102,19 @@ class FrameReader:
 
     def _is_clean(self, frame: pd.DataFrame) -> bool:
         """Whether all cells are as in the table."""
-        outcome = self.rules.outcome.source
-        if not {item.name for item in self.rules.columns} <= set(frame.columns):
+        names = [column.name for column in self.rules.columns]
+        if not {*names} <= {*frame.columns}:
             return False
-        if not frame[outcome].isin(("yes", "no")).all():
-            return False
-        if not all(frame[name].isin(levels).all() for name, levels in self.levels.items()):
+        answers = frame[self.rules.outcome.source]
+        domains = {**self.levels, self.rules.outcome.source: ("yes", "no")}
+        if not all(frame[name].isin(values).all() for name, values in domains.items()):
             return False
         if self._has_row_ids(frame) or self.rules.outcome.above is not None:
             return True
-        meaning = self._meaning(frame[outcome])
-        return any(meaning.of(value) is None for value in frame[outcome].unique())
+        meaning = self._meaning(answers)
+        return any(meaning.of(value) is None for value in answers.unique())
 
     def _has_row_ids(self, frame: Any) -> bool:
-        if not isinstance(frame, pd.DataFrame):
-            return False
         return -1 not in self.rows.get_indexer_for(frame.index)
 
     def _meaning(self, texts: pd.Series) -> Meaning:
@@ -130,35 +123,32 @@ class FrameReader:
     def _field(self, name: str) -> FileColumn:
         return next(item for item in self.rules.fields if item.name == name)
 
+    def _texts(self, frame: Any, names: Sequence[str]) -> pd.DataFrame:
+        """Columns as texts, without the values that mark a missing one."""
+        table = replace(frame_table(frame), markers=frozenset(self.rules.source.markers))
+        return table.frame(names, _ROW, self.rules.notations)
+
     def _edited(self, frame: Any, name: str) -> pd.Series:
         """The texts of a raw column after the column's rules; NaN for missing values."""
-        item = self._field(name)
-        texts = _texts(frame_table(frame), [name], self.rules)[name]
-        texts = texts.mask(texts.isin(item.markers))
-        return texts.map(partial(cell_rules.edited, self.rules, item), na_action="ignore")
+        return edited(self.rules, self._field(name), self._texts(frame, [name])[name])
 
 
 def column(frame: Any, name: str) -> pd.Series:
     """A column as it is in a frame of pandas, and as texts in one of another library."""
-    if not isinstance(frame, pd.DataFrame):
-        return frame_table(frame).frame([name], _ROW)[name]
+    frame = _pandas(frame)
     if name not in frame.columns:
         nearest = did_you_mean(name, map(str, frame.columns))
         raise FwcError(f"the frame has no column {name!r}{nearest}")
-    return frame[name]
+    cells: pd.Series = frame[name]
+    return cells
 
 
-def frame_titles(frame: Any) -> Sequence[str]:
-    """The names of a frame's columns."""
+def _pandas(frame: Any) -> pd.DataFrame:
+    """A frame of another library as texts; its rows are not those of a task."""
     if isinstance(frame, pd.DataFrame):
-        return [str(name) for name in frame.columns]
-    return frame_table(frame).titles
-
-
-def _texts(table: RawTable, names: Sequence[str], rules: TaskFile) -> pd.DataFrame:
-    """Columns as texts, without the values that mark a missing one."""
-    marked = replace(table, markers=frozenset(rules.source.markers))
-    return marked.frame(names, _ROW, rules.notations)
+        return frame
+    table = frame_table(frame)
+    return table.frame(table.titles, _ROW).reset_index(drop=True)
 
 
 def _refuse(wrong: pd.Series, texts: pd.Series, reason: str) -> None:

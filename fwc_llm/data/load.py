@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fwc_llm.data import clean_table
-from fwc_llm.data.clean_table import CleanTables
+from fwc_llm.data.clean_table import CleanTables, clean_tables, needed
 from fwc_llm.data.locate import locate_or_download
 from fwc_llm.data.raw_table import open_table
 from fwc_llm.errors import FwcError
@@ -22,7 +21,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> CleanTables:
     tables_files = locate_or_download(task, folders)
     notes: list[str] = []
     raws: list[pd.DataFrame] = []
-    names = _needed(task)
+    names = needed(task)
     label_of = _labels([path for paths in tables_files for path in paths])
     for file, paths in zip(task.source.files, tables_files, strict=True):
         parts = []
@@ -37,16 +36,8 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> CleanTables:
         raws.append(pd.concat(parts))
         if not len(raws[-1]):
             raise FwcError(f"{paths[0]}: the table has no rows")
-    tables = clean_table.clean_tables(task, raws)
+    tables = clean_tables(task, raws)
     return replace(tables, notes=(*tables.notes, *notes))
-
-
-def _needed(task: TaskFile) -> list[str]:
-    """The columns to read: all except those of the role "drop" that have no other use."""
-    used_elsewhere = {attribute.source for attribute in task.protected} | {
-        rule.column for rule in task.keep
-    }
-    return [item.name for item in task.fields if item.use != "drop" or item.name in used_elsewhere]
 
 
 def _labels(paths: Sequence[Path]) -> dict[Path, str]:

@@ -24,7 +24,7 @@ from zipfile import ZipFile
 import numpy as np
 import pandas as pd
 
-from fwc_llm.cell_rules import as_number, as_text, at, bases_of, is_null, title_of
+from fwc_llm.cell_rules import as_number, as_text, at, base_of, is_null, title_of
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.sanitize import parse_json, utf8_safe
@@ -35,6 +35,7 @@ csv.field_size_limit(
     2**31 - 1
 )  # a wrong separator makes one cell of a long line: the guess fails, no error
 LARGEST_EXACT = 2**53  # doubles, such as spreadsheet numbers, cannot represent every larger integer
+_TYPED = re.compile(r"u?int\d+|halffloat|float|double|bool|(large_)?string")  # of Arrow, for pandas
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a first line for Excel
 
 
@@ -55,29 +56,13 @@ class RawTable:
     markers: frozenset[str]
     hint: str = ""
 
-    def require(self, names: Iterable[str]) -> None:
-        """Raise `FwcError` if the table lacks these columns or paths."""
-        for name in names:
-            if name not in self.titles and not self._base(name):
-                raise self._lacks(name)
-
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
-        if name not in self.titles:
-            title = self._base(name)
-            if title:
-                cells = self.cells_of(list(self.titles).index(title))
-            else:
-                cells = ()
-            inner = [at(cell, name[len(title) :]) for cell in cells]
-            if not title or (inner and all(map(is_null, inner))):
-                raise self._lacks(name)
-            return as_categories(pd.Series(inner, dtype=object), self.markers, written)
         positions = [position for position, title in enumerate(self.titles) if title == name]
+        if not positions:
+            return self._inner(name, written)
         first, *others = (as_categories(self.cells_of(k), self.markers, written) for k in positions)
-        if any(
-            not pd.Series(first).astype("str").equals(pd.Series(c).astype("str")) for c in others
-        ):
+        if not all(map(first.equals, others)):
             raise FwcError(
                 f"{self.where}: the header names column {name!r} more than once, and the columns "
                 f"differ: "
@@ -85,24 +70,47 @@ class RawTable:
             )
         return first
 
-    def categories(self, position: int) -> "pd.Categorical[Any]":
-        """The texts of the column at a position; see `texts`."""
-        return as_categories(self.cells_of(position), self.markers)
+    def _inner(self, path: str, written: Written) -> "pd.Categorical[Any]":
+        """Texts (n,) at a path into the cells of a column."""
+        title = base_of(path, self.titles)
+        if title:
+            cells = self.cells_of(list(self.titles).index(title))
+            inner = [at(cell, path[len(title) :]) for cell in cells]
+            if not inner or not all(map(is_null, inner)):
+                return as_categories(pd.Series(inner, dtype=object), self.markers, written)
+        raise self._lacks(path)
+
+    def readable(
+        self, needed: Iterable[str] = ()
+    ) -> tuple[dict[str, "pd.Categorical[Any]"], dict[str, str]]:
+        """Texts (n,) of all columns, and the faults of those that cannot be read.
+
+        Raises `FwcError` for a fault of a `needed` column or path.
+        """
+        columns = {name: self.texts(name) for name in needed}
+        faults = {}
+        for name in filter(None, self.titles):  # a saved index has no title
+            if name not in columns:
+                try:
+                    columns[name] = self.texts(name)
+                except FwcError as error:
+                    faults[name] = str(error)
+        titles = [name for name in (*self.titles, *columns) if name in columns]
+        return {name: columns[name] for name in titles}, faults
 
     def frame(
         self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}
     ) -> pd.DataFrame:
         """The columns `names` as a text frame with row ids that begin with `label`."""
+        return self.framed({name: self.texts(name, written.get(name, "")) for name in names}, label)
+
+    def framed(self, columns: Mapping[str, "pd.Categorical[Any]"], label: str) -> pd.DataFrame:
+        """Texts (n,) by column as a text frame; see `frame`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
-        columns = {name: self.texts(name, written.get(name, "")) for name in names}
         texts = {
             name: c.categories.array.take(c.codes, allow_fill=True) for name, c in columns.items()
         }
         return pd.DataFrame(texts, index=ids)
-
-    def _base(self, name: str) -> str:
-        """The longest title that is a prefix of the path `name`; "" without any."""
-        return max(bases_of([name]).intersection(self.titles), key=len, default="")
 
     def _lacks(self, name: str) -> FwcError:
         if not self.titles:
@@ -120,26 +128,20 @@ def as_categories(
 ) -> "pd.Categorical[Any]":
     """Typed cells (n,) as categories of texts; nulls, "" and markers have the code -1."""
     column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
+        texts = [None if is_null(cell) else as_text(cell, written) for cell in column]
+        column = pd.Series(texts, dtype=object)
+    code, different = pd.factorize(column)
     exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
     if exact in (np.float16, np.float32):  # Python's float would show other digits
-        column = pd.Series(column.to_numpy(exact, na_value=np.nan))
-        code, different = pd.factorize(column)
-        values = list(different.to_numpy())
-    elif isinstance(column.dtype, pd.CategoricalDtype):
-        code = column.cat.codes.to_numpy()
-        values = column.cat.categories.tolist()
+        values = list(different.to_numpy(exact))
     else:
-        if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
-            column = pd.Series(
-                [None if is_null(cell) else as_text(cell, written) for cell in column], dtype=object
-            )
-        code, different = pd.factorize(column)
         values = different.tolist()
     missing = {"", *(marker.strip() for marker in markers)}
     written_texts = [as_text(value, written).strip() for value in values]
-    texts = [None if text in missing else text for text in written_texts]
+    kept = [None if text in missing else text for text in written_texts]
     merged, names = pd.factorize(
-        np.array([*texts, None], dtype=object)
+        np.array([*kept, None], dtype=object)
     )  # the code -1 takes the last
     return pd.Categorical.from_codes(merged[code], pd.Index(names, dtype="str"))
 
@@ -291,16 +293,17 @@ def _mismatch(
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" "
             f"under [data])"
         )
-    titles = (
-        source.header
-        and len(header) < len(record)
-        and all(as_number(cell) is None for cell in record)
-    )
-    if titles and (first or len(header) == 1):
-        return f"if line {line} is the header: --skip {line - 1} (skip = {line - 1} under [data])"
+    titles = source.header and all(as_number(cell) is None for cell in record)
+    if titles and len(header) < len(record) and (first or len(header) == 1):
+        return _header_at("line", line)
     if last and len(record) < len(header) and (word := record[0].partition(" ")[0]):
         return f"if this last line is a note: --comment {word!r} (comment = {word!r} under [data])"
     return f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
+
+
+def _header_at(kind: str, number: int) -> str:
+    skip = number - 1
+    return f"if {kind} {number} is the header: --skip {skip} (skip = {skip} under [data])"
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
@@ -442,55 +445,39 @@ def _open_parquet(path: Path, content: bytes) -> Any:
 
 def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
     file = _open_parquet(path, content)
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    names = [
+        name
+        for name in _flat(file.schema_arrow.empty_table()).column_names
+        if not re.fullmatch(r"__index_level_\d+__", name)  # an unnamed pandas index
+    ]
 
-    schema = file.schema_arrow
-    numbers = range(1, file.metadata.num_rows + 1)
-    leaves: list[tuple[str, int, tuple[str, ...]]] = []
-
-    def add(title: str, position: int, keys: tuple[str, ...], kind: Any) -> None:
-        if not pa.types.is_struct(kind):
-            leaves.append((title.strip(), position, keys))
-        for field in kind if pa.types.is_struct(kind) else ():
-            add(f"{title}.{field.name}", position, (*keys, field.name), field.type)
-
-    for position, field in enumerate(schema):
-        if not re.fullmatch(r"__index_level_\d+__", field.name):  # skips an unnamed pandas index
-            add(field.name, position, (), field.type)
-
-    def cells_of(leaf: int) -> Any:
-        _, position, keys = leaves[leaf]
-        name = schema.names[position]
-        before = schema.names[:position]
+    def cells_of(position: int) -> Any:
+        name = names[position]
         try:
-            part = file.read(columns=[name])
+            part = _flat(file.read(columns=[name]))
             same = [index for index, title in enumerate(part.column_names) if title == name]
-            column = part.column(same[before.count(name)])
+            column = part.column(same[names[:position].count(name)])
+            if str(column.type).startswith("dictionary"):
+                column = column.cast(column.type.value_type)
         except Exception as error:  # as in `_open_parquet`
             raise FwcError(f"{path} is not a Parquet table: {error}") from error
-        for key in keys:
-            column = pc.struct_field(column, key)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        kinds = pa.types
-        typed = (
-            kinds.is_integer,
-            kinds.is_floating,
-            kinds.is_boolean,
-            kinds.is_string,
-            kinds.is_large_string,
-        )
-        if any(check(column.type) for check in typed):
+        if _TYPED.fullmatch(str(column.type)):
             return column.to_pandas(types_mapper=pd.ArrowDtype)
         try:
             return column.to_pylist()
         except (OverflowError, ValueError):  # a time or date outside the years that Python knows
             return [_python_value(cell) for cell in column]
 
-    return RawTable(
-        path, [title for title, _, _ in leaves], numbers, cells_of, frozenset(source.markers)
-    )
+    titles = [name.strip() for name in names]
+    numbers = range(1, file.metadata.num_rows + 1)
+    return RawTable(path, titles, numbers, cells_of, frozenset(source.markers))
+
+
+def _flat(table: Any) -> Any:
+    """An Arrow table with a column for each path in its nested columns."""
+    while any(str(kind).startswith("struct<") for kind in table.schema.types):
+        table = table.flatten()
+    return table
 
 
 def _python_value(cell: Any) -> Any:
@@ -534,24 +521,20 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
         raise
     except Exception as error:  # openpyxl raises many types of errors for an invalid table
         raise FwcError(f"{path} is not an Excel table: {error}") from error
-    if rows:
-        header = rows.pop(0)[1]
-    else:
-        header = []
+    header = rows.pop(0)[1] if rows else []
     while header and header[-1] is None:
         header.pop()
     for number, cells in rows:
         outside = next((k for k in range(len(header), len(cells)) if cells[k] is not None), None)
         if outside is not None:
             text = not any(isinstance(cell, int | float) for cell in cells)
-            above = (
-                f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under "
-                f"[data])"
-            )
+            remedy = ""
+            if text and (len(header) == 1 or number == rows[0][0]):
+                remedy = f": {_header_at('row', number)}"
             raise FwcError(
                 f"{path}: cell {column_letter(outside + 1)}{number} is outside of the "
                 f"{len(header)} titled "
-                f"columns{above * (text and (len(header) == 1 or number == rows[0][0]))}"
+                f"columns{remedy}"
             )
 
     @cache
@@ -604,12 +587,12 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
 
 def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
     """The sheet with this name or number (from 1); the first for ""."""
-    titles = [sheet.title for sheet in sheets]
-    numbers = [str(number) for number in range(1, len(titles) + 1)]
-    for listed in (titles, numbers):
-        if (wanted or "1") in listed and (wanted or listed is numbers):
-            return sheets[listed.index(wanted or "1")]
-    raise FwcError(f"{path}: there is no sheet {wanted!r}{did_you_mean(wanted, titles)}")
+    by_name = {str(number): sheet for number, sheet in enumerate(sheets, 1)}
+    by_name |= {sheet.title: sheet for sheet in sheets}
+    if wanted and wanted not in by_name:
+        titles = [sheet.title for sheet in sheets]
+        raise FwcError(f"{path}: there is no sheet {wanted!r}{did_you_mean(wanted, titles)}")
+    return by_name[wanted] if wanted else sheets[0]
 
 
 def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
@@ -639,16 +622,13 @@ def frame_table(frame: Any) -> RawTable:
             ) from None
         if isinstance(table, nw.LazyFrame):
             table = table.collect()
-        else:
-            table = table
         names = table.columns
         numbers = range(len(table))
         cells = (table.get_column(name) for name in names)
         columns = [list(c.to_numpy()) if c.dtype == nw.Float32 else c.to_list() for c in cells]
     titled = zip(map(title_of, names), columns, strict=True)
-    numbers = (
-        numbers if len(set(numbers)) == len(numbers) else range(len(numbers))
-    )  # row ids are unique
+    if len(set(numbers)) < len(numbers):  # row ids are unique
+        numbers = range(len(numbers))
     return _table_of_columns("the data frame", titled, numbers, DEFAULT_MARKERS)
 
 

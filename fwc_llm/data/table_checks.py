@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fwc_llm.taskfile import UNKNOWN, Column
+
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
@@ -57,37 +59,34 @@ class TableChecks:
 
 
 def check_table(
-    frame: pd.DataFrame,
-    features: Sequence[str],
-    outcome: str,
-    answers: pd.Series,
-    protected: Mapping[str, pd.Series],
+    frame: pd.DataFrame, columns: Sequence[Column], outcome: str, protected: Sequence[str]
 ) -> TableChecks:
-    """Check the columns `features`; `answers` are classes of the outcome, or NaN."""
+    """Check the features among the columns of a clean table."""
     rows = np.arange(len(frame))
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(len(frame), _MOST_ROWS, replace=False))
     fold = np.random.default_rng(0).permutation(np.arange(len(rows)) % _FOLDS)
-    targets = {outcome: answers} | dict(protected)
-    classes = {
-        name: pd.factorize(target.iloc[rows])[0].astype(np.int64)
-        for name, target in targets.items()
-    }
+    sample = frame.iloc[rows]
+    targets = {name: pd.factorize(sample[name])[0] for name in (outcome, *protected)}
     sentences = {}
-    for name in features:
-        cells = frame[name].iloc[rows]
+    for name in (column.name for column in columns if column.role == "feature"):
+        if name in targets:
+            continue
         if _numbers_rows(frame[name]):
             sentences[name] = (
                 'every value differs, as in an identifier; role = "id" hides the column'
             )
             continue
-        finding = [
-            _sentence(target, target == outcome, finding)
-            for target, codes in classes.items()
-            if (finding := _told(cells, codes, fold, target == outcome))
-        ]
-        if finding:
-            sentences[name] = "; ".join(finding)
+        ways = {"": _coded(sample[name])}
+        ways["where it is unknown, "] = np.asarray(sample[name] == UNKNOWN, np.int64)
+        found = []
+        for target, classes in targets.items():
+            is_outcome = target == outcome
+            told = [how + _told(codes, classes, fold, is_outcome) for how, codes in ways.items()]
+            told = [finding for finding in told if finding not in ways]
+            found += [_sentence(target, is_outcome, finding) for finding in told[:1]]
+        if found:
+            sentences[name] = "; ".join(found)
     repeated, material = repeated_rows(frame)
     return TableChecks(sentences, repeated, material)
 
@@ -115,36 +114,19 @@ def _sentence(target: str, is_outcome: bool, finding: str) -> str:
     )
 
 
-def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str:
-    """A phrase on how surely a column reveals `classes` (n,; -1: unknown); "" if it does not."""
-    has_class = classes >= 0
-    sizes = np.bincount(classes[has_class])
+def _coded(cells: pd.Series) -> Codes:
+    """Encode values (n,) from 0; many numbers by quantile."""
+    bins = min(_BINS, len(cells) // _LEAST_BIN)
+    if pd.api.types.is_numeric_dtype(cells) and cells.nunique() > bins > 1:
+        return pd.qcut(cells, bins, labels=False, duplicates="drop").to_numpy()
+    return pd.factorize(cells)[0]
+
+
+def _told(codes: Codes, classes: Codes, fold: Codes, one_sided: bool) -> str:
+    """A phrase on how surely values (n,) reveal `classes` (n,), or one class; "" if not."""
+    sizes = np.bincount(classes)
     if not 1 < len(sizes) <= _MOST_CLASSES:
         return ""
-    classes = classes[has_class]
-    fold = fold[has_class]
-    finding = _of_values(_coded(cells[has_class]), classes, fold, sizes, one_sided)
-    empty = cells[has_class].isna().to_numpy()
-    if finding or not empty.any():
-        return finding
-    finding = _of_values(empty.astype(np.int64), classes, fold, sizes, one_sided)
-    return f"where it is empty, {finding}" if finding else ""
-
-
-def _coded(cells: pd.Series) -> Codes:
-    """Encode values (n,) from 0, missing by its own code; many numbers by quantile."""
-    if not pd.api.types.is_numeric_dtype(cells):
-        return pd.factorize(cells, use_na_sentinel=False)[0].astype(np.int64)
-    numbers = cells.to_numpy(np.float64)
-    values = np.unique(numbers[~np.isnan(numbers)])
-    bins = min(_BINS, len(cells) // _LEAST_BIN)
-    if len(values) > bins > 1:
-        values = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
-    return np.where(np.isnan(numbers), len(values) + 1, np.searchsorted(values, numbers))
-
-
-def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_sided: bool) -> str:
-    """How surely values reveal the classes, or a single one if `one_sided`; "" if not."""
     n = len(codes)
     kinds = len(sizes)
     width = int(codes.max()) + 1

@@ -5,24 +5,34 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
+from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any, Literal
 
 import pandas as pd
 
-from fwc_llm.cell_rules import as_number, as_plain, multiplied
-from fwc_llm.data.raw_table import LARGEST_EXACT, open_table, sniff_source
-from fwc_llm.data.table_checks import check_table
-from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.cell_rules import as_number, plain_text
+from fwc_llm.data.clean_table import clean_tables, counted
+from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_source
+from fwc_llm.data.table_checks import TableChecks, check_table
+from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
 from fwc_llm.meaning import means_yes, usual_meaning
 from fwc_llm.sanitize import listed, parse_toml
-from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
+from fwc_llm.taskfile import (
+    LAYOUT,
+    FileColumn,
+    Source,
+    TaskFile,
+    Written,
+    format_of,
+    parse_taskfile,
+)
 from fwc_llm.words import (
+    MISSING_CODE,
     is_marker,
     is_unknown,
     merge_spellings,
@@ -68,26 +78,9 @@ _PEOPLE_NAME = re.compile(
     r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)([ _-]?(id|nr|no|number|key))?$"
 )
 _FACTORS = {
-    "k": 1e3,
-    "K": 1e3,
-    "tsd": 1e3,
-    "Tsd": 1e3,
-    "tsd.": 1e3,
-    "Tsd.": 1e3,
-    "thousand": 1e3,
-    "mille": 1e3,
-    "M": 1e6,
-    "mio": 1e6,
-    "Mio": 1e6,
-    "mio.": 1e6,
-    "Mio.": 1e6,
-    "mn": 1e6,
-    "mln": 1e6,
-    "million": 1e6,
-    "bn": 1e9,
-    "Mrd": 1e9,
-    "Mrd.": 1e9,
-    "billion": 1e9,
+    **dict.fromkeys(["k", "K", "tsd", "Tsd", "tsd.", "Tsd.", "thousand", "mille"], 1_000),
+    **dict.fromkeys(["M", "mio", "Mio", "mio.", "Mio.", "mn", "mln", "million"], 1_000_000),
+    **dict.fromkeys(["bn", "Mrd", "Mrd.", "billion"], 1_000_000_000),
 }
 _SAME_UNIT = {"EUR": "€", "eur": "€", "Euro": "€", "euro": "€", "USD": "$", "US$": "$", "GBP": "£"}
 _ID_NAME = (
@@ -99,16 +92,6 @@ _PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|s
 _UNIT = re.compile(
     r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
     r"(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
-)
-_CODES = frozenset(  # codes for missing values in many surveys
-    sign * digit * int("1" * places)
-    for sign, digit, places in (
-        *((1, digit, places) for digit in (7, 8, 9) for places in range(2, 7)),
-        (1, 6, 3),
-        (1, 6, 4),
-        *((-1, digit, places) for digit in (7, 8, 9) for places in range(1, 6)),
-        (-1, 1, 1),
-    )
 )
 _TOTAL = re.compile(
     r"(?i)(grand "
@@ -140,21 +123,14 @@ class ColumnProfile:
     odd: tuple[str, ...] = ()  # other texts in a numeric column that are not numbers
 
     def number(self, cell: str) -> float:
-        """Parse a cell of a numeric column; NaN if it is not a number."""
-        plain = self.plain(cell)
-        number = as_number(plain)
-        if number is None:
-            return math.nan
-        return number
+        """Parse a cell as the task file will; NaN if it is not a number."""
+        number = as_number(plain_text(self._rules, cell))
+        return math.nan if number is None else number
 
-    def plain(self, cell: str) -> str:
-        """A cell as the task file will read it."""
-        if self.suffix:
-            text = cell.removesuffix(self.suffix).rstrip()
-        else:
-            text = cell
+    @cached_property
+    def _rules(self) -> FileColumn:
         factors = {word: _FACTORS[word] for word in self.factors}
-        return as_plain(multiplied(text, factors, self.written), self.written)
+        return FileColumn(name="x", strip_suffix=self.suffix, factors=factors, written=self.written)
 
     def checked(self, *doubts: str) -> "ColumnProfile":
         """The profile with further doubts, which the author of the task file should check."""
@@ -164,108 +140,98 @@ class ColumnProfile:
     def line(self, name: str) -> str:
         """The column's line in the task file."""
         spoken_name = name.replace("_", " ")
-        if self.bands and self.unit:
-            spoken_name = f"{spoken_name} ({self.unit})"
+        unit = self.unit
+        if self.bands and unit:
+            spoken_name = f"{spoken_name} ({unit})"
+            unit = ""
         entry: dict[str, Any] = {"name": name, "text": spoken_name}
-        if self.role in ("feature", "extra"):
+        is_used = self.role in ("feature", "extra")
+        if is_used:
             entry["kind"] = self.kind
         entry |= {"role": self.role.removeprefix("feature"), "missing": self.missing}
         entry |= {"missing_marker": self.markers}
-        if self.role in ("feature", "extra"):
-            entry |= {"strip_suffix": self.suffix, "unit": "" if self.bands else self.unit}
-            entry |= {"written": self.written, "bands": self.bands}
-            factors = ", ".join(f"{_toml(word)} = {_FACTORS[word]:.0f}" for word in self.factors)
-            entry |= {"factors": factors}
-        texts = {key: _toml(value) for key, value in entry.items() if value}
-        if entry.get("factors"):
-            texts["factors"] = f"{{ {entry['factors']} }}"
-        keys = ", ".join(f"{key} = {text}" for key, text in texts.items())
-        return f"  {{ {keys} }},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
+        if is_used:
+            entry |= {"strip_suffix": self.suffix, "unit": unit, "written": self.written}
+            entry |= {
+                "bands": self.bands,
+                "factors": {word: _FACTORS[word] for word in self.factors},
+            }
+        written = _toml({key: value for key, value in entry.items() if value})
+        return f"  {written},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
 
 
 def profile_column(
     name: str, cells: pd.Series, part: str = "", unknown: Collection[str] = ()
 ) -> ColumnProfile:
     """Guess a column's profile; its `part` is "protected", "outcome" or ""."""
-    counts = {str(cell): int(n) for cell, n in cells.value_counts().items()}
+    counts = cells.value_counts()
     words = {word.casefold() for word in unknown}
-    stated = {cell for cell in counts if cell.casefold() in words}
-    markers = stated | set(filter(is_marker, counts))
-    notation = how_written({cell: n for cell, n in counts.items() if cell not in stated})
-    if notation and notation.odd and _are_codes(notation, set(counts) - markers):
-        notation = None
-    if notation is None:
-        several = sum(map(is_unknown, counts)) + bool(cells.isna().any()) > 1
-        stated |= set(missing_codes(counts))
-        if stated or several:
-            markers = stated | set(filter(is_unknown, counts))
-        else:
-            markers = set()
-        if part == "protected":
-            markers = set(merged_categories(counts, unknown, bool(cells.isna().any())))
-        if part == "outcome":
-            markers = set(filter(is_unknown, counts))
-    if (
-        notation
-        and len(notation.odd) <= _FEW_TEXTS
-        and sum(counts[text] for text in notation.odd) > _FEW
-    ):
-        markers |= set(notation.odd)  # few texts, often: what stands for a missing number
-        notation = replace(notation, odd=())
-    odd = notation.odd if notation else ()
-    held = _without(cells, (*markers, *odd) if notation else ())
-    distinct = set(counts) - (markers | set(odd) if notation else set())
-    kind: Literal["numeric", "categorical"] = "numeric" if notation else "categorical"
-    if not part and (why := _why_left_out(name, held, distinct, notation is not None)):
-        return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
-    kept = tuple(cell for cell in counts if cell in markers)
-    if part == "outcome" and kept and notation is None:
-        doubt = f"rows with {listed(kept, _LISTED, repr)} are left out"
-        return ColumnProfile("categorical", missing="drop", markers=kept).checked(doubt)
-    if notation is None:
-        if kept:
-            doubt = f"{listed(kept, _LISTED, repr)} made one category, unknown"
-        else:
-            doubt = ""
-        return ColumnProfile(
-            "categorical", missing="category" if kept else "", markers=kept
-        ).checked(doubt)
-    profile = replace(notation, markers=kept)
-    return profile.checked(
-        *_not_numbers(cells, counts, profile), *([] if part else _doubts(profile, counts, distinct))
-    )
+    stated = {cell for cell in counts.index if cell.casefold() in words}
+    markers = stated | {*filter(is_marker, counts.index)}
+    profile = how_written(counts.drop([*stated]))
+    if profile.odd and _are_codes(profile, {*counts.index} - markers):
+        profile = ColumnProfile("categorical")
+    if profile.kind == "categorical":
+        held = cells
+        distinct = {*counts.index}
+        markers = _unknown_texts(cells, counts, part, unknown, stated)
+    else:
+        if len(profile.odd) <= _FEW_TEXTS and counts[[*profile.odd]].sum() > _FEW:
+            markers |= {*profile.odd}  # few texts, often: what stands for a missing number
+            profile = replace(profile, odd=())
+        held = _without(cells, (*markers, *profile.odd))
+        distinct = {*held.dropna()}
+    why = "" if part else _why_left_out(name, held, distinct, profile.kind == "numeric")
+    if why:
+        return ColumnProfile(profile.kind, "id" if "an id" in why else "drop", why)
+    profile = replace(profile, markers=tuple(cell for cell in counts.index if cell in markers))
+    if profile.kind == "numeric":
+        doubts = [] if part else _doubts(profile, counts, distinct)
+        return profile.checked(*_not_numbers(cells, counts, profile), *doubts)
+    texts = listed(profile.markers, _LISTED, repr)
+    if not profile.markers:
+        return profile
+    if part == "outcome":
+        return replace(profile, missing="drop").checked(f"rows with {texts} are left out")
+    return replace(profile, missing="category").checked(f"{texts} made one category, unknown")
+
+
+def _unknown_texts(
+    cells: pd.Series, counts: pd.Series, part: str, unknown: Collection[str], stated: set[str]
+) -> set[str]:
+    """The texts of a categorical column that mean "unknown"."""
+    blanks = bool(cells.isna().any())
+    if part == "protected":
+        return {*merged_categories(counts.index, unknown, blanks)}
+    usual = {*filter(is_unknown, counts.index)}
+    stated = stated | {*missing_codes(counts.index)}
+    if part == "outcome":
+        return usual
+    return stated | usual if stated or len(usual) + blanks > 1 else set()
 
 
 def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
     """Whether the whole numbers of a column with letters are few, and may be codes."""
-    numbers = {notation.number(cell) for cell in cells} - {math.nan}
-    integers = [number for number in numbers if number.is_integer()]
-    return len(cells) - len(notation.odd) <= _FEW and len(integers) == len(cells) - len(
-        notation.odd
-    )
+    numbers = [notation.number(cell) for cell in cells if cell not in notation.odd]
+    return len(numbers) <= _FEW and all(number.is_integer() for number in numbers)
 
 
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
     """Replace cells that equal one of the texts by missing."""
-    if texts:
-        return cells.mask(cells.isin(list(texts)))
-    return cells
+    return cells.mask(cells.isin([*texts])) if texts else cells
 
 
-def _not_numbers(
-    cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile
-) -> Iterator[str]:
+def _not_numbers(cells: pd.Series, counts: pd.Series, profile: ColumnProfile) -> Iterator[str]:
     """Yield doubts about texts in a numeric column that are not numbers."""
 
     def place(text: str) -> str:
-        row = cells.index[int((cells == text).to_numpy().argmax())]
-        return f"{text!r} ({f'{counts[text]:,} times, first ' * (counts[text] > 1)}{row})"
+        times = f"{counts[text]:,} times, first " if counts[text] > 1 else ""
+        return f"{text!r} ({times}{(cells == text).idxmax()})"
 
-    others = sum(counts[text] for text in (*profile.markers, *profile.odd))
-    if others:
-        total = sum(counts.values())
-        some = next(text for text in counts if text not in (*profile.markers, *profile.odd))
-        yield f"{total - others:,} of {total:,} values are numbers like {some!r}"
+    numbers = counts.drop([*profile.markers, *profile.odd])
+    if len(numbers) < len(counts):
+        first = numbers.index[0]
+        yield f"{numbers.sum():,} of {counts.sum():,} values are numbers like {first!r}"
     if profile.markers:
         yield f"taken for missing: {listed(profile.markers, _LISTED, place)}"
     if profile.odd:
@@ -273,27 +239,23 @@ def _not_numbers(
         yield f"no numbers: {odd}: repair them, or add them to its missing_marker"
 
 
-def _doubts(
-    profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]
-) -> Iterator[str]:
-    of_numbers: Counter[float] = Counter()
-    for cell in distinct:
-        of_numbers[profile.number(cell)] += counts[cell]
-    numbers = sorted(of_numbers)
+def _doubts(profile: ColumnProfile, counts: pd.Series, distinct: Collection[str]) -> Iterator[str]:
     yield from _doubts_about_units(profile)
-    rest = [number for number in numbers if number not in _CODES]
-    codes = [
-        f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)
-    ]
+    texts = counts[[*distinct]]
+    of_numbers = texts.groupby(texts.index.map(profile.number)).sum()
+    numbers = of_numbers.index.tolist()
+    coded = [number for number in numbers if MISSING_CODE.fullmatch(f"{number:.10g}")]
+    rest = of_numbers.drop(coded)
+    codes = [f"{code:g}" for code in coded if _may_be_code(code, of_numbers[code], rest)]
     if codes:
-        among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
+        among = f"{', '.join(codes)} beside {rest.index.min():g} to {rest.index.max():g}"
         yield (
             f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this "
             f"column"
         )
     elif profile.written or profile.unit or profile.factors:
         return
-    elif 2 < len(numbers) <= _FEW and all(number.is_integer() for number in numbers):
+    elif 2 < len(numbers) <= _FEW and all(map(float.is_integer, numbers)):
         span = f"{numbers[0]:g} to {numbers[-1]:g}"
         yield f'only {len(numbers)} values, {span}, kept as numbers; codes? kind = "categorical"'
     dotted = [cell for cell in distinct if "." in cell]
@@ -315,80 +277,66 @@ def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
         yield f"numbers with the unit {profile.unit!r}, which prompts show"
 
 
-def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]) -> bool:
+def _may_be_code(code: float, times: int, rest: pd.Series) -> bool:
     """Whether a number may be a code for missing: frequent, or far from the `rest`."""
     if len(rest) <= 2 or code < 0:
-        return len(rest) > 2 and rest[0] >= 0
-    beyond = code - rest[-1]
-    alone = counts[code] > 2 and beyond >= max(_FEW, _FEW * (rest[-1] - rest[0]) / len(rest))
-    spike = counts[code] >= _FEW and counts[code] > 3 * max(counts[number] for number in rest)
-    return spike or beyond > max(rest[-1] - rest[0], _FEW) or alone
+        return len(rest) > 2 and rest.index.min() >= 0
+    span = rest.index.max() - rest.index.min()
+    beyond = code - rest.index.max()
+    alone = times > 2 and beyond >= max(_FEW, _FEW * span / len(rest))
+    spike = times >= _FEW and times > 3 * rest.max()
+    return spike or beyond > max(span, _FEW) or alone
 
 
-def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
-    """The profile with the notation that parses most cells; None if too few are numbers."""
-    cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
-    total = sum(cells.values())
-    texts = [cell for cell in cells if not re.search(r"\d", cell)]
-    if len(texts) <= _FEW_TEXTS:
-        majority = _MOSTLY
-    else:
-        majority = _MAJORITY
-    most = (1 - majority) * total
-    if not cells or sum(cells[text] for text in texts) > most:
-        return None
-    units = _units(cells)
+def how_written(counts: pd.Series) -> ColumnProfile:
+    """The profile with the notation that parses most cells; categorical if too few are numbers."""
+    cells = counts[[not is_marker(cell) for cell in counts.index]]
+    total = cells.sum()
+    is_text = ~cells.index.str.contains(r"\d")
+    most = (1 - (_MOSTLY if is_text.sum() <= _FEW_TEXTS else _MAJORITY)) * total
+    if not total or cells[is_text].sum() > most:
+        return ColumnProfile("categorical")
+    parts = _units(cells.index)
     around = Counter[str]()
-    for cell, n in cells.items():
-        if cell in units:
-            around[units[cell][1]] += n
-    factors = tuple(dict.fromkeys(factor for factor, _ in units.values() if factor))
+    for cell, (_, unit) in parts.items():
+        around[unit] += cells[cell]
+    factors = tuple(dict.fromkeys(factor for factor, _ in parts.values() if factor))
     unit, times = next(((unit, n) for unit, n in around.most_common() if unit), ("", 0))
     if times <= (1 - _MAJORITY) * total or len(cells) <= 2:
         unit = ""
-    grouped = any(re.search(r"\d\.\d{3}(?!\d)", cell) for cell in cells)
-    ways: tuple[Written, ...] = (
-        ("", "1.234,5", "1,234.5") if grouped else ("", "1,234.5", "1.234,5")
-    )
+    profile = ColumnProfile("numeric", unit=unit, factors=factors)
+    if unit:
+        profile = replace(profile, units=tuple(around.most_common()))
+    ways: tuple[Written, ...] = "", "1,234.5", "1.234,5"
+    if cells.index.str.contains(r"\d\.\d{3}(?!\d)").any():
+        ways = "", "1.234,5", "1,234.5"
     best = None
-    least = most
-    for suffix in dict.fromkeys(("", unit)):
-        for way in ways:
-            tried = ColumnProfile("numeric", written=way, unit=unit, suffix=suffix, factors=factors)
-            numbers = {cell: tried.number(cell) for cell in cells}
-            odd = [cell for cell, x in numbers.items() if math.isnan(x) or abs(x) >= LARGEST_EXACT]
-            rows = sum(cells[cell] for cell in odd)
-            if rows < least or (best is None and rows == least):
-                if unit:
-                    kinds = tuple(around.most_common())
-                else:
-                    kinds = ()
-                best = replace(tried, odd=tuple(odd), units=kinds)
-                least = rows
-            if not odd:
-                return best
-    return best
+    for suffix, way in product(dict.fromkeys(("", unit)), ways):
+        tried = replace(profile, written=way, suffix=suffix)
+        odd = [cell for cell in cells.index if not abs(tried.number(cell)) < LARGEST_EXACT]
+        rows = cells[odd].sum()
+        if rows <= most:
+            best = replace(tried, odd=tuple(odd))
+            most = rows - 1
+        if not odd:
+            break
+    return best or ColumnProfile("categorical")
 
 
 def _units(cells: Collection[str]) -> dict[str, tuple[str, str]]:
     """The factor and the unit of each cell that looks like a number: ("k", "€") of "1.9 k€"."""
+    units = {*_SAME_UNIT, *_SAME_UNIT.values()}
     found = {}
     for cell in cells:
-        if len(cell) <= _LONGEST:
-            match = _UNIT.fullmatch(cell)
-        else:
-            match = None
+        match = _UNIT.fullmatch(cell) if len(cell) <= _LONGEST else None
         if match is None or (match["before"] and match["after"]):
             continue
         text = match["before"] or match["after"]
-        factor = next(
-            (word for word in sorted(_FACTORS, key=len, reverse=True) if text.startswith(word)), ""
-        )
+        longest = sorted(filter(text.startswith, _FACTORS), key=len)[-1:]
+        factor = "".join(longest)
         rest = text.removeprefix(factor).strip()
-        if factor and rest and rest not in (*_SAME_UNIT, *_SAME_UNIT.values()):
-            factor = ""  # "kg" is no factor
-            rest = text
-        found[cell] = factor, rest
+        is_factor = factor and (not rest or rest in units)  # "kg" is no factor
+        found[cell] = (factor, rest) if is_factor else ("", text.strip())
     return found
 
 
@@ -398,7 +346,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     many = len(distinct) > _FEW
     seen = cells.dropna()
     some = seen.unique()[:_LOOKED_AT]
-    words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
+    words = (seen.str.count(r"\s+") + 1).mean()
     numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
     integers = [number for number in numbers if number.is_integer()]
     countable = many and (not numeric or len(integers) == len(distinct))
@@ -410,9 +358,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
 
     different = countable and len(distinct) == n
     if different and numeric and not has_id_name and max(integers) - min(integers) >= 2 * n:
-        different = all(
-            low < high for low, high in pairwise(map(float, cells))
-        )  # numbered in row order
+        different = cells.astype(float).is_monotonic_increasing  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
     is_place = _PLACE_NAME.search(name) and (numeric or are(r"[\d-]+"))
     is_place = is_place or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
@@ -420,6 +366,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     if len(numbers) > _FEW:
         texts += f", of which {len(numbers):,} are numbers,"
     free_text = f"CHECK: free text, {texts}"
+    people = f'role = "extra" here and --set cluster={name} count people in place of rows'
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
@@ -430,15 +377,13 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         ),
         (
             many and _PEOPLE_NAME.search(name) and len(seen) / 4 < len(distinct) < len(seen),
-            f'CHECK: people with several rows? then role = "extra" here, and --cluster {name} '
-            f"counts people",
+            f"CHECK: people with several rows? then {people}",
         ),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
             countable and has_id_name and len(distinct) > len(seen) / 4,
-            'CHECK: identifiers, some repeated; role = "extra" and --cluster count people in place '
-            "of rows",
+            f"CHECK: identifiers, some repeated; for people with several rows, {people}",
         ),
         (numeric, ""),
         (max(map(len, distinct), default=0) > _LONG_TEXT, free_text),
@@ -470,86 +415,67 @@ def draft_task(
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
-    table.require(filter(None, (*protected, outcome)))
-    checks = []
-    names = []
-    for name, times in Counter(filter(None, table.titles)).items():  # a saved index has no title
-        try:
-            if times > 1:
-                table.texts(name)
-            names.append(name)
-        except FwcError:  # columns of one name that differ
-            if name in (*protected, outcome):
-                raise
-            doubt = f"the header names it {times} times; to use it, rename it"
-            checks.append(f"column {_one_line(name)}: {doubt}")
-    if len(names) > _MOST_COLUMNS:
-        raise FwcError(
-            f"{path}: {len(names):,} columns are more than the {_MOST_COLUMNS:,} that a prompt can "
-            f"show: write those that matter to a table of their own"
-        )
-    raw = table.frame(names, path.name)
-    draft = Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
-    parse_taskfile(draft.text, path)
-    return draft
+    return Drafting(path, source, table, protected, outcome, path.name, "", unknown).draft(folder)
 
 
 @dataclass
 class Drafting:
-    """Drafts a task for a text frame; `checks` collects points for its author to check."""
+    """Drafts a task for a table, whose row ids begin with `label`."""
 
     path: Path
     source: Source
-    raw: pd.DataFrame
+    table: RawTable
     protected: Sequence[str]
     outcome: str
-    checks: list[str]
+    label: str
     weight: str = ""
     unknown: Collection[str] = ()
 
     def __post_init__(self) -> None:
+        special = [*self.protected, self.outcome, *filter(None, [self.weight])]
+        titles = list(self.table.titles)
+        if len({*titles}) > _MOST_COLUMNS:
+            raise FwcError(
+                f"{self.path}: {len({*titles}):,} columns are more than the {_MOST_COLUMNS:,} that a prompt "
+                f"can show: write those that matter to a table of their own"
+            )
+        columns, self.faults = self.table.readable(special)
+        for name, fault in self.faults.items():
+            if titles.count(name) == 1:  # columns of one name that differ are left out
+                raise FwcError(fault)
+        self.raw = self.table.framed(columns, self.label)
         if not len(self.raw):
             raise FwcError(f"{self.path}: the table has no rows")
-        for name in (*self.protected, self.outcome, *filter(None, [self.weight])):
-            if name not in self.raw:
-                untitled = "; without a header line a task file is written by hand: header = false"
-                hint = did_you_mean(name, map(str, self.raw)) + untitled * (
-                    self.source.format == "csv"
-                )
-                raise FwcError(f"{self.path}: there is no column {name!r}{hint}")
-        self.totals = dict(self._total_lines())
+        self.totals = {
+            str(row): found
+            for row, cells in self.raw.iloc[2:].tail(2).iterrows()
+            for found in self._total(cells.dropna())
+        }
         self.raw = self.raw.drop(index=list(self.totals))
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
-        self.cells = {
-            name: _without(self.raw[name], (*profile.markers, *profile.odd))
-            for name, profile in self.profiles.items()
-        }
-        special = (*self.protected, self.outcome, self.weight)
-        others = [
-            name for name in self.profiles if name not in special and self.cells[name].notna().any()
-        ]
+        markers = {name: (*of.markers, *of.odd) for name, of in self.profiles.items()}
+        self.cells = self.raw.apply(lambda cells: _without(cells, markers[str(cells.name)]))
+        others = [name for name in self.profiles if name not in special]
+        others = [name for name in others if self.cells[name].notna().any()]
         if all(self.profiles[name].role != "feature" for name in others):
             # A task needs a feature: keep doubtful ones.
             self.profiles |= {name: replace(self.profiles[name], role="feature") for name in others}
-        used = {name: of for name, of in self.profiles.items() if of.role in ("feature", "extra")}
-        ruled = [name for name, of in used.items() if of.missing != "category"]
-        missing = pd.DataFrame({name: self.cells[name].isna() for name in ruled})
+        ruled = [
+            name
+            for name, of in self.profiles.items()
+            if of.role in ("feature", "extra") and of.missing != "category"
+        ]
+        missing = self.cells[ruled].isna()
         self.missing = {str(name): int(n) for name, n in missing.sum().items() if n}
-        many = missing.any(axis=1).sum() > _FEW_MISSING * len(missing)
-        self.rule = "error" if not self.missing else "category" if many else "drop"
-        self._check_table([name for name in used if name not in special])
+        often = missing.any(axis=1).sum() > _FEW_MISSING * len(missing)
+        self.rule = "error" if not self.missing else "category" if often else "drop"
         if self.rule == "category":
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
-    def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield (row id, (column, word)) of totals in the last two rows."""
-        for row, cells in self.raw.iloc[2:].tail(2).iterrows():
-            texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
-            word = next(
-                ((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None
-            )
-            if word and self.outcome not in texts:
-                yield str(row), word
+    def _total(self, cells: pd.Series) -> list[tuple[str, str]]:
+        """(column, word) of a row that looks like a total of the rows above."""
+        words = [(str(name), cell) for name, cell in cells.items() if _TOTAL.fullmatch(cell)]
+        return words[:1] if self.outcome not in cells else []
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]
@@ -562,75 +488,36 @@ class Drafting:
         if name == self.weight:  # a row without a weight is dropped
             rule = "drop" if missing.any() else ""
             return replace(profile, kind="numeric", role="extra", why="", missing=rule)
-        if (
-            not part
-            and profile.role == "feature"
-            and (_GROUP_NAME.search(name) or _PLACE_NAME.search(name))
-        ):
+        if part or profile.role != "feature":
+            return profile
+        if _GROUP_NAME.search(name) or _PLACE_NAME.search(name):
             profile = profile.checked(
                 "it may stand for a protected group; drop it unless decisions may use it"
             )
-        if not part and (profile.kind, profile.role) == ("numeric", "feature"):
-            share = missing.mean()
-            if share > _MOSTLY_MISSING:
-                return replace(profile, role="drop").checked(
-                    f"{100 * share:.0f} % of its values are missing"
-                )
+        share = missing.mean()
+        if profile.kind == "numeric" and share > _MOSTLY_MISSING:
+            return replace(profile, role="drop").checked(
+                f"{100 * share:.0f} % of its values are missing"
+            )
         return profile
 
-    def _check_table(self, features: Sequence[str]) -> None:
-        """Add the doubts of `check_table`, which compares columns, to profiles and checks."""
-
-        def numbers(name: str) -> "pd.Series":
-            cells = self.cells[name]
-            profile = self.profiles[name]
-            if not profile.written and not profile.unit:
-                return pd.to_numeric(cells, errors="coerce")
-            return cells.map(
-                {text: profile.number(text) for text in cells.dropna().unique()}
-            ).astype(float)
-
-        def classes(name: str) -> "pd.Series":
-            if self.cells[name].nunique() <= _FEW or self.profiles[name].kind != "numeric":
-                return self.cells[name]
-            return (numbers(name) > numbers(name).median()).where(self.cells[name].notna())
-
-        usual = usual_meaning(list(self.cells[self.outcome].dropna().unique()))
-        answers = classes(self.outcome)
-        if usual.yes and usual.no:
-            answers = answers.replace(
-                dict.fromkeys(usual.yes, "yes") | dict.fromkeys(usual.no, "no")
-            )
-        is_numeric = {name: profile.kind == "numeric" for name, profile in self.profiles.items()}
-        checked = check_table(
-            pd.DataFrame(
-                self.cells | {name: numbers(name) for name in features if is_numeric[name]}
-            ),
-            features,
-            self.outcome,
-            answers,
-            {name: classes(name) for name in self.protected},
-        )
-        self.profiles |= {
-            n: self.profiles[n].checked(doubt) for n, doubt in checked.columns.items()
-        }
-        self.checks += filter(None, [checked.repeated])
-        for row, (column, word) in self.totals.items():
-            how = f"left out by keep, {column} without {word!r}"
-            self.checks.append(f"row {row} looks like a total, not a record: {how}")
+    def _found(self, task: TaskFile) -> TableChecks:
+        """Doubts of `check_table` about the table as the draft reads it; none if it cannot yet."""
+        try:
+            table = clean_tables(task, [self.raw]).pool
+        except FwcError:
+            return TableChecks()
+        return check_table(table, task.columns, self.outcome, self.protected)
 
     def _with_missing(self, name: str) -> ColumnProfile:
         """Apply the rule "category": a column with missing numbers gets bands, or drops rows."""
         profile = self.profiles[name]
-        cells = self.cells[name]
-        missing = cells.isna().mean()
-        if missing >= 0.01:
-            share = f"{100 * missing:.0f} %"
-        else:
-            share = "under 1 %"
+        missing = self.cells[name].isna().mean()
+        many = missing > _FEW_MISSING
+        share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
         if profile.role != "feature":
             return profile
-        if profile.kind == "categorical" and name in self.protected and missing > _FEW_MISSING:
+        if profile.kind == "categorical" and name in self.protected and many:
             doubt = f'{share} lack it and make a group "unknown"; missing = "drop" leaves them out'
             return profile.checked(doubt)
         if name in (*self.protected, self.outcome):
@@ -638,14 +525,34 @@ class Drafting:
             return replace(profile, missing="drop", why=why)
         if profile.kind == "categorical":
             return profile
-        if missing > _FEW_MISSING and (bands := _quartiles(cells, profile)):
+        bands = _quartiles(self._numbers(name)) if many else ()
+        if bands:
             doubt = f'{share} are missing; with bands, "unknown" can be a band'
             return replace(profile, kind="categorical", bands=bands).checked(doubt)
         doubt = f"{share} are missing, and a number cannot be unknown: these rows are dropped"
         return replace(profile, missing="drop").checked(doubt)
 
+    def _numbers(self, name: str) -> pd.Series:
+        """The numbers of a column, without missing ones."""
+        return self.cells[name].dropna().map(self.profiles[name].number)
+
     def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
         """The draft of a task file in `folder`; `answer` has lines of [outcome], if any."""
+        found = self._found(parse_taskfile(self._text(folder, answer)[0], self.path))
+        self.profiles |= {
+            name: self.profiles[name].checked(doubt) for name, doubt in found.columns.items()
+        }
+        text, checks = self._text(folder, answer)
+        return Draft(text, (*checks, *filter(None, [found.repeated])))
+
+    def _text(self, folder: Path, answer: Sequence[str]) -> tuple[str, list[str]]:
+        """The text of the task file, and its checks."""
+        self.checks = [
+            f"column {_one_line(name)} is left out: {fault}" for name, fault in self.faults.items()
+        ]
+        for row, (column, word) in self.totals.items():
+            how = f"left out by keep, {column} without {word!r}"
+            self.checks.append(f"row {row} looks like a total, not a record: {how}")
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -657,7 +564,7 @@ class Drafting:
         )
         text = [
             f"# A task for fwc-llm, drafted from {_one_line(self.path.name)} "
-            f"({len(self.cells[self.outcome]):,} rows). Guesses are marked CHECK.",
+            f"({len(self.raw):,} rows). Guesses are marked CHECK.",
             "",
             f"title = {_toml(spoken(self.path.stem))}",
             f"question = {_toml(question)} # CHECK",
@@ -673,16 +580,14 @@ class Drafting:
             "[data]",
             f"file = {_toml(os.path.relpath(self.path, folder).replace(os.sep, '/'))}",
         ]
-        text += (
-            [f'format = "{self.source.format}"']
-            if self.source.format != format_of(self.path)
-            else []
-        )
-        text += [
-            f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))
-        ]
+        layout = {key: getattr(self.source, key) for key in LAYOUT}
+        if self.source.format != format_of(self.path):
+            layout = {"format": self.source.format} | layout
         if self.source.format == "csv":
-            text += [f"separator = {_toml(self.source.separator)}", "header = true"]
+            layout["separator"] = self.source.separator
+        text += [f"{key} = {_toml(value)}" for key, value in layout.items() if value]
+        if self.source.format == "csv":
+            text.append("header = true")
             if self.source.encoding != "utf-8-sig":
                 text.append(f'encoding = "{self.source.encoding}" # CHECK: it is not UTF-8')
         for column, word in self.totals.values():
@@ -697,100 +602,91 @@ class Drafting:
         self.checks += [] if answer else [doubt]
         for name in self.protected:
             text += ["", "[[protected]]", f"column = {_toml(name)}", *self._protected(name)]
-        return Draft("\n".join(text) + "\n", tuple(self.checks))
+        return "\n".join(text) + "\n", self.checks
 
     def _missing(self) -> str:
         if self.rule == "error":
             return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
         counts = {name: f"{_one_line(name)} {n:,}" for name, n in self.missing.items()}
-        dropped = [name for name in counts if (self.profiles[name].missing or self.rule) == "drop"]
-        kept = ", ".join(count for name, count in counts.items() if name not in dropped)
+        lost = [name for name in counts if (self.profiles[name].missing or self.rule) == "drop"]
+        kept = ", ".join(count for name, count in counts.items() if name not in lost)
         if kept:
             self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
-        lost = ", ".join(counts[name] for name in dropped)
         if lost:
-            complete = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(
-                axis=1
-            )
+            of_lost = ", ".join(counts[name] for name in lost)
+            complete = self.cells[lost].notna().all(axis=1)
             stay = f"{complete.sum():,} of {len(complete):,} stay"
-            self.checks.append(f"missing: rows with a missing value are dropped ({lost}); {stay}")
-        if self.rule == "drop":
-            why = 'or "category", or "error"'
-        else:
-            why = "dropping rows would lose too many"
-        return (
-            f'missing = "{self.rule}" # CHECK: {why}; missing values: {", ".join(counts.values())}'
-        )
+            self.checks.append(
+                f"missing: rows with a missing value are dropped ({of_lost}); {stay}"
+            )
+        why = {"drop": 'or "category", or "error"', "category": "dropping rows would lose too many"}
+        every = ", ".join(counts.values())
+        return f'missing = "{self.rule}" # CHECK: {why[self.rule]}; missing values: {every}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """(value that means yes, threshold, lines of the task file, point to check)."""
-        counts = Counter(self.cells[self.outcome].dropna().tolist())
-        profile = self.profiles[self.outcome]
-        values = ", ".join(
-            f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12)
-        )
+        counts = counted(self.cells[self.outcome])
+        values = ", ".join(f"{_one_line(value)} ({counts[value]:,})" for value in [*counts][:12])
         where = f"outcome {self.outcome}"
-        numeric = len(counts) > 3 and profile.kind == "numeric"  # 0, 1 and 9 are codes
-        middle = median(profile.number(cell) for cell in counts.elements()) if numeric else 0.0
-        threshold = f"threshold = {{ above = {middle:g} }}"
-        if numeric and len(counts) > _FEW:
-            doubt = f"{where}: a number; say above which threshold the answer is yes"
-            return None, middle, [f"# {threshold} # CHECK: the median"], doubt
-        usual = usual_meaning(counts)
-        yes = list(usual.yes)
-        no = list(usual.no)
-        others = usual.dropped
-        if numeric or not yes or not no:
+        meaning = usual_meaning(counts)
+        threshold = []
+        if len(counts) > 3 and self.profiles[self.outcome].kind == "numeric":  # 0, 1, 9 are codes
+            middle = float(self._numbers(self.outcome).median())
+            threshold = [f"# threshold = {{ above = {middle:g} }} #"]
+            if len(counts) > _FEW:
+                doubt = f"{where}: a number; say above which threshold the answer is yes"
+                return None, middle, [f"{threshold[0]} CHECK: the median"], doubt
+            threshold = [
+                '# others = "drop" # or "no": what the values mean that you do not name',
+                f"{threshold[0]} in place of both, if larger numbers mean yes",
+            ]
+        if threshold or not meaning.yes or not meaning.no:
             lines = [f"# positive = […] # CHECK: name the values that mean yes, of {values}"]
-            if numeric:
-                lines.append(
-                    '# others = "drop" # or "no": what the values mean that you do not name'
-                )
-                lines.append(f"# {threshold} # in place of both, if larger numbers mean yes")
             doubt = f"{where}: say which values mean yes: {values}"
-            return next(iter(yes), "…"), None, lines, doubt
+            return next(iter(meaning.yes), "…"), None, lines + threshold, doubt
         lines = [
-            f"positive = {_toml(yes)} # CHECK: the values are {values}",
-            f"negative = {_toml(no)}",
+            f"positive = {_toml(meaning.yes)} # CHECK: the values are {values}",
+            f"negative = {_toml(meaning.no)}",
         ]
-        taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
-        if others:
-            neither = ", ".join(map(_one_line, others))
+        sides = [", ".join(map(repr, side)) for side in (meaning.yes, meaning.no)]
+        doubt = f"{where}: {sides[0]} was taken for yes, {sides[1]} for no"
+        if meaning.dropped:
+            neither = ", ".join(map(_one_line, meaning.dropped))
             lines.append(
                 f'# others = "drop" # CHECK: what of {neither}? "drop" these rows, or "no"'
             )
-            taken += f"; say what {neither} means: negative, or others"
-        return yes[0], None, lines, f"{where}: {taken}"
+            doubt += f"; say what {neither} means: negative, or others"
+        return meaning.yes[0], None, lines, doubt
 
     def _protected(self, name: str) -> list[str]:
         """Suggest a threshold or map for many, rare or similarly spelled levels."""
-        counts = Counter(self.cells[name].dropna().tolist())
-        profile = self.profiles[name]
-        if len(counts) > _FEW and profile.kind == "numeric":
-            middle = median(profile.number(cell) for cell in counts.elements())
-            doubt = f"a number with {len(counts):,} values; split it with a threshold"
+        cells = self.cells[name].dropna()
+        different = cells.nunique()
+        if different > _FEW and self.profiles[name].kind == "numeric":
+            doubt = f"a number with {different:,} values; split it with a threshold"
             self.checks.append(f"protected {name}: {doubt}")
+            middle = self._numbers(name).median()
             return [
                 f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values"
             ]
-        spelled = merge_spellings(counts)
+        spelled = merge_spellings(counted(cells))
         if spelled:
             self.checks.append(spellings_note(f"protected {name}", spelled))
-        levels = Counter(spelled.get(value, value) for value in counts.elements())
-        if len(levels) <= _FEW and min(levels.values(), default=_SMALL) >= _SMALL:
+        levels = cells.replace(spelled).value_counts()
+        if len(levels) <= _FEW and (levels >= _SMALL).all():
             return []
         few = f"{len(levels)} levels, some with few rows; a map can group them"
         self.checks.append(f"protected {name}: {few}")
-        entries = ", ".join(f"{_toml(level)} = {_toml(level)}" for level in list(levels)[:20])
+        entries = ", ".join(f"{_toml(level)} = {_toml(level)}" for level in levels.index[:20])
         return [f"# map = {{ {entries} }} # CHECK: group levels by giving them one name"]
 
 
-def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
+def _quartiles(numbers: pd.Series) -> tuple[float, ...]:
     """The distinct quartiles of the numbers, without the maximum."""
-    numbers = sorted(profile.number(cell) for cell in cells.dropna())
-    limits = sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]})
-    rounded = [float(f"{limit:.3g}") for limit in limits]
-    return tuple(rounded if len(set(rounded)) == len(limits) else limits)
+    limits = numbers.quantile([0.25, 0.5, 0.75], interpolation="higher")
+    limits = limits[limits < numbers.max()].drop_duplicates()
+    rounded = limits.map("{:.3g}".format).astype(float)
+    return tuple(rounded if rounded.is_unique else limits)
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
@@ -800,10 +696,7 @@ def draft_question(outcome: str, positive: str | None, above: float | None) -> s
         done = re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text)
         if done:
             return f"Should this case be {done[1].lower()}ed?"
-    if above is not None:
-        value = f"above {above:g}"
-    else:
-        value = f"“{positive or 'yes'}”"
+    value = f"“{positive or 'yes'}”" if above is None else f"above {above:g}"
     return f"Is “{spoken(outcome)}” {value} in this case?"
 
 
@@ -818,5 +711,11 @@ def _one_line(text: str, most: int = 40) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A text, or a list of texts or numbers, as TOML."""
+    """A text, a list of texts or numbers, or a table of such values, as TOML."""
+    if isinstance(value, dict):
+        keys = [key if re.fullmatch(r"\w+", key) else _toml(key) for key in value]
+        entries = [
+            f"{key} = {_toml(entry)}" for key, entry in zip(keys, value.values(), strict=True)
+        ]
+        return f"{{ {', '.join(entries)} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

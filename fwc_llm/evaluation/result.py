@@ -147,7 +147,7 @@ class Result(Ambiguous):
         """Prediction-powered estimates, with predicted answers for unasked rows.
 
         Intervals are narrower if answers can be predicted from the table's columns
-        (docs/fewer-questions.md, "Assisted"). Errors: `FwcError` if the table is missing or has
+        (docs/running.md, "Assisted"). Errors: `FwcError` if the table is missing or has
         changed.
         """
         from fwc_llm.report.audit_answers import Audit

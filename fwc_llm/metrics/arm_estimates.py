@@ -242,9 +242,10 @@ class ArmEstimates:
             for rate in metric.rates if metric.kind != "share" else ():
                 unknown = np.isnan(self.counted(rate).values)
                 silent = [name for name, lost in zip(groups, unknown, strict=True) if lost]
-                lacking += (
-                    [f"no {RATES[rate].among} in group {' and '.join(silent)}"] if silent else []
-                )
+                if silent:
+                    several = "s" * (len(silent) > 1)
+                    of = f"group{several} {' and '.join(silent)}"
+                    lacking.append(f"no {RATES[rate].among} in {of}")
             if metric.kind == "share":
                 yield metric.key, "no answer could be parsed"
             elif len(groups) < 2:

@@ -24,7 +24,7 @@ from fwc_llm.metrics.run_answers import (
 )
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.sanitize import listed
-from fwc_llm.words import UNKNOWN, merge_spellings, merged_categories, spellings_note
+from fwc_llm.words import UNKNOWN, merge_spellings, merged_categories, one_part, spellings_note
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
@@ -88,42 +88,40 @@ def answers_of(
     n = len(frame)
     if not n:
         raise FwcError("there are no answers to audit")
-    groups = protected or ["group"]
+
+    def texts(name: str, usual: str = "") -> "Names":
+        return as_names(frame[name].array) if name in frame else one_name(usual, n)
+
+    def numbers(name: str) -> Floats:
+        return frame[name].to_numpy(np.float64)
+
     told = [*notes]
-    columns = {str(name): frame[name].array for name in frame.columns}
-    levels = [as_names(columns[name]) for name in groups]
-    for place, name in enumerate(protected if unknown is not None else ()):
-        levels[place], merged = _merged(name, levels[place], unknown or ())
+    levels = {name: texts(name) for name in protected or ["group"]}
+    for name in protected if unknown is not None else ():
+        levels[name], merged = _merged(name, levels[name], unknown or ())
         told += merged
-    group = _crossed(levels) if protected else levels[0]
     answers = _two_kinds(frame, answer)
-    truth = _two_kinds(frame, "label") if "label" in columns else np.zeros(n)
-    usual = {"arm": "answers", "repeat": "0", "examples": "", "reason": ""}
-    names = {
-        name: as_names(columns[name]) if name in columns else one_name(otherwise, n)
-        for name, otherwise in usual.items()
-    }
-    row = columns.get("row")
+    arms = texts("arm", "answers")
     whole = ArmAnswers(
-        repeat=_in_order(names["repeat"]),
-        row=names_of(np.arange(n), list(map(str, range(n)))) if row is None else as_names(row),
+        repeat=_in_order(texts("repeat", "0")),
+        row=texts("row") if "row" in frame else as_names(frame.index.astype(str)),
         variant=one_name("", n),
-        group=group,
-        label=truth.astype(np.int8),
+        group=_crossed([*levels.values()]) if protected else levels["group"],
+        label=(_two_kinds(frame, "label") if "label" in frame else np.zeros(n)).astype(np.int8),
         answer=answers,
-        reason=empty_but(names["reason"], np.isnan(answers)),
-        p_yes=np.asarray(columns.get("p_yes", np.full(n, np.nan)), np.float64),
-        examples=names["examples"],
-        weight=np.asarray(columns["weight"], np.float64) if "weight" in columns else None,
-        cluster=as_names(columns["cluster"]) if "cluster" in columns else None,
-        stratum=as_names(columns["given"]) if "given" in columns else None,
+        reason=empty_but(texts("reason"), np.isnan(answers)),
+        p_yes=numbers("p_yes") if "p_yes" in frame else np.full(n, np.nan),
+        examples=texts("examples"),
+        weight=numbers("weight") if "weight" in frame else None,
+        cluster=texts("cluster") if "cluster" in frame else None,
+        stratum=texts("given") if "given" in frame else None,
     )
     if whole.weight is not None and not whole.weight.any():
         raise FwcError("every row has the weight 0: at least one must count")
     _check_rows(whole, frame.index)
-    by_arm = {arm: whole.where(names["arm"] == arm) for arm in names["arm"].unique().tolist()}
+    by_arm = {arm: whole.where(arms == arm) for arm in arms.unique().tolist()}
     check_arms(by_arm)
-    for name, level in zip(groups, levels, strict=True):
+    for name, level in levels.items():
         if len(level.categories) < least_groups:
             raise FwcError(
                 f"all rows have the {name} {level[0]!r}: there are no two groups to compare"
@@ -141,15 +139,11 @@ def answers_of(
     )
 
 
-def with_population(
-    frame: pd.DataFrame, population: pd.DataFrame, key: str, columns: Sequence[str]
-) -> pd.DataFrame:
-    """Add to answers those of the `columns` that only the population has."""
-    lacking = [name for name in columns if name not in frame.columns and name in population.columns]
-    if not lacking or key not in frame.columns or key not in population.columns:
-        return frame
+def from_population(
+    keys: "Names", population: pd.DataFrame, key: str, columns: Sequence[str]
+) -> "dict[str, Names]":
+    """The cells of `columns` in the population's rows with these keys (n,)."""
     rows = population[key].astype(str)
-    keys = frame[key].astype(str)
     if rows.duplicated().any():
         raise FwcError(
             f"the population has two rows {rows[rows.duplicated()].iloc[0]!r} in {key}: keep one"
@@ -157,8 +151,8 @@ def with_population(
     lost = keys[~keys.isin(rows)].tolist()
     if lost:
         raise FwcError(f"the population lacks the row {lost[0]!r}, which has an answer")
-    found = population.set_axis(rows)[lacking].reindex(keys).set_axis(frame.index)
-    return frame.join(found)  # not `assign`, because a column may have any name
+    found = population.set_axis(rows)[columns].reindex(keys)
+    return {name: pd.Categorical(found[name]) for name in columns}
 
 
 def of_population(
@@ -176,22 +170,18 @@ def of_population(
     ones, `label` and `cluster` are features.
     """
     groups = list(answered.attributes) or ["group"]
-    if answered.design.labelled:
-        target = label
-    else:
-        target = None
+    target = label if answered.design.labelled else None
     used = [key, *groups, *filter(None, (cluster, target))]
     missing = [name for name in used if name not in population.columns]
     if missing:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
+    truth = np.zeros(len(population))
     if target is not None:
-        texts = as_names(population[target].fillna("").to_numpy(object))
-        cells = population.assign(**{target: texts})
-        population, _ = decided(cells, [target], outcomes or OutcomeRules(), groups)
+        population, _ = decided(population, [target], outcomes or OutcomeRules(), groups)
+        truth = _two_kinds(population, target)
     for name in used:
         if population[name].isna().to_numpy().any():
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
-    truth = np.zeros(len(population)) if target is None else _two_kinds(population, target)
     several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
     column = {name: as_names(population[name].to_numpy(object)) for name in used}
     levels = [_merged(name, column[name], unknown, several)[0] for name in groups]
@@ -213,20 +203,10 @@ def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...
     rate of yes.
     """
     names, member = levels_of(answers.group)
-    if labelled:
-        yes = answers.label
-    else:
-        yes = np.nan_to_num(answers.answer)
-    if labelled:
-        counted = np.ones(len(answers))
-    else:
-        counted = ~np.isnan(answers.answer)
-    if answers.weight is None:
-        weight = counted
-    else:
-        weight = answers.weight * counted
+    yes = answers.label if labelled else answers.answer
+    weight = np.where(np.isnan(yes), 0.0, 1.0 if answers.weight is None else answers.weight)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates = np.bincount(member, weight * yes) / np.bincount(member, weight)
+        rates = np.bincount(member, weight * np.nan_to_num(yes)) / np.bincount(member, weight)
     return tuple(names[index] for index in np.argsort(rates, kind="stable"))
 
 
@@ -258,45 +238,25 @@ def _merged(
     """Merge spellings of a group, and of unknown, in one attribute; return its levels, and
     notes.
     """
-    notes = list[str]()
-    counts = Counter(
-        dict(
-            zip(
-                levels.categories,
-                np.bincount(levels.codes, minlength=len(levels.categories)).tolist(),
-                strict=True,
-            )
-        )
-    )
+    counts: Any = levels.value_counts().to_dict()
     spelled = merge_spellings(counts)
-    if spelled:
-        levels = mapped(levels, lambda level: spelled.get(level, level))
-        notes.append(f"{spellings_note(name, spelled)}.")
-    merged = merged_categories(levels.categories, unknown, several)
-    if merged and merged != [UNKNOWN]:
-        others = listed([level for level in merged if level != UNKNOWN], _SHOWN, repr)
+    usual = [spelled.get(level, level) for level in levels.categories]
+    merged = merged_categories(dict.fromkeys(usual), unknown, several)
+    notes = [f"{spellings_note(name, spelled)}."] if spelled else []
+    others = [level for level in merged if level != UNKNOWN]
+    if others:
         notes.append(
-            f"In {name}, {others} count as {UNKNOWN}: the category of these people is not known."
+            f"In {name}, {listed(others, _SHOWN, repr)} count as {UNKNOWN}: the category of these "
+            f"people is not known."
         )
-        levels = mapped(levels, lambda level: UNKNOWN if level in merged else level)
-    return levels, notes
+    return names_of(levels.codes, [UNKNOWN if level in merged else level for level in usual]), notes
 
 
 def _crossed(columns: Sequence["Names"]) -> "Names":
     """Cross several columns: join their levels by " & "."""
-    crossed, *others = [
-        mapped(names, lambda text: text.replace(CROSSING, " and ")) for names in columns
-    ]
-    for names in others:
-        many = len(names.categories)
-        pairs, code = np.unique(
-            crossed.codes.astype(np.int64) * many + names.codes, return_inverse=True
-        )
-        texts = [
-            f"{crossed.categories[p // many]}{CROSSING}{names.categories[p % many]}" for p in pairs
-        ]
-        crossed = names_of(code, texts)
-    return crossed
+    rows = pd.DataFrame(dict(enumerate(columns))).groupby([*range(len(columns))], observed=True)
+    levels = rows.size().index.to_frame().itertuples(index=False)
+    return names_of(rows.ngroup().to_numpy(), [CROSSING.join(map(one_part, one)) for one in levels])
 
 
 def _in_order(names: "Names") -> Codes:
@@ -315,30 +275,22 @@ def decided(
     frame: pd.DataFrame, names: Sequence[str], outcomes: OutcomeRules, groups: Sequence[str]
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return a table with yes, no or missing in `names`, and a note on rows left out."""
-    kinds = {True: 1, False: 0, None: -1}
     left_out = np.zeros(len(frame), dtype=np.bool_)
     frame = frame.copy(deep=False)
-    found = Counter[str]()
+    found = set[str]()
     for together in [[name] for name in names] if outcomes.positive else [list(names)]:
-        columns: dict[str, Any] = {name: frame[name].array for name in together}
-        counts = Counter[str]()
-        first: dict[str, Any] = {}
-        for cells in columns.values():
-            found_codes = np.unique(cells.codes, return_index=True, return_counts=True)
-            for code, position, times in zip(*found_codes, strict=True):
-                if code >= 0 and cells.categories[code]:
-                    counts[cells.categories[code]] += int(times)
-                    first.setdefault(cells.categories[code], frame.index[position])
-        found += counts
-        if not counts:
+        texts = pd.concat([frame[name].astype(object) for name in together]).dropna()
+        if texts.empty:
             continue
-        meaning = outcomes.meaning(together, dict(counts.most_common()), first)
-        for name, cells in columns.items():
-            texts = cells.categories
-            means = np.array([*(kinds[meaning.of(text)] for text in texts), -1])[cells.codes]
-            dropped = np.array([*(text in meaning.dropped for text in texts), False])
-            left_out |= dropped[cells.codes]
-            frame[name] = yes_or_no(means)
+        found.update(texts.unique())
+        first = texts.drop_duplicates()
+        row_of = dict(zip(first, first.index, strict=True))
+        counts: Any = texts.value_counts().to_dict()
+        meaning = outcomes.meaning(together, counts, row_of)
+        means = dict.fromkeys(meaning.no, 0) | dict.fromkeys(meaning.yes, 1)
+        for name in together:
+            left_out |= frame[name].isin(meaning.dropped).to_numpy()
+            frame[name] = yes_or_no(frame[name].map(means))
     outcomes.known.update(found)
     if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
@@ -353,8 +305,9 @@ def decided(
     ]
 
 
-def yes_or_no(codes: Any) -> "pd.Categorical[str]":
-    """Answers or labels (n,) from codes: 1 is yes, 0 no, -1 missing."""
+def yes_or_no(values: Any) -> "pd.Categorical[str]":
+    """Answers or labels (n,) from numbers: 1 is yes, 0 no, NaN missing."""
+    codes = np.nan_to_num(np.asarray(values, np.float64), nan=-1).astype(np.int8)
     return pd.Categorical.from_codes(codes, pd.Index(["no", "yes"], dtype=object))
 
 
@@ -373,8 +326,7 @@ def unused_columns(
     for kind, chosen in (("weight", weight), ("cluster", cluster)):
         if chosen is None and (like := [name for name in others if name.lower() in _LOOKS[kind]]):
             notes.append(
-                f"The column {like[0]!r} looks like a {kind} and is not used: name it with "
-                f"--{kind}."
+                f"The column {like[0]!r} looks like a {kind} and is not used: name it as {kind}."
             )
     return tuple(notes)
 

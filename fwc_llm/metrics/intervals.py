@@ -168,16 +168,42 @@ def critical_value(
         return float(
             ndtri((1 + level) / 2) if freedom == np.inf else stdtrit(freedom, (1 + level) / 2)
         )
-    return root(lambda at: coverage_of_pairs(at, groups, kinds, freedom) - level, 0.0, 1e3)
+    pairs = kinds * groups * (groups - 1) / 2
+    one_pair = critical_value(2, 1, freedom, level)
+    bonferroni = critical_value(2, 1, freedom, 1 - (1 - level) / pairs)
+    return root(
+        lambda at: coverage_of_pairs(at, groups, kinds, freedom) - level, one_pair, bonferroni
+    )
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the zero of an increasing function by bisection; `scipy.optimize` is slow to
-    import.
+    """Return the zero of an increasing function; the nearer end if it has none between the ends.
+
+    Regula falsi, Illinois method (Dowell & Jarratt 1971); `scipy.optimize` is slow to import.
     """
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    below = function(low)
+    above = function(high)
+    last = 0.0
+    if below >= 0:
+        return low
+    if above <= 0:
+        return high
+    while high - low > _ROUNDING * high:
+        middle = high - above * (high - low) / (above - below)
+        value = function(middle)
+        if value == 0 or not low < middle < high:
+            return middle
+        if value < 0:
+            low = middle
+            below = value
+            if last < 0:
+                above = above / 2
+        else:
+            high = middle
+            above = value
+            if last > 0:
+                below = below / 2
+        last = value
     return (low + high) / 2
 
 

@@ -7,7 +7,7 @@ list, and tables, sentences and gates look records up (docs/format.md).
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,15 @@ class Record:
     @property
     def key(self) -> tuple[str | int | None, ...]:
         """What the number is of; it is unique in a list of records."""
-        return astuple(self)[:7]
+        return (
+            self.arm,
+            self.against,
+            self.attribute,
+            self.group,
+            self.metric,
+            self.repeat,
+            self.scope,
+        )
 
     def plain(self) -> dict[str, Any]:
         """The record as plain values for JSON; cells that say nothing are left out."""
@@ -187,7 +195,7 @@ class Records(Sequence[Record]):
         """A table with a line per record and the columns `COLUMNS`."""
         import pandas as pd
 
-        frame = pd.DataFrame([astuple(record) for record in self._list], columns=list(COLUMNS))
+        frame = pd.DataFrame(map(vars, self._list), columns=list(COLUMNS))
         return frame.astype({"repeat": "Int64", "n": "Int64"})
 
 

@@ -119,26 +119,35 @@ def open_model(
 
 
 def _check_spelling(name: str) -> None:
-    """`FwcError` for a name a letter or two from one that is known; a new model has other
-    digits.
-    """
-    from difflib import get_close_matches
+    """`FwcError` for a name, or its prefix, a letter or two from one that is known.
 
+    A new model of a service has other digits than the listed ones.
+    """
+    from fwc_llm.models.functions import OURS
     from fwc_llm.models.openai.prices import covering, priced
 
-    names = ("surrogate", "baseline", "smollm2", *priced())
-    if covering(name, names) is not None or re.search("[:/]", name):
+    prefix, colon, _ = name.partition(":")
+    written = f"{prefix}{colon}"
+    digits = re.sub(r"\D", "", written)
+    listed = [known for known in priced() if re.sub(r"\D", "", known) == digits]
+    if covering(name, priced()) is not None:
         return
-    digits = re.sub(r"\D", "", name)
-    alike = [
-        known_name
-        for known_name in names
-        if re.sub(r"\D", "", known_name) == digits and abs(len(known_name) - len(name)) <= 2
-    ]
-    nearest = get_close_matches(name, alike, 1, cutoff=0.9)
-    if nearest:
+    nearest = min((*OURS, *listed), key=lambda known: _edits(written.casefold(), known))
+    if _edits(written.casefold(), nearest) <= min(2, (len(nearest) + 1) // 3):
         remedy = "name it, or give the address of the service that knows yours with --base-url"
-        raise FwcError(f"no model {name!r} is known; did you mean {nearest[0]!r}? {remedy}")
+        raise FwcError(f"no model {name!r} is known; did you mean {nearest!r}? {remedy}")
+
+
+def _edits(first: str, second: str) -> int:
+    """The number of letters to add, drop or replace to make one text of the other."""
+    row = list(range(len(second) + 1))
+    for number, letter in enumerate(first, 1):
+        above = row
+        row = [number]
+        for column, other in enumerate(second):
+            change = above[column] + (letter != other)
+            row.append(min(above[column + 1] + 1, row[-1] + 1, change))
+    return row[-1]
 
 
 def _name_unused(name: str, client: Client) -> None:

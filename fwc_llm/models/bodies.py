@@ -2,6 +2,7 @@
 batch.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ FORM = "fwc_llm_answer"  # name of the JSON schema of an answer
 _JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
 _END_OF_REASONING = "</think>"
 _REASONING = re.compile("think|reason", re.IGNORECASE)  # types of parts that are no answer
+_WAITS = re.compile("(?:function|custom_tool|computer|(?:local_)?shell|apply_patch)_call$")
 _BLOCKED = re.compile(r"block|filter|prohibit|safety", re.IGNORECASE)
 _LONGEST_NAME = 200  # characters of a token or a model's name
 _MOST_LOGPROBS = 100
@@ -33,7 +35,6 @@ class _Said:
     refusal: bool = False
     finish: str | None = None
     reasoned: bool = False
-    calls_tool: bool = False
 
 
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
@@ -41,8 +42,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
 
     The text of a reply that ended by an unknown word is None, and its `finish_reason` is the word.
     """
-    choices = list_of(mapping_of(body).get("choices"))
-    choice = mapping_of(choices[0]) if choices else {}
+    choice = _first_choice(body)
     message = choice.get("message")
     if failure := mapping_of(body).get("error") or choice.get("error"):
         raise body_failure({"error": failure})  # whatever stands beside it
@@ -58,9 +58,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
         logprobs = None
     else:
         raise body_failure(body)
-    refuses = (
-        reply.refusal or (reply.calls_tool and not reply.text.strip()) or reply.finish == "refusal"
-    )
+    refuses = reply.refusal or reply.finish == "refusal"
     unfinished = not refuses and ending_of(reply.finish) == "unfinished"
     error = (
         f"the service broke off its reply (finish_reason {reply.finish!r})" if unfinished else None
@@ -71,7 +69,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
         finish_reason=reply.finish,
         refusal=refuses,
         reasoned=reply.reasoned,
-        logprobs=None if unfinished else _logprobs(logprobs, reply.text),
+        logprobs=None if refuses or unfinished else _logprobs(logprobs, reply.text),
         usage=_usage_in(body, bool(reply.text)),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
@@ -101,7 +99,7 @@ def _of_message(message: Mapping[str, Any]) -> _Said:
     """What a chat message says; its content may be a list of parts that includes reasoning."""
     content = _Said(
         reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
-        calls_tool=bool(message.get("tool_calls") or message.get("function_call")),
+        refusal=bool(message.get("tool_calls") or message.get("function_call")),
     )
     _add_parts(content, message.get("content"))
     _add_parts(content, {"refusal": message.get("refusal")})
@@ -117,7 +115,7 @@ def _of_items(body: Mapping[str, Any]) -> _Said:
         if kind == "message":
             _add_parts(reply, item.get("content"))
         reply.reasoned |= bool(_REASONING.search(kind))
-        reply.calls_tool |= kind.endswith("_call")
+        reply.refusal |= bool(_WAITS.match(kind))
     return reply
 
 
@@ -135,13 +133,20 @@ def _add_parts(reply: _Said, content: Any) -> None:
             reply.text = reply.text or (refusal if isinstance(refusal, str) else "")
 
 
+def _first_choice(body: Any) -> Mapping[str, Any]:
+    """The choice of the lowest index in a response; an empty one without choices."""
+    choices = map(mapping_of, list_of(mapping_of(body).get("choices")))
+    return min(choices, key=lambda choice: parse_uint(choice.get("index")) or 0, default={})
+
+
 def _is_blocked(body: Any) -> bool:
     """Whether a response without a reply says that a filter blocked the prompt."""
     body = mapping_of(body)
     feedback = mapping_of(body.get("prompt_feedback") or body.get("promptFeedback"))
-    if feedback.get("block_reason") or feedback.get("blockReason"):
-        return True
-    return not body.get("choices") and bool(_BLOCKED.search(str(_word_in(body, "finish_reason"))))
+    word = str(_word_in(body, "finish_reason"))
+    azure = json.dumps(body.get("prompt_filter_results"))
+    blocked = _BLOCKED.search(word) or '"filtered": true' in azure
+    return bool(feedback.get("block_reason") or feedback.get("blockReason") or blocked)
 
 
 def _word_in(part: Mapping[str, Any], field: str) -> str | None:

@@ -108,13 +108,13 @@ def answer_in(body: Any) -> Mapping[str, Any]:
     else:
         listed = map(mapping_of, list_of(answers))
         found = [answer for answer in listed if str(answer.get("name") or MAIN) == MAIN]
-    if len(found) == 1 and found[0]:
-        return found[0]
-    if isinstance(body, Mapping) and not body.get("error"):
+    if mapping_of(body).get("error") or not isinstance(body, Mapping):
+        raise body_failure(body)
+    if len(found) != 1 or not found[0]:
         raise AttemptError(
             FailureScope.ATTEMPT, "a response without an answer to the question", 200
         )
-    raise body_failure(body)
+    return found[0]
 
 
 def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import text_of, usual_meaning
 from fwc_llm.models.base import Messages, Reply, RowContext, Usage
-from fwc_llm.sanitize import as_single_line, kind_of
+from fwc_llm.sanitize import described, kind_of
 
 
 class EstimatorModel:
@@ -58,8 +58,7 @@ class EstimatorModel:
             p = float((await asyncio.to_thread(predict))[0][self._yes])
         except Exception as error:
             self.raised = error
-            words = as_single_line(f"it raised {type(error).__name__}: {error}")
-            return Reply(text=None, error=words)
+            return Reply(text=None, error=f"it raised {described(error)}")
         return Reply("yes" if p >= 0.5 else "no", "stop", p_yes=p, usage=Usage(), model=self.name)
 
     async def aclose(self) -> None:

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.sanitize import as_single_line, clean_text, kind_of, parse_finite
+from fwc_llm.sanitize import as_single_line, clean_text, described, kind_of, parse_finite
 from fwc_llm.user_code import import_named
 
 PREFIX = "python:"
@@ -89,9 +89,7 @@ class FunctionModel:
             given = dict(parameters or {})
             json.dumps(given, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise FwcError(
-                f"parameters cannot be written as JSON ({as_single_line(str(error))})"
-            ) from None
+            raise FwcError(f"parameters cannot be written as JSON ({described(error)})") from None
         self.simulated = simulated
         self.parameters: dict[str, Any] = {"function": self._qualified}
         if isinstance(function, partial):  # as JSON, or by their type
@@ -119,11 +117,10 @@ class FunctionModel:
         except ProviderError:
             raise
         except Exception as error:
-            raised = f"it raised {type(error).__name__}: {error}".rstrip(": ")
             if isinstance(error, NoAnswerError):
                 words = str(error)
             else:
-                words = as_single_line(raised)
+                words = f"it raised {described(error)}"
                 self.raised = error
             reply = Reply(text=None, error=words)
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
@@ -208,9 +205,7 @@ def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
             BaseException
         ) as error:  # an event loop gives StopIteration and SystemExit another meaning
             usual = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            future.set_exception(
-                error if usual else RuntimeError(f"{type(error).__name__}: {error}")
-            )
+            future.set_exception(error if usual else RuntimeError(described(error)))
 
     Thread(target=work, name="fwc-llm-function", daemon=True).start()
     return asyncio.wrap_future(future)
@@ -358,4 +353,4 @@ def _run(name: str, call: Callable[[], Any]) -> Any:
     except FwcError:
         raise
     except (Exception, SystemExit) as error:
-        raise FwcError(f"{name}: {as_single_line(f'{type(error).__name__}: {error}')}") from None
+        raise FwcError(f"{name}: {described(error)}") from None

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import random
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -12,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import HEADER, SIMULATED, Attempts, Message, Messages, Reply, is_simulation
+from fwc_llm.models.base import HEADER, SIMULATED, Message, Messages, Reply, is_simulation
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
-from fwc_llm.models.openai.retry import AttemptError, FailureScope, Pace, http_failure
+from fwc_llm.models.openai.retry import AttemptError, FailureScope, http_failure
 from fwc_llm.sanitize import as_single_line, sanitize_json
 from fwc_llm.validation import first_error
 
@@ -173,7 +172,11 @@ def to_reply(output: "ModelOutput") -> Reply:
         "system_fingerprint": SIMULATED if is_simulated(output) else None,
         "choices": [
             {
-                "message": {"content": text, "refusal": text if refuses else None},
+                "message": {
+                    "content": text,
+                    "refusal": text if refuses else None,
+                    "tool_calls": [call.function for call in choice.message.tool_calls or ()],
+                },
                 "finish_reason": choice.stop_reason,
                 "logprobs": choice.logprobs.model_dump() if choice.logprobs is not None else None,
             }
@@ -200,7 +203,7 @@ def sample_reply(sample: "EvalSample") -> Reply:
     return to_reply(sample.output)
 
 
-class InspectModel(chat.Service):
+class InspectModel(chat.RemoteService):
     """A model of one of Inspect's providers; `params` are options of `GenerateConfig`.
 
     This class, not Inspect, retries requests until the row's `deadline`, so that the cost limit
@@ -222,18 +225,17 @@ class InspectModel(chat.Service):
             )
         if client.base_url is not None:
             chat.check_address(client.base_url)
-        self.parameters = generate_options(model, client)
-        super().__init__(name, notice, max(30, 4 * client.concurrency))
+        self._sent = self.parameters = generate_options(model, client)
+        super().__init__(name, notice, max(30, 4 * client.concurrency), backoff=1.0)
         self.simulated = is_simulation(self.where)  # the surrogate, reached through Inspect
-        self._pace = Pace(client.rpm, client.tpm)
         self._model: Inspected | None = None
 
     def require_key(self) -> None:
         """Open Inspect's provider; `FwcError` if its key or package is missing."""
         self._opened()
 
-    async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
-        """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
+    async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
+        """Ask once; Inspect and the provider's SDK retry nothing."""
         from inspect_ai.model import GenerateConfig
 
         model = self._opened()
@@ -249,10 +251,6 @@ class InspectModel(chat.Service):
                 f"support "
                 f"(given: {', '.join(sorted(client.params))})"
             )
-        tokens = sum(len(message["content"]) for message in messages) // 4
-        await self._pace.turn(tokens)
-        began = time.monotonic()
-        number = 1
         config = GenerateConfig(
             max_connections=client.concurrency,
             max_retries=0,
@@ -261,47 +259,19 @@ class InspectModel(chat.Service):
             attempt_timeout=math.ceil(min(chat.ATTEMPT_SECONDS, client.deadline)),
             **self.parameters,
         )
-        left = client.deadline
-        broke_off = False
-        while True:
-            try:
-                async with asyncio.timeout(left):
-                    output = await model.generate(to_chat(messages), config=config)
-                if to_reply(output).ending != "unfinished" or broke_off:
-                    break
-                broke_off = True
-                attempts.lost(billed=True)
-                if not await attempts.again():
-                    break
-                number += 1
-                continue
-            except (FwcError, MemoryError):
-                raise
-            except Exception as error:
-                failure = self._failure(error)
-                again = type(error).__name__ == "RetryError"
-            attempts.lost(failure.billed)
-            wait = min(2.0 ** (number - 1), chat.LONGEST_BACKOFF) * (0.5 + random.random())
-            left = began + client.deadline - time.monotonic() - wait
-            if again and left > 0.0:
-                await asyncio.sleep(wait)
-                if not await attempts.again():
-                    failure.reason = f"no money is left for another attempt; last: {failure}"
-                    again = False
-            if not again or left <= 0.0:
-                return replace(self._no_reply(failure, time.monotonic() - began), attempts=number)
-            number += 1
-        self._failed_in_a_row = 0
+        try:
+            async with asyncio.timeout(max(self._left(began), 0.001)):
+                output = await model.generate(to_chat(messages), config=config)
+        except (FwcError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._failure(error) from None
         mark(output, model)
         self.simulated |= is_simulated(output)
         reply = to_reply(output)
-        if reply.usage is not None:
-            self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
         if client.logprobs and reply.text is not None and reply.logprobs is None:
             self._tell(f"{self.name} gives no log-probabilities: P(yes) stays unknown")
-        return replace(reply, attempts=number, latency=time.monotonic() - began)
-
-    ask_within = ask
+        return replace(reply, attempts=attempts, latency=time.monotonic() - began)
 
     async def aclose(self) -> None:
         """Close all connections; the next question opens new ones."""
@@ -348,11 +318,11 @@ class InspectModel(chat.Service):
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify an exception of Inspect by the HTTP status and body in its causes."""
+        temporary = isinstance(error, TimeoutError) or type(error).__name__ == "RetryError"
         failure = AttemptError(
-            FailureScope.ATTEMPT, f"{type(error).__name__}: {self._error_text(error)}"
+            FailureScope.ATTEMPT if temporary else FailureScope.UNCLEAR,
+            f"{type(error).__name__}: {self._error_text(error)}",
         )
-        if isinstance(error, TimeoutError):
-            failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
         cause: BaseException | None = error
         while cause is not None:  # Inspect wraps the exceptions of the provider's SDK
             failure.sent = failure.sent and type(cause).__name__ not in _NOT_SENT

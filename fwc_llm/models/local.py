@@ -12,14 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import Notice, Service, request_parameters
 from fwc_llm.models.openai.prices import family_of
-from fwc_llm.models.openai.retry import AttemptError
+from fwc_llm.models.openai.retry import AttemptError, FailureScope
 from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe
 
 PREFIX = "gguf:"
@@ -53,7 +53,7 @@ class LocalModel(Service):
     """A GGUF file, run by llama.cpp in this process, always with log-probabilities.
 
     `params` may hold parameters of llama.cpp's chat completions, `n_ctx`, `threads` and `slots`
-    (docs/local-models.md). The first question loads the model, and `aclose` frees it.
+    (docs/models.md). The first question loads the model, and `aclose` frees it.
     """
 
     local = True
@@ -110,6 +110,18 @@ class LocalModel(Service):
             return self._no_reply(failure, seconds)
         self._failed_in_a_row = 0
         return reply
+
+    def _no_reply(self, failure: AttemptError, seconds: float) -> Reply:
+        """A reply without text; `ProviderError` if every other row would fail, too."""
+        if failure.scope is FailureScope.RUN:
+            raise ProviderError(self.explain(failure)) from None
+        if failure.scope is not FailureScope.ROW:
+            self._count_failure(failure)
+        if failure.scope is FailureScope.ROW:
+            verb = "refuses this row"
+        else:
+            verb = "gave no reply"
+        return Reply(text=None, error=f"{self.who} {verb} ({failure})", latency=seconds)
 
     async def aclose(self) -> None:
         """Free the model's memory; the next question loads it again."""

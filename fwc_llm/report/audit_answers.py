@@ -167,7 +167,7 @@ def audit(
 
     `population` is a frame with all rows from which the answered rows were drawn; the column `key`
     identifies a row in both frames. The other columns of `population` predict answers; every value
-    uses the predictions (docs/fewer-questions.md, "Assisted"). Protected columns that `answers`
+    uses the predictions (docs/running.md, "Assisted"). Protected columns that `answers`
     lacks are taken from `population`.
 
     As in fairlearn, `y_pred`, `y_true` and `sensitive_features` may be given in the place of
@@ -197,28 +197,18 @@ def audit(
             protected = _one(protected, sensitive_features, "protected", "sensitive_features")
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
-    given_columns = {
-        "answer": answer,
-        "label": label,
-        "weight": weight,
-        "cluster": cluster,
-        "given": given,
-    }
-    given_columns |= {"p_yes": p_yes, "row": key}
-    columns = {role: title_of(name) for role, name in given_columns.items() if name is not None}
-    columns |= {name: name for name in ("arm", "repeat", "examples")}
-    usual = {
-        "arm",
-        "repeat",
-        "examples",
-        "row",
-        *(["label"] if label == "label" and groups else []),
-    }
+    named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
+    named |= {"given": given, "p_yes": p_yes, "row": key}
+    named |= {name: name for name in ("arm", "repeat", "examples")}
+    usual = {"arm", "repeat", "examples", "row"}  # read if the table has them
+    if label == "label" and groups:
+        usual.add("label")
     if p_yes == "p_yes":
         usual.add("p_yes")
-    columns = {
-        role: name for role, name in columns.items() if role not in usual or name in raw.titles
-    }
+    columns = {role: title_of(name) for role, name in named.items() if name is not None}
+    for role in usual & columns.keys():
+        if columns[role] not in raw.titles:
+            del columns[role]
     everybody = None
     if population is not None:
         texts = [*(groups or ["group"]), columns.get("label"), columns.get("cluster")]

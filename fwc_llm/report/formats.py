@@ -13,12 +13,14 @@ from fwc_llm.report.document import make_document, sections_of
 from fwc_llm.report.html import environment, page
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.records_csv import as_csv, records_csv
-from fwc_llm.report.table_model import Section, escaped, markdown
+from fwc_llm.report.table_model import Section, escaped, markdown, texts
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-FORMATS = ("html", "md", "json", "csv", "ll144", "comment")
+FORMATS = ("html", "md", "json", "csv", "tex", "ll144", "comment")
+_SIMULATED = "Simulated: nothing here is a finding about a language model."
+_NO_LANGUAGE_MODEL = "Reference: a model of the rows answered, no language model."
 _LONGEST_COMMENT = 40  # lines, which leaves about 20 lines for gates
 _SUMMARY = {"ll144": "csv", "ll144.md": "md", "ll144.html": "html"}
 
@@ -72,6 +74,8 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
         return write_summaries(made, kind)
     if format == "md":
         return "\n".join(_markdown(document)).rstrip() + "\n"
+    if format == "tex":
+        return "\n".join(_tex(run) for run in document["runs"])
     if format == "comment":
         lines = list(_comment(document))
         rest = ["", f"{len(lines) - _LONGEST_COMMENT + 2} more lines: see the report."]
@@ -110,6 +114,22 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
         yield from markdown(
             Section("To be signed", ["", "To be signed"], [[name, ""] for name in SIGNED]), 4
         )
+
+
+def _tex(run: Mapping[str, Any]) -> str:
+    """A run's first table for LaTeX with booktabs, captioned where no language model answered."""
+    import pandas as pd
+
+    table = sections_of(run)[0]
+    caption = None
+    if run["simulated"] or run["reference"]:
+        caption = _SIMULATED if run["simulated"] else _NO_LANGUAGE_MODEL
+    frame = pd.DataFrame(texts(table.rows), columns=list(table.headings))
+    style = frame.style.hide(axis="index").format(escape="latex")
+    style = style.format_index(escape="latex", axis="columns")
+    right = "r" * (len(table.headings) - table.keys)
+    columns = "l" * table.keys + right
+    return str(style.to_latex(hrules=True, caption=caption, column_format=columns))
 
 
 def _head(run: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -17,8 +16,8 @@ from fwc_llm.metrics.audit_table import (
     FILE_ROW,
     OutcomeRules,
     decided,
+    from_population,
     unused_columns,
-    with_population,
     yes_or_no,
 )
 from fwc_llm.metrics.counts import Floats
@@ -109,20 +108,12 @@ def read_answers(
             f"in "
             f"{raw.where}"
         )
-    names = list(dict.fromkeys((*columns.values(), *protected)))
+    names = dict.fromkeys((*columns.values(), *protected))
     elsewhere = () if population is None else [name for name in protected if name in population]
-    cells = {
-        name: filled(raw.texts(name))
-        for name in names
-        if name not in elsewhere or name in raw.titles
-    }
-    lacking = [name for name in names if name not in cells]
+    lacking = [name for name in elsewhere if name not in raw.titles]
+    cells = {name: raw.texts(name) for name in names if name not in lacking}
     if population is not None and lacking:
-        rows = pd.DataFrame({key: np.asarray(cells[columns["row"]], object)})
-        population_rows = with_population(rows, population, key, lacking)
-        cells |= {
-            name: as_names(population_rows[name].fillna("").to_numpy(object)) for name in lacking
-        }
+        cells |= from_population(cells[columns["row"]], population, key, lacking)
     for name in protected:
         levels = len(cells[name].categories)
         if levels > _MOST_LEVELS:
@@ -140,7 +131,7 @@ def read_answers(
             table["reason"] = reasons
     given = outcomes.rule.positive or outcomes.positive
     if "answer" in table and not replies and not given:
-        shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
+        shares = {as_number(cell) for cell in table["answer"].categories}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
             remedy = outcomes.rule.option("p_yes", [columns["answer"]])
             raise FwcError(
@@ -158,13 +149,10 @@ def read_answers(
     ):  # without ids, equal rows may be the same person
         told = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += repeated_note(raw, *told)
-    frame = pd.DataFrame({**table, **{name: cells[name] for name in protected}})
-    frame.index = pd.Index(raw.numbers, name=FILE_ROW)
-    named = [
-        name
-        for name in ("answer", "label")
-        if name in columns and not (replies and name == "answer")
-    ]
+    index = pd.Index(raw.numbers, name=FILE_ROW)
+    frame = pd.DataFrame({**table, **{name: cells[name] for name in protected}}, index)
+    read = {"answer", "label"} - ({"answer"} if replies else set())
+    named = [name for name in columns if name in read]
     if named:
         frame, left_out = decided(frame, named, outcomes, protected)
         notes = [*left_out, *notes]
@@ -174,35 +162,33 @@ def read_answers(
 
 def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTable") -> list[str]:
     """Replace replies by their answers, and the reasons for missing ones; return a note."""
+    import pandas as pd
+
     words: Words = YES_NO
     positive = outcomes.positive.get("answer")
     if positive:
         typed = {"yes": positive, "no": outcomes.rule.negative}
         words = {side: ",".join(values).split(",") for side, values in typed.items()}
-    texts = np.asarray(table["answer"], object)
-    ended = [
-        np.asarray(filled(raw.texts(name)), object) if name in raw.titles else [""] * len(texts)
-        for name in _ENDED
-    ]
-    values = []
-    reasons = []
-    for text, finish, refusal, why in zip(texts, *ended, strict=True):
+    ended = {name: raw.texts(name) for name in _ENDED if name in raw.titles}
+    cells = pd.DataFrame({"text": table["answer"]} | ended, dtype=object)
+    cells = cells.reindex(columns=["text", *_ENDED], fill_value="").fillna("")
+    answers = []
+    for text, finish, refusal, why in cells.itertuples(index=False):
         refuses = refusal.casefold() not in _NO_REFUSAL
         reply = Reply(None if why == "error" else text, finish or None, refusal=refuses)
-        answer = parse_answer(reply, words)
-        values.append(answer.value or "")
-        is_known = text or finish or refusal or why  # else the cell is blank: nobody knows why
-        reasons.append(answer.reason if is_known else "")
-    table["answer"] = yes_or_no([("no", "yes").index(value) if value else -1 for value in values])
+        answers.append(parse_answer(reply, words))
+    values = pd.Series([answer.value for answer in answers], dtype=object)
+    reasons = pd.Series([answer.reason for answer in answers], dtype=object)
+    reasons = reasons.mask((cells == "").all(axis=1), "")  # nobody knows why a cell is blank
+    table["answer"] = yes_or_no(values.map({"yes": 1, "no": 0}))
     table["reason"] = as_names(reasons)
-    unread = Counter(
-        why or "blank" for value, why in zip(values, reasons, strict=True) if not value
-    )
-    if not unread:
+    unread = values.isna()
+    if not unread.any():
         return []
-    listed = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
-    note = f"{unread.total():,} of {len(texts):,} replies hold no answer: {listed}"
-    examples = frequent_texts(text for text, value in zip(texts, values, strict=True) if not value)
+    counts = reasons[unread].replace("", "blank").value_counts()
+    listed = ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
+    note = f"{counts.sum():,} of {len(values):,} replies hold no answer: {listed}"
+    examples = frequent_texts(cells["text"][unread])
     if examples:
         note += f". Most frequent: {'; '.join(examples)}"
     return [f"{note}."]
@@ -217,41 +203,37 @@ def _without_missing(
     outcomes: OutcomeRules,
 ) -> "tuple[pd.DataFrame, list[str]]":
     """Apply the rule for missing values; return the table and a note."""
+    import pandas as pd
+
     from fwc_llm.data.clean_table import crossed
 
-    needed = [
-        *protected,
-        *(name for name in columns if name not in {"answer", "p_yes", "score", "reason"}),
-    ]
-    empty = {
-        name: ((table[name] == "") | table[name].isna()).to_numpy(dtype=bool) for name in needed
-    }
-    empty = {name: lacks for name, lacks in empty.items() if lacks.any()}
-    if not empty:
-        return table, []
-    for name, lacks in empty.items():
+    needed = [*protected, *(columns.keys() - {"answer", "p_yes", "score", "reason"})]
+    empty = table[needed].isna()
+    empty = empty.loc[:, empty.any()]
+    lacking = [str(name) for name in empty]
+    for name in lacking:
+        lacks = empty[name]
         if rule == "refuse" or (rule == "group" and name not in protected):
             grouped = f"; {outcomes.rule.option('missing', ['group'])} makes one group of them"
             n = int(lacks.sum())
             raise FwcError(
-                f"{where}:{table.index[int(np.argmax(lacks))]}: no value in column "
-                f"{columns.get(name, name)} "
+                f"{where}:{lacks.idxmax()}: no value in column {columns.get(name, name)} "
                 f"({n:,} row{'s' * (n > 1)} in total); {outcomes.rule.option('missing', ['drop'])} "
                 f"leaves "
                 f"such rows out{grouped * (name in protected)}"
             )
-    table = table.copy(deep=False)
-    for name in protected:
-        table[name] = table[name].astype(object).where(table[name] != "", UNKNOWN)
-    lacks = np.logical_or.reduce(list(empty.values()))
-    groups = Counter(crossed(table[lacks].astype("str"), protected).tolist())
-    by_group = ", ".join(f"{group} {n:,}" for group, n in groups.most_common())
-    names = ", ".join(columns.get(name, name) for name in empty)
+    if empty.empty:
+        return table, []
+    groups = {name: table[name].astype(object).fillna(UNKNOWN) for name in protected}
+    lost = empty.any(axis=1)
+    counts = Counter(crossed(pd.DataFrame(groups)[lost], protected).tolist())
+    by_group = ", ".join(f"{group} {n:,}" for group, n in counts.most_common())
+    names = ", ".join(columns.get(name, name) for name in lacking)
     fate = "left out" if rule == "drop" else f"of the group {UNKNOWN!r}"
-    note = (
-        f"{int(lacks.sum()):,} of {len(table):,} rows have no {names} and are {fate}: {by_group}."
-    )
-    return (table[~lacks] if rule == "drop" else table), [note]
+    note = f"{lost.sum():,} of {len(table):,} rows have no {names} and are {fate}: {by_group}."
+    if rule == "drop":
+        return table[~lost], [note]
+    return table.assign(**{name: as_names(levels) for name, levels in groups.items()}), [note]
 
 
 def open_file(path: Path, layout: Mapping[str, Any] = {}) -> "RawTable":
@@ -269,11 +251,9 @@ def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
 
     from fwc_llm.data.table_checks import repeated_rows
 
-    columns: dict[str, Any] = {}
-    for title in dict.fromkeys(answers.titles):
-        with suppress(FwcError):  # faults of unused columns do not matter
-            columns |= {} if title in given else {title: answers.texts(title)}
-    repeated, material = repeated_rows(pd.DataFrame(columns))
+    columns, _ = answers.readable()  # faults of unused columns do not matter
+    others = {title: texts for title, texts in columns.items() if title not in given}
+    repeated, material = repeated_rows(pd.DataFrame(others))
     return [f"{repeated}."] if material else []
 
 
@@ -288,17 +268,14 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
     """All columns of a table, numeric where possible, except `key` and `texts`."""
     import pandas as pd
 
-    table.require([key])
-    columns: list[Any] = []
-    for position, name in enumerate(table.titles):
-        if name in (key, *texts):
-            columns.append(np.asarray(table.texts(name), object))
-            continue
-        cells = filled(table.categories(position))
-        numbers = pd.to_numeric(cells.categories.to_series(), errors="coerce").to_numpy(float)
-        numeric = (~np.isnan(numbers) | (cells.categories == "")).all()
-        columns.append(numbers[cells.codes] if numeric else np.asarray(cells, object))
-    return pd.DataFrame(dict(enumerate(columns))).set_axis(list(table.titles), axis=1)
+    columns, _ = table.readable([key])
+    frame = pd.DataFrame(columns, dtype=object)
+    for name, cells in frame.items():
+        numbers = pd.to_numeric(cells, errors="coerce")
+        if name not in (key, *texts):
+            is_numeric = numbers.isna().equals(cells.isna())
+            frame[name] = numbers if is_numeric else cells.fillna("")
+    return frame
 
 
 def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:
@@ -307,21 +284,11 @@ def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | Non
     `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
     """
     ways: Sequence[Written] = ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
-    texts = list(cells.categories)
-    read = list[list[float | None]]()
-    for way in ways:
-        read.append(
-            [
-                None if "%" in text else as_number(as_plain(text, way)) if text else np.nan
-                for text in texts
-            ]
-        )
-        if None not in read[-1]:
-            break
+    texts = [None if "%" in text else text for text in cells.categories]
+    read = [[as_number(as_plain(text or "%", way)) for text in texts] for way in ways]
     values = min(read, key=lambda values: values.count(None))
-    numbers = np.array([np.inf if value is None else value for value in values], np.float64)[
-        cells.codes
-    ]
+    known = [np.inf if value is None else value for value in values]
+    numbers = np.array([*known, np.nan])[cells.codes]  # the code of a missing value is -1
     least, most, kind_name, how = _NUMBERS[kind]
     wrong = np.flatnonzero((numbers < least) | (numbers > most)).tolist()
     if wrong:
@@ -338,5 +305,4 @@ def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | Non
 
 def answered_at(shares: Floats, threshold: float) -> "pd.Categorical[str]":
     """Answers (n,): yes for `shares` (n,) of at least the threshold, missing for NaN."""
-    answers = np.where(np.isnan(shares), -1, shares >= threshold).astype(np.int8)
-    return yes_or_no(answers)
+    return yes_or_no(np.where(np.isnan(shares), np.nan, shares >= threshold))

@@ -33,7 +33,7 @@ from fwc_llm.files import (
 )
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import escape_formula, key_remover, parse_json, unescape_formula
+from fwc_llm.sanitize import escape_formula, parse_json, redact, unescape_formula
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.validation import check
 
@@ -235,7 +235,7 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> None:
         """Write a text file atomically, without keys."""
         with self._writing(name) as file:
-            file.write(key_remover()(text))
+            file.write(redact(text))
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""

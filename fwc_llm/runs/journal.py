@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.answers import PARSER, parse_answer, probability
+from fwc_llm.answers import PARSER, read_answer
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as, whole_file
 from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
@@ -32,7 +32,7 @@ from fwc_llm.models.recorded import (
     parse_record,
     read_records,
 )
-from fwc_llm.sanitize import clean_text, key_remover, parse_json
+from fwc_llm.sanitize import clean_text, parse_json, redact
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
@@ -106,8 +106,9 @@ def make_record(
 
 def parsed(reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
     """Parse a reply: `answer`, `reason` and `p_yes`."""
-    answer = parse_answer(reply, words)
-    return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply, words)}
+    reading = read_answer(reply, words)
+    answer = reading.answer
+    return {"answer": answer.value, "reason": answer.reason, "p_yes": reading.p_yes}
 
 
 _LEFT_OUT = {"prompt", "prefix", "truncated", "reasoned"}  # omitted if empty
@@ -220,7 +221,7 @@ class Journal:
 
     def _write(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
-        data = key_remover()(line).encode("utf-8", "backslashreplace")
+        data = redact(line).encode("utf-8", "backslashreplace")
         self.check_in_place()
         try:
             written = os.write(self._file, data)

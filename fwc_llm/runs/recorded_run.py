@@ -297,7 +297,7 @@ class _PredictionsFile(BaseModel):
 
 
 def with_predictions(run: Run, task: "Task | None" = None) -> Run:
-    """The run with predictions of its answers (docs/fewer-questions.md, "Assisted").
+    """The run with predictions of its answers (docs/running.md, "Assisted").
 
     They are read from assisted.json if they belong to answers and table, else computed if `task`
     has the run's table in memory, and saved.

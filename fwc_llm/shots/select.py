@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ge
 
 from fwc_llm.errors import FwcError, require
 from fwc_llm.progress import choose as show
-from fwc_llm.sanitize import parse_finite
+from fwc_llm.sanitize import described, parse_finite
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
 from fwc_llm.shots.registry import find_strategy, strategies
 
@@ -73,7 +73,7 @@ def select_shots(
     all random draws. `order` arranges the examples (see `order_shots`). Progress is shown in a
     notebook and on a terminal, but not for a single `query`; `progress` False hides it.
     `sample_weight` (n,) are the pool's sampling weights, by default the task's (docs/own-data.md,
-    "Survey weights"). All other options are those of the strategy (docs/baselines.md).
+    "Weights"). All other options are those of the strategy (docs/baselines.md).
 
     Errors: `FwcError` for an unknown strategy, option or order; m below 1 or above the number of
     candidates; an ε outside [0, 1); duplicate row ids; and a strategy that fails or returns an
@@ -141,9 +141,7 @@ def select_shots(
         except Exception as error:
             if ours or isinstance(error, FwcError):
                 raise
-            raise FwcError(
-                f"strategy {strategy!r} failed: {type(error).__name__}: {error}"
-            ) from error
+            raise FwcError(f"strategy {strategy!r} failed: {described(error)}") from error
     _check_result(shots, strategy, request)
     if not ours:
         _check_rows(shots, strategy, request)

@@ -152,10 +152,7 @@ class Answers:
         if isinstance(answer, Mapping) or call.question is None:
             return answer
         word = parse_answer(answer).value  # yes or no is a probability of 1 or 0
-        if answer.refusal:
-            p = None
-        else:
-            p = probability(answer)
+        p = probability(answer)
         return replace(answer, p_yes=float(word == "yes") if p is None and word is not None else p)
 
     def _simulated(self, surrogate: Surrogate, call: Call) -> Reply:

@@ -1,4 +1,4 @@
-"""`--json`: one document on standard output and nothing else, with the keys that docs/shell.md
+"""`--json`: one document on standard output and nothing else, with the keys that docs/format.md
 has.
 """
 
@@ -19,7 +19,7 @@ from tests.cli.test_flags import commands
 from tests.command import Run
 from tests.people import make_people, write_people
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "shell.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
 # They print no table: files, lines about their work, a server's address.
 NO_TABLE = {"task freeze", "warm-up", "task init", "task copy", "template init"}
 SMALL = ("--task", "census", "--n-test", "8", "--m", "4")

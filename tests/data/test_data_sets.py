@@ -15,6 +15,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.shots.storage import load_shots, save_shots
+from fwc_llm.taskfile import Column
 from fwc_llm.tasks import Task, layout_names, load_task, task_text
 from tests.conftest import missing
 from tests.data.tables import small_task, write_task
@@ -131,11 +132,9 @@ def test_compas_is_propublicas_table() -> None:
     assert counts["Caucasian"] == {"no": 1281, "yes": 822}
     assert {"name", "dob", "decile_score", "is_recid"}.isdisjoint(frame.columns)
     assert not task.checks.sentences
-    raw = pd.read_csv(str(found[0].locate()), dtype="str")
-    features = [name for name in raw if name not in ("two_year_recid", "race")]
-    told = check_table(
-        raw, features, "two_year_recid", raw["two_year_recid"], {"race": raw["race"]}
-    ).columns
+    raw = pd.read_csv(str(found[0].locate()), dtype="str").fillna("unknown")
+    columns = [Column(str(name), "") for name in raw]
+    told = check_table(raw, columns, "two_year_recid", ["race"]).columns
     after = {"is_recid", "r_case_number", "r_charge_degree", "r_offense_date", "r_charge_desc"}
     assert set(told) == after | {"id"}  # what happened later, and who it was
 

@@ -379,7 +379,8 @@ def test_columns_of_one_name_are_read_once_if_they_are_equal(tmp_path: Path) -> 
     path.write_text("\n".join(["priors,sex,score,again,priors,score", *rows]))
     draft = draft_task(path, ["sex"], "again", tmp_path)
     assert "priors" not in " ".join(draft.checks).split("header")[0]
-    assert "column score: the header names it 2 times; to use it, rename it" in draft.checks
+    fault = "the header names column 'score' more than once, and the columns differ"
+    assert any(fault in check for check in draft.checks)
     (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
     assert load_task(tmp_path / "t.toml").pool()["priors"].tolist() == [k % 7 for k in range(60)]
     with pytest.raises(FwcError, match="more than once, and the columns differ"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwc_llm.answers import parse_answer
+from fwc_llm.answers import Answer, parse_answer, read_answer
 from fwc_llm.models.base import ending_of
 from fwc_llm.models.bodies import read_batch_line, read_reply
 from fwc_llm.models.openai.retry import AttemptError
@@ -137,6 +137,15 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
             },
             "truncated",
         ),
+        (
+            {
+                "choices": [],
+                "prompt_filter_results": [
+                    {"prompt_index": 0, "content_filter_results": {"jailbreak": {"filtered": True}}}
+                ],
+            },
+            "filtered",
+        ),
         ({"output": [{"type": "reasoning"}], "status": "in_progress"}, "unfinished"),
         ({"output": [{"type": "function_call", "name": "f"}], "status": "completed"}, "refused"),
     ],
@@ -152,3 +161,37 @@ def test_an_error_beside_an_answer_is_no_answer(place: str) -> None:
     (body if place == "body" else choice)["error"] = {"message": "upstream failed", "code": 502}
     with pytest.raises(AttemptError, match="502: upstream failed"):
         read_reply(body)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["tool_calls", "function_call"]),
+    st.sampled_from(FINISHED),
+    st.sampled_from(["yes", "No.", "", None]),
+)
+def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(
+    field: str, finish: str, text: str | None
+) -> None:
+    call = {"name": "decide", "arguments": '{"answer": "no"}'}
+    message = {"content": text, field: [call] if field == "tool_calls" else call}
+    top = {"token": text or "yes", "logprob": -0.1, "top_logprobs": [{"token": "yes"}]}
+    choice = {"message": message, "finish_reason": finish, "logprobs": {"content": [top]}}
+    reading = read_answer(read_reply({"choices": [choice]}))
+    assert (reading.answer, reading.p_yes) == (Answer(None, "refused"), None)
+    said = {"type": "message", "content": [{"type": "output_text", "text": "yes"}]}
+    for kind, reason in (("function_call", "refused"), ("web_search_call", "")):
+        items = {"output": [{"type": kind}, said], "status": "completed"}
+        assert parse_answer(read_reply(items)).reason == reason
+
+
+@settings(deadline=None)
+@given(st.permutations(["yes", "no", "no", "no"]), ODD)
+def test_the_first_of_several_choices_is_found_by_its_index(words: list[str], odd: Any) -> None:
+    """Whatever their order; an index that is no number counts as 0."""
+    choices = [
+        {"index": int(word == "no") * (1 + number), "message": {"content": word}}
+        for number, word in enumerate(words)
+    ]
+    assert parse_answer(read_reply({"choices": choices})).value == "yes"
+    alone = {"index": odd, "message": {"content": "yes"}}
+    assert parse_answer(read_reply({"choices": [alone]})).value == "yes"

@@ -25,7 +25,7 @@ from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
 from fwc_llm.models.functions import LARGEST_BATCH, as_model, qualified_name
 from fwc_llm.tasks import Task
-from tests.command import Run
+from tests.command import python
 
 MESSAGES = [{"role": "user", "content": "Is it?"}]
 
@@ -352,31 +352,44 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(
 
 
 def test_a_function_that_tells_its_keys_tells_them_nowhere_else(
-    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In an exception and in a reply: not in a file, not on the screen."""
-    keys = {"SERVICE_APIKEY": "INVENTED-0123456789", "OPENAI_API_KEY": "INVENTED-abcdefghij"}
+    """In an exception, a reply, a print, a warning, a log: not in a file, not on the screen."""
+    keys = {"SERVICE_PAT": "INVENTED/0123456789", "OPENAI_API_KEY": "INVENTED-abcdefghij"}
     (tmp_path / "telling.py").write_text(
-        "import os\nKEYS = os.environ['SERVICE_APIKEY'] + ' ' + os.environ['OPENAI_API_KEY']\n"
-        "def fails(messages):\n    raise OSError('x' * 280 + KEYS)\n"
-        "def says(messages):\n    return 'Yes. The key is ' + KEYS\n"
+        """
+import logging, os, sys, urllib.parse, warnings
+
+KEYS = os.environ["SERVICE_PAT"] + " " + os.environ["OPENAI_API_KEY"] + " ghp_" + 9 * "INVENTED"
+
+class Odd(Exception):
+    def __str__(self):
+        raise ValueError(KEYS)
+
+def fails(messages):
+    raise OSError("x" * 280 + KEYS)
+
+def fails_oddly(messages):
+    raise Odd(KEYS)
+
+def says(messages):
+    print(KEYS)
+    print("quoted", urllib.parse.quote(KEYS), file=sys.stderr)
+    logging.warning(KEYS)
+    warnings.warn(KEYS)
+    return f"<think>{KEYS}</think> Yes"
+"""
     )
     monkeypatch.syspath_prepend(tmp_path)
     for variable, key in keys.items():
         monkeypatch.setenv(variable, key)
-    for name in ("fails", "says"):
+    for name in ("fails", "fails_oddly", "says"):
         out = tmp_path / name
-        words = (
-            "--task",
-            "census",
-            "--model",
-            f"python:telling:{name}",
-            "--shots",
-            "zero",
-            "--n-test",
-            13,
-        )
-        outcome = fwc("eval", *words, "--m", 4, "--out", out, code=3 if name == "fails" else 0)
-        assert "INVENTED" not in outcome.out + outcome.err
+        words = ["--task", "census", "--shots", "zero", "--n-test", "13", "--m", "4", "--model"]
+        command = ["-m", "fwc_llm", "eval", *words, f"python:telling:{name}", "--out", out]
+        process = python(*command, check=False, cwd=tmp_path)
+        assert process.returncode == (0 if name == "says" else 3), process.stderr
+        assert process.stderr.count("quoted [key]%20[key]%20[key]") == (13 if name == "says" else 0)
+        assert "INVENTED" not in process.stdout + process.stderr
         for path in out.rglob("*.*"):
             assert "INVENTED" not in path.read_text(), path

@@ -90,7 +90,7 @@ def test_markup_is_escaped_in_markdown(make_run: MakeRun) -> None:
 @pytest.mark.parametrize("simulated", [True, False])
 def test_simulated_results_say_so_in_every_format(make_run: MakeRun, simulated: bool) -> None:
     folder = make_run(repeats=1, model="surrogate", simulated=simulated)
-    for format in ("html", "md"):
+    for format in ("html", "md", "tex"):
         assert ("Simulated" in render([folder], format)) == simulated
     assert json.loads(render([folder], "json"))["simulated"] == simulated
     assert {line["simulated"] for line in lines(render([folder], "csv"))} == {
@@ -137,3 +137,13 @@ def test_a_description_may_lack_what_is_optional(make_run: MakeRun) -> None:
     (folder / "run.json").write_text(json.dumps({name: described[name] for name in needed}))
     for format in ("html", "md", "csv", "json"):
         assert render([folder], format)
+
+
+def test_latex_has_the_first_table_and_no_text_of_the_data_is_a_command(make_run: MakeRun) -> None:
+    rates = {r"\input{x}": {"f & 50 %": (0.1, 0.5), "m_1": (0.3, 0.8)}}
+    table = render([make_run(rates=rates, repeats=1)], "tex")
+    assert {r"\toprule", r"\midrule", r"\bottomrule"} <= set(table.split())
+    assert r"f \& 50 \%" in table
+    assert r"\textbackslash input\{x\}" in table
+    assert r"\input" not in table
+    assert "caption" not in table

@@ -24,7 +24,7 @@ import pandas as pd
 from fwc_llm.coreset.problem.frames import Columns, are_paths, is_dask, is_dataset, take_named
 from fwc_llm.coreset.threads import count_threads
 from fwc_llm.errors import InputError
-from fwc_llm.sanitize import replace_invisible, truncate
+from fwc_llm.sanitize import described, replace_invisible, truncate
 
 Part = TypeVar("Part")
 Tick: TypeAlias = Callable[[float], None]  # gets the share of the rows that are done
@@ -348,8 +348,7 @@ class DaskTable(BlockTable):
         except InputError:
             raise
         except Exception as error:
-            cause = replace_invisible(truncate(f"{type(error).__name__}: {error}", 300))
-            raise InputError(f"{self.name} cannot be computed ({cause})") from error
+            raise InputError(f"{self.name} cannot be computed ({described(error)})") from error
 
 
 def _run(

@@ -9,8 +9,7 @@ from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, prepare
 from fwc_llm.coreset.rivals.clustering import lloyd
 from fwc_llm.coreset.weights import random_order
 
-# The approximation parameter of the individually fair bound (docs/baselines.md, "Sensitivity
-# sampling").
+# The approximation parameter of the individually fair bound (docs/baselines.md).
 _FAIRNESS_SLACK = 0.1
 
 

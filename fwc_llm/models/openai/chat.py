@@ -23,8 +23,9 @@ from fwc_llm.models.openai.prices import ending_of, family_of
 from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, FailureScope, Pace, http_failure
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
-    as_single_line,
+    described,
     hide_variable,
+    list_of,
     mapping_of,
     parse_json,
     parse_uint,
@@ -125,11 +126,6 @@ def request_parameters(
     return sent | dict(params)
 
 
-def _content(choice: Any) -> str:
-    """What a choice of a response says."""
-    return json.dumps(mapping_of(mapping_of(choice).get("message")).get("content"))
-
-
 def _same_model(served: str, wanted: str) -> bool:
     """Whether two names differ in nothing but a publisher, a version or a form of the weights."""
     names = [name.rpartition("/")[2].lower().removesuffix("-latest") for name in (served, wanted)]
@@ -144,6 +140,7 @@ class Service:
     where, who = "", "the service"  # names of the service in messages
     where_to_look = "check its name"  # advice after "does not know the model"
     key_hint = "check the key, or name its variable with --api-key-env"
+    address: Any = None  # the service's, if it is known
     parameters: Mapping[str, Any]  # sent with the messages; before any adaptation
     _options: Client
     _sent: dict[str, Any]  # the parameters after adaptation; never part of a request's identity
@@ -208,18 +205,6 @@ class Service:
                 with suppress(OSError, ValueError):  # a closed terminal must not lose a paid reply
                     self._notice(notice)
 
-    def _no_reply(self, failure: AttemptError, seconds: float) -> Reply:
-        """A reply without text; `ProviderError` if every other row would fail, too."""
-        if failure.scope is FailureScope.RUN:
-            raise ProviderError(self.explain(failure)) from None
-        if failure.scope is not FailureScope.ROW:
-            self._count_failure(failure)
-        if failure.scope is FailureScope.ROW:
-            verb = "refuses this row"
-        else:
-            verb = "gave no reply"
-        return Reply(text=None, error=f"{self.who} {verb} ({failure})", latency=seconds)
-
     def _count_failure(self, failure: object, tolerant: bool = False) -> None:
         """Count a failure; `ProviderError` after too many, unless `tolerant`."""
         self._failed_in_a_row += 1
@@ -229,6 +214,119 @@ class Service:
                 f"the run is "
                 "stopped; the replies are kept, and the same command continues the run"
             )
+
+
+class RemoteService(Service):
+    """Base class of models that are asked again after temporary failures, at a limited rate."""
+
+    def __init__(self, name: str, notice: Notice | None, breaker: int, backoff: float) -> None:
+        super().__init__(name, notice, breaker)
+        options = self._options
+        self._deadline, self._backoff = options.deadline, backoff
+        self._pace = Pace(options.rpm, options.tpm, first_pause=2.0 * backoff)
+        self._last_success = -math.inf
+
+    def pause_left(self) -> float:
+        """Seconds until the service may be asked again, after status 429."""
+        return self._pace.pause_left
+
+    def require_key(self) -> None:
+        """`FwcError` if the key is missing, or a client cannot be created."""
+
+    async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
+        """Send the conversation; every failure becomes an `AttemptError`."""
+        raise NotImplementedError
+
+    async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
+        """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
+        self.require_key()  # imports before the row's time begins
+        tokens = sum(len(message["content"]) for message in messages) // 4 + (
+            self.completion_limit or 0
+        )
+        await self._pace.turn(tokens, self._deadline)
+        began = time.monotonic()
+        number = 0
+        broke_off = False
+        while True:
+            number += 1
+            sent_at = time.monotonic()
+            try:
+                reply = await self._attempt(messages, number, began)
+            except AttemptError as failure:
+                attempts.lost(failure.billed)
+                if failure.filtered:
+                    seconds = time.monotonic() - began
+                    return Reply("", finish_reason=FILTERED, attempts=number, latency=seconds)
+                wait = self._after_failure(failure, number, sent_at)
+                affordable = True
+                if wait is not None and wait < self._left(began):
+                    await asyncio.sleep(wait)
+                    affordable = await attempts.again()
+                    if affordable:
+                        await self._pace.turn(tokens, self._left(began))
+                        if self._left(began) > 0.0:
+                            continue
+                        attempts.lost(billed=False)
+                why = f"the service refuses this row ({failure})"
+                if not affordable:
+                    why = (
+                        f"no money is left for another attempt ({number} attempts; last: {failure})"
+                    )
+                elif failure.scope is FailureScope.ATTEMPT:
+                    waited = f"{self._deadline:g} s ({number} attempts; last: {failure})"
+                    why = f"no reply within the deadline of {waited}"
+                return Reply(
+                    text=None, error=why, attempts=number, latency=time.monotonic() - began
+                )
+            self._failed_in_a_row, self._last_success = 0, time.monotonic()
+            self._pace.succeeded(sent_at)
+            if reply.ending == "unfinished" and not broke_off and self._left(began) > 0.0:
+                broke_off = True
+                attempts.lost(billed=True)
+                if await attempts.again():
+                    continue
+            if reply.usage is not None:
+                self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
+            return reply
+
+    ask_within = ask
+
+    def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
+        """Seconds to the next attempt; None gives up the row, `ProviderError` the run."""
+        if failure.scope is FailureScope.RUN:
+            raise ProviderError(self.explain(failure))
+        if failure.scope is FailureScope.ROW:
+            return None
+        never = self._last_success == -math.inf
+        if never and not failure.sent and attempts > 1 and is_local(self.address):
+            raise ProviderError(
+                f"nothing listens at {self.address} ({failure}): is the server running? Start it, "
+                f"or name "
+                "its address with --base-url"
+            )
+        if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
+            failure.scope = FailureScope.UNCLEAR  # llama-cpp-python answers 500 to a schema
+        if failure.status == 429 and failure.scope is FailureScope.ATTEMPT:  # all rows must wait
+            self._pace.refused(sent_at, failure.retry_after)
+            if self._pace.refusals >= _MOST_REFUSALS:
+                raise ProviderError(
+                    f"{self.where} refused {self._pace.refusals} times in a row (too many "
+                    f"requests), "
+                    f"despite pauses (last: {failure}): try later or set --rpm; the replies are "
+                    f"kept"
+                )
+            return self._pace.pause_left
+        self._count_failure(
+            failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS
+        )
+        if failure.scope is FailureScope.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
+            return None
+        if failure.retry_after is not None:
+            return failure.retry_after
+        return min(self._backoff * 2.0 ** (attempts - 1), LONGEST_BACKOFF) * (0.5 + random.random())
+
+    def _left(self, began: float) -> float:
+        return began + self._deadline - time.monotonic()
 
 
 def _without_custom_headers() -> dict[str, Any]:
@@ -278,7 +376,7 @@ def check_address(url: str) -> None:
         )
 
 
-class ChatModel(Service):
+class ChatModel(RemoteService):
     """A model of an OpenAI-compatible service, by `client` or its `options`.
 
     The service is at `base_url`; without it, at OPENAI_BASE_URL, with a notice; else it is OpenAI.
@@ -317,7 +415,7 @@ class ChatModel(Service):
         self._options = client = client or Client(**options)
         self._served_name = name.removeprefix(self._prefix)
         self._sent = dict(self.parameters)
-        super().__init__(name, notice, breaker or max(30, 4 * client.concurrency))
+        super().__init__(name, notice, breaker or max(30, 4 * client.concurrency), backoff)
         named_url = os.environ.get(self._url_variable, "").strip().rstrip("/") or None
         self._base_url = client.base_url or named_url
         self._url_is_named = client.base_url is None and named_url is not None
@@ -326,13 +424,10 @@ class ChatModel(Service):
         self.address = self._base_url or OPENAI_URL
         self.where = f"the service at {self._base_url}" if self._base_url else "OpenAI"
         self.simulated = is_simulation(name)  # or set by a reply
-        self._deadline, self._backoff = client.deadline, backoff
         # A reasoning model may need long before it answers.
         family = family_of(self._served_name)
         self._reasons, self._openai = self.api == "chat" and family.reasons, family.openai
         self._timeout = timeout or (client.deadline if self._reasons else ATTEMPT_SECONDS)
-        self._pace = Pace(client.rpm, client.tpm, first_pause=2.0 * backoff)
-        self._last_success = -math.inf
         self._adapted: set[str] = set()
         self._sdk: openai.AsyncOpenAI | None = None
         self._tell_first(today or date.today())
@@ -387,10 +482,6 @@ class ChatModel(Service):
     def _request_parameters(self) -> Mapping[str, Any]:
         return request_parameters(self._served_name, self._options, self._answers)
 
-    def pause_left(self) -> float:
-        """Seconds until the service may be asked again, after status 429."""
-        return self._pace.pause_left
-
     def require_key(self) -> None:
         """`FwcError` if the key is missing, or a client cannot be created."""
         self.sdk()
@@ -408,68 +499,12 @@ class ChatModel(Service):
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
         reply = read_reply(body)
-        if len({_content(choice) for choice in body["choices"]}) > 1:
+        said = [mapping_of(choice).get("message") for choice in list_of(body.get("choices"))]
+        if any(message != said[0] for message in said):
             self._tell(
                 f"{self.where} gave several different choices in one reply: only the first is read"
             )
         return reply
-
-    async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
-        """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
-        self.sdk()  # imports before the row's time begins
-        tokens = sum(len(message["content"]) for message in messages) // 4 + (
-            self.completion_limit or 0
-        )
-        await self._pace.turn(tokens, self._deadline)
-        began = time.monotonic()
-        number = 0
-        broke_off = False
-        while True:
-            number += 1
-            sent_at = time.monotonic()
-            try:
-                reply = await self._attempt(messages, number, began)
-            except AttemptError as failure:
-                attempts.lost(failure.billed)
-                if failure.filtered:
-                    seconds = time.monotonic() - began
-                    return Reply("", finish_reason=FILTERED, attempts=number, latency=seconds)
-                wait = self._after_failure(failure, number, sent_at)
-                affordable = True
-                if wait is not None and wait < self._left(began):
-                    await asyncio.sleep(wait)
-                    affordable = await attempts.again()
-                    if affordable:
-                        await self._pace.turn(tokens, self._left(began))
-                        if self._left(began) > 0.0:
-                            continue
-                        attempts.lost(billed=False)
-                why = f"the service refuses this row ({failure})"
-                if not affordable:
-                    why = (
-                        f"no money is left for another attempt ({number} attempts; last: {failure})"
-                    )
-                elif failure.scope is FailureScope.ATTEMPT:
-                    waited = f"{self._deadline:g} s ({number} attempts; last: {failure})"
-                    why = f"no reply within the deadline of {waited}"
-                return Reply(
-                    text=None, error=why, attempts=number, latency=time.monotonic() - began
-                )
-            self._failed_in_a_row, self._last_success = 0, time.monotonic()
-            self._pace.succeeded(sent_at)
-            if reply.ending == "unfinished" and not broke_off and self._left(began) > 0.0:
-                broke_off = True
-                attempts.lost(billed=True)
-                if await attempts.again():
-                    continue
-            if reply.usage is not None:
-                self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
-            # A deployment, whose name has a prefix, may serve any model.
-            if reply.model and not self._prefix and not _same_model(reply.model, self._served_name):
-                self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
-            return reply
-
-    ask_within = ask
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
         """Send the conversation once, or again after an adaptation."""
@@ -488,6 +523,9 @@ class ChatModel(Service):
             if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
+        # A deployment, whose name has a prefix, may serve any model.
+        if reply.model and not self._prefix and not _same_model(reply.model, self._served_name):
+            self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
         if is_simulation(reply.model, reply.fingerprint, response.headers):
             self.simulated = True
             fingerprint = (reply.fingerprint or "").replace(SIMULATED, "")
@@ -534,43 +572,6 @@ class ChatModel(Service):
         sent = not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
         return AttemptError(FailureScope.ATTEMPT, f"{reason} ({self._cause(error)})", sent=sent)
 
-    def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
-        """Seconds to the next attempt; None gives up the row, `ProviderError` the run."""
-        if failure.scope is FailureScope.RUN:
-            raise ProviderError(self.explain(failure))
-        if failure.scope is FailureScope.ROW:
-            return None
-        never = self._last_success == -math.inf
-        if never and not failure.sent and attempts > 1 and is_local(self.address):
-            raise ProviderError(
-                f"nothing listens at {self.address} ({failure}): is the server running? Start it, "
-                f"or name "
-                "its address with --base-url"
-            )
-        if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
-            failure.scope = FailureScope.UNCLEAR  # llama-cpp-python answers 500 to a schema
-        if failure.status == 429 and failure.scope is FailureScope.ATTEMPT:  # all rows must wait
-            self._pace.refused(sent_at, failure.retry_after)
-            if self._pace.refusals >= _MOST_REFUSALS:
-                raise ProviderError(
-                    f"{self.where} refused {self._pace.refusals} times in a row (too many "
-                    f"requests), "
-                    f"despite pauses (last: {failure}): try later or set --rpm; the replies are "
-                    f"kept"
-                )
-            return self._pace.pause_left
-        self._count_failure(
-            failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS
-        )
-        if failure.scope is FailureScope.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
-            return None
-        if failure.retry_after is not None:
-            return failure.retry_after
-        return min(self._backoff * 2.0 ** (attempts - 1), LONGEST_BACKOFF) * (0.5 + random.random())
-
-    def _left(self, began: float) -> float:
-        return began + self._deadline - time.monotonic()
-
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
         """Omit or rename a default parameter that is refused; return whether to send again."""
         name = failure.parameter
@@ -615,8 +616,7 @@ class ChatModel(Service):
             return sanitize_json(text)
 
     def _cause(self, error: BaseException) -> str:
-        cause = error.__cause__ or error
-        return as_single_line(f"{type(cause).__name__}: {cause}".rstrip(": "))
+        return described(error.__cause__ or error)
 
     def sdk(self) -> "openai.AsyncOpenAI":
         """The SDK's client, created on first use; `FwcError` if that is impossible."""

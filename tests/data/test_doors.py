@@ -1,0 +1,149 @@
+"""Every door reads a messy table alike: tasks and audits, of files and of frames."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fwc_llm import FwcError, audit, load_task
+from fwc_llm.data.task_inference import draft_task
+from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+from fwc_llm.tasks import Task
+
+N = 240
+PAIRS = [  # what means yes, and what means no
+    ("yes", "no"),
+    ("Yes.", "No."),
+    ("Y", "N"),
+    ("1.0", "0.0"),
+    ("TRUE", "FALSE"),
+    ("ja", "nein"),
+    ("good", "bad"),
+    ("approved", "denied"),
+    ("hired", "not hired"),
+    ("Advance", "Do not advance"),
+    (">50K", "<=50K"),
+    ("bewilligt", "abgelehnt"),
+    ("accordé", "refusé"),
+]
+NOBODY_KNOWS = [("2", "1"), ("high", "low"), ("A", "B"), ("yes", "maybe")]
+UNKNOWN = ["", "?", "NaN", "n/a", "keine Angabe", "prefer not to say", "unknown"]
+THIRD = ["9", "pending"]
+GROUPS = [
+    ("women", "men"),
+    ("Ontario", "ontario "),
+    ("Québec", "Que\u0301bec"),
+    ("25-34", ">74"),
+    ("1", "2"),
+    ("WH", "NA"),
+    ("Köln", "Bonn, Süd"),
+    ("a & b", "c"),
+]
+Counts = dict[str, tuple[int, int]]
+
+
+def of_task(task: Task) -> Counts:
+    """Rows of each group by no and yes; a task leaves out whom it cannot use."""
+    cells = task.cells_of(task.table).tolist()
+    return {group: (no, yes) for group, (no, yes) in zip(task.groups, cells, strict=True)}
+
+
+def of_answers(answered: RunAnswers) -> Counts:
+    """Answers of each group by no and yes."""
+    answers = answered.answers["answers"]
+    counts = pd.crosstab(np.asarray(answers.group, object), answers.answer)
+    counts = counts.reindex(columns=[0.0, 1.0], fill_value=0)
+    return {str(group): (int(no), int(yes)) for group, no, yes in counts.itertuples()}
+
+
+def task_of_file(path: Path) -> Counts:
+    draft = draft_task(path, ["group"], "said", path.parent)
+    (path.parent / "t.toml").write_text(draft.text, encoding="utf-8")
+    return of_task(load_task(path.parent / "t.toml"))
+
+
+def audit_of_a_file(path: Path) -> Counts:
+    options = AuditOptions(protected=("group",), answer="said", missing="group")
+    return of_answers(audit_of_file(path, options).crossed)
+
+
+def task_of_frame(frame: Any) -> Counts:
+    return of_task(load_task(frame, protected="group", outcome="said"))
+
+
+def audit_of_frame(frame: Any) -> Counts:
+    found = audit(frame, answer="said", protected="group", label=None, missing="group")
+    return of_answers(found.answered)
+
+
+def doors(frame: pd.DataFrame, folder: Path) -> dict[str, Callable[[], Counts]]:
+    """Each way to read the table."""
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.to_csv(folder / "t2.csv", index=False, sep=";", encoding="utf-16")
+    frame.to_parquet(folder / "t.parquet")
+    frame.to_json(folder / "t.jsonl", orient="records", lines=True)
+    found: dict[str, Callable[[], Counts]] = {}
+    for name in ("t.csv", "t2.csv", "t.parquet", "t.jsonl"):
+        found[f"task of {name}"] = partial(task_of_file, folder / name)
+        found[f"audit of {name}"] = partial(audit_of_a_file, folder / name)
+    frames = {"pandas": frame, "Polars": pl.from_pandas(frame), "Arrow": pa.table(frame)}
+    for name, one in frames.items():
+        found[f"task of {name}"] = partial(task_of_frame, one)
+        found[f"audit of {name}"] = partial(audit_of_frame, one)
+    return found
+
+
+def outcome_of(door: Callable[[], Counts]) -> Counts | str:
+    """What a door finds; for a refusal the values that need a meaning."""
+    try:
+        return door()
+    except FwcError as error:
+        text = str(error)
+        if "say what" in text or "say which" in text:
+            return text[text.index("has ") : text.index(":", text.index("say "))]
+        return text
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([*PAIRS, *NOBODY_KNOWS]),
+    st.sampled_from([*UNKNOWN, *THIRD]),
+    st.sampled_from(GROUPS),
+    st.sampled_from(UNKNOWN),
+    st.integers(0, 99),
+)
+@example(("Yes.", "No."), "keine Angabe", ("Québec", "Que\u0301bec"), "?", 0)
+@example(("approved", "denied"), "pending", ("a & b", "c"), "n/a", 1)
+@example(("2", "1"), "unknown", ("WH", "NA"), "", 2)
+def test_every_door_reads_the_same_people_and_answers(
+    tmp_path_factory: pytest.TempPathFactory,
+    pair: tuple[str, str],
+    no_answer: str,
+    groups: tuple[str, str],
+    no_group: str,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    said = rng.choice([*pair, no_answer], N, p=[0.4, 0.5, 0.1])
+    group = rng.choice([*groups, "third", no_group], N, p=[0.3, 0.3, 0.3, 0.1])
+    frame = pd.DataFrame({"group": group, "age": rng.integers(20, 90, N), "said": said})
+    folder = tmp_path_factory.mktemp("doors")
+    found = {name: outcome_of(door) for name, door in doors(frame, folder).items()}
+    (first, *others) = found.values()
+    assert all(counts == first for counts in others), found
+    if pair in NOBODY_KNOWS or no_answer in THIRD:
+        assert isinstance(first, str)
+        assert first.startswith("has ")
+    else:
+        assert isinstance(first, dict)
+        sums = [sum(counts) for counts in zip(*first.values(), strict=True)]
+        assert sums == [(said == pair[1]).sum(), (said == pair[0]).sum()]
