@@ -138,14 +138,17 @@ _HAS = (
     r"(?:is|was|has|had|have|does|works?|worked|earns?|makes?|ist|hat|arbeitet|verdient|est|a"
     r"|travaille|gagne|es|tiene|trabaja|gana|e|ha|lavora|guadagna|tem|trabalha|ganha)"
 )
+_ALONE_HAS = "trabaja|gana|tiene|lavora|guadagna|trabalha|ganha|tem"  # without a pronoun
 _ADVERB = (
     r"(?:likely|probably|most|only|just|already|does|not|nur|erst|schon|wahrscheinlich|ne|no|non|nao"
     r"|solo|so|apenas|probable\w*|probabil\w*|provavel\w*)"
 )
 _REASON = re.compile(
     rf"[-•*\s(]*(?:(?:reasons?|reasoning|explanation|begrundung|raison|razon|motivo): )?"
-    rf"(?:(?:(?:{_BECAUSE}) ?)?{_PERSON}|(?:{_BECAUSE})) (?:{_ADVERB} ){{0,3}}"
-    rf"(?:(?:{_HAS}) [^;:?!\n]{{0,60}}?(?<![^\s$€£])[$€£]?\d|(?<=\w )\d|{_HAS}(?: not|n['’]t)\W*\Z)"
+    rf"(?:it is (?:very |un)?likely that )?"
+    rf"(?:(?:(?:{_BECAUSE}) ?)?{_PERSON} |(?:{_BECAUSE}) |(?=(?:{_ADVERB} )?(?:{_ALONE_HAS}) ))"
+    rf"(?:{_ADVERB} ){{0,3}}"
+    rf"(?:(?:{_HAS}) [^;:?!\n]{{0,100}}?(?<![^\s$€£])[$€£]?\d|(?<=\w )\d|{_HAS}(?: not|n['’]t)\W*\Z)"
     rf"|\W*(?:{_BECAUSE})?\W*\Z",
     re.IGNORECASE,
 )
@@ -153,7 +156,8 @@ _DOUBT = re.compile(
     # other voices, questions, and something left out
     r"[?¿\"“”„«»…]|\.\.\.|\b(?:"
     # conditions and exceptions
-    "if|unless|provided|providing|assuming|except|until|whether|otherwise|once|pending|subject"
+    "if|unless|provided(?! (?:information|data|details|features))"
+    "|providing|assuming|except|until|whether|otherwise|once|pending|subject"
     "|as long|so long|case|depend\\w*|condi\\w*|wenn|falls|sofern|solange|sei denn|voraus\\w*|beding\\w*"
     "|ausser|ob|bis|abhang\\w*|si|sauf|pourvu|moins qu\\w*|reserve|tant qu\\w*|cas|salvo|excepto|menos que"
     "|siempre que|tal (?:de|que)|caso|mientras|se|patto|purche|meno che|sempre che|qualora|finche|tranne"
@@ -180,8 +184,8 @@ _SPEAKER = re.compile(
     r"|nosotros|usted|tu|io|noi|voi|eu|meu|minha|voces?)\b",
     re.IGNORECASE,
 )
-_TASK = re.compile(  # speaks of the task, not of the row
-    r"\b(?:ai|ki|ia|model\w*|modell\w*|machine|algorithm\w*|humans?|people|mensch\w*|humain\w*|humano?s?|uman[oi]"
+_TASK = re.compile(  # asks, or speaks of the task, not of the row
+    r"\?|\b(?:ai|ki|ia|model\w*|modell\w*|machine|algorithm\w*|humans?|people|mensch\w*|humain\w*|humano?s?|uman[oi]"
     r"|personas|persone|pessoas|gens|question|frage|pregunta|domanda|pergunta|answer\w*|antwort\w*"
     r"|repons\w*|respuesta|risposta|resposta|decisions?|decid\w*|entscheid\w*|judg\w*|urteil\w*|data|daten"
     r"|information\w*|records?|evidence|laws?|act|article|gesetz\w*|loi|ley|legge"
@@ -189,15 +193,15 @@ _TASK = re.compile(  # speaks of the task, not of the row
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
-    r"\b(?:not?|never|none|nobody|neither|nor|without|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
+    r"\b(?:not?|never|none|nobody|neither|nor|without|unlikely|hardly|barely|improba\w*|improva\w*|unwahrscheinlich|kaum|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
     r"|aucun\w*|sans|nunca|jamas|ningun\w*|tampoco|sin|non|mai|nessun\w*|senza|nao|nem|nenhum\w*"
     r"|sem)\b|n['’]t\b",
     re.IGNORECASE,
 )
 _AGAINST = {  # what the row is then said to be, or the only case in which a yes holds
     "yes": re.compile(
-        r"\b(?:less|fewer|below|under|at most|only|just|solely|unlikely|hardly|barely|improbable"
-        r"|weniger|unter|hochstens|nur|kaum|unwahrscheinlich|improbabile|improvavel|moins|inferieure?|seulement|menos|inferior|solo|solamente|meno|inferiore|soltanto|apenas"
+        r"\b(?:less|fewer|below|under|at most|only|just|solely"
+        r"|weniger|unter|hochstens|nur|moins|inferieure?|seulement|menos|inferior|solo|solamente|meno|inferiore|soltanto|apenas"
         r"|somente)\b",
         re.IGNORECASE,
     ),
@@ -435,7 +439,7 @@ def _answer(
         if all(_is_reason(part, first, pattern) for part in [first.reasons, *further]):
             return value
     before = text[: text.rfind(last.text)]
-    doubtful = "?" in before.replace("¤?", "") or _UNABLE.search(before) or _TASK.search(before)
+    doubtful = _UNABLE.search(before) or _TASK.search(before.replace("¤?", ""))
     alone = last.own_line and not doubtful and not _answers_again(before, word, pattern)
     ends = last.value and last.closed and last.follows and not cut
     return value if ends and (last.labelled or alone) else None
@@ -444,9 +448,8 @@ def _answer(
 def _is_reason(text: str, answer: _Sentence, pattern: re.Pattern[str]) -> bool:
     """Whether a part of what follows a leading answer supports it, or says nothing."""
     again = _sentence(text, pattern)
-    if not text.strip() or _SCORE.fullmatch(text):
-        return True
-    if again.labelled and again.closed and again.value == answer.value:
+    repeats = again.labelled and again.closed and again.value == answer.value
+    if repeats or _SCORE.fullmatch(text):
         return True
     plain = _without_accents(text)
     negated = bool(_NEGATED.search(plain))
