@@ -2,10 +2,10 @@
 
 Reasoning, code, markup and struck-out text are removed first. Then the structure decides: a reply
 is read if it is a bare answer, JSON, or ends with a labelled answer or one on a line of its own; or
-if it begins with an answer, and the rest says of the person, with a figure, what they are, have or
-do, and nothing in it answers again, denies, hedges, quotes or asks. Text that no rule covers stays
-unparsed, because a wrong answer is worse than no answer. The reason is recorded, because refusals
-are not random.
+if it begins with an answer, and the rest says what the person is, has or does, with years, hours or
+a limit, and nothing in it answers again, denies, hedges, quotes or asks. Text that no rule covers
+stays unparsed, because a wrong answer is worse than no answer. The reason is recorded, because
+refusals are not random.
 """
 
 import json
@@ -69,8 +69,8 @@ _TOOL = re.compile(
 )
 
 _OTHERS_TURN = re.compile(
-    r"<\|im_start\|>\s*user|<\|start_header_id\|>\s*user|<start_of_turn>\s*user"
-    r"|(?:^|\n)\W{0,5}(?:user|human|instruction):",
+    r"(?:<\|im_start\|>\s*user|<\|start_header_id\|>\s*user|<start_of_turn>\s*user"
+    r"|(?:^|\n)\W{0,5}(?:user|human|instruction):)(?![\s\S]*\b(?:assistant|response|answer|model)\b)",
     re.IGNORECASE,
 )
 
@@ -121,9 +121,9 @@ _UNABLE = re.compile(
     re.IGNORECASE,
 )
 
-# What follows a leading answer is a reason if it says of the person, with a figure, what they are,
-# have, do or earn ("because she works 12 hours"), and has none of the words with which one hedges,
-# denies, or speaks of something else. It is compared without accents.
+# What follows a leading answer is a reason if it says what the person is, has, does or earns, with a
+# figure ("because she works 12 hours"), and has none of the words with which one hedges, denies, or
+# speaks of something else. It is compared without accents.
 _BECAUSE = (
     "because|since|due to|weil|da|denn|aufgrund|car|parce qu(?:e|['’])|puisqu(?:e|['’])|porque"
     "|ya que|dado que|debido a|perch[eé]|poich[eé]|dato che|pois|devido a|j[aá] que"
@@ -143,13 +143,18 @@ _ADVERB = (
     r"(?:likely|probably|most|only|just|already|does|not|nur|erst|schon|wahrscheinlich|ne|no|non|nao"
     r"|solo|so|apenas|probable\w*|probabil\w*|provavel\w*)"
 )
+_FIGURE = (  # an age, hours of work, or a limit that an income exceeds or not
+    r"[1-9]\d{0,2}[- ]?(?:years?\b|months?\b|hours?\b|h\b|jahren?\b|stunden\b|ans\b|heures\b|an[on][si]\b|horas\b|ore\b)"
+    r"|(?:more than|over|above|at least|less than|below|under|mehr als|uber|weniger als|unter|plus d?e?"
+    r"|moins de|mas de|menos de|piu di|meno di|mais de|mais que|mas que) ?[$€£]?\d|[$€£]?\d+k? or less\b"
+)
 _REASON = re.compile(
     rf"[-•*\s(]*(?:(?:reasons?|reasoning|explanation|begrundung|raison|razon|motivo): )?"
     rf"(?:it is (?:very |un)?likely that )?"
     rf"(?:(?:(?:{_BECAUSE}) ?)?{_PERSON} |(?:{_BECAUSE}) |(?=(?:{_ADVERB} )?(?:{_ALONE_HAS}) ))"
     rf"(?:{_ADVERB} ){{0,3}}"
-    rf"(?:(?:{_HAS}) [^;:?!\n]{{0,100}}?(?<![^\s$€£])[$€£]?\d|(?<=\w )\d|{_HAS}(?: not|n['’]t)\W*\Z)"
-    rf"|\W*(?:{_BECAUSE})?\W*\Z",
+    rf"(?:(?:{_HAS}) (?!to |que |given )[^;:?!\n]{{0,100}}?(?<!\d)(?:{_FIGURE})"
+    rf"|(?:{_FIGURE})|{_HAS}(?: not|n['’]t)\W*\Z)|\W*(?:{_BECAUSE})?\W*\Z",
     re.IGNORECASE,
 )
 _DOUBT = re.compile(
@@ -163,7 +168,7 @@ _DOUBT = re.compile(
     "|siempre que|tal (?:de|que)|caso|mientras|se|patto|purche|meno che|sempre che|qualora|finche|tranne"
     "|dipend\\w*|exceto|contanto|desde que|nao ser|enquanto"
     # the other side
-    "|but|however|although|though|yet|despite|instead|rather|actually|aber|jedoch|doch|allerdings"
+    "|but|however|although|though|yet|despite|instead|rather|actually|when|while|then|first|allegedly|paper|season|away|good|aber|jedoch|doch|allerdings"
     "|obwohl|trotz\\w*|sondern|eigentlich|(?<=, )(?:mais|mas)|cependant|toutefois|pourtant|malgre|plutot|pero"
     "|embargo|aunque|sino|ma|tuttavia|sebbene|nonostante|anzi|porem|contudo|embora|apesar"
     # what may be, would be, or ought to be
@@ -186,7 +191,7 @@ _SPEAKER = re.compile(
 )
 _TASK = re.compile(  # asks, or speaks of the task, not of the row
     r"\?|\b(?:ai|ki|ia|model\w*|modell\w*|machine|algorithm\w*|humans?|people|mensch\w*|humain\w*|humano?s?|uman[oi]"
-    r"|personas|persone|pessoas|gens|question|frage|pregunta|domanda|pergunta|answer\w*|antwort\w*"
+    r"|rights?|droits|derechos|rechte|diritti|direitos|personas|persone|pessoas|gens|question|frage|pregunta|domanda|pergunta|answer\w*|antwort\w*"
     r"|repons\w*|respuesta|risposta|resposta|decisions?|decid\w*|entscheid\w*|judg\w*|urteil\w*|data|daten"
     r"|information\w*|records?|evidence|laws?|act|article|gesetz\w*|loi|ley|legge"
     r")\b",
@@ -214,7 +219,7 @@ _AGAINST = {  # what the row is then said to be, or the only case in which a yes
 _SCORE = re.compile(  # of the answer, one half or more
     r"\W*(?:(?:with )?(?:an? )?(?:confiden\w+|certainty|konfidenz|sicherheit|confian\w+|certeza"
     r"|confidenza)(?: score| level)?(?: of| is)?:? ?)?"
-    r"(?:1(?:\.0*)?|0?\.[5-9]\d*|(?:100|[5-9]\d)(?:\.\d+)? ?%)(?: (?:sure|certain|confident))?\W*",
+    r"(?:1\.0+|0?\.[5-9]\d*|(?:100|[5-9]\d)(?:\.\d+)? ?%)(?: (?:sure|certain|confident))?\W*",
     re.IGNORECASE,
 )
 
@@ -357,9 +362,9 @@ def parse_answer(
     ):  # a decision model's
         return Answer("yes" if reply.text == "yes" else "no")
     text, reasoned = without_reasoning(reply.text)
-    text = _OTHERS_TURN.split(text, 1)[0]
     if len(text) > 2 * _SEEN:
         text = f"{text[:_SEEN]}\n\n…\n\n{text[-_SEEN:]}"
+    text = _OTHERS_TURN.split(text, 1)[0]
     cut = reply.ending == "truncated"
     if not text.strip():
         return Answer(None, "truncated" if cut or reasoned or reply.reasoned else "empty")
@@ -455,15 +460,9 @@ def _is_reason(text: str, answer: _Sentence, pattern: re.Pattern[str]) -> bool:
     negated = bool(_NEGATED.search(plain))
     against = bool(_AGAINST[answer.value or "no"].search(plain))
     denies = negated or against if answer.value == "yes" else against and not negated
-    doubtful = _is_doubtful(text) or _answers_again(text, answer.word, pattern)
-    return bool(_REASON.match(plain)) and not (denies or doubtful)
-
-
-def _is_doubtful(text: str, of_row: bool = True) -> bool:
-    """Whether a text hedges or, if it is to be of the row, speaks of something else."""
-    plain = _without_accents(text)
-    of_others = of_row and (_TASK.search(plain) or _SPEAKER.search(plain))
-    return bool(_DOUBT.search(plain) or of_others)
+    doubtful = any(words.search(plain) for words in (_DOUBT, _TASK, _SPEAKER))
+    again_otherwise = _answers_again(text, answer.word, pattern)
+    return bool(_REASON.match(plain)) and not (denies or doubtful or again_otherwise)
 
 
 def _answers_again(text: str, word: str, pattern: re.Pattern[str]) -> bool:
@@ -497,7 +496,8 @@ def _sentence(
         return _Sentence(text)
     labelled = bool(prefix["label"] or prefix["subject"] or prefix["concludes"])
     grounds = prefix["grounds"]
-    if grounds and (not (labelled or prefix["because"]) or _is_doubtful(grounds, not labelled)):
+    doubtful = _DOUBT.search(_without_accents(grounds))
+    if grounds and (doubtful or not (labelled or prefix["because"])):
         return _Sentence(text)
     value: Value | None = _value(found)
     rest = text[found.end() :]
