@@ -146,7 +146,8 @@ _ADVERB = (
 _FIGURE = (  # an age, hours of work, or a limit that an income exceeds or not
     r"[1-9]\d{0,2}[- ]?(?:years?\b|months?\b|hours?\b|h\b|jahren?\b|stunden\b|ans\b|heures\b|an[on][si]\b|horas\b|ore\b)"
     r"|(?:more than|over|above|at least|less than|below|under|mehr als|uber|weniger als|unter|plus d?e?"
-    r"|moins de|mas de|menos de|piu di|meno di|mais de|mais que|mas que) ?[$€£]?\d|[$€£]?\d+k? or less\b"
+    r"|moins de|mas de|menos de|piu di|meno di|mais de|mais que|mas que) ?[$€£]?\d"
+    r"|[$€£]?\d+k? or less\b"
 )
 _REASON = re.compile(
     rf"[-•*\s(]*(?:(?:reasons?|reasoning|explanation|begrundung|raison|razon|motivo): )?"
