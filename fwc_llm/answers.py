@@ -70,7 +70,8 @@ _TOOL = re.compile(
 
 _OTHERS_TURN = re.compile(
     r"(?:<\|im_start\|>\s*user|<\|start_header_id\|>\s*user|<start_of_turn>\s*user"
-    r"|(?:^|\n)\W{0,5}(?:user|human|instruction):)(?![\s\S]*\b(?:assistant|response|answer|model)\b)",
+    r"|(?:^|\n)\W{0,5}(?:user|human|instruction):)(?![\s\S]*\b(?:assistant|response|answer"
+    r"|model)\b)",
     re.IGNORECASE,
 )
 
@@ -88,7 +89,8 @@ _STRUCK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _FIELD = re.compile(  # a tag that names what it holds; not markup, and no token of a template
-    r"<(?!/|(?:p|div|br|hr|html|body|h\d|ul|ol|li|t[drh]|table|span|strong|pre|center|eos|bos|unk|pad)\b"
+    r"<(?!/|(?:p|div|br|hr|html|body|h\d|ul|ol|li|t[drh]|table|span|strong|pre|center|eos|bos|unk"
+    r"|pad)\b"
     r"|end|start)([a-z][a-z_]+)/?>",
     re.IGNORECASE,
 )
@@ -140,12 +142,15 @@ _HAS = (
 )
 _ALONE_HAS = "trabaja|gana|tiene|lavora|guadagna|trabalha|ganha|tem"  # without a pronoun
 _ADVERB = (
-    r"(?:likely|probably|most|only|just|already|does|not|nur|erst|schon|wahrscheinlich|ne|no|non|nao"
+    r"(?:likely|probably|most|only|just|already|does|not|nur|erst|schon|wahrscheinlich|ne|no|non"
+    r"|nao"
     r"|solo|so|apenas|probable\w*|probabil\w*|provavel\w*)"
 )
 _FIGURE = (  # an age, hours of work, or a limit that an income exceeds or not
-    r"[1-9]\d{0,2}[- ]?(?:years?\b|months?\b|hours?\b|h\b|jahren?\b|stunden\b|ans\b|heures\b|an[on][si]\b|horas\b|ore\b)"
-    r"|(?:more than|over|above|at least|less than|below|under|mehr als|uber|weniger als|unter|plus d?e?"
+    r"[1-9]\d{0,2}[- ]?(?:years?\b|months?\b|hours?\b|h\b|jahren?\b|stunden\b|ans\b|heures\b"
+    r"|an[on][si]\b|horas\b|ore\b)"
+    r"|(?:more than|over|above|at least|less than|below|under|mehr als|uber|weniger als|unter"
+    r"|plus d?e?"
     r"|moins de|mas de|menos de|piu di|meno di|mais de|mais que|mas que) ?[$€£]?\d"
     r"|[$€£]?\d+k? or less\b"
 )
@@ -164,23 +169,33 @@ _DOUBT = re.compile(
     # conditions and exceptions
     "if|unless|provided(?! (?:information|data|details|features))"
     "|providing|assuming|except|until|whether|otherwise|once|pending|subject"
-    "|as long|so long|case|depend\\w*|condi\\w*|wenn|falls|sofern|solange|sei denn|voraus\\w*|beding\\w*"
-    "|ausser|ob|bis|abhang\\w*|si|sauf|pourvu|moins qu\\w*|reserve|tant qu\\w*|cas|salvo|excepto|menos que"
-    "|siempre que|tal (?:de|que)|caso|mientras|se|patto|purche|meno che|sempre che|qualora|finche|tranne"
+    "|as long|so long|case|depend\\w*|condi\\w*|wenn|falls|sofern|solange|sei denn|voraus\\w*"
+    "|beding\\w*"
+    "|ausser|ob|bis|abhang\\w*|si|sauf|pourvu|moins qu\\w*|reserve|tant qu\\w*|cas|salvo|excepto"
+    "|menos que"
+    "|siempre que|tal (?:de|que)|caso|mientras|se|patto|purche|meno che|sempre che|qualora|finche"
+    "|tranne"
     "|dipend\\w*|exceto|contanto|desde que|nao ser|enquanto"
     # the other side
-    "|but|however|although|though|yet|despite|instead|rather|actually|when|while|then|first|allegedly|paper|season|away|good|aber|jedoch|doch|allerdings"
-    "|obwohl|trotz\\w*|sondern|eigentlich|(?<=, )(?:mais|mas)|cependant|toutefois|pourtant|malgre|plutot|pero"
+    "|but|however|although|though|yet|despite|instead|rather|actually|when|while|then|first"
+    "|allegedly|paper|season|away|good|aber|jedoch|doch|allerdings"
+    "|obwohl|trotz\\w*|sondern|eigentlich|(?<=, )(?:mais|mas)|cependant|toutefois|pourtant|malgre"
+    "|plutot|pero"
     "|embargo|aunque|sino|ma|tuttavia|sebbene|nonostante|anzi|porem|contudo|embora|apesar"
     # what may be, would be, or ought to be
     "|may|might|could|would|should|must|maybe|perhaps|possib\\w*|impossib\\w*"
-    "|konnte\\w*|wurde\\w*|sollte?\\w*|muss\\w*|durf\\w*|darf|vielleicht|moglich\\w*|peut\\w*|pourr\\w*"
-    "|devr\\w*|doit|serait|seria|sarebbe|puede\\w*|podria\\w*|deb\\w*|quizas?|tal vez|apenas|puo|potrebbe"
+    "|konnte\\w*|wurde\\w*|sollte?\\w*|muss\\w*|durf\\w*|darf|vielleicht|moglich\\w*|peut\\w*"
+    "|pourr\\w*"
+    "|devr\\w*|doit|serait|seria|sarebbe|puede\\w*|podria\\w*|deb\\w*|quizas?|tal vez|apenas|puo"
+    "|potrebbe"
     "|dev[eo]\\w*|dovrebbe|forse|pode\\w*|talvez"
     # truth
-    "|wrong\\w*|false|true|truth|correct\\w*|incorrect\\w*|mistake\\w*|jok\\w*|kidding|opposite|reverse"
-    "|contrary|doubt\\w*|uncertain\\w*|unclear|unsure|unknown|say|says|said|think\\w*|believe\\w*|falsch"
-    "|wahr|gegenteil|umgekehrt|zweifel\\w*|faux|vrai|contraire|doute|fals[oa]|verdad|contrari[oa]|duda\\w*"
+    "|wrong\\w*|false|true|truth|correct\\w*|incorrect\\w*|mistake\\w*|jok\\w*|kidding|opposite"
+    "|reverse"
+    "|contrary|doubt\\w*|uncertain\\w*|unclear|unsure|unknown|say|says|said|think\\w*|believe\\w*"
+    "|falsch"
+    "|wahr|gegenteil|umgekehrt|zweifel\\w*|faux|vrai|contraire|doute|fals[oa]|verdad|contrari[oa]"
+    "|duda\\w*"
     "|vero|dubbi\\w*|verdade|duvid\\w*"
     r")\b",
     re.IGNORECASE,
@@ -191,15 +206,19 @@ _SPEAKER = re.compile(
     re.IGNORECASE,
 )
 _TASK = re.compile(  # asks, or speaks of the task, not of the row
-    r"\?|\b(?:ai|ki|ia|model\w*|modell\w*|machine|algorithm\w*|humans?|people|mensch\w*|humain\w*|humano?s?|uman[oi]"
-    r"|rights?|droits|derechos|rechte|diritti|direitos|personas|persone|pessoas|gens|question|frage|pregunta|domanda|pergunta|answer\w*|antwort\w*"
-    r"|repons\w*|respuesta|risposta|resposta|decisions?|decid\w*|entscheid\w*|judg\w*|urteil\w*|data|daten"
+    r"\?|\b(?:ai|ki|ia|model\w*|modell\w*|machine|algorithm\w*|humans?|people|mensch\w*|humain\w*"
+    r"|humano?s?|uman[oi]"
+    r"|rights?|droits|derechos|rechte|diritti|direitos|personas|persone|pessoas|gens|question"
+    r"|frage|pregunta|domanda|pergunta|answer\w*|antwort\w*"
+    r"|repons\w*|respuesta|risposta|resposta|decisions?|decid\w*|entscheid\w*|judg\w*|urteil\w*"
+    r"|data|daten"
     r"|information\w*|records?|evidence|laws?|act|article|gesetz\w*|loi|ley|legge"
     r")\b",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
-    r"\b(?:not?|never|none|nobody|neither|nor|without|unlikely|hardly|barely|improba\w*|improva\w*|unwahrscheinlich|kaum|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
+    r"\b(?:not?|never|none|nobody|neither|nor|without|unlikely|hardly|barely|improba\w*|improva\w*"
+    r"|unwahrscheinlich|kaum|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
     r"|aucun\w*|sans|nunca|jamas|ningun\w*|tampoco|sin|non|mai|nessun\w*|senza|nao|nem|nenhum\w*"
     r"|sem)\b|n['’]t\b",
     re.IGNORECASE,
@@ -207,12 +226,14 @@ _NEGATED = re.compile(
 _AGAINST = {  # what the row is then said to be, or the only case in which a yes holds
     "yes": re.compile(
         r"\b(?:less|fewer|below|under|at most|only|just|solely"
-        r"|weniger|unter|hochstens|nur|moins|inferieure?|seulement|menos|inferior|solo|solamente|meno|inferiore|soltanto|apenas"
+        r"|weniger|unter|hochstens|nur|moins|inferieure?|seulement|menos|inferior|solo|solamente"
+        r"|meno|inferiore|soltanto|apenas"
         r"|somente)\b",
         re.IGNORECASE,
     ),
     "no": re.compile(
-        r"\b(?:more|above|over|at least|exceed\w*|mehr|uber|mindestens|plus|superieure?|mas|superior"
+        r"\b(?:more|above|over|at least|exceed\w*|mehr|uber|mindestens|plus|superieure?|mas"
+        r"|superior"
         r"|mais|piu|superiore|oltre)\b",
         re.IGNORECASE,
     ),
