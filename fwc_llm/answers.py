@@ -2,9 +2,10 @@
 
 Reasoning, code, markup and struck-out text are removed first. Then the structure decides: a reply
 is read if it is a bare answer, JSON, or ends with a labelled answer or one on a line of its own; or
-if it begins with an answer, and the rest gives reasons (a "because", a figure) in which nothing
-answers again, denies, hedges, quotes or asks. Text that no rule covers stays unparsed, because a
-wrong answer is worse than no answer. The reason is recorded, because refusals are not random.
+if it begins with an answer, and the rest says what the person is, has or does, with years, hours or
+a limit, and nothing in it answers again, denies, hedges, quotes or asks. Text that no rule covers
+stays unparsed, because a wrong answer is worse than no answer. The reason is recorded, because
+refusals are not random.
 """
 
 import json
@@ -67,6 +68,13 @@ _TOOL = re.compile(
     re.IGNORECASE,
 )
 
+_OTHERS_TURN = re.compile(
+    r"(?:<\|im_start\|>\s*user|<\|start_header_id\|>\s*user|<start_of_turn>\s*user"
+    r"|(?:^|\n)\W{0,5}(?:user|human|instruction):)(?![\s\S]*\b(?:assistant|response|answer"
+    r"|model)\b)",
+    re.IGNORECASE,
+)
+
 # Code, markup, and text that is struck out, in an unchecked box, in a table or in "No. 1".
 _CODE = re.compile(
     r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL
@@ -79,6 +87,12 @@ _STRUCK = re.compile(
     r"~~[^~\n]{1,200}~~|<(del|s|strike)>\S[^<\n]{0,200}</\1>|^\W{0,8}(?:\[ \]|☐).*$|^[ \t]*\|.*$"
     r"|\bno\. ?(?=\d|of\b)",
     re.IGNORECASE | re.MULTILINE,
+)
+_FIELD = re.compile(  # a tag that names what it holds; not markup, and no token of a template
+    r"<(?!/|(?:p|div|br|hr|html|body|h\d|ul|ol|li|t[drh]|table|span|strong|pre|center|eos|bos|unk"
+    r"|pad)\b"
+    r"|end|start)([a-z][a-z_]+)/?>",
+    re.IGNORECASE,
 )
 _TAG = re.compile(
     r"</?[A-Za-z|｜][^<>\n]{0,80}>|\[/?(?:ANSWER|INST|FINAL)[A-Z_]{0,20}\]", re.IGNORECASE
@@ -109,75 +123,117 @@ _UNABLE = re.compile(
     re.IGNORECASE,
 )
 
-# What follows a leading answer, without accents: a reason is a "because" or names a figure of the
-# row, and has none of the words with which one hedges, denies, or speaks of something else.
+# What follows a leading answer is a reason if it says what the person is, has, does or earns, with a
+# figure ("because she works 12 hours"), and has none of the words with which one hedges, denies, or
+# speaks of something else. It is compared without accents.
 _BECAUSE = (
-    "because|since|given|due to|based on|considering|judging by"
-    "|weil|da|denn|aufgrund|wegen|car|parce que?|puisque|[eé]tant donn[eé]|vu|porque|ya que|dado"
-    "|debido|perch[eé]|poich[eé]|dato|visto|pois|devido|j[aá] que"
+    "because|since|due to|weil|da|denn|aufgrund|car|parce qu(?:e|['’])|puisqu(?:e|['’])|porque"
+    "|ya que|dado que|debido a|perch[eé]|poich[eé]|dato che|pois|devido a|j[aá] que"
+)
+_PERSON = (
+    r"(?:he|she|they|(?:the|this) (?:person|individual|applicant|customer|client|patient|borrower"
+    r"|candidate|man|woman)|er|sie|(?:die|diese) person|der (?:antragsteller|kunde|bewerber)"
+    r"|ils?|elles?|(?:la|cette) personne|el|ella|(?:la|esta) persona|lui|lei|questa persona"
+    r"|el[ae]|(?:a|esta) pessoa)"
+)
+_HAS = (
+    r"(?:is|was|has|had|have|does|works?|worked|earns?|makes?|ist|hat|arbeitet|verdient|est|a"
+    r"|travaille|gagne|es|tiene|trabaja|gana|e|ha|lavora|guadagna|tem|trabalha|ganha)"
+)
+_ALONE_HAS = "trabaja|gana|tiene|lavora|guadagna|trabalha|ganha|tem"  # without a pronoun
+_ADVERB = (
+    r"(?:likely|probably|most|only|just|already|does|not|nur|erst|schon|wahrscheinlich|ne|no|non"
+    r"|nao"
+    r"|solo|so|apenas|probable\w*|probabil\w*|provavel\w*)"
+)
+_FIGURE = (  # an age, hours of work, or a limit that an income exceeds or not
+    r"[1-9]\d{0,2}[- ]?(?:years?\b|months?\b|hours?\b|h\b|jahren?\b|stunden\b|ans\b|heures\b"
+    r"|an[on][si]\b|horas\b|ore\b)"
+    r"|(?:more than|over|above|at least|less than|below|under|mehr als|uber|weniger als|unter"
+    r"|plus d?e?"
+    r"|moins de|mas de|menos de|piu di|meno di|mais de|mais que|mas que) ?[$€£]?\d"
+    r"|[$€£]?\d+k? or less\b"
 )
 _REASON = re.compile(
-    rf"[-•*\s(]*(?:(?P<because>(?:{_BECAUSE})(?!\w)"
-    r"|(?:reason(?:s|ing)?|explanation|rationale|begrundung|raison|razon|motivo):)"
-    r"|(?:the|this|he|she|they|his|her|their|an?|der|die|das|diese[rs]?|er|sie|sein\w*|ihr\w*|eine?"
-    r"|les?|la|cette|cet?|ils?|elles?|son|sa|ses|une?|el|los|las|est[ae]|sus?|una|lo|gli|i"
-    r"|quest[ao]|l['’]|os?|as?|seu|sua|uma?|el[ae]|lui|lei)(?!\w))",
+    rf"[-•*\s(]*(?:(?:reasons?|reasoning|explanation|begrundung|raison|razon|motivo): )?"
+    rf"(?:it is (?:very |un)?likely that )?"
+    rf"(?:(?:(?:{_BECAUSE}) ?)?{_PERSON} |(?:{_BECAUSE}) |(?=(?:{_ADVERB} )?(?:{_ALONE_HAS}) ))"
+    rf"(?:{_ADVERB} ){{0,3}}"
+    rf"(?:(?:{_HAS}) (?!to |que |given )[^;:?!\n]{{0,100}}?(?<!\d)(?:{_FIGURE})"
+    rf"|(?:{_FIGURE})|{_HAS}(?: not|n['’]t)\W*\Z)|\W*(?:{_BECAUSE})?\W*\Z",
     re.IGNORECASE,
 )
-_OF_ROW = re.compile(r"\d|(?:\bnot|n['’]t|\bnicht|\bpas)\W*\Z")  # a figure, or "he does not"
 _DOUBT = re.compile(
     # other voices, questions, and something left out
     r"[?¿\"“”„«»…]|\.\.\.|\b(?:"
     # conditions and exceptions
-    "if|unless|provided|providing|assuming|except|until|whether|otherwise|once|pending|subject"
-    "|as long|so long|case|depend\\w*|condi\\w*|wenn|falls|sofern|solange|sei denn|voraus\\w*|beding\\w*"
-    "|ausser|ob|bis|abhang\\w*|si|sauf|pourvu|moins qu\\w*|reserve|tant qu\\w*|cas|salvo|excepto|menos que"
-    "|siempre que|tal (?:de|que)|caso|mientras|se|patto|purche|meno che|sempre che|qualora|finche|tranne"
+    "if|unless|provided(?! (?:information|data|details|features))"
+    "|providing|assuming|except|until|whether|otherwise|once|pending|subject"
+    "|as long|so long|case|depend\\w*|condi\\w*|wenn|falls|sofern|solange|sei denn|voraus\\w*"
+    "|beding\\w*"
+    "|ausser|ob|bis|abhang\\w*|si|sauf|pourvu|moins qu\\w*|reserve|tant qu\\w*|cas|salvo|excepto"
+    "|menos que"
+    "|siempre que|tal (?:de|que)|caso|mientras|se|patto|purche|meno che|sempre che|qualora|finche"
+    "|tranne"
     "|dipend\\w*|exceto|contanto|desde que|nao ser|enquanto"
     # the other side
-    "|but|however|although|though|yet|despite|instead|rather|actually|aber|jedoch|doch|allerdings"
-    "|obwohl|trotz\\w*|sondern|eigentlich|(?<=, )(?:mais|mas)|cependant|toutefois|pourtant|malgre|plutot|pero"
+    "|but|however|although|though|yet|despite|instead|rather|actually|when|while|then|first"
+    "|allegedly|paper|season|away|good|aber|jedoch|doch|allerdings"
+    "|obwohl|trotz\\w*|sondern|eigentlich|(?<=, )(?:mais|mas)|cependant|toutefois|pourtant|malgre"
+    "|plutot|pero"
     "|embargo|aunque|sino|ma|tuttavia|sebbene|nonostante|anzi|porem|contudo|embora|apesar"
     # what may be, would be, or ought to be
     "|may|might|could|would|should|must|maybe|perhaps|possib\\w*|impossib\\w*"
-    "|konnte\\w*|wurde\\w*|sollte?\\w*|muss\\w*|durf\\w*|darf|vielleicht|moglich\\w*|peut\\w*|pourr\\w*"
-    "|devr\\w*|doit|serait|seria|sarebbe|puede\\w*|podria\\w*|deb\\w*|quizas?|tal vez|apenas|puo|potrebbe"
+    "|konnte\\w*|wurde\\w*|sollte?\\w*|muss\\w*|durf\\w*|darf|vielleicht|moglich\\w*|peut\\w*"
+    "|pourr\\w*"
+    "|devr\\w*|doit|serait|seria|sarebbe|puede\\w*|podria\\w*|deb\\w*|quizas?|tal vez|apenas|puo"
+    "|potrebbe"
     "|dev[eo]\\w*|dovrebbe|forse|pode\\w*|talvez"
     # truth
-    "|wrong\\w*|false\\w*|true|truth|correct\\w*|incorrect\\w*|mistake\\w*|mistaken|err[oe]\\w*|joke|kidding"
-    "|iron\\w*|opposite|reverse\\w*|contrar\\w*|contraire|gegenteil|umgekehrt|invers\\w*|edit\\w*|update\\w*"
-    "|ignor\\w*|forget|doubt\\w*|uncertain\\w*|unclear|unsure|unknown|enough|insufficient\\w*|unfair|unethical"
-    "|illegal\\w*|ilegal|d[ie]s[ck]ri[mn]\\w*|zweifel\\w*|falsch\\w*|wahr\\w*|scherz\\w*|witz|faux|vrai\\w*"
-    "|dout\\w*|dud[ao]\\w*|dubbi\\w*|duvid\\w*|fals[oa]|verdad\\w*|vero|verita|verdade\\w*|broma|brincad\\w*"
-    "|say|says|said|think\\w*|thought|believe\\w*|claim\\w*|suppos\\w*|guess\\w*|example|beispiel"
+    "|wrong\\w*|false|true|truth|correct\\w*|incorrect\\w*|mistake\\w*|jok\\w*|kidding|opposite"
+    "|reverse"
+    "|contrary|doubt\\w*|uncertain\\w*|unclear|unsure|unknown|say|says|said|think\\w*|believe\\w*"
+    "|falsch"
+    "|wahr|gegenteil|umgekehrt|zweifel\\w*|faux|vrai|contraire|doute|fals[oa]|verdad|contrari[oa]"
+    "|duda\\w*"
+    "|vero|dubbi\\w*|verdade|duvid\\w*"
     r")\b",
     re.IGNORECASE,
 )
-_TASK = re.compile(  # speaks of the task, or of oneself and others, not of the row
+_SPEAKER = re.compile(
     r"\b(?:(?-i:I)|me|my|we|our|you|your|ich|mir|mein\w*|wir|unser\w*|du|je|moi|nous|vous|yo"
-    r"|nosotros|usted|tu|io|noi|voi|eu|meu|minha|voces?"
-    r"|ai|ki|ia|model\w*|modell\w*|machine|algorithm\w*|humans?|people|mensch\w*|humain\w*|humano?s?|uman[oi]"
-    r"|personas|persone|pessoas|gens|question|frage|pregunta|domanda|pergunta|answer\w*|antwort\w*"
-    r"|repons\w*|respuesta|risposta|resposta|decisions?|decid\w*|entscheid\w*|judg\w*|urteil\w*|data|daten"
+    r"|nosotros|usted|tu|io|noi|voi|eu|meu|minha|voces?)\b",
+    re.IGNORECASE,
+)
+_TASK = re.compile(  # asks, or speaks of the task, not of the row
+    r"\?|\b(?:ai|ki|ia|model\w*|modell\w*|machine|algorithm\w*|humans?|people|mensch\w*|humain\w*"
+    r"|humano?s?|uman[oi]"
+    r"|rights?|droits|derechos|rechte|diritti|direitos|personas|persone|pessoas|gens|question"
+    r"|frage|pregunta|domanda|pergunta|answer\w*|antwort\w*"
+    r"|repons\w*|respuesta|risposta|resposta|decisions?|decid\w*|entscheid\w*|judg\w*|urteil\w*"
+    r"|data|daten"
     r"|information\w*|records?|evidence|laws?|act|article|gesetz\w*|loi|ley|legge"
     r")\b",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
-    r"\b(?:not?|never|none|nobody|neither|nor|without|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
+    r"\b(?:not?|never|none|nobody|neither|nor|without|unlikely|hardly|barely|improba\w*|improva\w*"
+    r"|unwahrscheinlich|kaum|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
     r"|aucun\w*|sans|nunca|jamas|ningun\w*|tampoco|sin|non|mai|nessun\w*|senza|nao|nem|nenhum\w*"
     r"|sem)\b|n['’]t\b",
     re.IGNORECASE,
 )
 _AGAINST = {  # what the row is then said to be, or the only case in which a yes holds
     "yes": re.compile(
-        r"\b(?:less|fewer|below|under|at most|only|just|solely|unlikely|hardly|barely|improbable"
-        r"|weniger|unter|hochstens|nur|kaum|unwahrscheinlich|improbabile|improvavel|moins|inferieure?|seulement|menos|inferior|solo|solamente|meno|inferiore|soltanto|apenas"
+        r"\b(?:less|fewer|below|under|at most|only|just|solely"
+        r"|weniger|unter|hochstens|nur|moins|inferieure?|seulement|menos|inferior|solo|solamente"
+        r"|meno|inferiore|soltanto|apenas"
         r"|somente)\b",
         re.IGNORECASE,
     ),
     "no": re.compile(
-        r"\b(?:more|above|over|at least|exceed\w*|mehr|uber|mindestens|plus|superieure?|mas|superior"
+        r"\b(?:more|above|over|at least|exceed\w*|mehr|uber|mindestens|plus|superieure?|mas"
+        r"|superior"
         r"|mais|piu|superiore|oltre)\b",
         re.IGNORECASE,
     ),
@@ -185,7 +241,7 @@ _AGAINST = {  # what the row is then said to be, or the only case in which a yes
 _SCORE = re.compile(  # of the answer, one half or more
     r"\W*(?:(?:with )?(?:an? )?(?:confiden\w+|certainty|konfidenz|sicherheit|confian\w+|certeza"
     r"|confidenza)(?: score| level)?(?: of| is)?:? ?)?"
-    r"(?:1(?:\.0*)?|0?\.[5-9]\d*|(?:100|[5-9]\d)(?:\.\d+)? ?%)(?: (?:sure|certain|confident))?\W*",
+    r"(?:1\.0+|0?\.[5-9]\d*|(?:100|[5-9]\d)(?:\.\d+)? ?%)(?: (?:sure|certain|confident))?\W*",
     re.IGNORECASE,
 )
 
@@ -224,7 +280,8 @@ _LABEL = (
     r"|ich (?:sage|würde sagen|tippe auf):?|¤ ?[:?.=→-]*) "
 )
 _GROUNDS = (  # before an answer, in the same sentence
-    rf"(?:(?P<because>(?:{_BECAUSE}|per)\b[^.?!:;\"“\n]{{1,200}}[,:] )"
+    rf"(?:(?P<because>(?:(?:{_BECAUSE})\b[^.?!:;\"“\n]{{1,200}}\d|(?:based on|judging by|per|given)"
+    r" (?:the|this|these)\b)[^.?!:;\"“\n]{1,200}[,:] )"
     r"|(?!if\b|unless\b|wenn\b|si\b|se\b)[^?\"“\n]{1,300}, "
     r"(?=(?:so|thus|therefore|hence|daher|donc) ))?"
 )
@@ -232,6 +289,7 @@ _HEADING = re.compile(
     rf"^[^\w\n]{{0,20}}((?:(?:my|the|final) )?(?:{_NOUN}|assistant))[^\w\n]{{0,20}}\n\W{{0,20}}",
     re.IGNORECASE | re.MULTILINE,
 )
+_CROSS = re.compile("[❌✗✘🚫👎]")
 _SUBJECT = (  # of an answer in a task's own words: "the application is rejected"
     r"(?:(?:the|this|der|die|das|dieser|diese|dieses|la|le|cette|ce|el|esta|este|il|questa|o|a) )?"
     r"(?:application|request|claim|loan|credit|antrag|kredit|darlehen|bewerbung|demande|prêt"
@@ -240,12 +298,12 @@ _SUBJECT = (  # of an answer in a task's own words: "the application is rejected
 )
 _PREFIX = re.compile(
     r"(?:(?:[-•>→*+]|\d{1,3}[.):]|[A-Za-z][.)]) )?"
-    rf"(?:[^\w\s≠!¬~=<>❌✗✘🚫👎]+ ?)?(?P<grounds>{_GROUNDS})(?P<concludes>{_CONCLUDES})?"
+    rf"(?:[^\w\s≠!¬~=<>]+ ?)?(?P<grounds>{_GROUNDS})(?P<concludes>{_CONCLUDES})?"
     rf"(?:(?P<label>(?:{_LABEL})+)|(?P<subject>{_SUBJECT}))?(?:(?:{_SOFT})[,:]? )?[\"“„«'‘(\[]?",
     re.IGNORECASE,
 )
 _CLOSED = re.compile(  # nothing follows in the sentence but punctuation
-    rf"(?:, (?:{_SOFT})| werden)?(?!\s*\.\.)[^\w?…❌✗✘🚫👎🙃😉🤔]*\Z", re.IGNORECASE
+    rf"(?:, (?:{_SOFT})| werden|[\"”'’]? here)?(?!\s*\.\.)[^\w?…🙃😉🤔]*\Z", re.IGNORECASE
 )
 # After a word that ends a clause, as an answer does ("no", not "no children").
 _ALONE = re.compile(r"[\"”»'’)\]]{0,9}\s{0,9}(?:\Z|[\n.,;:!?…–—(-])")
@@ -328,6 +386,7 @@ def parse_answer(
     text, reasoned = without_reasoning(reply.text)
     if len(text) > 2 * _SEEN:
         text = f"{text[:_SEEN]}\n\n…\n\n{text[-_SEEN:]}"
+    text = _OTHERS_TURN.split(text, 1)[0]
     cut = reply.ending == "truncated"
     if not text.strip():
         return Answer(None, "truncated" if cut or reasoned or reply.reasoned else "empty")
@@ -392,7 +451,9 @@ def _answer(
     answers = [sentence for sentence in sentences if sentence.value]
     words = {sentence.word for sentence in answers}
     numbered = sum(bool(_NUMBERED.match(sentence.text)) for sentence in answers)
-    if len(words) != 1 or numbered > 1:  # two answers, or about several rows
+    labelled = [sentence.text for sentence in answers if sentence.labelled]
+    several = numbered > 1 or len(set(labelled)) < len(labelled)
+    if len(words) != 1 or several:  # two answers, or about several rows
         return None
     value = answers[0].value
     word = words.pop()
@@ -409,7 +470,7 @@ def _answer(
         if all(_is_reason(part, first, pattern) for part in [first.reasons, *further]):
             return value
     before = text[: text.rfind(last.text)]
-    doubtful = "?" in before.replace("¤?", "") or _UNABLE.search(before)
+    doubtful = _UNABLE.search(before) or _TASK.search(before.replace("¤?", ""))
     alone = last.own_line and not doubtful and not _answers_again(before, word, pattern)
     ends = last.value and last.closed and last.follows and not cut
     return value if ends and (last.labelled or alone) else None
@@ -418,24 +479,16 @@ def _answer(
 def _is_reason(text: str, answer: _Sentence, pattern: re.Pattern[str]) -> bool:
     """Whether a part of what follows a leading answer supports it, or says nothing."""
     again = _sentence(text, pattern)
-    if not text.strip() or _SCORE.fullmatch(text):
-        return True
-    if again.labelled and again.closed and again.value == answer.value:
+    repeats = again.labelled and again.closed and again.value == answer.value
+    if repeats or _SCORE.fullmatch(text):
         return True
     plain = _without_accents(text)
-    reason = _REASON.match(plain)
     negated = bool(_NEGATED.search(plain))
     against = bool(_AGAINST[answer.value or "no"].search(plain))
     denies = negated or against if answer.value == "yes" else against and not negated
-    if not reason or denies or _is_doubtful(text) or _answers_again(text, answer.word, pattern):
-        return False
-    return bool(reason["because"] or _OF_ROW.search(plain))
-
-
-def _is_doubtful(text: str, of_row: bool = True) -> bool:
-    """Whether a text hedges or, if it is to be of the row, speaks of something else."""
-    plain = _without_accents(text)
-    return bool(_DOUBT.search(plain) or (of_row and _TASK.search(plain)))
+    doubtful = any(words.search(plain) for words in (_DOUBT, _TASK, _SPEAKER))
+    again_otherwise = _answers_again(text, answer.word, pattern)
+    return bool(_REASON.match(plain)) and not (denies or doubtful or again_otherwise)
 
 
 def _answers_again(text: str, word: str, pattern: re.Pattern[str]) -> bool:
@@ -469,7 +522,8 @@ def _sentence(
         return _Sentence(text)
     labelled = bool(prefix["label"] or prefix["subject"] or prefix["concludes"])
     grounds = prefix["grounds"]
-    if grounds and (not (labelled or prefix["because"]) or _is_doubtful(grounds, not labelled)):
+    doubtful = _DOUBT.search(_without_accents(grounds))
+    if grounds and (doubtful or not (labelled or prefix["because"])):
         return _Sentence(text)
     value: Value | None = _value(found)
     rest = text[found.end() :]
@@ -481,7 +535,8 @@ def _sentence(
         reasons = rest[set_off.end() :]
     else:
         reasons = f"? {rest}"
-    if not (closed or set_off or _ALONE.match(rest)):
+    crossed = value == "yes" and _CROSS.search(text)
+    if crossed or not (closed or set_off or _ALONE.match(rest)):
         value = None
     return _Sentence(text, value, found[0].casefold(), labelled, closed, reasons, own_line, follows)
 
@@ -560,7 +615,8 @@ def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
     """The text without code, markup and struck-out parts; "yes or no" becomes ¤."""
     text = _CODE.sub(lambda block: block[2] if block[1].lower() in _PROSE else "\n", text)
     text = _STRUCK.sub("\n", _normal(_with_json_read(text)))
-    text = re.sub("\n[ \n]+", "\n", re.sub(" +", " ", _TAG.sub("\n", _MARKUP.sub("", text))))
+    text = _TAG.sub("\n", _FIELD.sub(r"\n\1: ", _MARKUP.sub("", text)))
+    text = re.sub("\n[ \n]+", "\n", re.sub(" +", " ", text))
     return _choice(yes, no).sub("¤", text)
 
 

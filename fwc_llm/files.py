@@ -106,7 +106,7 @@ def write_whole(content: str | bytes, path: Path, subject: str = "") -> None:
     keys.
     """
     if isinstance(content, str):
-        content = redact(content).encode("utf-8", "backslashreplace")
+        content = redact(content, by_form=False).encode("utf-8", "backslashreplace")
     try:
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")

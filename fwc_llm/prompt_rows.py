@@ -26,7 +26,8 @@ _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of
 # Whatever a chat server writes around a word: <s>, <|im_start|>, <<SYS>>, [INST], [|user|],
 # {{user}}, |user|.
 _MESSAGE_MARKS = re.compile(
-    r"[<⟨](?=[|｜/<⟨]*[^\W\d])|[\[{【](?=[\[{【|｜/]*[^\W\d][\w-]{2,40}[|｜/]*[\]}】])"
+    r"[<⟨＜〈《‹❮◁⟪](?=[|｜/<⟨＜〈]*[^\W\d])"
+    r"|[\[{【［｛⟦〔](?=[\[{【［｛⟦|｜/#]*[^\W\d][\w-]{2,40}[|｜/~]*[\]}】］｝⟧〕])"
     r"|[|｜](?=[^\W\d][\w-]{1,40}[|｜])"
 )
 

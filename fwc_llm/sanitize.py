@@ -127,17 +127,20 @@ def hide_variable(name: str) -> None:
     _KEY_VARIABLES.add(name)
 
 
-def _redactor() -> Callable[[str], str]:
-    """A function that replaces keys in a text by [key]: the keys in the environment, and
-    whatever has the form of one.
-    """
+def _redactor(by_form: bool = True) -> Callable[[str], str]:
+    """A function that replaces keys in a text by [key]; see `redact`."""
     known = _pattern(frozenset(_keys()))
-    return lambda text: LIKE_A_KEY.sub("[key]", known.sub("[key]", text))
+    if by_form:
+        return lambda text: LIKE_A_KEY.sub("[key]", known.sub("[key]", text))
+    return lambda text: known.sub("[key]", text)
 
 
-def redact(text: str) -> str:
-    """A text without keys."""
-    return _redactor()(text)
+def redact(text: str, by_form: bool = True) -> str:
+    """A text without the keys in the environment and, `by_form`, without what looks like a key.
+
+    A table's cell may look like one: files keep it, because prompts hold it, too.
+    """
+    return _redactor(by_form)(text)
 
 
 def _keys() -> Iterator[str]:

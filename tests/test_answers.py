@@ -72,9 +72,11 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("file", ["misleading.jsonl", "third.jsonl"])
+@pytest.mark.parametrize(
+    "file", ["misleading.jsonl", "third.jsonl", "fourth.jsonl", "fifth.jsonl", "plain.jsonl"]
+)
 def test_what_misleads_is_not_read_and_what_is_plain_is(file: str) -> None:
-    """552 replies in six languages: most of them seem to answer and take it back, or refuse."""
+    """969 replies in six languages: most of them seem to answer and take it back, or refuse."""
     read: Counter[bool] = Counter()
     lines = (Path(__file__).parent / "corpus" / file).read_text(encoding="utf-8").splitlines()
     for line in lines:
@@ -132,7 +134,7 @@ def test_json_is_read_where_one_field_answers_and_no_other_says_anything(
         ("\u201cNo.\u201d", "no"),
         ("1. yes", "yes"),
         ("no\u00a0", "no"),
-        ("Yes - she knows 3 trades", "yes"),  # "knows" is a word, no answer
+        ("Yes - she has 30 years of work and knows it", "yes"),  # "knows" is a word, no answer
         ("B) No", "no"),
         ("- smoker: yes\n- diabetic: no\n\nAnswer: no", "no"),
         ("[{'answer': 'no'}]", "no"),

@@ -44,32 +44,28 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     """
     choice = _first_choice(body)
     message = choice.get("message")
-    if failure := mapping_of(body).get("error") or choice.get("error"):
+    content = mapping_of(body)
+    if failure := content.get("error") or choice.get("error"):
         raise body_failure({"error": failure})  # whatever stands beside it
     if isinstance(message, Mapping):
-        reply = _of_message(message)
-        reply.finish = _word_in(choice, "finish_reason")
-        logprobs = choice.get("logprobs")
-    elif isinstance(mapping_of(body).get("output"), list):
-        reply = _of_items(body)
-        logprobs = None
-    elif _is_blocked(body):
+        reply = _said([{**message, "type": "message"}], _word_in(choice, "finish_reason"))
+    elif isinstance(content.get("output"), list):
+        cut = _word_in(mapping_of(content.get("incomplete_details")), "reason")
+        reply = _said(content["output"], cut or _word_in(content, "status"))
+    elif _is_blocked(content):
         reply = _Said(finish=FILTERED)
-        logprobs = None
     else:
         raise body_failure(body)
     refuses = reply.refusal or reply.finish == "refusal"
     unfinished = not refuses and ending_of(reply.finish) == "unfinished"
-    error = (
-        f"the service broke off its reply (finish_reason {reply.finish!r})" if unfinished else None
-    )
+    why = f"the service broke off its reply (finish_reason {reply.finish!r})"
     return Reply(
         text=None if unfinished else truncate(reply.text),
-        error=error,
+        error=why if unfinished else None,
         finish_reason=reply.finish,
         refusal=refuses,
         reasoned=reply.reasoned,
-        logprobs=None if refuses or unfinished else _logprobs(logprobs, reply.text),
+        logprobs=None if refuses or unfinished else _logprobs(choice.get("logprobs"), reply.text),
         usage=_usage_in(body, bool(reply.text)),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
@@ -95,27 +91,18 @@ def read_batch_line(line: Mapping[str, Any]) -> Reply:
     raise failure
 
 
-def _of_message(message: Mapping[str, Any]) -> _Said:
-    """What a chat message says; its content may be a list of parts that includes reasoning."""
-    content = _Said(
-        reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
-        refusal=bool(message.get("tool_calls") or message.get("function_call")),
-    )
-    _add_parts(content, message.get("content"))
-    _add_parts(content, {"refusal": message.get("refusal")})
-    return content
-
-
-def _of_items(body: Mapping[str, Any]) -> _Said:
-    """What a response of the Responses API says in its items."""
-    cut = _word_in(mapping_of(body.get("incomplete_details")), "reason")
-    reply = _Said(finish=cut or _word_in(body, "status"))
-    for item in body["output"]:
-        kind = str(mapping_of(item).get("type"))
+def _said(items: list[Any], finish: str | None) -> _Said:
+    """What a response says in its items: those of the Responses API, or the message of a chat."""
+    reply = _Said(finish=finish)
+    for item in map(mapping_of, items):
+        kind = str(item.get("type"))
         if kind == "message":
             _add_parts(reply, item.get("content"))
-        reply.reasoned |= bool(_REASONING.search(kind))
-        reply.refusal |= bool(_WAITS.match(kind))
+            _add_parts(reply, {"refusal": item.get("refusal")})
+        thoughts = item.get("reasoning_content") or item.get("reasoning")
+        reply.reasoned |= bool(thoughts or _REASONING.search(kind))
+        calls = item.get("tool_calls") or item.get("function_call") or _WAITS.match(kind)
+        reply.refusal |= bool(calls)
     return reply
 
 
@@ -139,9 +126,8 @@ def _first_choice(body: Any) -> Mapping[str, Any]:
     return min(choices, key=lambda choice: parse_uint(choice.get("index")) or 0, default={})
 
 
-def _is_blocked(body: Any) -> bool:
+def _is_blocked(body: Mapping[str, Any]) -> bool:
     """Whether a response without a reply says that a filter blocked the prompt."""
-    body = mapping_of(body)
     feedback = mapping_of(body.get("prompt_feedback") or body.get("promptFeedback"))
     word = str(_word_in(body, "finish_reason"))
     azure = json.dumps(body.get("prompt_filter_results"))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as, open_binary
-from fwc_llm.models.base import Reply, UsageKey
+from fwc_llm.models.base import Reply, Usage, UsageKey
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.validation import first_error
 
@@ -71,11 +71,27 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def reply_of(record: Mapping[str, Any]) -> Reply:
-    """The reply in a journal's record, with the fields that decide the answer."""
-    names = ("finish_reason", "error", "refusal", "reasoned", "p_yes")
+    """The reply in a journal's record, without its raw response."""
+    names = (
+        "finish_reason",
+        "error",
+        "refusal",
+        "reasoned",
+        "p_yes",
+        "truncated",
+        "model",
+        "fingerprint",
+        "latency",
+    )
     fields = {name: record[name] for name in names if record.get(name) is not None}
     pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
-    return Reply(record["text"], logprobs=tuple(pairs) or None, **fields)
+    usage = record.get("usage")
+    return Reply(
+        record["text"],
+        logprobs=tuple(pairs) or None,
+        usage=Usage(**usage) if usage else None,
+        **fields,
+    )
 
 
 def key_of(row: Mapping[str, Any]) -> Key:

@@ -3,14 +3,13 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.files import failing_as, home_expanded, read_text, sha256
-from fwc_llm.models.base import Messages, Reply, RowContext, Usage
+from fwc_llm.models.base import Messages, Reply, RowContext
 from fwc_llm.models.client import Client
 from fwc_llm.models.recorded import FILE_NAME, Key, key_of, read_records, reply_of
 from fwc_llm.sanitize import parse_json, replace_invisible
@@ -141,13 +140,5 @@ def _recorded(journal: Any) -> list[tuple[Key, str, Reply]]:
         prefix = prefixes.setdefault(key[:2], record.get("prefix") or [])
         if not record.get("prompt") or (record["text"] is None and record["request"] in found):
             continue
-        reply = replace(
-            reply_of(record),
-            usage=Usage(**record["usage"]) if record.get("usage") else None,
-            model=record.get("model"),
-            fingerprint=record.get("fingerprint"),
-            truncated=bool(record.get("truncated")),
-            latency=float(record.get("latency") or 0.0),
-        )
-        found[record["request"]] = key, _text([*prefix, *record["prompt"]]), reply
+        found[record["request"]] = key, _text([*prefix, *record["prompt"]]), reply_of(record)
     return list(found.values())

@@ -260,6 +260,7 @@ class BatchRun:
         except AttemptError as failure:
             failures[request] = failure
             return
+        self.client.tell_of(reply)
         call = calls[request]
         record = make_record(request, call, reply, self.journal.words) | {"batch": True}
         if reply.usage is None:

@@ -235,7 +235,7 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> None:
         """Write a text file atomically, without keys."""
         with self._writing(name) as file:
-            file.write(redact(text))
+            file.write(redact(text, by_form=False))
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""

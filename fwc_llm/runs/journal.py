@@ -32,7 +32,7 @@ from fwc_llm.models.recorded import (
     parse_record,
     read_records,
 )
-from fwc_llm.sanitize import clean_text, parse_json, redact
+from fwc_llm.sanitize import parse_json, redact, sanitize_json
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def make_record(
     request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO
 ) -> dict[str, Any]:
     """The journal's record of one reply, without keys, with the answer parsed by `words`."""
-    if reply.text is not None:
-        reply = replace(reply, text=clean_text(reply.text))
+    reply = replace(reply, **sanitize_json(dict(vars(reply))))
     record = {
         "request": request,
         "arm": call.arm,
@@ -221,7 +220,7 @@ class Journal:
 
     def _write(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
-        data = redact(line).encode("utf-8", "backslashreplace")
+        data = redact(line, by_form=False).encode("utf-8", "backslashreplace")
         self.check_in_place()
         try:
             written = os.write(self._file, data)

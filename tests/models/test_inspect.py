@@ -74,6 +74,22 @@ def test_a_reply_is_read_whole() -> None:
             "truncated",
         ),
         ({"message": {"role": "assistant", "content": ""}}, "empty"),
+        (
+            {
+                "message": {
+                    "role": "assistant",
+                    "content": "Yes",
+                    "tool_calls": [
+                        {
+                            "id": "1",
+                            "type": "function",
+                            "function": {"name": "f", "arguments": "{}"},
+                        }
+                    ],
+                }
+            },
+            "refused",
+        ),
     ],
 )
 def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], reason: str) -> None:

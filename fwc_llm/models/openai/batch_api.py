@@ -70,6 +70,7 @@ class BatchClient:
             raise FwcError(f"{model.name} has no Batch API here: leave out --batch")
         self._model, self._backoff = model, backoff
         self.request_body, self.read_body = model.request_body, model.read_body
+        self.tell_of = model.tell_of
 
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; return the file's id."""

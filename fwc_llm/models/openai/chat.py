@@ -498,13 +498,19 @@ class ChatModel(RemoteService):
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
-        reply = read_reply(body)
-        said = [mapping_of(choice).get("message") for choice in list_of(body.get("choices"))]
+        return read_reply(body)
+
+    def tell_of(self, reply: Reply) -> None:
+        """Give a notice of a reply by another model, or with several different choices."""
+        choices = map(mapping_of, list_of(mapping_of(reply.raw).get("choices")))
+        said = [choice.get("message") for choice in choices]
         if any(message != said[0] for message in said):
             self._tell(
                 f"{self.where} gave several different choices in one reply: only the first is read"
             )
-        return reply
+        # A deployment, whose name has a prefix, may serve any model.
+        if reply.model and not self._prefix and not _same_model(reply.model, self._served_name):
+            self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
         """Send the conversation once, or again after an adaptation."""
@@ -523,9 +529,7 @@ class ChatModel(RemoteService):
             if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
-        # A deployment, whose name has a prefix, may serve any model.
-        if reply.model and not self._prefix and not _same_model(reply.model, self._served_name):
-            self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
+        self.tell_of(reply)
         if is_simulation(reply.model, reply.fingerprint, response.headers):
             self.simulated = True
             fingerprint = (reply.fingerprint or "").replace(SIMULATED, "")
