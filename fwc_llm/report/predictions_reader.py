@@ -40,21 +40,8 @@ _ENDED = ("finish_reason", "refusal", "reason")  # columns on how a reply ended
 _NO_REFUSAL = ("", "no", "false", "0")  # other cells of a column `refusal`: yes, or its text
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
-_OURS = frozenset(
-    (
-        "answer",
-        "label",
-        "arm",
-        "repeat",
-        "row",
-        "p_yes",
-        "examples",
-        "reason",
-        "weight",
-        "cluster",
-        "given",
-    )
-) | {"score", "above"}
+_OURS = {"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"}
+_OURS |= {"weight", "cluster", "given", "score", "above"}
 _MOST_LEVELS = 200  # of one attribute: all pairs of groups are compared
 _LARGEST = float(np.finfo(np.float64).max)
 _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on the notation)
