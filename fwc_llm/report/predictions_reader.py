@@ -10,7 +10,7 @@ import numpy as np
 from fwc_llm.answers import Reason, parse_answer
 from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.errors import FwcError
-from fwc_llm.files import reason
+from fwc_llm.files import failing_as
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.audit_table import (
     FILE_ROW,
@@ -225,10 +225,8 @@ def _without_missing(
 
 def open_file(path: Path, layout: Mapping[str, Any] = {}) -> "RawTable":
     """Open a file of predictions."""
-    try:
+    with failing_as(FwcError, f"cannot read {path}: "):
         content = path.read_bytes()
-    except OSError as error:
-        raise FwcError(f"cannot read {path}: {reason(error)}") from None
     return open_results(path, content, **layout)
 
 
