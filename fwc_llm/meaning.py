@@ -105,28 +105,24 @@ def read_meaning(
     by_key: dict[str, list[str]] = {}
     for value in counts:
         by_key.setdefault(_key(value), []).append(value)
-    positive = list(_given(rule.positive, by_key))
+    yes = list(_given(rule.positive, by_key))
+    no = [key for key in _given(rule.negative, by_key) if key in by_key]
     for key, value in _given(rule.positive, by_key).items():
         if key not in by_key:
             raise FwcError(
                 f"{_held(counts, column)}; {value!r} is none of them{near(value, [*counts])}"
             )
-    negative = [key for key in _given(rule.negative, by_key) if key in by_key]
-    for key in positive:
-        if key in negative:
+        if key in no:
             raise FwcError(
                 f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no"
             )
-    keys = [key for key in by_key if not is_unknown(key) or key in (*positive, *negative)]
-    yes = positive
-    no = negative
-    if not positive:
-        yes = [key for key in _inferred(keys)[0] if key not in negative]
-    if not negative:
-        no = [key for key in _inferred(keys)[1] if key not in yes]
-        rest = [key for key in keys if key not in yes]
-        if positive and len(rest) == 1:
-            no = rest
+    positive = bool(yes)
+    keys = [key for key in by_key if not is_unknown(key) or key in (*yes, *no)]
+    usual = _inferred(keys)
+    yes = yes or [key for key in usual[0] if key not in no]
+    rest = [key for key in keys if key not in yes]
+    if not no:
+        no = rest if positive and len(rest) == 1 else [key for key in usual[1] if key not in yes]
     rest = [key for key in keys if key not in yes and key not in no]
     if yes and rule.others == "no":
         no = [*no, *rest]

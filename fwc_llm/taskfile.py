@@ -238,17 +238,8 @@ class OutcomeColumn(Checked):
     def _check(self) -> Self:
         if self.words and len({word.casefold() for word in self.words.values()}) < 2:
             raise ValueError('words = { yes = "…", no = "…" } needs two words that differ')
-        if self.above is not None and (self.positive or self.negative):
+        if self.above is not None and (self.positive or self.negative or self.others):
             raise ValueError("give either positive and negative values, or above a threshold")
-        both = set(self.positive) & set(self.negative)
-        if both:
-            raise ValueError(f"{min(both)!r} is both positive and negative")
-        if self.others and not self.positive:
-            raise ValueError("others is for an outcome with positive values")
-        if self.others == "drop" and not self.negative:
-            raise ValueError(
-                'others = "drop" would leave no row that means no: name the negative values'
-            )
         return self
 
 

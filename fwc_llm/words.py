@@ -209,20 +209,12 @@ def merged_categories(
     with, or if values are missing (`missing`).
     """
     listed = list(levels)
-    extra = {word.strip().casefold() for word in words}
-    codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
-    extra |= set(missing_codes(listed))
-    stated = [
-        level
-        for level in listed
-        if level.strip().casefold() in extra or (level == "NA" and not codes)
-    ]
-    unknown_levels = [
-        level for level in listed if level not in stated and is_unknown_category(level)
-    ]
-    if stated or len(unknown_levels) + missing > 1:
-        return stated + unknown_levels
-    return []
+    extra = {word.strip().casefold() for word in words} | {*missing_codes(listed)}
+    if not any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA"):
+        extra.add("na")
+    stated = [level for level in listed if level.strip().casefold() in extra]
+    others = [level for level in listed if level not in stated and is_unknown_category(level)]
+    return stated + others if stated or len(others) + missing > 1 else []
 
 
 _MOST_SPELLINGS = 8  # spellings that a note lists

@@ -31,6 +31,9 @@ def test_given_values_are_compared_without_case_and_forms_of_numbers() -> None:
     assert read_meaning({"approved": 1, "referred": 1, "refused": 1}, "said", typed).no == (
         "refused",
     )
+    counts = {"yes": 5, "no": 4, "open": 1}
+    assert read_meaning(counts, "said", MeaningRule(others="no")).no == ("no", "open")
+    assert read_meaning(counts, "said", MeaningRule(others="drop")).dropped == ("open",)
     with pytest.raises(FwcError, match="cannot mean both"):
         read_meaning({"a": 1, "b": 1}, "said", MeaningRule(("a",), ("A",)))
 

@@ -136,21 +136,9 @@ BAD = {
         GOOD.replace('column = "y"', 'column = "why"'),
         "outcome: there is no column 'why'",
     ),
-    "both signs": (
-        GOOD.replace("positive = 1", "positive = 1\nnegative = [1]"),
-        "both positive and negative",
-    ),
     "positive and threshold": (
         GOOD.replace("positive = 1", "positive = 1\nthreshold = { above = 0 }"),
         "not both",
-    ),
-    "others without positive": (
-        GOOD.replace("positive = 1", 'others = "no"'),
-        "others is for an outcome with positive",
-    ),
-    "others dropped, and no no": (
-        GOOD.replace("positive = 1", 'positive = 1\nothers = "drop"'),
-        "name the negative",
     ),
     "base parity": ("base_parity = 1.5\n" + GOOD, "base_parity"),
     "separator": (GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'), "data.separator: "),

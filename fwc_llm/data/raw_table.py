@@ -175,7 +175,8 @@ def _at_most(path: Path, packed: Any) -> bytes:
 def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
     """Name and bytes of the file in a .gz, .bz2 or .zip file; those of any other file itself."""
     ending = path.suffix.lower()
-    try:
+    # A broken archive raises many types of errors.
+    with failing_as(FwcError, f"{path} cannot be unpacked: ", also=(Exception,)):
         if ending == ".zip":
             with ZipFile(BytesIO(content)) as archive:
                 files = [item for item in archive.namelist() if not item.startswith("__MACOSX")]
@@ -195,10 +196,6 @@ def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
                     f"{path} unpacks to {size:,} bytes, more than {LARGEST_UNPACKED:,}: save it as "
                     f"CSV"
                 )
-    except FwcError:
-        raise
-    except Exception as error:  # a broken archive raises many types of errors
-        raise FwcError(f"{path} cannot be unpacked: {error}") from error
     return path, content
 
 
@@ -437,10 +434,9 @@ def _open_parquet(path: Path, content: bytes) -> Any:
         raise FwcError(
             f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
         ) from error
-    try:
+    # pyarrow raises many types of errors for an invalid table.
+    with failing_as(FwcError, f"{path} is not a Parquet table: ", also=(Exception,)):
         return pq.ParquetFile(BytesIO(content))
-    except Exception as error:  # pyarrow raises many types of errors for an invalid table
-        raise FwcError(f"{path} is not a Parquet table: {error}") from error
 
 
 def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
@@ -453,14 +449,12 @@ def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
 
     def cells_of(position: int) -> Any:
         name = names[position]
-        try:
+        with failing_as(FwcError, f"{path} is not a Parquet table: ", also=(Exception,)):
             part = _flat(file.read(columns=[name]))
             same = [index for index, title in enumerate(part.column_names) if title == name]
             column = part.column(same[names[:position].count(name)])
             if str(column.type).startswith("dictionary"):
                 column = column.cast(column.type.value_type)
-        except Exception as error:  # as in `_open_parquet`
-            raise FwcError(f"{path} is not a Parquet table: {error}") from error
         if _TYPED.fullmatch(str(column.type)):
             return column.to_pandas(types_mapper=pd.ArrowDtype)
         try:
@@ -508,7 +502,8 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     load = openpyxl.load_workbook
     column_letter = openpyxl.utils.get_column_letter
     errors = importlib.import_module("openpyxl.cell.cell").ERROR_CODES
-    try:
+    # openpyxl raises many types of errors for an invalid table.
+    with failing_as(FwcError, f"{path} is not an Excel table: ", also=(Exception,)):
         sheets = load(BytesIO(content), read_only=True, data_only=True).worksheets
         sheet = _sheet(path, sheets, source.sheet)
         rows = [
@@ -517,10 +512,6 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
             if number > source.skip and any(cell is not None for cell in cells)
             if not (source.comment and str(cells[0]).startswith(source.comment))
         ]
-    except FwcError:
-        raise
-    except Exception as error:  # openpyxl raises many types of errors for an invalid table
-        raise FwcError(f"{path} is not an Excel table: {error}") from error
     header = rows.pop(0)[1] if rows else []
     while header and header[-1] is None:
         header.pop()

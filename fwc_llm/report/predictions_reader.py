@@ -10,7 +10,7 @@ import numpy as np
 from fwc_llm.answers import Reason, parse_answer
 from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.errors import FwcError
-from fwc_llm.files import reason
+from fwc_llm.files import failing_as
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.audit_table import (
     FILE_ROW,
@@ -40,21 +40,8 @@ _ENDED = ("finish_reason", "refusal", "reason")  # columns on how a reply ended
 _NO_REFUSAL = ("", "no", "false", "0")  # other cells of a column `refusal`: yes, or its text
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
-_OURS = frozenset(
-    (
-        "answer",
-        "label",
-        "arm",
-        "repeat",
-        "row",
-        "p_yes",
-        "examples",
-        "reason",
-        "weight",
-        "cluster",
-        "given",
-    )
-) | {"score", "above"}
+_OURS = {"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"}
+_OURS |= {"weight", "cluster", "given", "score", "above"}
 _MOST_LEVELS = 200  # of one attribute: all pairs of groups are compared
 _LARGEST = float(np.finfo(np.float64).max)
 _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on the notation)
@@ -238,10 +225,8 @@ def _without_missing(
 
 def open_file(path: Path, layout: Mapping[str, Any] = {}) -> "RawTable":
     """Open a file of predictions."""
-    try:
+    with failing_as(FwcError, f"cannot read {path}: "):
         content = path.read_bytes()
-    except OSError as error:
-        raise FwcError(f"cannot read {path}: {reason(error)}") from None
     return open_results(path, content, **layout)
 
 

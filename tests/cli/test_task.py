@@ -170,7 +170,7 @@ def test_nothing_is_overwritten_unasked(init: Init, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("protected", "words"),
-    [("gender", "no column 'gender'"), ("sex,sex", "named more"), ("", "no column ''")],
+    [("gender", "no column 'gender'"), ("sex,sex", "named 2 times"), ("", "no column ''")],
 )
 def test_bad_input_to_init(init: Init, tmp_path: Path, protected: str, words: str) -> None:
     table = people(tmp_path)
