@@ -239,7 +239,7 @@ class OutcomeColumn(Checked):
         if self.words and len({word.casefold() for word in self.words.values()}) < 2:
             raise ValueError('words = { yes = "…", no = "…" } needs two words that differ')
         if self.above is not None and (self.positive or self.negative or self.others):
-            raise ValueError("give either positive and negative values, or above a threshold")
+            raise ValueError("give positive and negative values or above a threshold, not both")
         return self
 
 
