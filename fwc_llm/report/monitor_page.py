@@ -11,8 +11,8 @@ from fwc_llm.gates.decide import OUTSIDE
 from fwc_llm.metrics.counts import Floats, plain
 from fwc_llm.metrics.period_gaps import rates_of_groups
 from fwc_llm.metrics.records import Record
+from fwc_llm.number_format import number
 from fwc_llm.report.monitor import Judged, Monitored
-from fwc_llm.report.number_format import number
 from fwc_llm.report.table_model import Scale, Section, TableCell, valued
 
 _GROUPS = 8  # most groups in a table
@@ -62,10 +62,7 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
         "Verdict": verdicts,
         "Decisions": [f"{n:,}" for n in seen.counts.sum((1, 2, 3))],
     }
-    notes = [
-        f"Call {s['call']} started anew with {s['period']} (--since)."
-        for s in seen.summary["since"]
-    ]
+    notes = [f"Call {s['call']} started anew with {s['period']}." for s in seen.summary["since"]]
     sizes = seen.counts.sum((0, 2, 3))
     largest = sorted(np.argsort(-sizes, kind="stable")[:_GROUPS].tolist())
     if len(sizes) > _GROUPS:

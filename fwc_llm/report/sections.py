@@ -6,13 +6,15 @@ Every table is a pivot of the records: its rows and columns are named here, its 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fwc_llm.gates.decide import checked, worst
+from fwc_llm.gates.sentences import in_words, points
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
 from fwc_llm.metrics.records import AS_NO_SCOPE, CHANGED_ATTRIBUTE, READ, READINGS, TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.number_format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
 
 HEADLINE = [metric for metric in TABLE if metric.headline]
@@ -45,9 +47,8 @@ DEFINITIONS = {  # of terms in headings
     "p (adjusted)": "the p-value, adjusted for the number of comparisons.",
     "Verdict": "the conclusion from the interval in the same row.",
 }
-_MOST_GROUPS = 3  # most groups with a column in the first table
+_MOST_GROUPS = 3  # most groups that the first picture names
 _BESIDE = 4  # most arms with a column in the table of groups
-_ENDS = (0.1, 0.2, 0.3, 0.4, 0.5)  # of the axis of gaps
 
 
 def shown(record: Record, metric: Metric) -> TableCell:
@@ -60,63 +61,53 @@ def leading(stats: Statistics) -> list[str]:
     return [*dict.fromkeys((stats.lead, "dp_gap")), *["accuracy"] * stats.labelled]
 
 
-def first(stats: Statistics) -> Section:
-    """The first table: arms by increasing gap, then the true answers."""
+def first(stats: Statistics, conditions: Sequence[str] = ()) -> Section:
+    """The first table: who gets how much by each way of asking, the smallest gap first.
+
+    Then the true answers. Without `conditions`, the limit is the margin of the leading gap.
+    """
 
     def by_gap(arm: str) -> tuple[bool, bool, float]:
         gap = stats.of(stats.lead, arm)
         return gap.verdict == ALIKE, not gap.known, gap.value
 
-    metrics = [BY_KEY[key] for key in leading(stats)]
-    arms = sorted((arm.arm for arm in stats.arms), key=by_gap)
-    few = len(stats.judged) <= _MOST_GROUPS
-    truth = [TRUTH] * stats.labelled
+    metrics = [BY_KEY[key] for key in (stats.lead, *["accuracy"] * stats.labelled)]
+    checks = checked(stats, conditions)
+    true = {group: rate.value for group, rate in stats.rates(TRUTH).items()}
     rows: list[Row] = []
-    for arm in (*arms, *truth):
-        cells: Cells = [shown(stats.of(metric.key, arm), metric) for metric in metrics]
-        verdict = "" if arm == TRUTH else stats.of(stats.lead, arm).verdict or DASH
-        rates = _group_rates(stats.rates(arm), stats.judged, few)
-        rows.append([arm, *rates, cells[0], verdict, *cells[1:]])
-    if few:
-        headings = ["Arm", *(f"Yes, {name} %" for name in stats.judged)]
-    else:
-        headings = ["Arm", "Lowest rate %", "Highest rate %"]
-    at = len(headings)
-    headings += [metric.title for metric in metrics]
-    headings.insert(at + 1, "Verdict")  # beside the gap that it is about
-    scales = {}
-    for place, metric in enumerate(metrics):
-        column = at + place + (place > 0)
-        true = stats.of(metric.key, TRUTH)
-        line = true.value if true.known else None
-        if metric.kind == "share":
-            scales[column] = Scale(0.0, 1.0, factor=metric.scale)
-        else:
-            drawn = [stats.of(metric.key, arm) for arm in arms]
-            ends = [end for one in drawn for end in (one.high, one.value) if end == end]
-            most = max([*ends, line or 0.0])
-            end = next((end for end in _ENDS if most <= end), 1.0)
-            scales[column] = Scale(0.0, end, line, stats.margin)
-    notes = [intervals_line(stats), *_undefined(stats, metrics)]
-    return Section("Results", headings, rows, notes, name="arms", scales=scales)
+    for arm in (*sorted((arm.arm for arm in stats.arms), key=by_gap), *[TRUTH] * bool(true)):
+        rates = {group: rate.value for group, rate in stats.rates(arm).items()}
+        cells: Cells = [valued(stats.of(metric.key, arm), 1, 100) for metric in metrics]
+        found = [check for check in checks if check.arm == arm]
+        outcome = worst(found) if found else ""
+        rows.append([in_words(arm), _picture(rates, {} if arm == TRUTH else true), cells[0]])
+        rows[-1] = [*rows[-1], outcome, *cells[1:]]
+    titles = [_IN_POINTS[metric.key] for metric in metrics]
+    headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
+    if not stats.with_examples:
+        headings[0] = "Decided by"
+    notes = [intervals_line(stats, conditions), *_undefined(stats, metrics)]
+    return Section("Who gets how much", headings, rows, notes, name="arms")
 
 
-def intervals_line(stats: Statistics) -> str:
-    """What intervals and verdicts are."""
-    judged = BY_KEY[stats.lead].words
-    return (
-        f"95 % intervals. The verdict is on the {judged}; up to {stats.margin:g} does not matter."
-    )
+_IN_POINTS = {"dp_gap": "Gap", "label_gap": "Gap at equal truth", "accuracy": "Right, %"}
 
 
-def _group_rates(rates: Mapping[str, Record], groups: Sequence[str], few: bool) -> list[str]:
-    """Rates of yes in percent: of each group (`few`), or lowest and highest."""
-    if few:
-        return [number(rates[g].value, 1, 100) if g in rates else DASH for g in groups]
-    if not rates:
-        return [DASH, DASH]
-    order = sorted(rates, key=lambda name: rates[name].value)
-    return [f"{number(rates[name].value, 1, 100)} {name}" for name in (order[0], order[-1])]
+def _picture(rates: Mapping[str, float], true: Mapping[str, float]) -> TableCell:
+    """Each group's rate of yes, lowest first, beside the rates of true answers."""
+    order = sorted(rates, key=rates.__getitem__)
+    ends = order if len(order) <= _MOST_GROUPS else [order[0], order[-1]]
+    text = ", ".join(f"{name} {number(rates[name], 0, 100)}" for name in ends)
+    dots = [(name if name in ends else "", rates[name], true.get(name)) for name in order]
+    return TableCell(text or DASH, dots=dots)
+
+
+def intervals_line(stats: Statistics, conditions: Sequence[str] = ()) -> str:
+    """What intervals and limits are."""
+    line = "Gaps are in points; in brackets 95 % intervals."
+    if not conditions:
+        line += f" Without other limits, a gap of up to {points(stats.margin)} is within."
+    return line
 
 
 def metrics_of(stats: Statistics) -> list[Metric]:

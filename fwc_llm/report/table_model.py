@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fwc_llm.metrics.records import Record
 from fwc_llm.notebook import figure, note, table
-from fwc_llm.report.number_format import DASH, interval, number, signed
+from fwc_llm.number_format import DASH, interval, number, signed
 from fwc_llm.sanitize import replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
@@ -28,6 +28,8 @@ class TableCell:
     text: str
     note: str = ""  # such as an interval
     plotted: tuple[float, float, float] | None = None  # low, value, high; NaN where unknown
+    # Of a picture of groups: name ("" for none), rate, rate of true answers.
+    dots: Sequence[tuple[str, float, float | None]] = ()
 
     def __str__(self) -> str:
         if self.note:

@@ -328,7 +328,7 @@ def test_the_first_sentence_follows_the_conditions(fwc: Run, tmp_path: Path) -> 
     )
     out = fwc(*words, "--report", page, "--fail-if", "dp_gap > 0.3", code=5).out
     for text in (" ".join(out.split()), page.read_text()):
-        assert "Best: new, which keeps to the limits set. " in text
+        assert "Within the limits: new. " in text
 
 
 def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
