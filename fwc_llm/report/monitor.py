@@ -195,8 +195,8 @@ def judge(
         compared = np.delete(counts, unknown, axis=1)
         if metric.rates == ("selection_rate",):
             known = np.delete(np.arange(len(groups)), unknown).tolist()
-            shares = rates_of_groups(compared.sum(0), "selection_rate").tolist()
-            of_groups = zip((groups[index] for index in known), shares, strict=True)
+            of_yes = rates_of_groups(compared.sum(0), "selection_rate").tolist()
+            of_groups = zip((groups[index] for index in known), of_yes, strict=True)
             rates = {group: share for group, share in of_groups if share == share}
     pooled = intervals(compared, metric, half)
     of_periods = intervals(compared[:, None], metric, shares)

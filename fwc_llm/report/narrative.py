@@ -541,7 +541,8 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         found = f"{number(min(1.0, size['accuracy']), 1, 100)} points of accuracy between two arms"
         if not math.isnan(size["gap"]):
             gap, alone = (number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one"))
-            found = f"{gap} of DP gap and {found}; one arm's DP gap of {alone} against 0"
+            among = " at the same true answer" * (design.labels > 1)
+            found = f"a gap{among} of {gap} and {found}; one arm's gap of {alone} against 0"
         lines.append(f"  {where}: {found}")
     if design.repeats < MIN_SETS:
         lines.append(
