@@ -505,8 +505,7 @@ def _about_unread(run: RunAnswers) -> Iterator[str]:
         yield (f"Replies without an answer ({counted}) are {how}: an assumption.")
         return
     yield (
-        f"Replies without an answer: {counted}. Values leave them out; intervals, verdicts and "
-        "gates hold whether each counts as yes or as no."
+        f"Replies without an answer: {counted}; intervals hold whether each is a yes or a no."
     )
 
 
