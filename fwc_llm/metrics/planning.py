@@ -79,7 +79,7 @@ class Design:
     @property
     def labels(self) -> int:
         """2 if labels were drawn in fixed numbers, so that the gap at equal labels leads, or 1."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     @property
     def requests(self) -> int:

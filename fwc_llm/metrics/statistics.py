@@ -504,9 +504,7 @@ def _about_unread(run: RunAnswers) -> Iterator[str]:
         how = "counted as no" if assumed == AS_NO else "left out, as if they were like the others"
         yield (f"Replies without an answer ({counted}) are {how}: an assumption.")
         return
-    yield (
-        f"Replies without an answer: {counted}; intervals hold whether each is a yes or a no."
-    )
+    yield (f"Replies without an answer: {counted}; intervals hold whether each is a yes or a no.")
 
 
 def _about(rows: int) -> str:
