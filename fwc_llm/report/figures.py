@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from fwc_llm.report.strategies import StrategyComparison
 
 _COLUMN = 3.5  # inches: a journal's column
-_MOST_GROUPS = 100  # most groups in a figure
-_LEGEND: Any = {"frameon": False, "fontsize": 7, "loc": "upper left", "bbox_to_anchor": (1, 1)}
+_MOST_GROUPS = 10  # most groups in a figure
+_LONGEST = 20  # characters of a name
+_LEGEND: Any = {"frameon": False, "fontsize": 7, "loc": "outside lower center", "ncols": 2}
 
 
 def marks(simulated: bool, reference: bool) -> list[str]:
@@ -34,7 +35,7 @@ def marks(simulated: bool, reference: bool) -> list[str]:
 
 def overview(stats: Statistics, title: Sequence[str]) -> "Figure":
     """Who gets how much: a line for each arm, with each group's rate of yes and the true answers."""
-    height = 1.4 + 0.4 * (len(stats.arms) + 1)
+    height = 1.5 + 0.4 * (len(stats.arms) + 1) + 0.08 * min(len(stats.groups), _MOST_GROUPS)
     with panels([*title], [_COLUMN], height) as (figure, (panel,)):
         _draw(stats, panel)
     return figure
@@ -74,20 +75,24 @@ def _draw(stats: Statistics, panel: "Axes") -> None:
                 hollow: Any = {"markerfacecolor": "none", "color": SOFT, "markersize": 9}
                 panel.plot(100 * true.value, line, "o", **hollow)
             style: Any = {"color": COLOURS[number % len(COLOURS)], "markersize": 5}
-            style |= {"fmt": MARKERS[number % len(MARKERS)], "label": short(group)}
+            style |= {"fmt": MARKERS[number % len(MARKERS)], "label": short(group, _LONGEST)}
             if rate.known:
                 panel.errorbar(100 * rate.value, line, xerr=_error(rate, 100), **style)
         right = stats.of("accuracy", arm)
-        names.append(in_words(arm) + f"\n{percent(right.value)} right" * right.known)
+        names.append(
+            short(in_words(arm), _LONGEST) + f"\n{percent(right.value)} right" * right.known
+        )
     left_out = f" (the {len(groups)} largest of {len(stats.groups)} groups)"
-    hollow_means = "; hollow: true answers" * stats.labelled
-    panel.set(xlabel=f"yes, %, with 95 % intervals{hollow_means}", xlim=(0, 100))
+    hollow_means = ", with 95 % intervals" + "\nhollow: true answers" * stats.labelled
+    panel.set(xlabel=f"yes, %{hollow_means}", xlim=(0, 100))
     if len(groups) < len(stats.groups):
         panel.set(xlabel=f"yes, %{left_out}")
     name_lines(panel, names)
     handles, labels = panel.get_legend_handles_labels()
     first = dict(zip(labels[::-1], handles[::-1], strict=True))
-    panel.legend([first[group] for group in labels[: len(first)]], labels[: len(first)], **_LEGEND)
+    panel.figure.legend(
+        [first[group] for group in labels[: len(first)]], labels[: len(first)], **_LEGEND
+    )
 
 
 def _error(record: Record, scale: float) -> Any:

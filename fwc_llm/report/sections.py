@@ -15,7 +15,16 @@ from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.number_format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
+from fwc_llm.report.table_model import (
+    Cells,
+    Row,
+    Scale,
+    Section,
+    TableCell,
+    difference,
+    rates_cell,
+    valued,
+)
 
 HEADLINE = [metric for metric in TABLE if metric.headline]
 PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
@@ -47,7 +56,6 @@ DEFINITIONS = {  # of terms in headings
     "p (adjusted)": "the p-value, adjusted for the number of comparisons.",
     "Verdict": "the conclusion from the interval in the same row.",
 }
-_MOST_GROUPS = 3  # most groups that the first picture names
 _BESIDE = 4  # most arms with a column in the table of groups
 
 
@@ -80,7 +88,7 @@ def first(stats: Statistics, conditions: Sequence[str] = ()) -> Section:
         cells: Cells = [valued(stats.of(metric.key, arm), 1, 100) for metric in metrics]
         found = [check for check in checks if check.arm == arm]
         outcome = worst(found) if found else ""
-        rows.append([in_words(arm), _picture(rates, {} if arm == TRUTH else true), cells[0]])
+        rows.append([in_words(arm), rates_cell(rates, {} if arm == TRUTH else true), cells[0]])
         rows[-1] = [*rows[-1], outcome, *cells[1:]]
     titles = [_IN_POINTS[metric.key] for metric in metrics]
     headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
@@ -91,15 +99,6 @@ def first(stats: Statistics, conditions: Sequence[str] = ()) -> Section:
 
 
 _IN_POINTS = {"dp_gap": "Gap", "label_gap": "Gap at equal truth", "accuracy": "Right, %"}
-
-
-def _picture(rates: Mapping[str, float], true: Mapping[str, float]) -> TableCell:
-    """Each group's rate of yes, lowest first, beside the rates of true answers."""
-    order = sorted(rates, key=rates.__getitem__)
-    ends = order if len(order) <= _MOST_GROUPS else [order[0], order[-1]]
-    text = ", ".join(f"{name} {number(rates[name], 0, 100)}" for name in ends)
-    dots = [(name if name in ends else "", rates[name], true.get(name)) for name in order]
-    return TableCell(text or DASH, dots=dots)
 
 
 def intervals_line(stats: Statistics, conditions: Sequence[str] = ()) -> str:

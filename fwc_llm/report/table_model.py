@@ -18,6 +18,7 @@ from fwc_llm.sanitize import replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
+_MOST_NAMED = 3  # most groups that a picture names
 _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 
@@ -100,6 +101,15 @@ def valued(record: Record, digits: int, scale: float = 1.0) -> TableCell:
     plotted = record.low, record.value, record.high
     note = "" if limits == DASH else limits
     return TableCell(number(record.value, digits, scale), note, plotted)
+
+
+def rates_cell(rates: Mapping[str, float], true: Mapping[str, float] = {}) -> TableCell:
+    """Each group's rate of yes, lowest first, beside the rates of true answers."""
+    order = sorted(rates, key=rates.__getitem__)
+    ends = order if len(order) <= _MOST_NAMED else [order[0], order[-1]]
+    text = ", ".join(f"{name} {number(rates[name], 0, 100)}" for name in ends)
+    dots = [(name if name in ends else "", rates[name], true.get(name)) for name in order]
+    return TableCell(text or DASH, dots=dots)
 
 
 def difference(record: Record, digits: int, scale: float = 1.0) -> TableCell:
