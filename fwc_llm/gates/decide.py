@@ -145,9 +145,10 @@ def in_short(checks: Sequence[Check]) -> str:
 def counted(checks: Sequence[Check]) -> str:
     """How many checks are outside, and how many cannot say."""
     outcomes = [check.outcome for check in checks]
-    text = f"outside the limits: {outcomes.count(OUTSIDE)} of {len(outcomes)}"
-    unknown = outcomes.count(CANNOT_SAY)
-    return text + f"; cannot say: {unknown}" * bool(unknown)
+    kinds = {"outside the limits": OUTSIDE, "cannot say": CANNOT_SAY}
+    numbers = {words: outcomes.count(outcome) for words, outcome in kinds.items()}
+    total = len(outcomes)
+    return "; ".join(f"{words}: {n} of {total}" for words, n in numbers.items() if n)
 
 
 def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
