@@ -138,7 +138,7 @@ def test_the_architecture_draws_every_subpackage_in_the_order_of_imports() -> No
 
 INSIDE = {  # the mathematics and the project: no part of the manual
     *("architecture", "baselines", "format", "method", "protocol"),
-    *("releasing", "scaling", "scikit-learn", "statistics"),
+    *("releasing", "scikit-learn", "statistics"),
 }
 
 
