@@ -4,6 +4,7 @@ Every table is a pivot of the records: its rows and columns are named here, its 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fwc_llm.gates.decide import checked, worst
@@ -139,17 +140,15 @@ def results(stats: Statistics) -> Section:
     return Section("All metrics", headings, rows, notes, keys=2, name="results", parts=parts)
 
 
-def overview(runs: Sequence[tuple[str, Statistics]], title: str) -> Section:
-    """The arms of several runs (label, statistics) in one table, without comparisons."""
-    metrics = [m for m in HEADLINE if any(m in metrics_of(stats) for _, stats in runs)]
+def overview(runs: Sequence[tuple[str, Statistics, Sequence[str]]], title: str) -> Section:
+    """Who gets how much of several runs (label, statistics, limits): models × ways of asking."""
+    tables = {label: first(stats, conditions) for label, stats, conditions in runs}
     rows: list[Row] = []
-    for label, stats in runs:
-        for arm in stats.arms:
-            cells: Cells = [shown(stats.of(metric.key, arm.arm), metric) for metric in metrics]
-            lead = stats.of(stats.lead, arm.arm).verdict
-            rows.append([label, arm.arm, *cells, lead])
-    headings = ["Run", "Arm", *(metric.title for metric in metrics), "Verdict"]
-    return Section(title, headings, rows, keys=2, name="overview")
+    for label, table in tables.items():
+        rows += [[f"{label}: {row[0]}", *row[1:]] for row in table.rows if row[0] != TRUTH]
+    found = list(tables.values())
+    rows += [row for row in found[0].rows if row[0] == TRUTH]
+    return replace(found[0], title=title, rows=rows, notes=found[0].notes[:1])
 
 
 def _undefined(stats: Statistics, metrics: Sequence[Metric]) -> list[str]:

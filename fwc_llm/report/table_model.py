@@ -49,7 +49,6 @@ class Scale:
     low: float
     high: float
     line: float | None = None  # where a dashed line is
-    band: float | None = None  # where a shaded band from the left ends
     factor: float = 1.0  # of the ends in the heading
 
     def at(self, value: float) -> float:

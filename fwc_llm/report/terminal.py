@@ -15,7 +15,6 @@ from fwc_llm.report.document import describe_run, sections_of, statistics_of
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
     IS_THAT_GOOD,
-    all_alike,
     findings,
     limits,
     lost_lines,
@@ -25,7 +24,7 @@ from fwc_llm.report.narrative import (
     smallest_found,
     what_was_run,
 )
-from fwc_llm.report.table_model import Section, terminal
+from fwc_llm.report.table_model import terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
 
 if TYPE_CHECKING:
@@ -156,27 +155,24 @@ def everything(run: Mapping[str, Any]) -> RenderableType:
 
 
 def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
-    """The arms of several models with the same questions, for rich to print."""
-    found = []
-    for run in runs:
-        mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
-        found.append((f"{run.label}{mark}", run.statistics))
+    """The answers of several models to the same questions, for rich to print."""
     title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
     if any(run.simulated for run in runs):
         title.append("  SIMULATED", style="bold black on yellow")
-    tables: list[Section] = [sections.overview(found, "")]
+    parts = list[RenderableType]()
+    found = []
+    for run in runs:
+        mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
+        label = f"{run.label}{mark}"
+        found.append((label, run.statistics, limits(run)))
+        parts.append(Text(f"{label}: {answer(run)}"))
+    tables = [sections.overview(found, "")]
     for run in runs:
         heading = f"{run.label}, at its threshold"
         tables.append(at_threshold(threshold_section(run), run.statistics, heading))
-    parts = (terminal(table) for table in tables if table)
-    lines = (Text(line, style="dim") for line in _about_models(runs, found))
-    return Group(title, *parts, *lines, *(everything(describe_run(run)) for run in runs if verbose))
-
-
-def _about_models(runs: "Sequence[Run]", found: Sequence[tuple[str, Statistics]]) -> Iterator[str]:
-    for label, stats in found:
-        yield from (f"{label}: {finding['arm']} {finding['text']}" for finding in all_alike(stats))
-    yield sections.intervals_line(found[0][1])
+    parts += [terminal(table) for table in tables if table]
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
-        yield f"Whether two models differ: fwc-llm compare {folders}"
+        command = f"fwc-llm compare {folders}"
+        parts += _next([("see whether two models differ", command)])
+    return Group(title, *parts, *(everything(describe_run(run)) for run in runs if verbose))
