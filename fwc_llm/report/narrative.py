@@ -7,7 +7,8 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.files import read_text
-from fwc_llm.gates.decide import checked, decide, in_short, limits_of
+from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
+from fwc_llm.gates.decide import checked, decide, in_short, limits_of, worst
 from fwc_llm.gates.sentences import cut, in_words, measured, points, who_gets, who_gets_how_much
 from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, ImpactView
 from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _WATCH = "watch further decisions", "fwc-llm monitor --help"
 IS_THAT_GOOD = "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
 _MOST = 4  # most arms with a separate sentence
+_MOST_REASONS = 2  # most checks in the answer
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
 
 
@@ -166,15 +168,17 @@ def findings(
     best = best_arm(stats, kept)
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     lead = best or (base if base in telling else (telling or [base])[0])
-    sentences = [f"{in_short(checked(stats, conditions))}{':' if len(stats.arms) == 1 else '.'}"]
+    sentences = [_limits_kept(stats, conditions)]
     others = list[dict[str, str]]()
     if telling:
         names = [name for name in telling if name != lead]
         names.sort(key=lambda name: stats.of(stats.lead, name).value)
         named_arms = names if len(names) <= _MOST else [name for name in names if name == base]
         if len(stats.arms) > 1:
-            sentences += [_verdict_on_arms(stats, best), f"{_subject(stats, lead, best)}:"]
-        sentences.append(_about_arm(stats, lead, conditions))
+            sentences += [_verdict_on_arms(stats, best or conditions), f"{_subject(stats, lead, best)}:"]
+        answer = _about_arm(stats, lead, conditions)
+        begins = sentences[-1].endswith(".")
+        sentences.append(answer[0].upper() + answer[1:] if begins else answer)
         others = [
             {"arm": _subject(stats, name), "text": _about_arm(stats, name, conditions)}
             for name in named_arms
@@ -193,6 +197,18 @@ def findings(
         *(sentence for arm in stats.arms for sentence in _silence(stats, arm.arm)),
         *({"arm": "", "text": text} for text in _undecided(stats)),
     ]
+
+
+def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
+    """Whether the limits are kept; and what decides that beside the leading gap."""
+    checks = checked(stats, conditions)
+    outcome = worst(checks)
+    short = in_short(checks) + (":" if len(stats.arms) == 1 else ".")
+    wanted = limits_of(stats, conditions)
+    others = [limit.text for limit in wanted if limit.metric != stats.lead or limit.minus]
+    found = checked(stats, others) if others else []
+    reasons = [check.reason for check in found if check.outcome == outcome != WITHIN_LIMITS]
+    return f"{short} {listed(reasons, _MOST_REASONS, by='; ')}." if reasons else short
 
 
 def _subject(stats: Statistics, arm: str, best: str | None = None) -> str:
@@ -230,9 +246,9 @@ def _true_answers(stats: Statistics) -> str:
     return f"{text}, a gap of {points(gap)}, because these people’s outcomes differ so."
 
 
-def _verdict_on_arms(stats: Statistics, best: str | None) -> str:
-    """The rule that keeps any arm from being the best; "" if one is, or without a comparison."""
-    if best or len(stats.arms) < 2:
+def _verdict_on_arms(stats: Statistics, otherwise: object) -> str:
+    """The rule that keeps any arm from being the best; "" if something else is said, or for one."""
+    if otherwise or len(stats.arms) < 2:
         return ""
     base = in_words(stats.base)
     if any(arm.arm == stats.base and arm.alike for arm in stats.arms):
