@@ -167,6 +167,8 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     numbers = (record.value, low, high)
     if math.isnan(low):
         return Check(name, CANNOT_SAY, f"{told}: it {record.reason}", record.value, arm=arm)
+    if stats.sequential:
+        told += ", of the population, valid at every check"
     if metric.kind != "share" and stats.not_judged:
         told += f"; not judged: {group_words(stats.not_judged)}"
     if record.verdict == ALIKE:

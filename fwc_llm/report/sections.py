@@ -30,12 +30,20 @@ from fwc_llm.report.table_model import (
 HEADLINE = [metric for metric in TABLE if metric.headline]
 PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
 _COMPARISON = ("Arms", "Metric", "Difference", "p (adjusted)", "Verdict", "Holds for", "Answers")
+_RIGHT = "the share of answers that agree with the true outcome."
+_GAP = "the largest rate of yes of any group less the smallest (demographic parity difference)."
+_AT_EQUAL = (
+    "the mean, over true no and true yes, of the difference in rates of yes between groups; 0 for "
+    "perfect answers."
+)
 DEFINITIONS = {  # of terms in headings
-    "Accuracy %": "the share of answers that agree with the true outcome.",
-    "DP gap": "the largest rate of yes of any group less the smallest (demographic parity "
-    "difference).",
-    "Gap at equal labels": "the mean, over true no and true yes, of the difference in rates of yes "
-    "between groups; 0 for perfect answers.",
+    "Accuracy %": _RIGHT,
+    "Right, %": _RIGHT,
+    "DP gap": _GAP,
+    "Gap": _GAP,
+    "Gap at equal labels": _AT_EQUAL,
+    "Gap at equal truth": _AT_EQUAL,
+    "Limits": "whether the gap’s whole interval is within the limit, or outside.",
     "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity "
     "ratio).",
     "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds "
