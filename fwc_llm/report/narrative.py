@@ -175,7 +175,10 @@ def findings(
         names.sort(key=lambda name: stats.of(stats.lead, name).value)
         named_arms = names if len(names) <= _MOST else [name for name in names if name == base]
         if len(stats.arms) > 1:
-            sentences += [_verdict_on_arms(stats, best or conditions), f"{_subject(stats, lead, best)}:"]
+            sentences += [
+                _verdict_on_arms(stats, best or conditions),
+                f"{_subject(stats, lead, best)}:",
+            ]
         answer = _about_arm(stats, lead, conditions)
         begins = sentences[-1].endswith(".")
         sentences.append(answer[0].upper() + answer[1:] if begins else answer)
@@ -247,7 +250,7 @@ def _true_answers(stats: Statistics) -> str:
 
 
 def _verdict_on_arms(stats: Statistics, otherwise: object) -> str:
-    """The rule that keeps any arm from being the best; "" if something else is said, or for one."""
+    """The rule that keeps any arm from being the best; "" with `otherwise`, or for one arm."""
     if otherwise or len(stats.arms) < 2:
         return ""
     base = in_words(stats.base)
