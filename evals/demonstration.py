@@ -63,11 +63,11 @@ def run(name: str, folder: Path) -> str:
 def parts_of(shown: str) -> dict[str, str]:
     """Return the sentences and the table of what the terminal shows, without its first line."""
     _, _, rest = "\n".join(map(str.rstrip, shown.splitlines())).partition("\n")
-    sentences, heading, table = re.split(r"\n((?: .*\n)?Arm )", rest, maxsplit=1)
+    sentences, heading, table = re.split(r"\n((?: .*\n)?Asked )", rest, maxsplit=1)
     sentences = re.sub(r",\s\d{1,2}\s[A-Z][a-z]{2}\s\d{4}\.", "", sentences)  # the day of this run
     return {
         "sentences": sentences,
-        "results": (heading + table).partition("\n95 % intervals")[0].strip("\n"),
+        "results": (heading + table).partition("\nGaps are in points")[0].strip("\n"),
     }
 
 

@@ -97,10 +97,7 @@ def save(figure: "Figure", path: Path, dpi: int = 200) -> None:
     with failing_as(FwcError, f"cannot write {path}: "):
         path.parent.mkdir(parents=True, exist_ok=True)
         kind = path.suffix.lower().lstrip(".")
-        if kind == "svg":
-            metadata = {"Date": None}
-        else:
-            metadata = None
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
         with rc_context(_STYLE):
             figure.savefig(drawn, format=kind or None, dpi=dpi, metadata=metadata)
     write_whole(drawn.getvalue(), path)

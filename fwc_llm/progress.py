@@ -2,9 +2,9 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from fwc_llm.notebook import in_notebook
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LINE_SECONDS = 5.0  # least time between two plain lines, where no line can be overwritten
+_LINE_SECONDS = 60.0  # least time between two plain lines, where no line can be overwritten
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,11 @@ class Progress:
     cost: float | None = None  # dollars so far, earlier passes included; None without a known price
     left: float | None = None  # seconds that remain
     pause: float = 0.0  # seconds until the service may be asked again, after status 429
+    answers: Mapping[str, int] = field(default_factory=dict)  # so far: yes, no and unread
+    waiting: int = 0  # requests without a reply yet
 
     def line(self, total: int) -> str:
-        """The text of one line: questions asked, rate, errors, cost and time left."""
+        """The text of one line: questions asked, rate, errors, cost, time left and answers."""
         passed = self.done + self.errors + self.skipped
         words = [
             f"{self.rate:.{int(self.rate < 10)}f}/s"
@@ -45,10 +47,13 @@ class Progress:
         left = (total - passed) / self.rate if self.left is None and self.rate > 0 else self.left
         if left and total > passed:
             words.append(f"{timedelta(seconds=round(left))} left")
+        counts = [f"{number:,} {name}" for name, number in self.answers.items() if number]
+        counts += [f"{self.waiting:,} waiting"] * bool(self.waiting)
+        answers = f": {', '.join(counts)}" * bool(counts)
         waits = f"; waiting for the service's limit (429), next try in {self.pause:.0f} s"
         return (
             f"asked {passed:,} of {total:,} "
-            f"({', '.join(words)}){waits if self.pause >= 1.0 else ''}"
+            f"({', '.join(words)}){answers}{waits if self.pause >= 1.0 else ''}"
         )
 
 

@@ -138,6 +138,25 @@ def test_the_architecture_draws_every_subpackage_in_the_order_of_imports() -> No
     assert set(re.findall(r"\w+", flow)) - {"task"} <= set(ORDER)
 
 
+INSIDE = {  # the mathematics and the project: no part of the manual
+    *("architecture", "baselines", "format", "method", "protocol"),
+    *("releasing", "scikit-learn", "statistics"),
+}
+
+
+def test_the_manual_is_short_and_each_page_opens_with_a_command() -> None:
+    manual = [page for page in PAGES if name(page.parent) == "docs" and page.stem not in INSIDE]
+    texts = {page: page.read_text(encoding="utf-8") for page in manual}
+    assert len(texts) <= 20
+    assert sum(len(text.split()) for text in texts.values()) <= 16_000
+    for page, text in texts.items():
+        heading, _, opening = text.partition("\n")
+        assert heading.startswith("# "), name(page)
+        before_command = opening.partition("```")[0]
+        assert "fwc-llm " in opening.partition("```")[2].partition("```")[0], name(page)
+        assert len(before_command.split()) <= 120, name(page)
+
+
 def options(command: Any) -> Iterator[Any]:
     """The options and arguments of a command and its subcommands, with help."""
     yield from (option for option in command.params if getattr(option, "help", None))

@@ -138,9 +138,11 @@ def test_a_pipe_gets_plain_lines_now_and_then() -> None:
         step("still solving")
     with shown.asking(2376) as change:
         change(Progress(100, 2, 49, None, 20.0, 0.5))
-        change(Progress(151, 0, 0, None, 0.005))
+        change(
+            Progress(151, 0, 0, None, 0.005, answers={"yes": 41, "no": 0, "unread": 3}, waiting=8)
+        )
     asked = "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 0:01:51 left)"
-    slowly = "asked 151 of 2,376 (0.3/min, 5 days, 3:36:40 left)"
+    slowly = "asked 151 of 2,376 (0.3/min, 5 days, 3:36:40 left): 41 yes, 3 unread, 8 waiting"
     assert file.getvalue().splitlines() == ["still solving", asked, slowly]
 
 

@@ -24,6 +24,7 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # and `ALONE` narrows that where a room is meant to stand alone.
 ORDER = (
     "sanitize",
+    "number_format",
     "notices",
     "errors",
     "apportion",

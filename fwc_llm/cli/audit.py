@@ -173,7 +173,7 @@ def audit(
     if not as_json:
         created = made.document["created"]
         audits = {name: (audit.statistics, audit.impact) for name, audit in made.audits.items()}
-        console.out.print(audit_summary(audits, predictions.name, created, verbose, made.kept))
+        console.out.print(audit_summary(audits, predictions.name, created, verbose, made.limits))
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))

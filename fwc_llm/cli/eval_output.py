@@ -82,9 +82,10 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         cost = "" if share is None else f", about ${share:.2f}"
         yield f"{pool_calls:,} of them are about rows of the pool, to choose the threshold{cost}"
     multiplied = "probe", "counterfactual", "samples"
-    flags = [f"--{name.replace('_', '-')}" for name in multiplied if name in plan.settings.chosen]
-    if flags:
-        yield f"this includes the requests of {', '.join(flags)}"
+    set_to = {name: getattr(plan.settings, name) for name in multiplied}
+    more = [name for name, value in set_to.items() if value not in (None, False, 1, ())]
+    if more:
+        yield f"this includes the requests of {', '.join(more)}"
     exact = (
         "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
     )

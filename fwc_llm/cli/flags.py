@@ -80,7 +80,7 @@ SKIP: int = option("Number of lines above the header to skip.", default=0, min=0
 COMMENT: str = option("Prefix of comment lines, such as #; they are skipped.", default="")
 NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-rows")
 FIGURES: Path | None = option(
-    "Folder to write charts to, as SVG and PNG (extra [plot]).", metavar="DIR"
+    "Folder to write the figure to, as SVG and PDF (extra [plot]).", metavar="DIR"
 )
 FORCE: bool = switch("Overwrite the files that are written.", "--force")
 JSON: bool = switch("Print one JSON document; notes go to standard error.", "--json")

@@ -127,15 +127,15 @@ class Gates:
         if not suites:
             return
         self._write(suites, self.undecided)
-        outcomes = [check.outcome for checks in suites.values() for check in checks]
-        failed = outcomes.count("outside")
-        unknown = outcomes.count("cannot say")
-        counts = f"{failed} of {len(outcomes)} checks are outside the limits"
-        counts += f", {unknown} cannot say" * bool(unknown)
-        if failed or (unknown and self.undecided == "fail"):
+        from fwc_llm.gates.decide import counted, worst
+
+        every = [check for checks in suites.values() for check in checks]
+        outcome = worst(every)
+        counts = counted(every)
+        if outcome == "outside" or (outcome == "cannot say" and self.undecided == "fail"):
             raise GateFailedError(counts)
-        if unknown and self.undecided is None:
-            helps = any(check.more_rows for checks in suites.values() for check in checks)
+        if outcome == "cannot say" and self.undecided is None:
+            helps = any(check.more_rows for check in every)
             rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
             raise GateUndecidedError(
                 f"{counts}: {rows}say how such checks count with --undecided fail or pass"
@@ -154,6 +154,7 @@ def settle_runs(
     gates: Gates, runs: "Mapping[str, Run]", document: dict[str, Any] | None = None
 ) -> None:
     """Decide the gates for runs by label, all complete (`check_whole`); see `Gates.settle`."""
+    from fwc_llm.gates.sentences import points
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
 
     if not gates.conditions:
@@ -177,8 +178,8 @@ def settle_runs(
                 where = ""
             parity = run.described["settings"]["base_parity"]
             marks.append(
-                f"{where}rows drawn with base parity {parity:g}: a perfect model has a DP gap of "
-                f"{gap:.2f}"
+                f"{where}rows drawn with base parity {parity:g}: true answers have a gap of "
+                f"{points(gap)}"
             )
     gates.settle({name: run.statistics for name, run in runs.items()}, marks, document)
 

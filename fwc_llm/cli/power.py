@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _QUESTIONS = {
-    "gap": "DP gap of two arms",
+    "gap": "gap of two arms",
     "accuracy": "accuracy of two arms",
-    "gap_of_one": "DP gap of one arm",
+    "gap_of_one": "gap of one arm",
 }
 
 
@@ -37,7 +37,7 @@ def power(
     protected: str | None = flags.PROTECTED,
     shots: str = flags.option("Arms, comma-separated; each gets every row.", default=flags.ARMS),
     detect: float | None = flags.option(
-        "Difference in DP gap or accuracy (a share) to plan rows for."
+        "Difference in the gap or accuracy (a share) to plan rows for."
     ),
     model: str | None = flags.option("Model, to compute the cost of --detect from its prices."),
     batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
-from fwc_llm.report.number_format import DASH, number
+from fwc_llm.number_format import DASH, number
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import Shots, accepted_options, is_per_row, order_shots, save_shots

@@ -2,23 +2,31 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 from xml.etree import ElementTree
 
 from fwc_llm.errors import Ambiguous
 from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
+from fwc_llm.gates.sentences import in_words, who_gets_how_much
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, Metric
 from fwc_llm.metrics.intervals import ALIKE, LEVEL, OPEN, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, group_words
 from fwc_llm.metrics.variance import UNREAD_WORDS
+from fwc_llm.sanitize import listed
 
 Outcome = Literal["within", "outside", "cannot say"]
 WITHIN: Outcome = "within"
 OUTSIDE: Outcome = "outside"
 CANNOT_SAY: Outcome = "cannot say"
+IN_WORDS: Mapping[str, str] = {
+    WITHIN: "Within the limits",
+    OUTSIDE: "Outside the limits",
+    CANNOT_SAY: "Cannot say",
+}
+_MOST_NAMES = 4  # of arms in a sentence
 # Characters that XML 1.0 cannot represent, even escaped.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LARGEST_ERROR = 1 - LEVEL  # largest probability that a check is outside though it should not be
@@ -62,12 +70,17 @@ def decide(condition: GateCondition, stats: Statistics) -> list[Check]:
     return [_decide(condition, stats, arm) for arm in arms]
 
 
+def worst(checks: Sequence[Check]) -> Outcome:
+    """The outcome of several checks together: "within" if all are."""
+    outcomes = {check.outcome for check in checks}
+    return next((one for one in (OUTSIDE, CANNOT_SAY) if one in outcomes), WITHIN)
+
+
 def all_of(condition: str, checks: Sequence[Check]) -> Check:
     """Combine checks: "outside" if any check is, else "cannot say" if any is, else "within"."""
     if len(checks) == 1:
         return checks[0]
-    outcomes = {check.outcome for check in checks}
-    outcome = next(one for one in (OUTSIDE, CANNOT_SAY, WITHIN) if one in outcomes)
+    outcome = worst(checks)
     reason = "; ".join(check.reason for check in checks if check.outcome == outcome)
     return Check(condition, outcome, reason)
 
@@ -97,54 +110,84 @@ def several(checks: int) -> str:
     )
 
 
+def limits_of(stats: Statistics, conditions: Sequence[str] = ()) -> list[GateCondition]:
+    """The conditions; without any, that the leading gap is above the margin."""
+    texts = conditions or [f"{stats.lead} > {stats.margin:g}"]
+    return [parse_condition(text) for text in texts]
+
+
+def checked(stats: Statistics, conditions: Sequence[str] = ()) -> list[Check]:
+    """The checks of `limits_of`."""
+    found = (decide(condition, stats) for condition in limits_of(stats, conditions))
+    return [check for checks in found for check in checks]
+
+
+def in_short(checks: Sequence[Check]) -> str:
+    """Within the limits, outside or cannot say; of several arms, which."""
+    of_arms = {
+        arm: worst([check for check in checks if check.arm == arm])
+        for arm in dict.fromkeys(check.arm for check in checks)
+    }
+    if len(of_arms) == 1:
+        return IN_WORDS[worst(checks)]
+    groups = {o: [in_words(arm) for arm in of_arms if of_arms[arm] == o] for o in IN_WORDS}
+    return ". ".join(
+        f"{IN_WORDS[outcome]}: {listed(names, _MOST_NAMES)}"
+        for outcome, names in groups.items()
+        if names
+    )
+
+
+def counted(checks: Sequence[Check]) -> str:
+    """How many checks are outside, and how many cannot say."""
+    outcomes = [check.outcome for check in checks]
+    kinds = {"outside the limits": OUTSIDE, "cannot say": CANNOT_SAY}
+    numbers = {words: outcomes.count(outcome) for words, outcome in kinds.items()}
+    total = len(outcomes)
+    return "; ".join(f"{words}: {n} of {total}" for words, n in numbers.items() if n)
+
+
 def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     name = condition.about(arm)
     record, read, readings = (_record(condition, stats, arm, s) for s in (None, READ, READINGS))
     metric = BY_KEY[condition.metric]
+    who = f"{in_words(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
     if not record.known:
         why = record.reason or _undefined(metric, stats, arm, condition.minus)
-        text = f"{name}: {condition.metric} is not known, {why}"
-        return Check(name, CANNOT_SAY, text, arm=arm)
-    if math.isnan(record.low):
-        text = f"{name}: {record.value:.3f} has no interval: it {record.reason}"
-        return Check(name, CANNOT_SAY, text, record.value, arm=arm)
-    low, high = record.ends
-    value = record.value
-    fold: Callable[[float, float], Interval] = lambda low, high: (low, high)  # noqa: E731
+        return Check(name, CANNOT_SAY, f"{who}{metric.words} unknown, {why}", arm=arm)
     if condition.size:
-        value, fold = abs(value), _folded
-        low, high = _folded(low, high)
-    of = f"of {record.scope}"
-    if condition.minus is not None and record.verdict:
-        of = f"paired, {of}"
+        low, high = _folded(*record.ends)
+        record = replace(record, value=abs(record.value), low=low, high=high)
+    low, high = record.ends
+    told = who + who_gets_how_much(stats, arm, replace(condition, arm=arm), record)
+    numbers = (record.value, low, high)
+    if math.isnan(low):
+        return Check(name, CANNOT_SAY, f"{told}: it {record.reason}", record.value, arm=arm)
     if stats.sequential:
-        of = "of the population, valid at every check"
-    told = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
+        told += ", of the population, valid at every check"
     if metric.kind != "share" and stats.not_judged:
-        told += f", not judged: {group_words(stats.not_judged)}"
-    numbers = (value, low, high)
-    alike = [f"{one.arm} {one.alike}" for one in stats.arms if one.arm in (arm, condition.minus)]
+        told += f"; not judged: {group_words(stats.not_judged)}"
     if record.verdict == ALIKE:
-        words = " and ".join(text for text in alike if not text.endswith(" "))
-        return Check(name, CANNOT_SAY, f"{told}; {words}: the gap says nothing", *numbers, arm=arm)
+        alike = [one.alike for one in stats.arms if one.arm in (arm, condition.minus) and one.alike]
+        why = f"{' and '.join(alike)}, so the gap tells nothing"
+        return Check(name, CANNOT_SAY, f"{told}; {why}", *numbers, arm=arm)
     outcome = outcome_of(condition, low, high)
-    words = {
-        OUTSIDE: "the whole interval is outside the limit",
-        WITHIN: "the whole interval is within the limit",
-        CANNOT_SAY: f"{condition.bound:g} lies in the interval: too few rows to tell",
-    }[outcome]
-    more_rows = outcome == CANNOT_SAY
+    if outcome != CANNOT_SAY:
+        return Check(name, outcome, told, *numbers, arm=arm)
+    words = "too few rows to tell"
+    more_rows = True
     unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
     if unread and metric.source == "answers":
-        told += f", {UNREAD_WORDS[stats.unread].format(f'{unread:,}')}"
 
         def settles(low: float, high: float) -> bool:
-            return outcome_of(condition, *fold(low, high)) != CANNOT_SAY
+            ends = _folded(low, high) if condition.size else (low, high)
+            return outcome_of(condition, *ends) != CANNOT_SAY
 
-        if more_rows and read.known and lacks_answers(readings.ends, read.ends, settles):
+        if read.known and lacks_answers(readings.ends, read.ends, settles):
             more_rows = settles(*readings.ends)
-            remedy = "fewer of them, or more rows" if more_rows else "only fewer of them"
-            words = f"{condition.bound:g} lies in the interval: {remedy} would settle it"
+            words = f"{UNREAD_WORDS[stats.unread].format(f'{unread:,}')}; "
+            words += "fewer of them, or more rows," if more_rows else "only fewer of them"
+            words += " would settle it"
     return Check(name, outcome, f"{told}; {words}", *numbers, more_rows, arm)
 
 

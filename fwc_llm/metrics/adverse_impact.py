@@ -36,8 +36,7 @@ _TEXTS = {
     "groups and labels. Counts are of the test rows.",
     WITHHELD: NO_PEOPLE
     + " The table's own shares are not known here, so selection rates, impact ratios and "
-    "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, gives "
-    "them.",
+    "precision are withheld; a run without a base parity, or an audit of decisions, gives them.",
 }
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios

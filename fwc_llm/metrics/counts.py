@@ -83,9 +83,7 @@ class Metric:
     @property
     def words(self) -> str:
         """The metric in a sentence."""
-        if self.key == "label_gap":
-            return "gap at equal labels"
-        return self.title if self.kind != "share" else self.title.removesuffix(" %").lower()
+        return _WORDS.get(self.key) or self.title.removesuffix(" %").lower()
 
     @property
     def scale(self) -> int:
@@ -95,6 +93,16 @@ class Metric:
         return 1
 
 
+_WORDS = {  # of metrics whose titles are abbreviations
+    "dp_gap": "gap",
+    "label_gap": "gap",
+    "dp_ratio": "ratio",
+    "eo_gap": "gap in either kind of error",
+    "tpr_gap": "gap among those whose true answer is yes",
+    "fpr_gap": "gap among those whose true answer is no",
+    "auc_gap": "gap in AUC",
+    "brier_gap": "gap in Brier scores",
+}
 _ODDS = "true_positive_rate", "false_positive_rate"
 TABLE: tuple[Metric, ...] = (
     Metric("accuracy", "Accuracy %", "share", ("accuracy",), True, digits=2),

@@ -7,9 +7,10 @@ A test at 5 % detects a difference of variance V with a power of 80 % if the dif
 
 over cells c (group × label), with n_c effective rows. The coefficients a_c depend on the metric:
 accuracy, or the gap of two groups. If all cells are sampled at one rate, V is π_d / n for accuracy
-and π_d (1/n_A + 1/n_B) for the gap. For one arm's gap, the variance of its answers within a cell
-replaces π_d. With G groups, the gap is the largest of their differences, and the 95 % quantile of
-the range of G normal deviates over √2 replaces z.975.
+and π_d (1/n_A + 1/n_B) for the gap. Where labels were drawn in fixed numbers, the gap is that at
+equal labels, in which each cell of a group has a_c = 1/2. For one arm's gap, the variance of its
+answers within a cell replaces π_d. With G groups, the gap is the largest of their differences, and
+the 95 % quantile of the range of G normal deviates over √2 replaces z.975.
 
 R repeats draw from a table with N_c rows in cell c, so rows recur. If the answers to one row have
 the correlation ρ, the M_c questions of all repeats count as
@@ -74,6 +75,11 @@ class Design:
         different = (self.table * (1 - (1 - np.minimum(self.drawn, 1.0)) ** self.repeats)).sum(1)
         large = different >= self.min_group - 1e-9
         return large if large.sum() > 1 else np.ones(len(large), dtype=np.bool_)
+
+    @property
+    def labels(self) -> int:
+        """2 if labels were drawn in fixed numbers, so that the gap at equal labels leads, or 1."""
+        return int(self.rows.shape[1])
 
     @property
     def requests(self) -> int:
@@ -176,11 +182,11 @@ def variance_of(question: str, design: Design, assumptions: Assumptions) -> floa
     again = 1 + assumptions.correlation * (design.repeats - 1) * design.drawn
     rows = design.rows * design.repeats / again  # effective rows of each cell
     if question == "accuracy":
-        of = design.rows.sum()
-    else:
-        of = design.rows.sum(1, keepdims=True)
+        share = design.rows / design.rows.sum()
+    else:  # at equal labels every label counts the same
+        share = np.full_like(rows, 1 / design.labels)
     with np.errstate(divide="ignore", invalid="ignore"):  # a cell without questions adds 0
-        of_groups = np.where(rows > 0, (design.rows / of) ** 2 * spread / rows, 0.0).sum(1)
+        of_groups = np.where(rows > 0, share**2 * spread / rows, 0.0).sum(1)
     if question == "accuracy":
         return float(of_groups.sum())
     of_groups = of_groups[design.judged]

@@ -502,15 +502,9 @@ def _about_unread(run: RunAnswers) -> Iterator[str]:
     assumed = run.design.unread
     if assumed != WORST:
         how = "counted as no" if assumed == AS_NO else "left out, as if they were like the others"
-        yield (
-            f"Replies without an answer ({counted}) are {how}: an assumption (--unread {assumed})."
-        )
+        yield (f"Replies without an answer ({counted}) are {how}: an assumption.")
         return
-    yield (
-        f"Replies without an answer: {counted}. Values leave them out; intervals, verdicts and "
-        "gates hold whether each counts as yes or as no (--unread as-no or ignore makes an "
-        "assumption)."
-    )
+    yield (f"Replies without an answer: {counted}; intervals hold whether each is a yes or a no.")
 
 
 def _about(rows: int) -> str:

@@ -33,14 +33,7 @@ from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import (
-    findings,
-    four_fifths,
-    keeping_to,
-    missed,
-    next_step,
-    what_was_decided,
-)
+from fwc_llm.report.narrative import findings, four_fifths, missed, next_step, what_was_decided
 from fwc_llm.report.predictions_reader import answered_at, open_file, population_of, read_answers
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
@@ -100,12 +93,10 @@ class AuditOfFile:
     about: Mapping[str, Any]
 
     @property
-    def kept(self) -> dict[str, frozenset[str] | None]:
-        """The arms that pass all gates, by attribute; see `keeping_to`."""
-        conditions = self.document["asked"].get("fail_if") or ()
-        return {
-            name: keeping_to(conditions, audit.statistics) for name, audit in self.audits.items()
-        }
+    def limits(self) -> Sequence[str]:
+        """The conditions that are not to be met."""
+        found: Sequence[str] = self.document["asked"].get("fail_if") or ()
+        return found
 
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
         """The document for reports, as from `make_document`; `runs` has every audit."""
@@ -160,7 +151,7 @@ class AuditOfFile:
             "results.json": _sha256(audit.to_dict()),
         }
         hashes["table as used"] = digest
-        answer, *others = findings(stats, record["created"], self.kept[name])
+        answer, *others = findings(stats, record["created"], self.limits)
         return entry(
             label,
             list(answers),
@@ -173,8 +164,9 @@ class AuditOfFile:
                 *four_fifths(impact, impact.views[-1], stats.records),
                 *others,
                 *({"arm": "", "text": text} for text in missed(stats)),
-                {"arm": "", "text": next_step(stats, self.kept[name])},
+                {"arm": "", "text": f"Next: {next_step(stats, self.limits)[0]}."},
             ],
+            limits=self.limits,
             statistics=stats,
             records=stats.records,
             cost={"requests": calls, "unanswered": unanswered, "usage": {}},

@@ -12,8 +12,8 @@ from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import small_groups
+from fwc_llm.number_format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.number_format import DASH, number, p_value
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import Row, Section, as_text, difference, notebook, terminal
 from fwc_llm.runs.recorded_run import Run, check_same_task

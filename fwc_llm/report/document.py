@@ -12,14 +12,7 @@ from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import selected, who_was_selected
-from fwc_llm.report.narrative import (
-    findings,
-    keeping,
-    low_coverage,
-    missed,
-    next_step,
-    what_was_run,
-)
+from fwc_llm.report.narrative import findings, limits, low_coverage, missed, next_step, what_was_run
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
 from fwc_llm.report.reference_models import add_references, references_of
@@ -65,6 +58,7 @@ def make_document(
     provenance  see `provenance`
     paragraph   the description of the run
     findings    sentences
+    limits      conditions that are not to be met
     examples    examples of each arm
     prompts     one full prompt of each arm
     cost        requests, tokens and dollars
@@ -110,7 +104,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
     stats = run["statistics"]
     is_run = DECISIONS not in run["about"]
     made = [
-        first_section(run),
+        *first_sections(run),
         sections.results(stats),
         sections.rates(stats),
         sections.comparisons(stats),
@@ -133,11 +127,13 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
     return [section for section in made if section]
 
 
-def first_section(run: Mapping[str, Any]) -> Section:
-    """The first table: the arms of a run, or the groups of an audit with one arm."""
+def first_sections(run: Mapping[str, Any]) -> list[Section]:
+    """Who gets how much, and of an audit with one arm the groups' impact ratios."""
+    found = [sections.first(run["statistics"], run["limits"])]
     if _opens_with_groups(run):
-        return selected(run["audit"], run["statistics"].records, run["audit"].views[-1])
-    return sections.first(run["statistics"])
+        records = run["statistics"].records
+        found.append(selected(run["audit"], records, run["audit"].views[-1]))
+    return found
 
 
 def _opens_with_groups(run: Mapping[str, Any]) -> bool:
@@ -194,7 +190,8 @@ def describe_run(
     """A run as an entry of a document; `missing` is the reason for no `task`."""
     impact = run.impact(task, of_law)
     stats = statistics_of(run, impact.records)
-    kept = keeping(run, stats)
+    conditions = limits(run)
+    answer, *others = findings(stats, run.created, conditions)
     checks = run.table_checks.items()
     return entry(
         run.label,
@@ -215,16 +212,18 @@ def describe_run(
         },
         paragraph=what_was_run(run, stats),
         findings=[
+            answer,
             *(
                 {"arm": "", "text": f"Check column {name}: {warning}."}
                 for name, warning in checks
                 if name
             ),
             *low_coverage(stats, run.described["settings"]["min_coverage"]),
-            *findings(stats, run.created, kept),
+            *others,
             *({"arm": "", "text": text} for text in missed(stats)),
-            {"arm": "", "text": next_step(stats, kept, run)},
+            {"arm": "", "text": f"Next: {next_step(stats, conditions, run)[0]}."},
         ],
+        limits=conditions,
         statistics=stats,
         records=stats.records,
         missing=missing,
@@ -242,6 +241,7 @@ def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
     made |= dict.fromkeys(("missing", "unread"), "")
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "tuning", "threshold"))
+    made["limits"] = []
     made |= {name: {arm: [] for arm in arms} for name in ("examples", "prompts")}
     made |= described
     made["provenance"]["report_version"] = __version__

@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.gates.sentences import in_words
 from fwc_llm.metrics.records import TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.plotting import (
-    COLOURS,
-    FORMATS,
-    MARKERS,
-    SOFT,
-    check_plot,
-    name_lines,
-    panels,
-    save,
-    short,
-)
+from fwc_llm.number_format import percent
+from fwc_llm.plotting import COLOURS, MARKERS, SOFT, check_plot, name_lines, panels, save, short
 from fwc_llm.runs.folder import file_name
 
 if TYPE_CHECKING:
@@ -29,10 +20,10 @@ if TYPE_CHECKING:
 
     from fwc_llm.report.strategies import StrategyComparison
 
-_RATES = "Rate of yes per group"
-_TRADEOFF = "Accuracy against the gap"
-_MOST_GROUPS = 100  # most groups in a chart of rates
-_LEGEND: Any = {"frameon": False, "fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)}
+_COLUMN = 3.5  # inches: a journal's column
+_MOST_GROUPS = 10  # most groups in a figure
+_LONGEST = 20  # characters of a name
+_LEGEND: Any = {"frameon": False, "fontsize": 7, "loc": "outside lower center", "ncols": 2}
 
 
 def marks(simulated: bool, reference: bool) -> list[str]:
@@ -43,111 +34,65 @@ def marks(simulated: bool, reference: bool) -> list[str]:
 
 
 def overview(stats: Statistics, title: Sequence[str]) -> "Figure":
-    """One figure with rates of yes by group and, with labels, accuracy against gap."""
-    drawings = [draw for _, draw, _ in _pictures(stats).values()]
-    lines = [*title, "95 % intervals"]
-    with panels(lines, [6.0] * len(drawings), max(3.5, _height_of_rates(stats))) as (figure, drawn):
-        for draw, panel in zip(drawings, drawn, strict=True):
-            draw(stats, panel)
+    """Who gets how much: a line for each arm, with each group's rate of yes and the true answers."""
+    height = 1.5 + 0.4 * (len(stats.arms) + 1) + 0.08 * min(len(stats.groups), _MOST_GROUPS)
+    with panels([*title], [_COLUMN], height) as (figure, (panel,)):
+        _draw(stats, panel)
     return figure
 
 
 def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Write the charts of a document's runs as SVG and PNG; return their paths."""
+    """Write the figure of each of a document's runs as SVG and PDF; return their paths."""
     folder = Path(folder)
     written = list[Path]()
     labels = [file_name(str(run["label"])) for run in document["runs"]]
     for number, (run, label) in enumerate(zip(document["runs"], labels, strict=True), 1):
-        prefix = (
-            ""
-            if len(labels) == 1
-            else f"{label}-"
-            if labels.count(label) == 1
-            else f"{number}-{label}-"
-        )
-        run_marks = [run["label"], *marks(run["simulated"], run["reference"])]
-        for name, (title, draw, height) in _pictures(run["statistics"]).items():
-            with panels([f"{title}, 95 % intervals", *run_marks], [6.0], height) as (
-                figure,
-                (panel,),
-            ):
-                draw(run["statistics"], panel)
-            for suffix in FORMATS:
-                written.append(folder / f"{prefix}{name}{suffix}")
-                save(figure, written[-1])
+        prefix = "" if len(labels) == 1 else f"{label}-"
+        if labels.count(label) > 1:
+            prefix = f"{number}-{label}-"
+        title = [run["label"], *marks(run["simulated"], run["reference"])]
+        figure = overview(run["statistics"], title)
+        for suffix in (".pdf", ".svg"):
+            written.append(folder / f"{prefix}rates{suffix}")
+            save(figure, written[-1])
     return written
 
 
-def _pictures(stats: Statistics) -> dict[str, tuple[str, Any, float]]:
-    """(title, drawing function, height in inches) of each chart, by name."""
-    drawn: dict[str, tuple[str, Any, float]] = {
-        "rates": (_RATES, _draw_rates, _height_of_rates(stats))
-    }
-    if any(_point(stats, arm.arm) for arm in stats.arms):
-        drawn["tradeoff"] = _TRADEOFF, _draw_tradeoff, 4.5
-    return drawn
-
-
-def _height_of_rates(stats: Statistics) -> float:
-    groups = min(len(stats.groups), _MOST_GROUPS)
-    return 1.5 + (1 + len(stats.arms)) * max(0.4, 0.13 * groups)
-
-
-def _draw_rates(stats: Statistics, panel: "Axes") -> None:
-    """Draw each arm's rate of yes by group, and the true shares in the top row."""
-    groups, lines = _rates_of(stats)
-    for line_number, rates in enumerate(lines.values()):
-        for number, (group, rate) in enumerate(zip(groups, rates, strict=True)):
-            y = line_number + 0.5 * ((number + 0.5) / len(groups) - 0.5)
-            colour = COLOURS[number % len(COLOURS)]
-            marker = MARKERS[number % len(MARKERS)]
-            if line_number == 0:
-                label = short(group)
-            else:
-                label = None
+def _draw(stats: Statistics, panel: "Axes") -> None:
+    """Draw a dot for each group on an arm's line, joined by the gap; hollow for true answers."""
+    by_size = sorted(stats.groups, key=lambda group: -group.n)
+    largest = {group.group for group in by_size[:_MOST_GROUPS]}
+    groups = [group.group for group in stats.groups if group.group in largest]
+    names = list[str]()
+    for line, arm in enumerate([*(arm.arm for arm in stats.arms), *[TRUTH] * stats.labelled]):
+        rates = {group: stats.of("selection_rate", arm, group) for group in groups}
+        known = [100 * rate.value for rate in rates.values() if rate.known]
+        if known:
+            panel.plot([min(known), max(known)], [line, line], color=SOFT, linewidth=3, alpha=0.4)
+        for number, (group, rate) in enumerate(rates.items()):
+            true = stats.of("selection_rate", TRUTH, group)
+            if true.known and arm != TRUTH:
+                hollow: Any = {"markerfacecolor": "none", "color": SOFT, "markersize": 9}
+                panel.plot(100 * true.value, line, "o", **hollow)
+            style: Any = {"color": COLOURS[number % len(COLOURS)], "markersize": 5}
+            style |= {"fmt": MARKERS[number % len(MARKERS)], "label": short(group, _LONGEST)}
             if rate.known:
-                style: Any = {"color": colour, "label": label, "fmt": marker, "markersize": 5}
-                panel.errorbar(100 * rate.value, y, xerr=_error(rate, 100), **style)
-    all_groups = len(stats.groups)
-    left_out = f" (the {len(groups)} largest of {all_groups})" * (len(groups) < all_groups)
-    panel.set(xlabel="share of yes, %", xlim=(0, 100), title=_RATES + left_out)
-    name_lines(panel, list(lines))
-    panel.legend(**_LEGEND)
-
-
-def _point(stats: Statistics, arm: str) -> tuple[Record, Record] | None:
-    """The leading gap and the accuracy of an arm, or of answers without a model; None if unknown."""
-    gap = stats.of(stats.lead, arm)
-    accuracy = stats.of("accuracy", arm)
-    return (gap, accuracy) if gap.known and accuracy.known else None
-
-
-def _draw_tradeoff(stats: Statistics, panel: "Axes") -> None:
-    """Draw accuracy against the leading gap, also of answers without a language model."""
-    names = dict[tuple[float, float], list[str]]()  # names at the same point
-    lines = stats.references.names if stats.references else ()
-    for name in (TRUTH, *lines):
-        point = _point(stats, name)
-        if point:
-            at = round(point[0].value, 2), round(100 * point[1].value, 1)
-            names.setdefault(at, []).append(name)
-    for number, (at, equal) in enumerate(names.items()):
-        letter = chr(97 + number)
-        label = f"{letter}  {short(', '.join(equal), 60)}"
-        panel.plot(*at, "o", color=SOFT, markerfacecolor="none", label=label)
-        panel.annotate(letter, at, (4, -9), textcoords="offset points", fontsize=7, color=SOFT)
-    right = [gap for gap, _ in names]
-    for number, arm in enumerate(stats.arms):
-        point = _point(stats, arm.arm)
-        if point:
-            gap, accuracy = point
-            errors = _error(accuracy, 100), _error(gap, 1)
-            style: Any = {"color": COLOURS[number % len(COLOURS)], "label": short(arm.arm)}
-            panel.errorbar(gap.value, 100 * accuracy.value, *errors, fmt="o", **style)
-            right.append(gap.high if gap.high == gap.high else gap.value)
-    title = BY_KEY[stats.lead].title
-    panel.set(xlabel=title, ylabel="accuracy %", title=_TRADEOFF, xlim=(-0.02, max(right) + 0.05))
-    panel.legend(**_LEGEND)
+                panel.errorbar(100 * rate.value, line, xerr=_error(rate, 100), **style)
+        right = stats.of("accuracy", arm)
+        names.append(
+            short(in_words(arm), _LONGEST) + f"\n{percent(right.value)} right" * right.known
+        )
+    left_out = f" (the {len(groups)} largest of {len(stats.groups)} groups)"
+    hollow_means = ", with 95 % intervals" + "\nhollow: true answers" * stats.labelled
+    panel.set(xlabel=f"yes, %{hollow_means}", xlim=(0, 100))
+    if len(groups) < len(stats.groups):
+        panel.set(xlabel=f"yes, %{left_out}")
+    name_lines(panel, names)
+    handles, labels = panel.get_legend_handles_labels()
+    first = dict(zip(labels[::-1], handles[::-1], strict=True))
+    panel.figure.legend(
+        [first[group] for group in labels[: len(first)]], labels[: len(first)], **_LEGEND
+    )
 
 
 def _error(record: Record, scale: float) -> Any:
@@ -156,20 +101,6 @@ def _error(record: Record, scale: float) -> Any:
         return None
     ends = [[record.value - record.low], [record.high - record.value]]
     return scale * np.maximum(ends, 0.0)
-
-
-def _rates_of(stats: Statistics) -> tuple[list[str], dict[str, list[Record]]]:
-    """The groups of a chart, and their rates by row: true shares, then arms."""
-    by_size = sorted(stats.groups, key=lambda group: -group.n)
-    largest = {group.group for group in by_size[:_MOST_GROUPS]}
-    groups = [group.group for group in stats.groups if group.group in largest]
-    lines = {"true share of yes": TRUTH} if stats.labelled else {}
-    lines |= {arm.arm: arm.arm for arm in stats.arms}
-    rates = {
-        name: [stats.of("selection_rate", arm, group) for group in groups]
-        for name, arm in lines.items()
-    }
-    return groups, rates
 
 
 def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:

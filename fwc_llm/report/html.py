@@ -10,9 +10,9 @@ import jinja2
 from markupsafe import Markup
 
 from fwc_llm.notebook import visible
-from fwc_llm.report.document import first_section, sections_of
-from fwc_llm.report.narrative import asked
-from fwc_llm.report.number_format import DASH, number
+from fwc_llm.number_format import DASH, number
+from fwc_llm.report.document import first_sections, sections_of
+from fwc_llm.report.narrative import IS_THAT_GOOD, asked
 from fwc_llm.report.provenance import DECISIONS, SIGNED
 from fwc_llm.report.sections import DEFINITIONS, overview
 from fwc_llm.report.table_model import TableCell
@@ -24,7 +24,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
-    overall = overview([(run["label"], run["statistics"]) for run in document["runs"]], "All runs")
+    found = [(run["label"], run["statistics"], run["limits"]) for run in document["runs"]]
+    overall = overview(found, "All runs")
     audit = any(DECISIONS in run["about"] for run in document["runs"])
     several = len(document["runs"]) > 1
     values = {"document": document, "several": several, "audit": audit, "overview": overall}
@@ -52,11 +53,13 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
         "number": number,
+        "at": lambda share: f"{100 * share:.2f}",
         "count": lambda value: DASH if value is None else f"{value:,}",
     }
     made.globals |= {
+        "is_that_good": IS_THAT_GOOD,
         "sections_of": sections_of,
-        "first_section": first_section,
+        "first_sections": first_sections,
         "definitions": DEFINITIONS,
         "asked": asked,
         "certificate": Certificate,

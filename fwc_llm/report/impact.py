@@ -17,7 +17,7 @@ from fwc_llm.metrics.adverse_impact import (
     ImpactView,
 )
 from fwc_llm.metrics.records import Record, Records
-from fwc_llm.report.number_format import DASH, p_value
+from fwc_llm.number_format import DASH, p_value
 from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
 from fwc_llm.sanitize import listed
 

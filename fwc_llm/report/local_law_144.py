@@ -14,8 +14,8 @@ from typing import Any
 from fwc_llm.metrics.adverse_impact import AS_DRAWN, Impact
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import is_known
+from fwc_llm.number_format import DASH, day, number
 from fwc_llm.report.impact import ImpactTables
-from fwc_llm.report.number_format import DASH, day, number
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.records_csv import head
 from fwc_llm.report.table_model import Section

@@ -3,7 +3,7 @@ period.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,16 @@ import numpy as np
 from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check
 from fwc_llm.gates.condition import GateCondition
-from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, Outcome, outcome_of
+from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of
+from fwc_llm.gates.sentences import measured, who_gets
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.audit_table import OutcomeRules, answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
-from fwc_llm.metrics.period_gaps import MIN_DECISIONS, intervals, split_error
+from fwc_llm.metrics.period_gaps import MIN_DECISIONS, intervals, rates_of_groups, split_error
+from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import as_names, mapped, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import DECISION, State
-from fwc_llm.report.number_format import number
 from fwc_llm.report.predictions_reader import open_file, read_answers
 from fwc_llm.sanitize import listed
 from fwc_llm.words import UNKNOWN, merged_categories
@@ -45,6 +46,7 @@ class Judged:
     of_periods: Floats  # value, low, high (3, P) of each period since the start
     periods: Sequence[str]  # their P names
     decisions: int
+    rates: Mapping[str, float] = field(default_factory=dict)  # of yes by group, for gaps in them
 
     @property
     def outside(self) -> list[int]:
@@ -56,32 +58,26 @@ class Judged:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
         value, low, high = self.pooled.tolist()
         outcome: Outcome = outcome_of(self.condition, low, high)
-        verdicts = {
-            OUTSIDE: OUTSIDE,
-            WITHIN: WITHIN,
-            CANNOT_SAY: f"{CANNOT_SAY}: wait for more decisions",
-        }
-        outside = [f"{self.periods[i]} {_estimate(self.of_periods[:, i])}" for i in self.outside]
-        verdict = verdicts[outcome]
+        reason = self._estimate(self.pooled, self.rates)
+        reason += f" in {self.decisions:,} decisions since {self.periods[0]}"
+        outside = [
+            f"{self.periods[i]} with {self._estimate(self.of_periods[:, i])}" for i in self.outside
+        ]
         if outside:
             outcome = OUTSIDE
-            verdict = (
-                f"outside in {listed(outside, _MOST_PERIODS)}; after a repair use --since PERIOD"
-            )
-        reason = (
-            f"{_estimate(self.pooled)} in {self.decisions:,} decisions since {self.periods[0]}: "
-            f"{verdict}"
-        )
-        return Check(
-            self.condition.text, outcome, f"{self.condition.text}: {reason}", value, low, high
-        )
+            reason += f"; outside in {listed(outside, _MOST_PERIODS)}"
+        elif outcome == CANNOT_SAY:
+            reason += "; wait for more decisions"
+        return Check(self.condition.text, outcome, reason, value, low, high)
 
-
-def _estimate(estimate: Floats) -> str:
-    value, low, high = estimate.tolist()
-    if np.isnan(low):
-        return f"unknown (under {MIN_DECISIONS} decisions of two groups in the same periods)"
-    return f"{number(value)} ({number(low)} to {number(high)})"
+    def _estimate(self, estimate: Floats, rates: Mapping[str, float] = {}) -> str:
+        value, low, high = estimate.tolist()
+        if np.isnan(low):
+            few = f"(under {MIN_DECISIONS} decisions of two groups in the same periods)"
+            return f"{self.metric.words} unknown {few}"
+        record = Record(value=value, low=low, high=high)
+        text = measured(self.metric, record, self.condition)
+        return f"{who_gets(rates)}; within the same periods {text}" if rates else text
 
 
 @dataclass(frozen=True)
@@ -150,9 +146,9 @@ def watch(
     else:
         start = 0
     arrival = np.argsort(np.argsort(order[start:]))  # in which order the judged periods came
-    unknown = unknown_of(summary["groups"])
+    groups = summary["groups"]
     judged = [
-        judge(condition, counts[start:], periods[start:], arrival, len(conditions), unknown)
+        judge(condition, counts[start:], periods[start:], arrival, len(conditions), groups)
         for condition in conditions
     ]
     return Monitored(summary, periods, counts, start, judged, notes)
@@ -184,20 +180,28 @@ def judge(
     periods: Sequence[str],
     arrival: Codes,
     conditions: int = 1,
-    unknown: Sequence[int] = (),
+    groups: Sequence[str] = (),
 ) -> Judged:
-    """Judge a condition on counts (P, G, 2, 3) by period; `unknown` groups are in no gap or ratio.
+    """Judge a condition on counts (P, G, 2, 3) by period; unknown `groups` are in no gap or ratio.
 
     `arrival` (P,) is the order in which the periods came; see `split_error`.
     """
     metric = BY_KEY[condition.metric]
     half, shares = split_error(arrival, conditions)
     compared = counts
+    rates: dict[str, float] = {}
     if metric.kind != "share":
+        unknown = unknown_of(groups)
         compared = np.delete(counts, unknown, axis=1)
+        if metric.rates == ("selection_rate",):
+            known = np.delete(np.arange(len(groups)), unknown).tolist()
+            of_yes = rates_of_groups(compared.sum(0), "selection_rate").tolist()
+            of_groups = zip((groups[index] for index in known), of_yes, strict=True)
+            rates = {group: share for group, share in of_groups if share == share}
     pooled = intervals(compared, metric, half)
     of_periods = intervals(compared[:, None], metric, shares)
-    return Judged(condition, metric, pooled, of_periods, periods, int(counts.sum()))
+    decisions = int(counts.sum())
+    return Judged(condition, metric, pooled, of_periods, periods, decisions, rates)
 
 
 def _read(

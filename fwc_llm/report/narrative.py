@@ -2,9 +2,14 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.files import read_text
 from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
+from fwc_llm.gates.decide import checked, decide, in_short, limits_of, worst
+from fwc_llm.gates.sentences import cut, in_words, measured, points, who_gets, who_gets_how_much
 from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, ImpactView
 from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
@@ -13,7 +18,7 @@ from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record, Records
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
-from fwc_llm.report.number_format import DASH, day, interval, number
+from fwc_llm.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
@@ -21,8 +26,10 @@ from fwc_llm.sanitize import listed
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
-_WATCH = "watch further decisions (`fwc-llm monitor`)"
+_WATCH = "watch further decisions", "fwc-llm monitor --help"
+IS_THAT_GOOD = "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
 _MOST = 4  # most arms with a separate sentence
+_MOST_REASONS = 2  # most checks in the answer
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
 
 
@@ -105,7 +112,7 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Statistic
 def _base_rates(stats: Statistics) -> str:
     """Each group's share of true yes."""
     found = {group.group: stats.of("selection_rate", TRUTH, group.group) for group in stats.groups}
-    return ", ".join(f"{_cut(name)} {rate.value:.0%}" for name, rate in found.items())
+    return ", ".join(f"{cut(name)} {rate.value:.0%}" for name, rate in found.items())
 
 
 def low_coverage(stats: Statistics, least: float) -> Iterator[dict[str, str]]:
@@ -122,8 +129,8 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[dict[str, str]]:
             }
 
 
-def keeping(run: "Run", stats: Statistics) -> frozenset[str] | None:
-    """The arms that pass a run's gates and tuning target; None if the run has neither."""
+def limits(run: "Run") -> list[str]:
+    """The conditions of a run's gates, stopping rule and tuning target."""
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
     until = run.described["settings"].get("until_decided") or ()
@@ -135,74 +142,126 @@ def keeping(run: "Run", stats: Statistics) -> frozenset[str] | None:
     if goal:
         side = "<" if goal["metric"] == "dp_ratio" else ">"
         texts.append(f"{goal['metric']} {side} {goal['target']}")
-    return keeping_to(texts, stats)
+    return texts
 
 
 def keeping_to(conditions: Sequence[str], stats: Statistics) -> frozenset[str] | None:
     """The arms that have conditions and keep to all of them; None without conditions."""
-    from fwc_llm.gates import decide, parse_condition
-
     if not conditions:
         return None
     kept = dict[str, bool]()
-    for condition in map(parse_condition, conditions):
-        for check in decide(condition, stats):
-            kept[check.arm] = kept.get(check.arm, True) and check.outcome == WITHIN_LIMITS
+    for check in checked(stats, conditions):
+        kept[check.arm] = kept.get(check.arm, True) and check.passed
     return frozenset(arm for arm in kept if kept[arm])
 
 
 def findings(
-    stats: Statistics, created: str = "", kept: Collection[str] | None = None
+    stats: Statistics, created: str = "", conditions: Sequence[str] = ()
 ) -> list[dict[str, str]]:
-    """The findings, the best arm's first: `text`, and the `arm` it is about, or ""."""
+    """The findings: `text`, and the `arm` it is about, or "". The first is the answer.
+
+    It says whether limits are kept, who gets how much, and what true answers are. Without
+    `conditions`, the limit is the margin of the leading gap.
+    """
     base = stats.base
+    kept = keeping_to(conditions, stats)
     best = best_arm(stats, kept)
     telling = [arm.arm for arm in stats.arms if not arm.alike]
-    sentences = list[dict[str, str]]()
+    lead = best or (base if base in telling else (telling or [base])[0])
+    sentences = [_limits_kept(stats, conditions)]
+    others = list[dict[str, str]]()
     if telling:
-        lead = best or (base if base in telling else telling[0])
-        answer = _rates_and_gap(stats, lead)
-        true = stats.of(stats.lead, TRUTH)
-        if true.known and true.value:  # that at equal labels is 0 by definition
-            answer += f"; true answers have {_the_gap(stats)} of {_points(true.value)}"
-        answer += f".{_accuracy(stats, lead)} {asked(stats, created)}."
-        opening = _verdict_on_arms(stats, best, kept)
-        if not best and lead != "answers":  # "answers" is the only arm of an audit without arms
-            opening += f"{lead}: "
-        if not opening.endswith(": "):
-            answer = answer[0].upper() + answer[1:]
-        sentences.append({"arm": "", "text": opening + answer})
-        others = [name for name in telling if name != lead]
-        others.sort(key=lambda name: stats.of(stats.lead, name).value)
-        named_arms = others if len(others) <= _MOST else [name for name in others if name == base]
-        for name in named_arms:
-            text = f"{_rates_and_gap(stats, name)}.{_accuracy(stats, name)}"
-            sentences.append({"arm": name, "text": text})
-        more = len(others) - len(named_arms)
-        if more:
-            sentences.append({"arm": "", "text": f"{more} more arms are in the table."})
-    sentences += all_alike(stats)
-    sentences += [sentence for arm in stats.arms for sentence in _silence(stats, arm.arm)]
-    sentences += [{"arm": "", "text": text} for text in _undecided(stats)]
-    return sentences
+        names = [name for name in telling if name != lead]
+        names.sort(key=lambda name: stats.of(stats.lead, name).value)
+        named_arms = names if len(names) <= _MOST else [name for name in names if name == base]
+        if len(stats.arms) > 1:
+            sentences += [
+                _verdict_on_arms(stats, best or conditions),
+                f"{_subject(stats, lead, best)}:",
+            ]
+        answer = _about_arm(stats, lead, conditions)
+        begins = sentences[-1].endswith(".")
+        sentences.append(answer[0].upper() + answer[1:] if begins else answer)
+        others = [
+            {"arm": _subject(stats, name), "text": _about_arm(stats, name, conditions)}
+            for name in named_arms
+        ]
+        more = len(names) - len(named_arms)
+        others += [{"arm": "", "text": f"{more} more are in the table."}] * bool(more)
+    sentences += [_true_answers(stats), f"{asked(stats, created)}."]
+    alike = list(all_alike(stats))
+    if not telling:
+        sentences.insert(1, alike[0]["text"])
+        alike = alike[1:]
+    return [
+        {"arm": "", "text": " ".join(filter(None, sentences))},
+        *others,
+        *alike,
+        *(sentence for arm in stats.arms for sentence in _silence(stats, arm.arm)),
+        *({"arm": "", "text": text} for text in _undecided(stats)),
+    ]
 
 
-def _verdict_on_arms(stats: Statistics, best: str | None, kept: Collection[str] | None) -> str:
-    """Which arm is best, or which rule keeps any arm from being the best; "" for one arm."""
-    if best:
-        return f"Best: {best}{', which keeps to the limits set' * (kept is not None)}. "
-    if len(stats.arms) < 2:
-        return "" if kept is None else f"The limits set are {'' if kept else 'not '}kept. "
-    base = _in_words(stats.base)
-    if kept is not None:
-        better = f"be better than {base} and to " if kept else ""
-        return f"No arm is shown to {better}keep to the limits set. "
+def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
+    """Whether the limits are kept; and what decides that beside the leading gap."""
+    checks = checked(stats, conditions)
+    outcome = worst(checks)
+    short = in_short(checks) + (":" if len(stats.arms) == 1 else ".")
+    wanted = limits_of(stats, conditions)
+    others = [limit.text for limit in wanted if limit.metric != stats.lead or limit.minus]
+    found = checked(stats, others) if others else []
+    reasons = [check.reason for check in found if check.outcome == outcome != WITHIN_LIMITS]
+    return f"{short} {listed(reasons, _MOST_REASONS, by='; ')}." if reasons else short
+
+
+def _subject(stats: Statistics, arm: str, best: str | None = None) -> str:
+    """The way of asking that a sentence is about."""
+    if len(stats.arms) == 1:
+        return ""
+    return f"Best, {in_words(arm)}" if arm == best else in_words(arm)
+
+
+def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
+    """Who gets how much of an arm, with changes from the baseline and its accuracy."""
+    gap = stats.of(stats.lead, arm)
+    if not gap.known:
+        return f"No gap: {gap.reason or 'it is not defined'}.{_accuracy(stats, arm)}"
+    of_gap = [one for one in limits_of(stats, conditions) if one.metric == stats.lead]
+    limit = next((one for one in of_gap if not one.minus and one.arm in (None, arm)), None)
+    text = who_gets_how_much(stats, arm)
+    if limit is not None:
+        (check,) = decide(replace(limit, arm=arm), stats)
+        text = check.reason.removeprefix(f"{in_words(arm)}: ")
+    change = _change(stats, stats.lead, arm)
+    text += f". The gap is{change.removeprefix(',')}" * bool(change)
+    return f"{text}.{_accuracy(stats, arm)}"
+
+
+def _true_answers(stats: Statistics) -> str:
+    """What answers that are all right would give the groups, and why."""
+    rates = {name: rate.value for name, rate in stats.rates(TRUTH).items()}
+    if not rates:
+        return ""
+    text = f"True answers are {who_gets(rates)}"
+    if stats.lead == "label_gap":
+        return f"{text}, because the rows were drawn so; at the same true answer their gap is 0."
+    gap = stats.of(stats.lead, TRUTH).value
+    return f"{text}, a gap of {points(gap)}, because these people’s outcomes differ so."
+
+
+def _verdict_on_arms(stats: Statistics, otherwise: object) -> str:
+    """The rule that keeps any arm from being the best; "" with `otherwise`, or for one arm."""
+    if otherwise or len(stats.arms) < 2:
+        return ""
+    base = in_words(stats.base)
+    if any(arm.arm == stats.base and arm.alike for arm in stats.arms):
+        return f"{base} gives everybody the same answer, so none can be fairer."
     fairer = [name for name in _others(stats) if _is_fairer(stats, name)]
     if not fairer:
-        return f"No arm is shown to be fairer than {base}. "
-    names = listed(fairer, _MOST, _cut)
-    rule = f"that its accuracy is at most {100 * stats.margin:g} points lower is not shown"
-    return f"{names} is fairer than {base}, but {rule}. "
+        return f"None is shown to be fairer than {base}."
+    names = listed(fairer, _MOST, cut)
+    rule = f"at most {points(stats.margin)} fewer right is not shown"
+    return f"{names}: a smaller gap than {base}, but {rule}."
 
 
 def _others(stats: Statistics) -> list[str]:
@@ -246,40 +305,12 @@ def asked(stats: Statistics, created: str = "") -> str:
     return ", ".join(filter(None, (rows, day(created))))
 
 
-def _the_gap(stats: Statistics) -> str:
-    return "a gap at equal labels" if stats.lead == "label_gap" else "a gap"
-
-
-def _rates_and_gap(stats: Statistics, arm: str) -> str:
-    """The lowest and highest rate of yes, the gap, its change from the baseline."""
-    gap = stats.of(stats.lead, arm)
-    rates = stats.rates(arm)
-    if not gap.known or not rates:
-        return f"no gap: {gap.reason or 'it is not defined'}"
-    order = sorted(rates, key=lambda name: rates[name].value)
-    low, high = (
-        f"{number(rates[name].value, 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1])
-    )
-    of = f", the lowest and highest of {len(rates)} groups" if len(rates) > 2 else ""
-    text = f"yes for {low} and {high}{of}, {_the_gap(stats)} of {_points(gap.value)}"
-    ends = interval(gap.ends, 0, 100)
-    if ends != DASH:
-        text += f" ({ends})"
-    if gap.verdict and gap.verdict != DIFFERS:
-        text += f", {gap.verdict}"
-    return text + _change(stats, stats.lead, arm)
-
-
 def _accuracy(stats: Statistics, arm: str) -> str:
     accuracy = stats.of("accuracy", arm)
     if not accuracy.known:
         return ""
-    return f" {number(accuracy.value, 0, 100)} % right{_change(stats, 'accuracy', arm)}."
-
-
-def _points(value: float) -> str:
-    points = number(value, 0, 100)
-    return f"{points} point" + "s" * (points != "1")
+    right = number(accuracy.value, 0, 100)
+    return f" {right} % right{_change(stats, 'accuracy', arm)}."
 
 
 def _change(stats: Statistics, metric: str, arm: str) -> str:
@@ -289,7 +320,7 @@ def _change(stats: Statistics, metric: str, arm: str) -> str:
         return ""
     ends = sorted(map(abs, test.ends))
     more = "more" if test.value > 0 else "less"
-    size = f"{number(abs(test.value), 0, 100)} {more} than {_in_words(stats.base)}"
+    size = f"{number(abs(test.value), 0, 100)} {more} than {in_words(stats.base)}"
     return f", {size} ({interval(ends, 0, 100)})"
 
 
@@ -315,7 +346,7 @@ def _undecided(stats: Statistics) -> Iterator[str]:
             why = f"{{}}: a difference from {{}} {pair.compared.reason}."
         by_reason.setdefault(why, []).append(pair.second)
     for why, names in by_reason.items():
-        yield why.format(listed(names, _MOST, _cut), _in_words(stats.base))
+        yield why.format(listed(names, _MOST, cut), in_words(stats.base))
 
 
 def smallest_found(found: Sequence[Record]) -> str:
@@ -341,19 +372,19 @@ def missed(stats: Statistics) -> Iterator[str]:
             sizes.append(f"{size} points of {BY_KEY[key].words}")
     parts = list[str]()
     if sizes:
-        parts.append(f"differences between arms ({scope}) under {' or '.join(sizes)}")
+        parts.append(f"differences between two ways of asking ({scope}) under {' or '.join(sizes)}")
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     alone = smallest_found([stats.of(f"{stats.lead}_detectable", arm) for arm in telling])
     if alone:
-        parts.append(f"gaps{' of one arm' * bool(sizes)} under {alone} points")
+        parts.append(f"gaps{' of one' * bool(sizes)} under {alone} points")
     if parts:
         yield f"What these rows could have missed: {'; '.join(parts)}."
 
 
 def next_step(
-    stats: Statistics, kept: Collection[str] | None = None, run: "Run | None" = None
-) -> str:
-    """The next step; what makes numbers doubtful comes before what they show."""
+    stats: Statistics, conditions: Sequence[str] = (), run: "Run | None" = None
+) -> tuple[str, str]:
+    """The next step and a command for it, or ""; what makes numbers doubtful comes first."""
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     judged = [stats.of(stats.lead, arm) for arm in telling]
     for key in (stats.lead, "accuracy"):
@@ -361,43 +392,63 @@ def next_step(
         judged += [stats.of(name, arm, against=stats.base) for arm in _others(stats)]
     verdicts = {record.verdict for record in judged} - {""}
     unequal = [stats.of(key, arm).verdict for arm in telling for key in (stats.lead, "eo_gap")]
+    kept = keeping_to(conditions, stats)
     best = best_arm(stats, kept) if run else None
     leads = [best] if best else [arm.arm for arm in stats.arms]
     ranks = [stats.of("auc", arm.arm).low > 0.5 for arm in stats.arms if arm.alike]
     least = (run.described["settings"] if run else {}).get("min_coverage", Settings().min_coverage)
     suspects = [name for name in run.table_checks if name] if run else []
     same = [pair.same for pair in stats.pairs if not pair.alike]
-    if run and (run.simulated_answers or run.reference):
-        step = "ask a language model (--model)"
-    elif run and any(arm.unanswered for arm in stats.arms):
-        step = "get the replies that are missing"
-    elif UNREAD in verdicts or any(_lacks_answers(stats, arm, least) for arm in leads):
-        step = "find out why answers are lacking: fewer unread replies would settle more"
-    elif suspects:
-        step = f"check column {_cut(suspects[0])} first"
-    elif best:
-        step = f"build your prompts as {_cut(best)} does, and watch what is decided"
-    elif run and run.at_threshold and len(telling) < len(stats.arms):
-        step = "read the results at the threshold"
-    elif run and not run.at_threshold and any(ranks):
-        step = "use --threshold: P(yes) ranks rows where an arm's answers are alike"
-    elif not telling:
+    page = f"fwc-llm report {quote(str(run.folder))}" if run else ""
+    if run and any(arm.unanswered for arm in stats.arms):
+        return "get the replies that are missing", _again(run)
+    if UNREAD in verdicts or any(_lacks_answers(stats, arm, least) for arm in leads):
+        return "find out why answers are lacking: fewer unread replies would settle more", page
+    if suspects:
+        return f"check column {cut(suspects[0])} first", page
+    few = TOO_FEW in verdicts or any(check.more_rows for check in checked(stats, conditions))
+    if run and (run.simulated_answers or run.reference) and (best or not few):
+        return "ask a language model, beginning with the price", _again(
+            run, "--model gpt-6-luna --dry-run"
+        )
+    if best:
+        return f"build your prompts as {cut(best)} does, and watch what is decided", page
+    if run and run.at_threshold and len(telling) < len(stats.arms):
+        return "read the results at the threshold", page
+    if run and not run.at_threshold and any(ranks):
+        step = "draw the line between yes and no elsewhere: the probability of yes ranks rows"
+        return step, _again(run, "--threshold base-rate", "-threshold")
+    if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
-    elif same and all(same):
-        step = "try other examples: these change no answer"
-    elif kept is not None and set(kept) >= {arm.arm for arm in stats.arms}:
-        step = _WATCH
-    elif TOO_FEW in verdicts:
-        step = "get more rows: four times as many show differences half as large"
-    elif not verdicts:
-        step = "get answers about at least two groups: a gap needs two"
-    elif DIFFERS not in unequal and kept is None:
-        step = _WATCH
-    elif run:
-        step = "compare other ways of prompting (--shots)"
-    else:
-        step = "find out the cause of the gap, with people who know these decisions"
-    return f"Next: {step}."
+        return step, page
+    if same and all(same):
+        return "try other examples: these change no answer", page
+    if kept is not None and kept >= {arm.arm for arm in stats.arms}:
+        return _WATCH
+    if few:
+        more = _again(run, f"--n-test {4 * run.n_test}", "-more") if run else ""
+        return "get more rows: four times as many show differences half as large", more
+    if not verdicts:
+        return "get answers about at least two groups: a gap needs two", ""
+    if kept is None and DIFFERS not in unequal:
+        return _WATCH
+    if run:
+        return "compare other ways of asking", _again(run, "--shots zero,balanced,fwc", "-compared")
+    return "find out the cause of the gap, with people who know these decisions", ""
+
+
+def _again(run: "Run | None", options: str = "", name: str = "") -> str:
+    """The command that asks as a run did, with further options and into a folder `name`; "" where
+    only recorded replies can answer.
+    """
+    experiment = run and run.folder / "experiment.toml"
+    if run is None or not experiment or not experiment.is_file():
+        return ""
+    if 'model = "replay:' in read_text(experiment):
+        return ""
+    folder = run.folder.with_name(f"{run.folder.name}{name}")
+    words = ["fwc-llm eval", quote(str(experiment)), options, f"--out {quote(str(folder))}"]
+    return " ".join(filter(None, words))
 
 
 def _lacks_answers(stats: Statistics, arm: str, least: float) -> bool:
@@ -420,12 +471,12 @@ def four_fifths(impact: Impact, view: ImpactView, found: Records) -> Iterator[di
         judged = {level: ratio for level, ratio in ratios.items() if ratio.known}
         order = sorted(judged, key=lambda level: judged[level].value)
         told = {
-            level: f"{_cut(level)} {number(ratio.value, 2)} ({interval(ratio.ends, 2)})"
+            level: f"{cut(level)} {number(ratio.value, 2)} ({interval(ratio.ends, 2)})"
             for level, ratio in judged.items()
         }
         below = [level for level in order if judged[level].verdict == BELOW]
         not_told = [level for level in order if judged[level].verdict == CANNOT_SAY]
-        rate = f"four fifths of the rate of {_cut(reference)}"
+        rate = f"four fifths of the rate of {cut(reference)}"
         for names, text in (
             (below, f"Below {rate}"),
             (not_told, f"Too few rows to tell whether below {rate}"),
@@ -446,27 +497,18 @@ def all_alike(stats: Statistics) -> Iterator[dict[str, str]]:
         text = f"{arm.alike}: the gap is 0 because all answers are {answer}."
         if "but" in arm.alike:
             text = f"{arm.alike}: the gap says nothing about groups."
-        right = stats.of("accuracy", arm.arm)
+        text += _accuracy(stats, arm.arm)
+        right, gap = (stats.of(f"{key}_at_median", arm.arm) for key in ("accuracy", "dp_gap"))
         if right.known:
-            text += f" {number(right.value, 0, 100)} % right{_change(stats, 'accuracy', arm.arm)}."
-        of = {name: stats.of(f"{name}_at_median", arm.arm) for name in ("accuracy", "dp_gap")}
-        if of["accuracy"].known:
             auc = stats.of("auc", arm.arm)
             rates = stats.rates(arm.arm, "selection_rate_at_median")
-            order = sorted(rates, key=lambda name: rates[name].value)
-            ends = [
-                f"{number(rates[name].value, 0, 100)} % of {_cut(name)}"
-                for name in dict.fromkeys((order[0], order[-1]))
-            ]
-            accuracy, gap = (
-                f"{number(r.value, 0, 100)} ({interval(r.ends, 0, 100)})" for r in of.values()
-            )
+            would = who_gets({name: rate.value for name, rate in rates.items()})
             text += (
-                f" P(yes) ranks rows: AUC {number(auc.value, 2)} ({interval(auc.ends, 2)}). With "
-                f"its median as threshold, the model would say yes to {' and '.join(ends)}: "
-                f"accuracy {accuracy} %, DP gap {gap} points."
+                f" P(yes) ranks rows (AUC {number(auc.value, 2)}, {interval(auc.ends, 2)}): with its "
+                f"median as the line, the model would say {would}, "
+                f"{measured(BY_KEY['dp_gap'], gap)}, {measured(BY_KEY['accuracy'], right)}."
             )
-        yield {"arm": arm.arm, "text": text}
+        yield {"arm": _subject(stats, arm.arm), "text": text}
 
 
 def _silence(stats: Statistics, arm: str) -> Iterator[dict[str, str]]:
@@ -481,20 +523,10 @@ def _silence(stats: Statistics, arm: str) -> Iterator[dict[str, str]]:
             points = number(gap.value, 0, 100)
             low, high = (number(shares[name].value, 0, 100) for name in (order[0], order[-1]))
             text = (
-                f"replies for {_cut(order[-1])} are {rate} {points} points more often than for "
-                f"{_cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 0, 100)})."
+                f"replies for {cut(order[-1])} are {rate} {points} points more often than for "
+                f"{cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 0, 100)})."
             )
             yield {"arm": arm, "text": text}
-
-
-def _in_words(arm: str) -> str:
-    return "zero-shot" if arm == "zero" else _cut(arm)  # "zero" would read as a number
-
-
-def _cut(name: str) -> str:
-    if len(name) <= 40:
-        return name
-    return f"{name[:39]}…"
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
@@ -528,7 +560,8 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         found = f"{number(min(1.0, size['accuracy']), 1, 100)} points of accuracy between two arms"
         if not math.isnan(size["gap"]):
             gap, alone = (number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one"))
-            found = f"{gap} of DP gap and {found}; one arm's DP gap of {alone} against 0"
+            among = " at the same true answer" * (design.labels > 1)
+            found = f"a gap{among} of {gap} and {found}; one arm's gap of {alone} against 0"
         lines.append(f"  {where}: {found}")
     if design.repeats < MIN_SETS:
         lines.append(
@@ -538,7 +571,7 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
     if few:
         lines.append(
-            f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, _cut)}"
+            f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, cut)}"
         )
     sentence = (
         f"assuming that two arms answer {100 * assumed.discordant:.3g}% of the rows differently "

@@ -5,7 +5,7 @@ from typing import Any
 
 from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
 from fwc_llm.metrics.statistics import ArmFacts, Statistics
-from fwc_llm.report.number_format import number, percent
+from fwc_llm.number_format import number, percent
 from fwc_llm.report.table_model import Cells, Row, Scale, Section, difference, valued
 
 _THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Ties")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
-from fwc_llm.report.number_format import DASH
+from fwc_llm.number_format import DASH
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import Row, Section
 from fwc_llm.runs.recorded_run import Run

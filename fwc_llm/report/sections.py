@@ -4,26 +4,46 @@ Every table is a pivot of the records: its rows and columns are named here, its 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from fwc_llm.gates.decide import checked, worst
+from fwc_llm.gates.sentences import in_words, points
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
 from fwc_llm.metrics.records import AS_NO_SCOPE, CHANGED_ATTRIBUTE, READ, READINGS, TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.number_format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import lost_lines
-from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
-from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
+from fwc_llm.report.table_model import (
+    Cells,
+    Row,
+    Scale,
+    Section,
+    TableCell,
+    difference,
+    rates_cell,
+    valued,
+)
 
 HEADLINE = [metric for metric in TABLE if metric.headline]
 PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
 _COMPARISON = ("Arms", "Metric", "Difference", "p (adjusted)", "Verdict", "Holds for", "Answers")
+_RIGHT = "the share of answers that agree with the true outcome."
+_GAP = "the largest rate of yes of any group less the smallest (demographic parity difference)."
+_AT_EQUAL = (
+    "the mean, over true no and true yes, of the difference in rates of yes between groups; 0 for "
+    "perfect answers."
+)
 DEFINITIONS = {  # of terms in headings
-    "Accuracy %": "the share of answers that agree with the true outcome.",
-    "DP gap": "the largest rate of yes of any group less the smallest (demographic parity "
-    "difference).",
-    "Gap at equal labels": "the mean, over true no and true yes, of the difference in rates of yes "
-    "between groups; 0 for perfect answers.",
+    "Accuracy %": _RIGHT,
+    "Right, %": _RIGHT,
+    "DP gap": _GAP,
+    "Gap": _GAP,
+    "Gap at equal labels": _AT_EQUAL,
+    "Gap at equal truth": _AT_EQUAL,
+    "Limits": "whether the gap’s whole interval is within the limit, or outside.",
     "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity "
     "ratio).",
     "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds "
@@ -45,9 +65,7 @@ DEFINITIONS = {  # of terms in headings
     "p (adjusted)": "the p-value, adjusted for the number of comparisons.",
     "Verdict": "the conclusion from the interval in the same row.",
 }
-_MOST_GROUPS = 3  # most groups with a column in the first table
 _BESIDE = 4  # most arms with a column in the table of groups
-_ENDS = (0.1, 0.2, 0.3, 0.4, 0.5)  # of the axis of gaps
 
 
 def shown(record: Record, metric: Metric) -> TableCell:
@@ -60,63 +78,44 @@ def leading(stats: Statistics) -> list[str]:
     return [*dict.fromkeys((stats.lead, "dp_gap")), *["accuracy"] * stats.labelled]
 
 
-def first(stats: Statistics) -> Section:
-    """The first table: arms by increasing gap, then the true answers."""
+def first(stats: Statistics, conditions: Sequence[str] = ()) -> Section:
+    """The first table: who gets how much by each way of asking, the smallest gap first.
+
+    Then the true answers. Without `conditions`, the limit is the margin of the leading gap.
+    """
 
     def by_gap(arm: str) -> tuple[bool, bool, float]:
         gap = stats.of(stats.lead, arm)
         return gap.verdict == ALIKE, not gap.known, gap.value
 
-    metrics = [BY_KEY[key] for key in leading(stats)]
-    arms = sorted((arm.arm for arm in stats.arms), key=by_gap)
-    few = len(stats.judged) <= _MOST_GROUPS
-    truth = [TRUTH] * stats.labelled
+    metrics = [BY_KEY[key] for key in (stats.lead, *["accuracy"] * stats.labelled)]
+    checks = checked(stats, conditions)
+    true = {group: rate.value for group, rate in stats.rates(TRUTH).items()}
     rows: list[Row] = []
-    for arm in (*arms, *truth):
-        cells: Cells = [shown(stats.of(metric.key, arm), metric) for metric in metrics]
-        verdict = "" if arm == TRUTH else stats.of(stats.lead, arm).verdict or DASH
-        rates = _group_rates(stats.rates(arm), stats.judged, few)
-        rows.append([arm, *rates, cells[0], verdict, *cells[1:]])
-    if few:
-        headings = ["Arm", *(f"Yes, {name} %" for name in stats.judged)]
-    else:
-        headings = ["Arm", "Lowest rate %", "Highest rate %"]
-    at = len(headings)
-    headings += [metric.title for metric in metrics]
-    headings.insert(at + 1, "Verdict")  # beside the gap that it is about
-    scales = {}
-    for place, metric in enumerate(metrics):
-        column = at + place + (place > 0)
-        true = stats.of(metric.key, TRUTH)
-        line = true.value if true.known else None
-        if metric.kind == "share":
-            scales[column] = Scale(0.0, 1.0, factor=metric.scale)
-        else:
-            drawn = [stats.of(metric.key, arm) for arm in arms]
-            ends = [end for one in drawn for end in (one.high, one.value) if end == end]
-            most = max([*ends, line or 0.0])
-            end = next((end for end in _ENDS if most <= end), 1.0)
-            scales[column] = Scale(0.0, end, line, stats.margin)
-    notes = [intervals_line(stats), *_undefined(stats, metrics)]
-    return Section("Results", headings, rows, notes, name="arms", scales=scales)
+    for arm in (*sorted((arm.arm for arm in stats.arms), key=by_gap), *[TRUTH] * bool(true)):
+        rates = {group: rate.value for group, rate in stats.rates(arm).items()}
+        cells: Cells = [valued(stats.of(metric.key, arm), 1, 100) for metric in metrics]
+        found = [check for check in checks if check.arm == arm]
+        outcome = worst(found) if found else ""
+        rows.append([in_words(arm), rates_cell(rates, {} if arm == TRUTH else true), cells[0]])
+        rows[-1] = [*rows[-1], outcome, *cells[1:]]
+    titles = [_IN_POINTS[metric.key] for metric in metrics]
+    headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
+    if not stats.with_examples:
+        headings[0] = "Decided by"
+    notes = [intervals_line(stats, conditions), *_undefined(stats, metrics)]
+    return Section("Who gets how much", headings, rows, notes, name="arms")
 
 
-def intervals_line(stats: Statistics) -> str:
-    """What intervals and verdicts are."""
-    judged = BY_KEY[stats.lead].words
-    return (
-        f"95 % intervals. The verdict is on the {judged}; up to {stats.margin:g} does not matter."
-    )
+_IN_POINTS = {"dp_gap": "Gap", "label_gap": "Gap at equal truth", "accuracy": "Right, %"}
 
 
-def _group_rates(rates: Mapping[str, Record], groups: Sequence[str], few: bool) -> list[str]:
-    """Rates of yes in percent: of each group (`few`), or lowest and highest."""
-    if few:
-        return [number(rates[g].value, 1, 100) if g in rates else DASH for g in groups]
-    if not rates:
-        return [DASH, DASH]
-    order = sorted(rates, key=lambda name: rates[name].value)
-    return [f"{number(rates[name].value, 1, 100)} {name}" for name in (order[0], order[-1])]
+def intervals_line(stats: Statistics, conditions: Sequence[str] = ()) -> str:
+    """What intervals and limits are."""
+    line = "Gaps are in points; in brackets 95 % intervals."
+    if not conditions:
+        line += f" Without other limits, a gap of up to {points(stats.margin)} is within."
+    return line
 
 
 def metrics_of(stats: Statistics) -> list[Metric]:
@@ -149,17 +148,15 @@ def results(stats: Statistics) -> Section:
     return Section("All metrics", headings, rows, notes, keys=2, name="results", parts=parts)
 
 
-def overview(runs: Sequence[tuple[str, Statistics]], title: str) -> Section:
-    """The arms of several runs (label, statistics) in one table, without comparisons."""
-    metrics = [m for m in HEADLINE if any(m in metrics_of(stats) for _, stats in runs)]
+def overview(runs: Sequence[tuple[str, Statistics, Sequence[str]]], title: str) -> Section:
+    """Who gets how much of several runs (label, statistics, limits): models × ways of asking."""
+    tables = {label: first(stats, conditions) for label, stats, conditions in runs}
     rows: list[Row] = []
-    for label, stats in runs:
-        for arm in stats.arms:
-            cells: Cells = [shown(stats.of(metric.key, arm.arm), metric) for metric in metrics]
-            lead = stats.of(stats.lead, arm.arm).verdict
-            rows.append([label, arm.arm, *cells, lead])
-    headings = ["Run", "Arm", *(metric.title for metric in metrics), "Verdict"]
-    return Section(title, headings, rows, keys=2, name="overview")
+    for label, table in tables.items():
+        rows += [[f"{label}: {row[0]}", *row[1:]] for row in table.rows if row[0] != TRUTH]
+    found = list(tables.values())
+    rows += [row for row in found[0].rows if row[0] == TRUTH]
+    return replace(found[0], title=title, rows=rows, notes=found[0].notes[:1])
 
 
 def _undefined(stats: Statistics, metrics: Sequence[Metric]) -> list[str]:

@@ -13,11 +13,12 @@ from rich.text import Text
 
 from fwc_llm.metrics.records import Record
 from fwc_llm.notebook import figure, note, table
-from fwc_llm.report.number_format import DASH, interval, number, signed
+from fwc_llm.number_format import DASH, interval, number, signed
 from fwc_llm.sanitize import replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
+_MOST_NAMED = 3  # most groups that a picture names
 _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 
@@ -28,6 +29,8 @@ class TableCell:
     text: str
     note: str = ""  # such as an interval
     plotted: tuple[float, float, float] | None = None  # low, value, high; NaN where unknown
+    # Of a picture of groups: name ("" for none), rate, rate of true answers.
+    dots: Sequence[tuple[str, float, float | None]] = ()
 
     def __str__(self) -> str:
         if self.note:
@@ -46,7 +49,6 @@ class Scale:
     low: float
     high: float
     line: float | None = None  # where a dashed line is
-    band: float | None = None  # where a shaded band from the left ends
     factor: float = 1.0  # of the ends in the heading
 
     def at(self, value: float) -> float:
@@ -98,6 +100,15 @@ def valued(record: Record, digits: int, scale: float = 1.0) -> TableCell:
     plotted = record.low, record.value, record.high
     note = "" if limits == DASH else limits
     return TableCell(number(record.value, digits, scale), note, plotted)
+
+
+def rates_cell(rates: Mapping[str, float], true: Mapping[str, float] = {}) -> TableCell:
+    """Each group's rate of yes, lowest first, beside the rates of true answers."""
+    order = sorted(rates, key=rates.__getitem__)
+    ends = order if len(order) <= _MOST_NAMED else [order[0], order[-1]]
+    text = ", ".join(f"{name} {number(rates[name], 0, 100)}" for name in ends)
+    dots = [(name if name in ends else "", rates[name], true.get(name)) for name in order]
+    return TableCell(text or DASH, dots=dots)
 
 
 def difference(record: Record, digits: int, scale: float = 1.0) -> TableCell:

@@ -1,6 +1,6 @@
 """Terminal output: findings, one table and notes; with --verbose all sections."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ from fwc_llm.report import sections
 from fwc_llm.report.document import describe_run, sections_of, statistics_of
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
-    all_alike,
+    IS_THAT_GOOD,
     findings,
-    keeping,
+    limits,
     lost_lines,
     low_coverage,
     missed,
@@ -24,12 +24,13 @@ from fwc_llm.report.narrative import (
     smallest_found,
     what_was_run,
 )
-from fwc_llm.report.table_model import Section, terminal
+from fwc_llm.report.table_model import terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
 
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
+GOOD = f"Is that good? {IS_THAT_GOOD}"
 MORE = "All tables and notes: --verbose."
 _MOST_NOTES = 4
 _MOST_GROUPS = 10
@@ -60,7 +61,7 @@ def run_table(run: "Run", verbose: bool = False) -> RenderableType:
     return Group(
         title,
         *(Text(line["text"], style="bold") for line in low),
-        summary(stats, run.created, verbose, keeping(run, stats), run),
+        summary(stats, run.created, verbose, limits(run), run),
         *([terminal(thresholds)] if thresholds and not verbose else []),
         *(Text(line, style="dim") for line in lines if line),
         *rest,
@@ -69,24 +70,33 @@ def run_table(run: "Run", verbose: bool = False) -> RenderableType:
 
 def answer(run: "Run") -> str:
     """The first of a run's `findings`."""
-    first = findings(run.statistics, run.created, keeping(run, run.statistics))[0]
-    return ": ".join(filter(None, first.values()))
+    return findings(run.statistics, run.created, limits(run))[0]["text"]
 
 
 def summary(
     stats: Statistics,
     created: str = "",
     verbose: bool = False,
-    kept: Collection[str] | None = None,
+    conditions: Sequence[str] = (),
     run: "Run | None" = None,
 ) -> RenderableType:
-    """The findings and the first table; `kept` and `run` are as in `next_step`."""
+    """The findings, the first table and the next step (`next_step`)."""
     return Group(
-        *_sentences(stats, created, kept),
-        Text(" ".join([*missed(stats), next_step(stats, kept, run)])),
-        terminal(replace(sections.first(stats), title="")),
+        *_sentences(stats, created, conditions),
+        terminal(replace(sections.first(stats, conditions), title="")),
         *(Text(note, style="dim") for note in _notes(stats) if not verbose),
+        *(Text(line) for line in missed(stats)),
+        *_next([next_step(stats, conditions, run)]),
+        Text(GOOD, style="dim"),
     )
+
+
+def _next(steps: Sequence[tuple[str, str]]) -> Iterator[RenderableType]:
+    """Each step once, and its command on a line of its own, which is not broken."""
+    for step, command in dict.fromkeys(steps):
+        yield Text(f"Next: {step}{':' if command else '.'}")
+        if command:
+            yield Text(f"    {command}", no_wrap=True, overflow="ignore")
 
 
 def audit_summary(
@@ -94,19 +104,19 @@ def audit_summary(
     predictions: str,
     created: str,
     verbose: bool,
-    kept: Mapping[str, Collection[str] | None] = {},
+    conditions: Sequence[str] = (),
 ) -> RenderableType:
     """The findings and first tables of audits by attribute."""
     parts = list[RenderableType]()
     found = list[str]()
-    steps = list[str]()
+    steps = list[tuple[str, str]]()
     notes = dict[str, list[str]]()
     for name, (stats, impact) in audits.items():
-        table = sections.first(stats)
+        table = sections.first(stats, conditions)
         if len(stats.arms) == 1:
             table = selected(impact, stats.records, impact.views[-1], _MOST_GROUPS)
         parts.append(Text(f"{predictions} by {name}", style="bold"))
-        parts += _sentences(stats, created, kept.get(name))
+        parts += _sentences(stats, created, conditions)
         parts.append(terminal(replace(table, title="")))
         for note in _notes(stats):
             notes.setdefault(note, []).append(name)
@@ -114,24 +124,21 @@ def audit_summary(
         size = smallest_found(detectable)
         if size:
             found.append(f"{size} points by {name}")
-        step = next_step(stats, kept.get(name))
-        if step not in steps:
-            steps.append(step)
-    missed_gaps = f"What these rows could have missed: gaps under {', '.join(found)}."
-    parts.append(Text(" ".join([*[missed_gaps] * bool(found), *steps])))
+        steps.append(next_step(stats, conditions))
+    if found:
+        parts.append(Text(f"What these rows could have missed: gaps under {', '.join(found)}."))
     for note, names in () if verbose else notes.items():
         about = f"By {', '.join(names)}: " * (len(names) < len(audits))
         parts.append(Text(f"{about}{note}", style="dim"))
-    return Group(*parts)
+    return Group(*parts, *_next(steps), Text(GOOD, style="dim"))
 
 
 def _sentences(
-    stats: Statistics, created: str, kept: Collection[str] | None = None
+    stats: Statistics, created: str, conditions: Sequence[str]
 ) -> Iterator[RenderableType]:
-    return (
-        Text(": ".join(filter(None, finding.values())))
-        for finding in findings(stats, created, kept)
-    )
+    for number, finding in enumerate(findings(stats, created, conditions)):
+        text = ": ".join(filter(None, finding.values()))
+        yield Text(text, style="" if number else "bold")
 
 
 def _notes(stats: Statistics) -> list[str]:
@@ -148,27 +155,24 @@ def everything(run: Mapping[str, Any]) -> RenderableType:
 
 
 def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
-    """The arms of several models with the same questions, for rich to print."""
-    found = []
-    for run in runs:
-        mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
-        found.append((f"{run.label}{mark}", run.statistics))
+    """The answers of several models to the same questions, for rich to print."""
     title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
     if any(run.simulated for run in runs):
         title.append("  SIMULATED", style="bold black on yellow")
-    tables: list[Section] = [sections.overview(found, "")]
+    parts = list[RenderableType]()
+    found = []
+    for run in runs:
+        mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
+        label = f"{run.label}{mark}"
+        found.append((label, run.statistics, limits(run)))
+        parts.append(Text(f"{label}: {answer(run)}"))
+    tables = [sections.overview(found, "")]
     for run in runs:
         heading = f"{run.label}, at its threshold"
         tables.append(at_threshold(threshold_section(run), run.statistics, heading))
-    parts = (terminal(table) for table in tables if table)
-    lines = (Text(line, style="dim") for line in _about_models(runs, found))
-    return Group(title, *parts, *lines, *(everything(describe_run(run)) for run in runs if verbose))
-
-
-def _about_models(runs: "Sequence[Run]", found: Sequence[tuple[str, Statistics]]) -> Iterator[str]:
-    for label, stats in found:
-        yield from (f"{label}: {finding['arm']} {finding['text']}" for finding in all_alike(stats))
-    yield sections.intervals_line(found[0][1])
+    parts += [terminal(table) for table in tables if table]
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
-        yield f"Whether two models differ: fwc-llm compare {folders}"
+        command = f"fwc-llm compare {folders}"
+        parts += _next([("see whether two models differ", command)])
+    return Group(title, *parts, *(everything(describe_run(run)) for run in runs if verbose))

@@ -7,7 +7,7 @@ from typing import Any
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.threshold_effects import METRICS
-from fwc_llm.report.number_format import DASH, number, percent
+from fwc_llm.number_format import DASH, number, percent
 from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.threshold_selection import NEVER

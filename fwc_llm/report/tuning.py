@@ -9,7 +9,7 @@ from typing import Any
 from fwc_llm.files import read_text
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.report.number_format import interval, number
+from fwc_llm.number_format import interval, number
 from fwc_llm.report.table_model import Section
 from fwc_llm.sanitize import parse_json
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,12 +12,16 @@ from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
 from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import FunctionModel
 from fwc_llm.models.openai.prices import Price
+from fwc_llm.notices import tell
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
 from fwc_llm.runs.unread import KEPT_BACK, frequent_texts, unread_remedy
 
 FIRST = 12  # first replies of an arm, one of which must hold an answer
+EARLY = 20  # first replies, about which a line is said if most are alike
+_MOST_ALIKE = 19
+_MOST_UNREAD = 10
 _REPORT_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0  # between two reports of a pause
 _LATELY = 50  # number of latest replies for the rate, because speed varies over a run
@@ -85,6 +89,7 @@ class Execution:
             }
         self.left = iter(self.calls)
         self.done = self.errors = self.skipped = 0
+        self.answers = Counter(yes=0, no=0, unread=0)
         self.under_way: set[str] = set()
         self.stopped: str | None = None
         self.closing = False
@@ -186,6 +191,12 @@ class Execution:
                 "most_usage": dict(vars(attempts.most())),
             }
         self.journal.append(record)
+        if reply.text is None:
+            return
+        self.answers[record["answer"] or "unread"] += 1
+        early = early_words(self.answers) if self.answers.total() == EARLY else ""
+        if early:
+            tell(early)
 
     async def wait(self) -> bool:
         """Wait until another call ends; False if no worker may begin another call."""
@@ -218,7 +229,8 @@ class Execution:
         pause = self.about.pause_left()
         numbers = self.done, self.errors, self.skipped, self.total
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
-            self.progress(Progress(*numbers, rate, cost, left, pause))
+            waiting = len(self.under_way)
+            self.progress(Progress(*numbers, rate, cost, left, pause, self.answers, waiting))
 
 
 class _Attempts(Attempts):
@@ -276,6 +288,16 @@ class _Attempts(Attempts):
             self._budget is not None or self._run.about.ask_within is not None
         ):  # others ask no service
             self.unknown += unknown
+
+
+def early_words(answers: Mapping[str, int]) -> str:
+    """A sentence on the first replies if most are alike or many unread, else ""."""
+    commonest = max(answers, key=answers.__getitem__)
+    alike = answers[commonest] >= _MOST_ALIKE
+    if not alike and answers["unread"] < _MOST_UNREAD:
+        return ""
+    counts = ", ".join(f"{number} {name}" for name, number in answers.items() if number)
+    return f"the first {EARLY} replies: {counts}; Ctrl-C stops, and no reply is lost"
 
 
 class UnreadError(ProviderError):

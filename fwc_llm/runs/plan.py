@@ -364,7 +364,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         )  # `by_source` has examples before ordering
         for arm in plan.arms:
             if arm.source not in by_source and not is_per_row(arm.source):
-                if progress:
+                if progress and arm.source != "zero":
                     progress(
                         f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}"
                     )

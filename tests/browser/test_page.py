@@ -214,7 +214,7 @@ def test_the_first_screen(
     opened = browser.new_page(viewport={"width": width, "height": height})
     opened.goto((report if arms == 3 else many).as_uri())
     assert opened.locator(".first tbody tr").count() == arms + 1  # true answers too
-    for part in ("li.answer", ".first table", ".first svg.plot"):
+    for part in ("p.answer", ".first table", ".first .line"):
         box = opened.locator(part).first.bounding_box()
         assert box["y"] + box["height"] <= height, part
     assert opened.locator("details[open]").count() == 0

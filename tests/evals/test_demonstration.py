@@ -18,7 +18,7 @@ def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_po
     simulated = run("simulated", tmp_path)
     recorded = run("recorded", tmp_path)
     assert "SIMULATED" in simulated
-    assert "fwc-llm eval --model" in simulated
+    assert "experiment.toml --model gpt-6-luna --dry-run" in simulated
     assert "SIMULATED" not in recorded
     assert "replayed" in recorded.splitlines()[0]
     parts = {"simulated": parts_of(simulated), "recorded": parts_of(recorded)}

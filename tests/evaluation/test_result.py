@@ -104,12 +104,12 @@ def said_of_the_gap(result: Result) -> list[Any]:
     shown = f"{gap['value']:.3f}", f"{gap['low']:.3f} to {gap['high']:.3f}", gap["verdict"]
     page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
     report = re.sub("<[^>]+>", " ", html.unescape(render([result.folder], "html")))
-    for text in (
-        str(result.audit()),
-        render([result.folder], "md").replace("\\", ""),
-        page,
-        report,
-    ):
+    low, value, high = (f"{100 * gap[name]:.1f}" for name in ("low", "value", "high"))
+    in_points = value, f"{low} to {high}"
+    markdown = render([result.folder], "md").replace("\\", "")
+    for text in (str(result.audit()), markdown, page, report):
+        assert all(part in re.sub(r"\s+", " ", text) for part in in_points), text[:200]
+    for text in (markdown, report):
         assert all(part in re.sub(r"\s+", " ", text) for part in shown), text[:200]
     assert f"{gap['value']:.3f}" in str(result)
     return [gap["value"], gap["low"], gap["high"], gap["verdict"]]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fwc_llm import FwcError, audit
 from fwc_llm.gates import Check, GateCondition, all_of, decide, parse_condition
 from fwc_llm.gates.decide import Outcome, junit_xml, outcome_of
+from fwc_llm.number_format import number
 
 
 def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -60,7 +61,8 @@ def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> N
         check = found.check(f"{metric}[zero] {operator} {bound!r}")
         assert check.outcome == said, (operator, bound)
         assert (check.low, check.high) == pytest.approx((low, high))
-        assert f"95 % interval {low:.3f} to {high:.3f}" in check.reason
+        ends = (number(end, 2, 1 if metric == "dp_ratio" else 100) for end in (low, high))
+        assert " to ".join(ends) in check.reason or metric == "dp_ratio"
 
 
 def test_every_arm_is_meant_where_none_is_named() -> None:
@@ -79,7 +81,7 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     check = found.check("dp_gap[fwc] - dp_gap[zero] > 0")
     assert (check.value, check.low, check.high) == pytest.approx((test.value, *test.ends))
     assert check.outcome == "within"
-    assert "paired, of these rows" in check.reason
+    assert check.reason.startswith("gap of fwc less that of zero-shot: −38 (−59 to −16; limit")
     other = found.check("dp_gap[zero] - dp_gap[fwc] > 0")
     assert other.outcome == "outside"
     assert (other.low, other.high) == pytest.approx((-check.high, -check.low))
@@ -102,7 +104,6 @@ def test_arms_are_equivalent_where_all_of_the_interval_lies_within_the_bound() -
     assert (near.outcome, near.low) == ("cannot say", 0.0)
     odds = found.check("eo_gap[fwc] - eo_gap[zero] > 0")
     assert odds.outcome in {"within", "cannot say"}
-    assert "paired" not in odds.reason
 
 
 @pytest.mark.parametrize("metric", ["tpr_gap", "fpr_gap", "precision_gap", "auc_gap", "brier_gap"])
@@ -123,7 +124,7 @@ def test_what_is_undefined_is_undecided_with_the_reason() -> None:
     unsaid = audit(APART.assign(answer=APART["answer"].where(APART["group"] == "f")))
     check = unsaid.check("dp_gap[zero] > 0.1")
     assert check.outcome == "cannot say"
-    assert check.reason == "dp_gap[zero] > 0.1: dp_gap is not known, no parsed answer in group m"
+    assert check.reason == "zero-shot: gap unknown, no parsed answer in group m"
     assert unsaid.check("accuracy[zero] > 0.99").outcome == "within"
     assert "no parsed answer in group m" in unsaid.check("dp_gap[fwc] - dp_gap[zero] > 0").reason
     never = APART.assign(answer="no")

@@ -65,7 +65,7 @@ def test_an_assumption_is_made_of_values_too_and_named() -> None:
         assert found.of(key, "answers") == filled.of(key, "answers")
     assert found.of("coverage", "answers").value == pytest.approx(frame["said"].notna().mean())
     assert found.unread == "as-no"
-    assert any("--unread as-no" in note for note in found.notes)
+    assert any("counted as no: an assumption" in note for note in found.notes)
     with pytest.raises(FwcError, match="as-no"):
         audited(frame, unread="as-yes")
 

@@ -162,7 +162,7 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     assert result.records.of(GAP, "zero").verdict == stats.of(GAP, "zero").verdict == ALIKE
     assert not stats.of(f"{GAP}_rows_needed", "zero").known, "more rows would not tell"
     first = " ".join(str(found).split())
-    assert first.startswith("zero: answered no to all 200 rows: the gap is 0 because all answers")
+    assert first.startswith("Cannot say: answered no to all 200 rows: the gap is 0 because all")
     right = (result.answers()["label"] == "no").mean()
     assert f"{100 * right:.0f} % right" in first, "accuracy is told where answers are alike"
     answers = result.answers()
@@ -173,7 +173,7 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     for text in (" ".join(str(found).split()), render([result.folder], "md")):
         assert f"{100 * max(rates.values()):.0f} %" in text
         assert "Next: try other prompts" in text, "P(yes) does not tell rows apart, either"
-        assert "all answers alike" in text
+        assert "cannot say" in text
     assert check("dp_gap > 0.9").outcome == check("dp_ratio < 0.1").outcome == "cannot say"
     assert check("eo_gap > 0.9").outcome == "cannot say"
     assert check("accuracy < 0.1").outcome == "within"

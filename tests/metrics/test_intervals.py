@@ -116,5 +116,9 @@ def test_the_variance_of_a_gap_is_that_of_its_two_groups_each_of_its_own_rows() 
     rows = np.array([[10.0, 30.0], [40.0, 120.0]])
     design = Design(("a", "b"), rows, 2 * rows, repeats=1)
     assumptions = Assumptions()
-    of_groups = [((n / n.sum()) ** 2 * assumptions.variance / n).sum() for n in rows]
-    assert variance_of("gap_of_one", design, assumptions) == pytest.approx(sum(of_groups))
+    of_labels = [(assumptions.variance / n / 4).sum() for n in rows]
+    assert variance_of("gap_of_one", design, assumptions) == pytest.approx(sum(of_labels))
+    total = rows.sum(1, keepdims=True)
+    at_random = replace(design, rows=total, table=2 * total)
+    of_groups = (assumptions.variance / total).sum()
+    assert variance_of("gap_of_one", at_random, assumptions) == pytest.approx(of_groups)

@@ -61,10 +61,10 @@ def test_an_audit_is_what_a_report_says(make_run: MakeRun) -> None:
 def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> None:
     found = audit(answers().assign(group=lambda frame: frame["group"].replace("F", "<F>")))
     text = str(found)
-    for words in ("Accuracy %", "DP gap", " <F> "):
+    for words in ("Right, %", "Gap", "yes for 28 % of <F>"):
         assert words in text
     words = "".join(ElementTree.fromstring(found._repr_html_()).itertext())
-    for part in ("<F>", "Yes, x", "95 % interval"):
+    for part in ("<F>", "Yes, %", "95 % interval"):
         assert part in words
 
 

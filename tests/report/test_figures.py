@@ -21,26 +21,17 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.intervals import DIFFERS, EQUAL
 from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.statistics import statistics
+from fwc_llm.number_format import day, interval, mean_and_sd, number, p_value, percent, signed
 from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
 from fwc_llm.report.formats import render
-from fwc_llm.report.narrative import best_arm, findings, keeping, next_step
-from fwc_llm.report.number_format import (
-    day,
-    interval,
-    mean_and_sd,
-    number,
-    p_value,
-    percent,
-    signed,
-)
+from fwc_llm.report.narrative import best_arm, findings, keeping_to, limits, next_step
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.recorded_run import read_run
 from tests.report.conftest import MakeRun, some_shots
 
-NAMES = ["rates", "tradeoff"]
 EVIL = "</svg><script>alert(1)</script>\x1b[31m\u202e$x^2$"
 
 
@@ -51,12 +42,10 @@ def test_every_chart_is_a_file_of_both_kinds(make_run: MakeRun, tmp_path: Path) 
     }
     document = make_document([make_run(rates=rates, repeats=3, model=EVIL, simulated=True)])
     written = write_figures(document, tmp_path / "figures")
-    assert [path.name for path in written] == [
-        f"{n}{kind}" for n in NAMES for kind in (".png", ".svg")
-    ]
+    assert [path.name for path in written] == ["rates.pdf", "rates.svg"]
     for path in written:
-        if path.suffix == ".png":
-            assert path.read_bytes().startswith(b"\x89PNG")
+        if path.suffix == ".pdf":
+            assert path.read_bytes().startswith(b"%PDF")
             continue
         text = path.read_text(encoding="utf-8")
         assert not [
@@ -82,9 +71,7 @@ def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Pat
     written = write_figures(make_document(runs), tmp_path / "figures")
     assert {path.name for path in written if path.suffix == ".svg"} == {
         "a_b-rates.svg",
-        "a_b-tradeoff.svg",
         "c-rates.svg",
-        "c-tradeoff.svg",
     }
     (tmp_path / "file").write_text("")
     with pytest.raises(FwcError, match="cannot write"):
@@ -101,12 +88,8 @@ def test_a_value_draws_itself(make_run: MakeRun) -> None:
     coreset = FairCoreset(16, epsilon=0.1, random_state=0).fit(x, y, levels)
     title = "SIMULATED: no finding about a model"
     for value, panels, words in (
-        (
-            Result(folder, RunFolder(folder).results()),
-            2,
-            {title, "Accuracy against the gap", "zero"},
-        ),
-        (audit(answers, protected=["sex"]), 1, {"Rate of yes per group", "f", "m"}),
+        (Result(folder, RunFolder(folder).results()), 1, {title, "zero-shot"}),
+        (audit(answers, protected=["sex"]), 1, {"f", "m"}),
         (some_shots("fwc", "adult", 0), 1, {"weight", "yes", "no"}),
         (coreset, 2, {"0 & 1", "Descent", "lower bound"}),
     ):
@@ -148,11 +131,11 @@ def test_simulated_results_say_so(make_run: MakeRun) -> None:
 def test_an_undefined_value_is_a_dash_with_its_reason(make_run: MakeRun) -> None:
     text = shown(make_run(rates={"fwc": {"Female": (0.2, 0.5), "Male": (0.2, 0.5)}}, unparsed=1.0))
     assert "– Gap at equal labels of fwc: no parsed answer" in text
-    assert "None" not in text
+    assert "No gap: no parsed answer" in text
     assert "nan" not in text
 
 
-def test_words_are_the_verdict_on_a_gap(make_run: MakeRun) -> None:
+def test_the_table_says_which_are_within_the_limits(make_run: MakeRun) -> None:
     """The second arm's gap is far above 0; the rows are too few to exclude one of the first
     arm's.
     """
@@ -164,9 +147,10 @@ def test_words_are_the_verdict_on_a_gap(make_run: MakeRun) -> None:
     even, biased = (
         next(line for line in text.splitlines() if line.startswith(f"{arm} ")) for arm in rates
     )
-    assert "not settled: too few rows" in even
-    assert " differs" in biased
-    assert "differs" not in even
+    assert "cannot say" in even
+    assert "outside" in biased
+    assert "Outside the limits: biased. Cannot say: even." in text
+    assert "too few rows to tell" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("width", [200, 80, 60, 40])
@@ -178,7 +162,7 @@ def test_a_narrow_terminal_cuts_no_line(make_run: MakeRun, width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     for table in re.split(r"\n─+", text)[1:]:
-        assert all(f"\n{arm} " in table for arm in rates)
+        assert all(f"\n{arm} " in table for arm in ("zero-shot", "balanced", "fwc"))
 
 
 def test_groups_are_rows_and_long_names_are_cut(make_run: MakeRun) -> None:
@@ -300,42 +284,44 @@ def test_an_arm_is_best_only_where_that_is_shown(
     folder = make_run(rates=rates, repeats=1, unparsed=0.0, per_cell=(100, 100))
     lead = answer(folder)[0]["text"]
     assert best_arm(statistics(read_run(folder).answered)) == best
-    assert lead.startswith(
-        f"Best: {best}. Yes for "
-        if best
-        else ("coin is fairer than zero-shot, but" if "coin" in rates else "No arm is shown to be ")
-    )
+    if best:
+        assert f"Best, {best}: yes for " in lead
+    elif "coin" in rates:
+        assert "coin: a smaller gap than zero-shot, but at most 5 points fewer right" in lead
+    else:
+        assert "None is shown to be fairer than zero-shot." in lead
     assert lead.endswith("400 rows, 26 Nov 2026.")
-    assert "true answers have" not in lead  # their gap at equal labels is 0 by definition
+    assert "because the rows were drawn so; at the same true answer their gap is 0." in lead
 
 
 @pytest.mark.parametrize(
     ("rates", "simulated", "words"),
     [
         ({"zero": BIASED, "fwc": EVEN}, False, "as fwc does, and watch"),
-        ({"zero": BIASED, "fwc": EVEN}, True, "--model"),
+        ({"zero": BIASED, "fwc": EVEN}, True, "ask a language model"),
+        ({"zero": BIASED, "fwc": BIASED}, True, "more rows"),  # the verdict comes first
         ({"zero": BIASED, "fwc": BIASED}, False, "more rows"),
         ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "all alike"),
-        ({"zero": BIASED}, False, "--shots"),
+        ({"zero": BIASED}, False, "other ways of asking"),
         ({"zero": BIASED}, None, "who know these decisions"),
         ({"zero": {"A": (0.3, 0.9), "B": (0.35, 0.95)}}, None, "more rows"),
-        ({"zero": EVEN}, None, "monitor"),
+        ({"zero": EVEN}, None, "watch further"),
     ],
 )
 def test_what_is_next_follows_from_what_is_shown(
     make_run: MakeRun, rates: dict[str, Any], simulated: bool | None, words: str
 ) -> None:
-    rows = 1500 if words == "monitor" else 100
+    rows = 1500 if words == "watch further" else 100
     more: dict[str, Any] = {"per_cell": (rows, rows), "probabilities": words == "all alike"}
     run = read_run(
         make_run(rates=rates, repeats=1, unparsed=0.0, simulated=bool(simulated), **more)
     )
     stats = statistics(run.answered)
-    assert words in next_step(stats, None, None if simulated is None else run)
+    assert words in next_step(stats, (), None if simulated is None else run)[0]
     if words == "all alike":
         known = [r if r.metric != "auc" else replace(r, low=0.6) for r in stats.records]
         told = replace(stats, records=Records(known, stats.records.attribute))
-        assert "--threshold" in next_step(told, None, run), "P(yes) tells rows apart"
+        assert "line between yes and no" in next_step(told, (), run)[0], "P(yes) ranks rows"
 
 
 def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeRun) -> None:
@@ -348,7 +334,7 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeR
     }
     run = read_run(make_run(rates={"zero": BIASED, "fwc": EVEN}, **more))
 
-    def said(limits: Collection[str] | None = None, run: Any = run, **changes: Any) -> str:
+    def said(conditions: Collection[str] = (), run: Any = run, **changes: Any) -> str:
         """The next step where records of the last arm are changed: by metric."""
         stats = statistics(run.answered if run else equal)
         arm = stats.arms[-1].arm
@@ -359,15 +345,16 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeR
         told = replace(stats, records=Records(found, stats.records.attribute))
         lost = changes.get("unanswered", 0)
         arms = [replace(one, unanswered=lost if one.arm == arm else 0) for one in stats.arms]
-        return next_step(replace(told, arms=arms), limits, run)
+        return next_step(replace(told, arms=arms), list(conditions), run)[0]
 
     equal = replace(run.answered, answers={"answers": run.answered.answers["fwc"]})
     assert "as fwc does" in said()
     assert "replies that are missing" in said(unanswered=3)
     assert "lacking" in said(coverage={"value": 0.7})
-    assert "monitor" in said({"answers"}, None)
-    assert "who know" in said(set(), None, label_gap={"verdict": EQUAL})
-    assert "who know" in said(None, None, label_gap={"verdict": EQUAL}, eo_gap={"verdict": DIFFERS})
+    assert "watch further" in said(["accuracy < 0"], None)
+    assert "who know" in said(["accuracy < 1"], None, label_gap={"verdict": EQUAL})
+    within: Any = {"verdict": EQUAL, "low": 0.0, "high": 0.04}
+    assert "who know" in said((), None, label_gap=within, eo_gap={"verdict": DIFFERS})
 
 
 def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
@@ -385,10 +372,11 @@ def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
         ("dp_gap > 0.01", None),  # none is shown to keep to it
     ):
         RunFolder(folder).change(fail_if=[condition])
-        assert best_arm(found, keeping(read_run(folder), found)) == best, condition
+        assert best_arm(found, keeping_to(limits(read_run(folder)), found)) == best, condition
         if condition in {"dp_gap > 0.2", "dp_gap > 0.01"}:
             (lead, *_) = make_document([folder])["runs"][0]["findings"]
-            assert lead["text"].startswith("Best: fwc, which keeps" if best else "No arm ")
+            kept = "Within the limits: fwc. " if best else ""
+            assert lead["text"].startswith(f"{kept}Outside the limits: zero-shot")
 
 
 def test_the_best_arm_reaches_the_target_of_a_tuned_run(make_run: MakeRun) -> None:
@@ -400,7 +388,7 @@ def test_the_best_arm_reaches_the_target_of_a_tuned_run(make_run: MakeRun) -> No
             json.dumps({"goal": {"metric": "dp_gap", "target": target}})
         )
         run = read_run(folder)
-        assert keeping(run, run.statistics) == kept
+        assert keeping_to(limits(run), run.statistics) == kept
 
 
 def test_the_answer_of_many_arms_stays_short(make_run: MakeRun) -> None:

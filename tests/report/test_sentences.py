@@ -7,10 +7,15 @@ import pandas as pd
 import pytest
 
 from fwc_llm import audit
-from fwc_llm.metrics.intervals import DIFFERS, SHOWN, TOO_FEW, UNREAD
-from fwc_llm.metrics.records import READ
+from fwc_llm.gates import parse_condition
+from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, checked, in_short, worst
+from fwc_llm.gates.sentences import measured
+from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.intervals import SHOWN, TOO_FEW, UNREAD
+from fwc_llm.metrics.records import READ, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report.narrative import best_arm, findings, next_step
+from fwc_llm.report.sections import first
 
 
 def random_audit(seed: int) -> Statistics:
@@ -31,9 +36,9 @@ def random_audit(seed: int) -> Statistics:
     return audit(pd.concat(parts), design=design).statistics
 
 
-def check_best(stats: Statistics, first: str) -> None:
+def check_best(stats: Statistics, answer: str) -> None:
     best = best_arm(stats)
-    assert first.startswith("Best: ") == bool(best)
+    assert ("Best, " in answer) == bool(best)
     if best:
         gap, accuracy = (
             stats.of(f"{key}_difference", best, against=stats.base)
@@ -42,7 +47,7 @@ def check_best(stats: Statistics, first: str) -> None:
         assert gap.verdict in SHOWN
         assert gap.high < 0
         assert accuracy.low >= -stats.margin, "unread replies and the correction count"
-    if first.startswith("No arm is shown to be fairer"):
+    if "None is shown to be fairer" in answer:
         for pair in stats.pairs:
             if pair.first == stats.base and not pair.alike:
                 gap = stats.of(f"{stats.lead}_difference", pair.second, against=stats.base)
@@ -53,19 +58,23 @@ def check_best(stats: Statistics, first: str) -> None:
 def test_no_sentence_contradicts_a_record(seed: int) -> None:
     stats = random_audit(seed)
     told = {line["arm"]: line["text"] for line in findings(stats)}
-    check_best(stats, findings(stats)[0]["text"])
+    answer = findings(stats)[0]["text"]
+    check_best(stats, answer)
+    assert answer.startswith(in_short(checked(stats)))
     for arm, text in told.items():
         if not arm or arm not in {one.arm for one in stats.arms}:
             continue
         gap = stats.of(stats.lead, arm)
-        assert f"{100 * gap.value:.0f} point" in text
-        assert (gap.verdict in text) == (gap.verdict not in ("", DIFFERS)), text
+        (check,) = (one for one in checked(stats) if one.arm == arm)
+        assert text.startswith(check.reason.removeprefix(f"{arm}: ")), text
+        undecided = "too few rows" in text or "would settle it" in text
+        assert undecided == (check.outcome == CANNOT_SAY)
+        assert f"{100 * gap.value:.0f} point" in text or f"{100 * gap.value:.1f} point" in text
         changes = [
             stats.of(f"{key}_difference", arm, against=stats.base)
             for key in (stats.lead, "accuracy")
         ]
-        compared = text.count(" more than ") + text.count(" less than the margin")
-        compared += text.count(" less than ") - 2 * text.count(" less than the margin")
+        compared = text.count(" more than ") + text.count(" less than ")
         assert compared == sum(change.verdict in SHOWN for change in changes), text
 
 
@@ -75,7 +84,7 @@ def test_a_remedy_is_for_what_is_lacking(seed: int) -> None:
     lead = (stats.lead, f"{stats.lead}_difference")
     found = [record for record in stats.records if record.metric in lead]
     verdicts = {record.verdict for record in found if record.against in ("", stats.base)}
-    step = next_step(stats)
+    step, _ = next_step(stats)
     if "more rows" in step:
         assert TOO_FEW in {record.verdict for record in stats.records}
         assert UNREAD not in verdicts
@@ -84,3 +93,24 @@ def test_a_remedy_is_for_what_is_lacking(seed: int) -> None:
         read = stats.of(stats.lead, arm.arm, scope=READ)
         if read.known:
             assert judged.low <= read.low <= read.high <= judged.high
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_outcome_is_that_of_the_interval_against_the_limit(seed: int) -> None:
+    """Without conditions the limit is the margin: the same for the answer, the table and gates."""
+    stats = random_audit(seed)
+    table = {row[0]: str(row[3]) for row in first(stats).rows}
+    for arm in stats.arms:
+        gap = stats.of(stats.lead, arm.arm)
+        outcome = worst([check for check in checked(stats) if check.arm == arm.arm])
+        assert table[arm.arm] == outcome
+        if not arm.alike:
+            assert (outcome == OUTSIDE) == (gap.low > stats.margin)
+            assert (outcome == WITHIN) == (gap.high <= stats.margin)
+
+
+def test_no_interval_looks_as_if_it_ended_at_the_limit() -> None:
+    limit = parse_condition("dp_gap > 0.05")
+    for high, shown in ((0.0496, "5.0; limit"), (0.0504, "5.0; limit"), (0.053, "5.3; limit")):
+        record = Record(value=0.02, low=0.0, high=high)
+        assert shown not in measured(BY_KEY["dp_gap"], record, limit) or high == 0.053

@@ -60,22 +60,21 @@ def test_results_json_csv_frame_and_report_are_one_list(make_run: MakeRun) -> No
 # --- Where the charts' marks stand
 
 
-def test_the_first_table_is_drawn_at_its_values(make_run: MakeRun) -> None:
-    """Arms by their gap, the true answers last; each chart's marks are the cell's own numbers."""
+def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None:
+    """Arms by their gap, the true answers last and beside every arm; gaps in points."""
     found = statistics(read_run(make_run(unparsed=0.0)).answered)
     table = first(found)
     assert table.rows[-1][0] == "true answers"
     assert found.lead == "label_gap"
-    order = [found.of("label_gap", row[0]).value for row in table.rows[:-1]]
+    arms = [row[0].replace("zero-shot", "zero") for row in table.rows]
+    order = [found.of("label_gap", arm).value for arm in arms[:-1]]
     assert order == sorted(order)
-    for title, key, true in (("Gap at equal labels", "label_gap", 0.0), ("DP gap", "dp_gap", 0.5)):
-        column = list(table.headings).index(title)
-        scale = table.scales[column]
-        assert scale.line == pytest.approx(true, abs=1e-12)
-        for row in table.rows[:-1]:
-            gap = found.of(key, row[0])
-            assert row[column].plotted == (gap.low, gap.value, gap.high)
-            assert scale.at(gap.value) == pytest.approx(100 * gap.value / scale.high, abs=0.01)
+    true = {group: rate.value for group, rate in found.rates("true answers").items()}
+    for arm, row in zip(arms, table.rows, strict=True):
+        for group, rate, right in row[1].dots:
+            assert rate == found.of("selection_rate", arm, group).value
+            assert right == (None if arm == "true answers" else true[group])
+        assert row[2].text == f"{100 * found.of('label_gap', arm).value:.1f}"
     assert Scale(0.0, 0.5).at(2.0) == 100.0
 
 
@@ -140,7 +139,7 @@ def test_a_run_says_what_it_would_miss() -> None:
     alone = found.of("dp_gap_detectable", "zero").value
     assert alone == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
     (note,) = missed(found)
-    assert f"{100 * gap:.1f} points of DP gap or {100 * least:.1f} points of accuracy" in note
+    assert f"{100 * gap:.1f} points of gap or {100 * least:.1f} points of accuracy" in note
     assert "(these examples)" in note
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import itertools
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -174,6 +176,28 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
     assert (seen[-1].done, seen[-1].errors, seen[-1].total, seen[-1].skipped) == (29, 1, 30, 0)
     assert seen[-1].rate > 0
     assert len(seen) <= 30
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (lambda content: "No", "the first 20 replies: 20 no; Ctrl-C stops"),
+        (lambda content: "Yes" if content[-1] in "02468" else "Hm", "10 yes, 10 unread; Ctrl-C"),
+        (lambda content: "Yes" if content[-1] in "02468" else "No", ""),
+    ],
+)
+def test_counts_are_live_and_the_first_replies_are_told_if_most_are_alike(
+    tmp_path: Path, script: Any, words: str
+) -> None:
+    seen: list[Progress] = []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        options: Any = {"progress": seen.append, "total": 30, "concurrency": 1}
+        run(Scripted(script), map(call, range(30)), tmp_path, **options)
+    assert [words in str(one.message) for one in told] == [True] * bool(words)
+    answers = Counter(record["answer"] or "unread" for record in records(tmp_path))
+    assert {name: n for name, n in seen[-1].answers.items() if n} == answers
+    assert seen[-1].waiting == 0
 
 
 class Reader(Scripted):
