@@ -122,12 +122,17 @@ def checked(stats: Statistics, conditions: Sequence[str] = ()) -> list[Check]:
     return [check for checks in found for check in checks]
 
 
-def in_short(checks: Sequence[Check]) -> str:
-    """Within the limits, outside or cannot say; of several arms, which."""
-    of_arms = {
+def by_arm(checks: Sequence[Check]) -> dict[str, Outcome]:
+    """The outcome of each arm's checks together."""
+    return {
         arm: worst([check for check in checks if check.arm == arm])
         for arm in dict.fromkeys(check.arm for check in checks)
     }
+
+
+def in_short(checks: Sequence[Check]) -> str:
+    """Within the limits, outside or cannot say; of several arms, which."""
+    of_arms = by_arm(checks)
     if len(of_arms) == 1:
         return IN_WORDS[worst(checks)]
     groups = {o: [in_words(arm) for arm in of_arms if of_arms[arm] == o] for o in IN_WORDS}

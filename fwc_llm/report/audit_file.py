@@ -16,6 +16,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
+from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
 from fwc_llm.metrics.audit_table import (
@@ -166,7 +167,7 @@ class AuditOfFile:
                 *({"arm": "", "text": text} for text in missed(stats)),
                 {"arm": "", "text": f"Next: {next_step(stats, self.limits)[0]}."},
             ],
-            limits=self.limits,
+            outcomes=by_arm(checked(stats, self.limits)),
             statistics=stats,
             records=stats.records,
             cost={"requests": calls, "unanswered": unanswered, "usage": {}},

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.sampling_design import Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
@@ -58,7 +59,7 @@ def make_document(
     provenance  see `provenance`
     paragraph   the description of the run
     findings    sentences
-    limits      conditions that are not to be met
+    outcomes    within, outside or cannot say, by arm
     examples    examples of each arm
     prompts     one full prompt of each arm
     cost        requests, tokens and dollars
@@ -129,7 +130,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
 
 def first_sections(run: Mapping[str, Any]) -> list[Section]:
     """Who gets how much, and of an audit with one arm the groups' impact ratios."""
-    found = [sections.first(run["statistics"], run["limits"])]
+    found = [sections.first(run["statistics"], run["outcomes"])]
     if _opens_with_groups(run):
         records = run["statistics"].records
         found.append(selected(run["audit"], records, run["audit"].views[-1]))
@@ -223,7 +224,7 @@ def describe_run(
             *({"arm": "", "text": text} for text in missed(stats)),
             {"arm": "", "text": f"Next: {next_step(stats, conditions, run)[0]}."},
         ],
-        limits=conditions,
+        outcomes=by_arm(checked(stats, conditions)),
         statistics=stats,
         records=stats.records,
         missing=missing,
@@ -241,7 +242,7 @@ def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
     made |= dict.fromkeys(("missing", "unread"), "")
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "tuning", "threshold"))
-    made["limits"] = []
+    made["outcomes"] = {}
     made |= {name: {arm: [] for arm in arms} for name in ("examples", "prompts")}
     made |= described
     made["provenance"]["report_version"] = __version__

@@ -24,7 +24,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
-    found = [(run["label"], run["statistics"], run["limits"]) for run in document["runs"]]
+    found = [(run["label"], run["statistics"], run["outcomes"]) for run in document["runs"]]
     overall = overview(found, "All runs")
     audit = any(DECISIONS in run["about"] for run in document["runs"])
     several = len(document["runs"]) > 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fwc_llm.gates.decide import checked, worst
+from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.gates.sentences import in_words, points
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
@@ -78,10 +78,10 @@ def leading(stats: Statistics) -> list[str]:
     return [*dict.fromkeys((stats.lead, "dp_gap")), *["accuracy"] * stats.labelled]
 
 
-def first(stats: Statistics, conditions: Sequence[str] = ()) -> Section:
+def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Section:
     """The first table: who gets how much by each way of asking, the smallest gap first.
 
-    Then the true answers. Without `conditions`, the limit is the margin of the leading gap.
+    Then the true answers. Without `outcomes` by arm, the limit is the margin of the leading gap.
     """
 
     def by_gap(arm: str) -> tuple[bool, bool, float]:
@@ -89,33 +89,30 @@ def first(stats: Statistics, conditions: Sequence[str] = ()) -> Section:
         return gap.verdict == ALIKE, not gap.known, gap.value
 
     metrics = [BY_KEY[key] for key in (stats.lead, *["accuracy"] * stats.labelled)]
-    checks = checked(stats, conditions)
+    if outcomes is None:
+        outcomes = by_arm(checked(stats))
     true = {group: rate.value for group, rate in stats.rates(TRUTH).items()}
     rows: list[Row] = []
     for arm in (*sorted((arm.arm for arm in stats.arms), key=by_gap), *[TRUTH] * bool(true)):
         rates = {group: rate.value for group, rate in stats.rates(arm).items()}
         cells: Cells = [valued(stats.of(metric.key, arm), 1, 100) for metric in metrics]
-        found = [check for check in checks if check.arm == arm]
-        outcome = worst(found) if found else ""
         rows.append([in_words(arm), rates_cell(rates, {} if arm == TRUTH else true), cells[0]])
-        rows[-1] = [*rows[-1], outcome, *cells[1:]]
+        rows[-1] = [*rows[-1], outcomes.get(arm, ""), *cells[1:]]
     titles = [_IN_POINTS[metric.key] for metric in metrics]
     headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
     if not stats.with_examples:
         headings[0] = "Decided by"
-    notes = [intervals_line(stats, conditions), *_undefined(stats, metrics)]
+    notes = [intervals_line(stats), *_undefined(stats, metrics)]
     return Section("Who gets how much", headings, rows, notes, name="arms")
 
 
 _IN_POINTS = {"dp_gap": "Gap", "label_gap": "Gap at equal truth", "accuracy": "Right, %"}
 
 
-def intervals_line(stats: Statistics, conditions: Sequence[str] = ()) -> str:
+def intervals_line(stats: Statistics) -> str:
     """What intervals and limits are."""
-    line = "Gaps are in points; in brackets 95 % intervals."
-    if not conditions:
-        line += f" Without other limits, a gap of up to {points(stats.margin)} is within."
-    return line
+    limit = f"Without other limits, a gap of up to {points(stats.margin)} is within."
+    return f"Gaps are in points; in brackets 95 % intervals. {limit}"
 
 
 def metrics_of(stats: Statistics) -> list[Metric]:
@@ -148,9 +145,9 @@ def results(stats: Statistics) -> Section:
     return Section("All metrics", headings, rows, notes, keys=2, name="results", parts=parts)
 
 
-def overview(runs: Sequence[tuple[str, Statistics, Sequence[str]]], title: str) -> Section:
-    """Who gets how much of several runs (label, statistics, limits): models × ways of asking."""
-    tables = {label: first(stats, conditions) for label, stats, conditions in runs}
+def overview(runs: Sequence[tuple[str, Statistics, Mapping[str, str]]], title: str) -> Section:
+    """Who gets how much of several runs (label, statistics, outcomes): models × ways of asking."""
+    tables = {label: first(stats, outcomes) for label, stats, outcomes in runs}
     rows: list[Row] = []
     for label, table in tables.items():
         rows += [[f"{label}: {row[0]}", *row[1:]] for row in table.rows if row[0] != TRUTH]

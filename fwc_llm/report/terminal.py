@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.metrics.adverse_impact import Impact
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import sections
@@ -83,7 +84,7 @@ def summary(
     """The findings, the first table and the next step (`next_step`)."""
     return Group(
         *_sentences(stats, created, conditions),
-        terminal(replace(sections.first(stats, conditions), title="")),
+        terminal(replace(sections.first(stats, by_arm(checked(stats, conditions))), title="")),
         *(Text(note, style="dim") for note in _notes(stats) if not verbose),
         *(Text(line) for line in missed(stats)),
         *_next([next_step(stats, conditions, run)]),
@@ -112,7 +113,7 @@ def audit_summary(
     steps = list[tuple[str, str]]()
     notes = dict[str, list[str]]()
     for name, (stats, impact) in audits.items():
-        table = sections.first(stats, conditions)
+        table = sections.first(stats, by_arm(checked(stats, conditions)))
         if len(stats.arms) == 1:
             table = selected(impact, stats.records, impact.views[-1], _MOST_GROUPS)
         parts.append(Text(f"{predictions} by {name}", style="bold"))
@@ -164,7 +165,7 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
     for run in runs:
         mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
         label = f"{run.label}{mark}"
-        found.append((label, run.statistics, limits(run)))
+        found.append((label, run.statistics, by_arm(checked(run.statistics, limits(run)))))
         parts.append(Text(f"{label}: {answer(run)}"))
     tables = [sections.overview(found, "")]
     for run in runs:
