@@ -41,12 +41,16 @@ def distances(
     return one, two
 
 
-def _codes(simulated: pd.Series, real: pd.Series, kind: str) -> tuple[np.ndarray, np.ndarray]:
+def _codes(
+    simulated: pd.Series, real: pd.Series, kind: str
+) -> tuple[np.ndarray, np.ndarray]:
     if kind == "numeric":
         # Most capital gains are 0: the others get separate bins.
         others = real[real != real.mode().iloc[0]]
         inner = np.linspace(0, 1, _BINS + 1)[1:-1]
-        edges = np.unique(np.concatenate([np.quantile(real, inner), np.quantile(others, inner)]))
+        edges = np.unique(
+            np.concatenate([np.quantile(real, inner), np.quantile(others, inner)])
+        )
         return np.searchsorted(edges, simulated, side="right"), np.searchsorted(
             edges, real, side="right"
         )
@@ -56,7 +60,9 @@ def _codes(simulated: pd.Series, real: pd.Series, kind: str) -> tuple[np.ndarray
 
 def _distance(first: np.ndarray, second: np.ndarray) -> float:
     size = 1 + max(first.max(), second.max())
-    shares = [np.bincount(codes, minlength=size) / codes.size for codes in (first, second)]
+    shares = [
+        np.bincount(codes, minlength=size) / codes.size for codes in (first, second)
+    ]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
@@ -105,11 +111,16 @@ def measure(adult: Task, census: Task) -> dict[str, Any]:
         "two_way_mean": round(float(np.mean(list(two.values()))), 4),
         "two_way_mean_real_sample": round(float(np.mean(list(two_real.values()))), 4),
         "two_way_largest": {
-            name: round(two[name], 4) for name in sorted(two, key=two.__getitem__)[:-11:-1]
+            name: round(two[name], 4)
+            for name in sorted(two, key=two.__getitem__)[:-11:-1]
         },
         "accuracy_trained_on_real": round(regression_accuracy(pool, test, adult), 4),
-        "accuracy_trained_on_simulated": round(regression_accuracy(simulated, test, adult), 4),
-        "accuracy_on_simulated": round(regression_accuracy(simulated, census.test(), adult), 4),
+        "accuracy_trained_on_simulated": round(
+            regression_accuracy(simulated, test, adult), 4
+        ),
+        "accuracy_on_simulated": round(
+            regression_accuracy(simulated, census.test(), adult), 4
+        ),
         "share_equal_to_an_original": round(
             np.mean([row in originals for row in row_values(adult, simulated)]), 4
         ),
@@ -126,7 +137,10 @@ def as_markdown(figures: dict[str, Any]) -> str:
         value["accuracy_trained_on_real"] - value["accuracy_trained_on_simulated"]
     )
     one = [(name, f"{distance:.3f}") for name, distance in figures["one_way"].items()]
-    two = [(name, f"{distance:.3f}") for name, distance in figures["two_way_largest"].items()]
+    two = [
+        (name, f"{distance:.3f}")
+        for name, distance in figures["two_way_largest"].items()
+    ]
     return (
         """# How close the simulated census is to UCI Adult
 

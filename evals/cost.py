@@ -27,13 +27,22 @@ from evals.paper.recorded import FOLDER, read_recordings
 from evals.record import RESULTS, command_line, markdown, write
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers, effective_sample_size
+from fwc_llm.metrics.prediction_powered import (
+    FeatureTable,
+    assisted_answers,
+    effective_sample_size,
+)
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.runs.splits import table_of
 from fwc_llm.tasks import Task, load_task
 
 METRICS = ("dp_gap", "dp_ratio", "eo_gap", "accuracy")
-DESIGNED = (0.375, 0.125, 0.125, 0.375)  # of each group and label at a base parity of 0.5
+DESIGNED = (
+    0.375,
+    0.125,
+    0.125,
+    0.375,
+)  # of each group and label at a base parity of 0.5
 FITTED = ""
 PREDICTABLE = "predictable"
 UNPREDICTABLE = "unpredictable"
@@ -59,13 +68,20 @@ WORLDS = (  # rows, designed, repeats, share that is unparsed, how answers come 
 def recorded(task: Task, folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield each file's model and examples, and its answers about rows of the table."""
     for model, arm, m, answers in read_recordings(task, folder):
-        yield f"{model}, {f'{m} examples' if m else arm + '-shot'}", _frame(task, dict(answers))
+        yield (
+            f"{model}, {f'{m} examples' if m else arm + '-shot'}",
+            _frame(task, dict(answers)),
+        )
 
 
 def _frame(task: Task, answers: Mapping[str, str | None]) -> pd.DataFrame:
     rows = task.test().loc[list(answers)]
     labels = np.where(task.labels(rows) == 1, "yes", "no")
-    columns = {"group": task.sensitive(rows), "label": labels, "answer": list(answers.values())}
+    columns = {
+        "group": task.sensitive(rows),
+        "label": labels,
+        "answer": list(answers.values()),
+    }
     return pd.DataFrame({"row": rows.index, **columns})
 
 
@@ -80,15 +96,23 @@ def worth_of(frame: pd.DataFrame, table: FeatureTable, design: str) -> dict[str,
     return {
         metric: {
             "plain": [plain[metric].value, plain[metric].low, plain[metric].high],
-            "assisted": [assisted[metric].value, assisted[metric].low, assisted[metric].high],
-            "worth": (effective_sample_size(plain, assisted, metric) or np.nan) / plain.sample.rows,
+            "assisted": [
+                assisted[metric].value,
+                assisted[metric].low,
+                assisted[metric].high,
+            ],
+            "worth": (effective_sample_size(plain, assisted, metric) or np.nan)
+            / plain.sample.rows,
         }
         for metric in METRICS
     }
 
 
 def _both(run: RunAnswers, table: FeatureTable) -> list[Any]:
-    return [ArmEstimates(one.samples["answers"]) for one in (run, assisted_answers(run, table))]
+    return [
+        ArmEstimates(one.samples["answers"])
+        for one in (run, assisted_answers(run, table))
+    ]
 
 
 def simulate(
@@ -104,7 +128,9 @@ def simulate(
     weight = np.ones(len(chance))
     if designed:
         weight = (np.array(DESIGNED) / np.bincount(cell))[cell]
-    weight = weight * (1 - lost * (1 + (cell == 0)))  # shares are those of parsed answers
+    weight = weight * (
+        1 - lost * (1 + (cell == 0))
+    )  # shares are those of parsed answers
     truth = _truth(table, chance, weight)
     held = np.zeros((2, 4))
     widths = np.zeros((2, 4))
@@ -114,7 +140,9 @@ def simulate(
     for _ in range(runs):
         asked = [_draw(rng, cell, n, designed) for _ in range(repeats)]
         row = np.concatenate(asked)
-        answer = np.where(rng.random(len(row)) < chance[row], "yes", "no").astype(object)
+        answer = np.where(rng.random(len(row)) < chance[row], "yes", "no").astype(
+            object
+        )
         answer[rng.random(len(row)) < lost * (1 + (cell[row] == 0))] = None
         repeat = np.repeat(np.arange(repeats), n)
         labels = np.where(table.label[row] == 1, "yes", "no")
@@ -125,25 +153,34 @@ def simulate(
             "label": labels,
         }
         run = from_frame(
-            pd.DataFrame({**frame, "answer": answer}), "group and label" if designed else "group"
+            pd.DataFrame({**frame, "answer": answer}),
+            "group and label" if designed else "group",
         )
         try:
             both = _both(run, table)
         except FwcError:  # one draw in a thousand looks as if it were none at random
             continue
         worths.append(
-            (effective_sample_size(both[0], both[1], METRICS[0]) or np.nan) / both[0].sample.rows
+            (effective_sample_size(both[0], both[1], METRICS[0]) or np.nan)
+            / both[0].sample.rows
         )
         for place, one in enumerate(both):
             ends = np.array([(one[metric].low, one[metric].high) for metric in METRICS])
             held[place] += (ends[:, 0] - 1e-9 <= truth) & (truth <= ends[:, 1] + 1e-9)
             widths[place] += np.nan_to_num(ends[:, 1] - ends[:, 0])
-            defined[place] += ~np.isnan(ends[:, 0])  # a group may have no row with the label yes
+            defined[place] += ~np.isnan(
+                ends[:, 0]
+            )  # a group may have no row with the label yes
         if run.groups == tuple(groups):
             signed = 1
         else:
             signed = -1
-        off.append([signed * np.diff(one.counted("selection_rate").values).item() for one in both])
+        off.append(
+            [
+                signed * np.diff(one.counted("selection_rate").values).item()
+                for one in both
+            ]
+        )
     gaps = np.array(off)
     rates = [
         np.average(chance[table.group == group], weights=weight[table.group == group])
@@ -162,12 +199,17 @@ def simulate(
     }
 
 
-def _draw(rng: np.random.Generator, cell: np.ndarray, n: int, designed: bool) -> np.ndarray:
+def _draw(
+    rng: np.random.Generator, cell: np.ndarray, n: int, designed: bool
+) -> np.ndarray:
     if not designed:
         return rng.choice(len(cell), n, replace=False)
     counts = (np.array(DESIGNED) * n).round().astype(int)
     return np.concatenate(
-        [rng.choice(np.flatnonzero(cell == k), m, replace=False) for k, m in enumerate(counts)]
+        [
+            rng.choice(np.flatnonzero(cell == k), m, replace=False)
+            for k, m in enumerate(counts)
+        ]
     )
 
 
@@ -192,7 +234,8 @@ def goals(result: dict[str, Any]) -> Iterator[str]:
         if worths:
             yield (
                 f"Rows' worth of the DP gap on recorded answers, strata by {design}, at least "
-                f"{least}: " + (f"lowest {min(worths):.2f}, {_met(min(worths) >= least)}")
+                f"{least}: "
+                + (f"lowest {min(worths):.2f}, {_met(min(worths) >= least)}")
             )
         refused = [one["refused"] for one in of_design if "refused" in one]
         if refused:
@@ -236,16 +279,26 @@ def as_markdown(result: dict[str, Any]) -> str:
                 continue
             gap = found[METRICS[0]]
             ends = [
-                "{:.3f} ({:.3f} to {:.3f})".format(*gap[kind]) for kind in ("plain", "assisted")
+                "{:.3f} ({:.3f} to {:.3f})".format(*gap[kind])
+                for kind in ("plain", "assisted")
             ]
             answers.append(
-                [name, design, *ends, *(f"{found[metric]['worth']:.2f}" for metric in METRICS)]
+                [
+                    name,
+                    design,
+                    *ends,
+                    *(f"{found[metric]['worth']:.2f}" for metric in METRICS),
+                ]
             )
     for name, found in result["simulated"].items():
-        cover = [f"{one:.3f} / {other:.3f}" for one, other in zip(*found["coverage"], strict=True)]
+        cover = [
+            f"{one:.3f} / {other:.3f}"
+            for one, other in zip(*found["coverage"], strict=True)
+        ]
         bias = " / ".join(f"{one:+.4f}" for one in found["bias"])
         ratios = [
-            f"{ratio:.2f}" for ratio in (found["width"][0], found["variance_ratio"], found["worth"])
+            f"{ratio:.2f}"
+            for ratio in (found["width"][0], found["variance_ratio"], found["worth"])
         ]
         worlds.append([name, *cover, *ratios, bias])
     head = [
@@ -298,10 +351,16 @@ worth; bias.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = command_line(__doc__)
-    parser.add_argument("--runs", type=int, default=200, help="runs of each simulated world")
+    parser.add_argument(
+        "--runs", type=int, default=200, help="runs of each simulated world"
+    )
     parser.add_argument("--data", type=Path, default=None, help="the data folder")
-    parser.add_argument("--out", type=Path, default=None, help="folder of cost.json and cost.md")
-    parser.add_argument("--record", action="store_true", help="write them to evals/results")
+    parser.add_argument(
+        "--out", type=Path, default=None, help="folder of cost.json and cost.md"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="write them to evals/results"
+    )
     given = parser.parse_args(arguments)
     given.out = RESULTS if given.record else given.out
     folder = given.data or Path(os.environ.get("FWC_LLM_DATA", "data"))
@@ -319,19 +378,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     features, _ = table.encoded
     fitted.fit(features[place], answers["answer"] == "yes")
     odds = features @ fitted.coef_[0] + fitted.intercept_[0]
-    above = np.prod([np.sign(column - np.median(column)) + 0.1 for column in features.T[:2]], 0)
+    above = np.prod(
+        [np.sign(column - np.median(column)) + 0.1 for column in features.T[:2]], 0
+    )
     second = table.group == max(table.group)
     log_odds = {
         PREDICTABLE: 3 * odds,
         UNPREDICTABLE: 0 * odds,
         WRONG: (1.5 + second) * above + second,
     }
-    few = np.where(~second & (np.arange(len(second)) % 25 > 1), max(table.group), table.group)
+    few = np.where(
+        ~second & (np.arange(len(second)) % 25 > 1), max(table.group), table.group
+    )
     simulated = {}
     for world in WORLDS if given.runs else ():
         n, designed, repeats, lost, kind = world
         name = f"n = {n:,}, {'base parity 0.5' if designed else 'as they fall'}, R = {repeats}"
-        name += f", {kind}" * (kind != FITTED) + f", {lost:.0%} unparsed or more" * (lost > 0)
+        name += f", {kind}" * (kind != FITTED) + f", {lost:.0%} unparsed or more" * (
+            lost > 0
+        )
         chance = 1 / (1 + np.exp(-log_odds.get(kind, odds)))
         if kind == TINY:
             whole = replace(table, group=few)

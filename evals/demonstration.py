@@ -26,7 +26,10 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 DOCS = CHECKOUT / "docs"
 
 PAGES = (DOCS / "start.md", DOCS / "numbers.md")
-COMMANDS = {"recorded": "fwc-llm eval recorded --out real", "simulated": "fwc-llm eval --out demo"}
+COMMANDS = {
+    "recorded": "fwc-llm eval recorded --out real",
+    "simulated": "fwc-llm eval --out demo",
+}
 PICTURES = {name: DOCS / "pictures" / f"{name}.png" for name in COMMANDS}
 WIDTH, HEIGHT = 1080, 900  # of the window, in its own pixels
 TEN_ARMS = (
@@ -35,7 +38,8 @@ TEN_ARMS = (
 )
 COLOURS = 160  # text and lines of a page look the same with so few, at half the size
 _BLOCK = re.compile(
-    r"<!-- (?P<run>recorded|simulated): (?P<parts>[a-z, ]+) -->\n```console\n.*?^```$", re.S | re.M
+    r"<!-- (?P<run>recorded|simulated): (?P<parts>[a-z, ]+) -->\n```console\n.*?^```$",
+    re.S | re.M,
 )
 
 
@@ -64,7 +68,9 @@ def parts_of(shown: str) -> dict[str, str]:
     """Return the sentences and the table of what the terminal shows, without its first line."""
     _, _, rest = "\n".join(map(str.rstrip, shown.splitlines())).partition("\n")
     sentences, heading, table = re.split(r"\n((?: .*\n)?Asked )", rest, maxsplit=1)
-    sentences = re.sub(r",\s\d{1,2}\s[A-Z][a-z]{2}\s\d{4}\.", "", sentences)  # the day of this run
+    sentences = re.sub(
+        r",\s\d{1,2}\s[A-Z][a-z]{2}\s\d{4}\.", "", sentences
+    )  # the day of this run
     return {
         "sentences": sentences,
         "results": (heading + table).partition("\nGaps are in points")[0].strip("\n"),
@@ -76,7 +82,9 @@ def written(page: str, parts: Mapping[str, Mapping[str, str]]) -> str:
 
     def block(found: re.Match[str]) -> str:
         name = found["run"]
-        shown = "\n…\n".join(parts[name][part.strip()] for part in found["parts"].split(","))
+        shown = "\n…\n".join(
+            parts[name][part.strip()] for part in found["parts"].split(",")
+        )
         lines = f"```console\n$ {COMMANDS[name]}\n…\n{shown}\n…\n```"
         return f"<!-- {name}: {found['parts']} -->\n{lines}"
 
@@ -110,7 +118,12 @@ def draw(pages: Mapping[Path, Path], tables: Mapping[Path, str]) -> None:
             clip: Any = None
             if first.count() == 1:  # all of the table, however long
                 box: Any = first.bounding_box()
-                clip = {"x": 0, "y": 0, "width": WIDTH, "height": box["y"] + box["height"] + 10}
+                clip = {
+                    "x": 0,
+                    "y": 0,
+                    "width": WIDTH,
+                    "height": box["y"] + box["height"] + 10,
+                }
             shot = window.screenshot(full_page=clip is not None, clip=clip)
             window.close()
             text = PngImagePlugin.PngInfo()
@@ -131,9 +144,7 @@ def pages_of(folder: Path) -> dict[Path, Path]:
     from fwc_llm import load_task
 
     load_task("census").pool().to_csv(folder / "simulated-census.csv", index=False)
-    audit = (
-        "audit simulated-census.csv --answer income --positive yes --protected sex,race --no-rows"
-    )
+    audit = "audit simulated-census.csv --answer income --positive yes --protected sex,race --no-rows"
     for command in (
         "report real --no-rows -o recorded.html",
         "report demo --no-rows -o simulated.html",
@@ -148,13 +159,20 @@ def pages_of(folder: Path) -> dict[Path, Path]:
             check=True,
             stdout=subprocess.DEVNULL,
         )
-    others = {name: DOCS / "pictures" / f"{name}.png" for name in ("ten", "audit", "ll144")}
-    return {folder / f"{name}.html": picture for name, picture in {**PICTURES, **others}.items()}
+    others = {
+        name: DOCS / "pictures" / f"{name}.png" for name in ("ten", "audit", "ll144")
+    }
+    return {
+        folder / f"{name}.html": picture
+        for name, picture in {**PICTURES, **others}.items()
+    }
 
 
 def main() -> int:
     """Run the demonstrations; write or check the pages and the pictures."""
-    parser = argparse.ArgumentParser(prog="python -m evals.demonstration", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m evals.demonstration", description=__doc__
+    )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; 1 where a page differs"
     )
@@ -163,13 +181,19 @@ def main() -> int:
         folder = Path(name)
         parts = {name: parts_of(run(name, folder)) for name in COMMANDS}
         tables = {picture: parts[name]["results"] for name, picture in PICTURES.items()}
-        texts = {page: written(page.read_text(encoding="utf-8"), parts) for page in PAGES}
+        texts = {
+            page: written(page.read_text(encoding="utf-8"), parts) for page in PAGES
+        }
         differing = [
-            page for page, text in texts.items() if text != page.read_text(encoding="utf-8")
+            page
+            for page, text in texts.items()
+            if text != page.read_text(encoding="utf-8")
         ]
         if check:
             differing += [
-                picture for picture, table in tables.items() if picture_says(picture) != table
+                picture
+                for picture, table in tables.items()
+                if picture_says(picture) != table
             ]
             print("\n".join(f"{path} shows another run" for path in differing))
             return bool(differing)

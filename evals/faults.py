@@ -22,7 +22,11 @@ def main() -> int:
     cases = [("chat", fault) for fault in FAULTS]
     for api in ("decisions", "systemone"):
         cases += [(api, fault) for fault in (*shared_faults(), *decision_faults(api))]
-    chosen = [(api, fault) for api, fault in cases if any(word in fault.name for word in words)]
+    chosen = [
+        (api, fault)
+        for api, fault in cases
+        if any(word in fault.name for word in words)
+    ]
     failed = 0
     for api, fault in chosen:
         for lasting in (False, True):

@@ -55,7 +55,9 @@ PARENTS: dict[str, tuple[str, ...]] = {
     "fnlwgt": ("race", "sex"),
 }
 BANDS = {"age": ("age band", AGE_BANDS), "capital-gain": ("capital gain band", [1])}
-INTERVALS = {"fnlwgt": 60}  # columns drawn uniformly within this number of quantile intervals
+INTERVALS = {
+    "fnlwgt": 60
+}  # columns drawn uniformly within this number of quantile intervals
 TWINS = {"education-num": "education"}  # columns that another determines
 
 
@@ -71,16 +73,22 @@ def fit(frame: pd.DataFrame) -> dict[str, Any]:
     for name, parents in PARENTS.items():
         node: dict[str, Any] = {"name": name, "parents": list(parents)}
         if name in INTERVALS:
-            node["values"], node["until"], codes[name] = intervals(frame[name], INTERVALS[name])
+            node["values"], node["until"], codes[name] = intervals(
+                frame[name], INTERVALS[name]
+            )
         else:
             seen = Counter(frame[name].tolist())
-            node["values"] = sorted(value for value, count in seen.items() if count >= SMALLEST)
+            node["values"] = sorted(
+                value for value, count in seen.items() if count >= SMALLEST
+            )
             codes[name] = encode(frame[name], node["values"])
         values[name] = node["values"]
         node["sizes"] = [len(values[parent]) for parent in parents]
         node["tables"] = [
             count_table(
-                [codes[parent] for parent in parents[:depth]], node["sizes"][:depth], codes[name]
+                [codes[parent] for parent in parents[:depth]],
+                node["sizes"][:depth],
+                codes[name],
             )
             for depth in range(len(parents), -1, -1)
         ]
@@ -93,7 +101,9 @@ def fit(frame: pd.DataFrame) -> dict[str, Any]:
     twins = {
         name: {
             "of": of,
-            "values": {value: int(part[name].iloc[0]) for value, part in frame.groupby(of)},
+            "values": {
+                value: int(part[name].iloc[0]) for value, part in frame.groupby(of)
+            },
         }
         for name, of in TWINS.items()
     }
@@ -101,7 +111,10 @@ def fit(frame: pd.DataFrame) -> dict[str, Any]:
         "about": "Counts over UCI Adult (adult.data without missing values, CC BY 4.0), none below "
         "5; "
         "made by evals/fit_census.py",
-        "joint": {"values": {name: values[name] for name in JOINT}, "counts": counts.tolist()},
+        "joint": {
+            "values": {name: values[name] for name in JOINT},
+            "counts": counts.tolist(),
+        },
         "nodes": nodes,
         "twins": twins,
     }
@@ -115,14 +128,20 @@ def encode(column: pd.Series, values: Sequence[Any]) -> np.ndarray:
 
 def intervals(column: pd.Series, count: int) -> tuple[list[int], list[int], np.ndarray]:
     """Quantile intervals [first, last] of whole numbers, and each row's interval."""
-    edges = np.unique(np.quantile(column, np.linspace(0, 1, count + 1)).round(-2).astype(np.int64))
+    edges = np.unique(
+        np.quantile(column, np.linspace(0, 1, count + 1)).round(-2).astype(np.int64)
+    )
     firsts = edges[:-1]
     lasts = edges[1:] - 1
-    rows = np.clip(np.searchsorted(firsts, column.to_numpy(), side="right") - 1, 0, len(firsts) - 1)
+    rows = np.clip(
+        np.searchsorted(firsts, column.to_numpy(), side="right") - 1, 0, len(firsts) - 1
+    )
     return firsts.tolist(), lasts.tolist(), rows
 
 
-def count_table(parents: list[np.ndarray], sizes: list[int], child: np.ndarray) -> list[list[int]]:
+def count_table(
+    parents: list[np.ndarray], sizes: list[int], child: np.ndarray
+) -> list[list[int]]:
     """[context, dropped, value, count, …] for every context that has a count of at least 5."""
     context = np.zeros(child.size, dtype=np.int64)
     usable = np.ones(child.size, dtype=bool)
@@ -130,12 +149,16 @@ def count_table(parents: list[np.ndarray], sizes: list[int], child: np.ndarray) 
         context = context * size + codes
         usable &= codes >= 0
     counts: dict[int, Counter[int]] = {}
-    for key, value in zip(context[usable].tolist(), child[usable].tolist(), strict=True):
+    for key, value in zip(
+        context[usable].tolist(), child[usable].tolist(), strict=True
+    ):
         counts.setdefault(key, Counter())[value] += 1
     table = []
     rounding = np.random.default_rng(len(parents))
     for key in sorted(counts):
-        kept = {value: n for value, n in counts[key].items() if n >= SMALLEST and value >= 0}
+        kept = {
+            value: n for value, n in counts[key].items() if n >= SMALLEST and value >= 0
+        }
         dropped = sum(counts[key].values()) - sum(kept.values())
         if kept:
             if dropped < SMALLEST:
@@ -143,7 +166,9 @@ def count_table(parents: list[np.ndarray], sizes: list[int], child: np.ndarray) 
                     dropped = SMALLEST
                 else:
                     dropped = 0
-            pairs = [number for value in sorted(kept) for number in (value, kept[value])]
+            pairs = [
+                number for value in sorted(kept) for number in (value, kept[value])
+            ]
             table.append([key, dropped if parents else 0, *pairs])
     return table
 
@@ -155,7 +180,9 @@ def main() -> None:
     arguments = parser.parse_args()
     frame = load_task("adult", arguments.data_dir).pool()
     frame = frame.assign(income=frame["income"].map({"yes": ">50K", "no": "<=50K"}))
-    TABLES.write_text(json.dumps(fit(frame), separators=(",", ":")) + "\n", encoding="utf-8")
+    TABLES.write_text(
+        json.dumps(fit(frame), separators=(",", ":")) + "\n", encoding="utf-8"
+    )
     print(f"{TABLES}: {TABLES.stat().st_size:,} bytes")
 
 

@@ -42,7 +42,13 @@ from fwc_llm.models.surrogate.model import (
     feature_names,
     vector,
 )
-from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, read
+from fwc_llm.models.surrogate.prompt_reader import (
+    CATEGORICAL,
+    NUMERIC,
+    Person,
+    Reading,
+    read,
+)
 from fwc_llm.tasks import load_task
 
 Floats = NDArray[np.float64]
@@ -57,7 +63,11 @@ RECORDED = {
 RESPONSE = ("its own", "none", "another row's")
 COMMAND = "python -m evals.fit_surrogate"
 COEFFICIENTS = (
-    Path(__file__).resolve().parents[1] / "fwc_llm" / "models" / "surrogate" / "surrogate.json"
+    Path(__file__).resolve().parents[1]
+    / "fwc_llm"
+    / "models"
+    / "surrogate"
+    / "surrogate.json"
 )
 REPEATS = 10
 FOLDS = 10
@@ -122,9 +132,13 @@ def load_recorded(folder: Path) -> Recorded:
     shots = []
     for m, names in RECORDED.items():
         for name in names:
-            for messages, response in json.loads((folder / name).read_text(encoding="utf-8")):
+            for messages, response in json.loads(
+                (folder / name).read_text(encoding="utf-8")
+            ):
                 readings.append(read(messages))
-                answers.append(int(response["choices"][0]["message"]["content"].lower() == "yes"))
+                answers.append(
+                    int(response["choices"][0]["message"]["content"].lower() == "yes")
+                )
                 shots.append(m)
     known: dict[Person, int] = {}
     rows = [known.setdefault(reading.person, len(known)) for reading in readings]
@@ -169,10 +183,14 @@ def with_others(recorded: Recorded, seed: int) -> Recorded:
     """Each row with the examples of another conversation of the same length."""
     readings = list(recorded.readings)
     for m in RECORDED:
-        turn = np.random.default_rng(seed).permutation(np.flatnonzero(recorded.shots == m))
+        turn = np.random.default_rng(seed).permutation(
+            np.flatnonzero(recorded.shots == m)
+        )
         for here, there in zip(turn, np.roll(turn, 1), strict=True):
             other = recorded.readings[there]
-            readings[here] = replace(readings[here], examples=other.examples, answers=other.answers)
+            readings[here] = replace(
+                readings[here], examples=other.examples, answers=other.answers
+            )
     return replace(recorded, readings=tuple(readings))
 
 
@@ -191,15 +209,24 @@ def cross_validate(
     flat = without_effect(X, recorded)
     for repeat in range(repeats):
         designs = X, flat, design(with_others(recorded, repeat), world)
-        asked = {whose: in_form(FORMS[0], D) for whose, D in zip(RESPONSE, designs, strict=True)}
+        asked = {
+            whose: in_form(FORMS[0], D)
+            for whose, D in zip(RESPONSE, designs, strict=True)
+        }
         own = asked[RESPONSE[0]]
         fold = _folds(recorded.rows, repeat)
         for k in range(FOLDS):
             train = fold != k
             strength = _choose(
-                own[train], recorded.answers[train], recorded.rows[train], repeat, strengths
+                own[train],
+                recorded.answers[train],
+                recorded.rows[train],
+                repeat,
+                strengths,
             )
-            weights, intercept = _ridge(own[train], recorded.answers[train], strength, _boost(own))
+            weights, intercept = _ridge(
+                own[train], recorded.answers[train], strength, _boost(own)
+            )
             for whose, rows in asked.items():
                 score = rows[fold == k] @ weights + intercept
                 held_out[whose][repeat, fold == k] = 1 / (1 + np.exp(-score))
@@ -223,9 +250,13 @@ def figures(held_out: Floats, recorded: Recorded) -> list[dict[str, Any]]:
                 "answers": int(part.sum()),
                 "agreement": float(np.mean(agreement)),
                 "agreement_sd": float(np.std(agreement)),
-                "auc": float(np.mean([roc_auc_score(truth, p[part]) for p in held_out])),
+                "auc": float(
+                    np.mean([roc_auc_score(truth, p[part]) for p in held_out])
+                ),
                 "rate_gpt4": float(truth.mean()),
-                "rate_surrogate": float(np.mean([(p[part] > 0.5).mean() for p in held_out])),
+                "rate_surrogate": float(
+                    np.mean([(p[part] > 0.5).mean() for p in held_out])
+                ),
             }
             lines.append(line)
     return lines
@@ -268,7 +299,10 @@ def in_form(form: str, X: Floats) -> Floats:
     """The columns of `design` up to the examples' presence, and the terms of a form."""
     first = X.shape[1] - len(CONTEXT)
     return np.column_stack(
-        [X[:, : first + 1], *(X[:, first + CONTEXT.index(term)] for term in TERMS[form])]
+        [
+            X[:, : first + 1],
+            *(X[:, first + CONTEXT.index(term)] for term in TERMS[form]),
+        ]
     )
 
 
@@ -278,7 +312,9 @@ def left_out(X: Floats, recorded: Recorded) -> list[dict[str, Any]]:
 
     `excess` is its log-loss less the first form's on the same answers, with the standard error.
     """
-    male = np.array([reading.person.word("sex") == "Male" for reading in recorded.readings])
+    male = np.array(
+        [reading.person.word("sex") == "Male" for reading in recorded.readings]
+    )
     lines: list[dict[str, Any]] = []
     for m in RECORDED:
         test = recorded.shots == m
@@ -289,9 +325,15 @@ def left_out(X: Floats, recorded: Recorded) -> list[dict[str, Any]]:
         for form in TERMS:
             Z = in_form(form, X)
             strength = _choose(
-                Z[train], recorded.answers[train], recorded.rows[train], REPEATS, STRENGTHS
+                Z[train],
+                recorded.answers[train],
+                recorded.rows[train],
+                REPEATS,
+                STRENGTHS,
             )
-            weights, intercept = _ridge(Z[train], recorded.answers[train], strength, _boost(Z))
+            weights, intercept = _ridge(
+                Z[train], recorded.answers[train], strength, _boost(Z)
+            )
             score = Z[test] @ weights + intercept
             loss = np.logaddexp(0, np.where(y == 1, -score, score))
             yes = score > 0
@@ -312,7 +354,9 @@ def left_out(X: Floats, recorded: Recorded) -> list[dict[str, Any]]:
     return lines
 
 
-def reversal(X: Floats, recorded: Recorded, world: Coefficients) -> list[dict[str, Any]]:
+def reversal(
+    X: Floats, recorded: Recorded, world: Coefficients
+) -> list[dict[str, Any]]:
     """Each form's gap (men − women) with 8 women yes and 8 men no as examples, and with the
     reverse.
 
@@ -325,18 +369,26 @@ def reversal(X: Floats, recorded: Recorded, world: Coefficients) -> list[dict[st
         for pair in zip(reading.examples, reading.answers, strict=True)
     }
     asked = [
-        reading for reading, m in zip(recorded.readings, recorded.shots, strict=True) if m == 0
+        reading
+        for reading, m in zip(recorded.readings, recorded.shots, strict=True)
+        if m == 0
     ]
     male = np.array([reading.person.word("sex") == "Male" for reading in asked])
     designs = []
     for of_women in (1, 0):
         wanted = (("Female", of_women), ("Male", 1 - of_women))
         cells = [
-            sorted((p for p in shown if (p[0].word("sex"), int(p[1])) == cell), key=repr)
+            sorted(
+                (p for p in shown if (p[0].word("sex"), int(p[1])) == cell), key=repr
+            )
             for cell in wanted
         ]
-        people, answers = zip(*(pair for cell in cells for pair in cell[:8]), strict=True)
-        readings = tuple(replace(reading, examples=people, answers=answers) for reading in asked)
+        people, answers = zip(
+            *(pair for cell in cells for pair in cell[:8]), strict=True
+        )
+        readings = tuple(
+            replace(reading, examples=people, answers=answers) for reading in asked
+        )
         other = replace(recorded, readings=readings)
         designs.append(design(other, world))
     lines = []
@@ -371,7 +423,11 @@ def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             "intercept": intercept,
             "prior": dict(zip(names, weights[: len(names)].tolist(), strict=True)),
             "context": dict(
-                zip(("examples", *TERMS[form]), weights[len(names) :].tolist(), strict=True)
+                zip(
+                    ("examples", *TERMS[form]),
+                    weights[len(names) :].tolist(),
+                    strict=True,
+                )
             ),
         }
     coefficients = {
@@ -405,7 +461,9 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FWC_LLM_DATA"))
     data_dir = parser.parse_args().data_dir
     if data_dir is None:
-        parser.error("name the folder with adult/ and gpt4-answers/: --data-dir or FWC_LLM_DATA")
+        parser.error(
+            "name the folder with adult/ and gpt4-answers/: --data-dir or FWC_LLM_DATA"
+        )
     coefficients, report = fit(Path(data_dir))
     text = json.dumps(coefficients, indent=1, ensure_ascii=False) + "\n"
     COEFFICIENTS.write_text(text, encoding="utf-8")
@@ -415,9 +473,25 @@ def main() -> None:
 
 def page(report: dict[str, Any]) -> str:
     """The figures as a page."""
-    held_out = ["examples", "group", "answers", "agreement", "AUC", "yes, GPT-4", "yes, surrogate"]
+    held_out = [
+        "examples",
+        "group",
+        "answers",
+        "agreement",
+        "AUC",
+        "yes, GPT-4",
+        "yes, surrogate",
+    ]
     dp = ["examples", "DP of GPT-4 (men − women)", "DP of the surrogate, same rows"]
-    left_out = ["left out", "form", "answers", "agreement", "log-loss", "excess", "error of DP"]
+    left_out = [
+        "left out",
+        "form",
+        "answers",
+        "agreement",
+        "log-loss",
+        "excess",
+        "error of DP",
+    ]
     reversal = ["form", "women yes, men no", "women no, men yes", "difference"]
     return f"""# How well the surrogate imitates gpt-4-0314 (a simulation, not a measurement of GPT-4)
 
@@ -466,7 +540,14 @@ def _left_out_line(line: dict[str, Any]) -> list[Any]:
     recording = f"{line['examples']}: {COMPOSITION[line['examples']]}"
     fit = [f"{line['agreement']:.3f}", f"{line['log_loss']:.3f}"]
     excess = f"{line['excess']:+.3f} ± {line['excess_se']:.3f}"
-    return [recording, line["form"], line["answers"], *fit, excess, f"{line['gap_error']:+.3f}"]
+    return [
+        recording,
+        line["form"],
+        line["answers"],
+        *fit,
+        excess,
+        f"{line['gap_error']:+.3f}",
+    ]
 
 
 def _reversal_line(line: dict[str, Any]) -> list[Any]:
@@ -482,7 +563,9 @@ def _boost(X: Floats) -> Floats:
     return boost
 
 
-def _ridge(X: Floats, y: NDArray[Any], strength: float, boost: Floats) -> tuple[Floats, float]:
+def _ridge(
+    X: Floats, y: NDArray[Any], strength: float, boost: Floats
+) -> tuple[Floats, float]:
     """A logistic regression on standardised columns (each times `boost`), returned on the
     original scale.
     """
@@ -513,7 +596,9 @@ def _choose(
         for k in range(5):
             weights, intercept = _ridge(X[fold != k], y[fold != k], strength, _boost(X))
             score = X[fold == k] @ weights + intercept
-            loss += float(np.logaddexp(0, np.where(y[fold == k] == 1, -score, score)).sum())
+            loss += float(
+                np.logaddexp(0, np.where(y[fold == k] == 1, -score, score)).sum()
+            )
         losses.append(loss)
     return strengths[int(np.argmin(losses))]
 

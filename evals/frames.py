@@ -28,7 +28,9 @@ def from_frame(
     """The answers in a frame, read as `audit` reads them, also of a single group."""
     names = [protected] if isinstance(protected, str) else list(protected)
     roles = ("answer", "label", "arm", "repeat", "row", "p_yes", "examples")
-    columns = {role: role for role in roles if role in frame.columns and role not in named}
+    columns = {
+        role: role for role in roles if role in frame.columns and role not in named
+    }
     columns |= {role: name for role, name in named.items() if name is not None}
     raw = frame_table(frame)
     rules = outcomes or OutcomeRules(titles=columns)

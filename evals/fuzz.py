@@ -43,7 +43,9 @@ def main() -> int:
             _cases, names, [seconds] * len(names), [arguments.first] * len(names)
         ):
             counts[name], failed[name] = cases, failures.total()
-            print(f"{name:12} {cases:>10,} cases, {failures.total()} failures", flush=True)
+            print(
+                f"{name:12} {cases:>10,} cases, {failures.total()} failures", flush=True
+            )
             for what, count in failures.most_common(5):
                 print(f"    {count} times, {what}", flush=True)
     print(f"{sum(counts.values()):,} cases, {sum(failed.values())} failures")

@@ -71,9 +71,28 @@ WORLDS = (
     World("stable", "dp_gap > 0.1", halves, stable, (0.4, 0.6)),
     World("near 0", "dp_gap > 0.1", halves, lambda month: (0.0, 0.1), (0.0, 0.2)),
     World("seasons", "dp_gap > 0.1", halves, seasonal, (0.4, 0.6)),
-    World("seasons, the share of one group falls", "dp_gap > 0.1", falling, seasonal, (0.4, 0.6)),
-    World("months sorted by group", "dp_gap > 0.1", halves, stable, (0.4, 0.6), by_group=True),
-    World("one group of 5 %", "dp_gap > 0.1", lambda month: (0.05, 0.95), stable, (0.4, 0.6)),
+    World(
+        "seasons, the share of one group falls",
+        "dp_gap > 0.1",
+        falling,
+        seasonal,
+        (0.4, 0.6),
+    ),
+    World(
+        "months sorted by group",
+        "dp_gap > 0.1",
+        halves,
+        stable,
+        (0.4, 0.6),
+        by_group=True,
+    ),
+    World(
+        "one group of 5 %",
+        "dp_gap > 0.1",
+        lambda month: (0.05, 0.95),
+        stable,
+        (0.4, 0.6),
+    ),
     World(
         "5 groups, four pairs at the bound",
         "dp_gap > 0.1",
@@ -81,7 +100,9 @@ WORLDS = (
         lambda month: (0.4, *(0.5,) * 4),
         (0.3, *(0.5,) * 4),
     ),
-    World("ratio of rates", "dp_ratio < 0.8", halves, lambda month: (0.4, 0.5), (0.3, 0.5)),
+    World(
+        "ratio of rates", "dp_ratio < 0.8", halves, lambda month: (0.4, 0.5), (0.3, 0.5)
+    ),
     World(
         "EO, 30 % have the label yes",
         "eo_gap > 0.1",
@@ -89,7 +110,9 @@ WORLDS = (
         lambda month: (0.55, 0.65),
         (0.5, 0.7),
     ),
-    World("accuracy", "accuracy < 0.8", lambda month: (1.0,), lambda month: (0.8,), (0.7,)),
+    World(
+        "accuracy", "accuracy < 0.8", lambda month: (1.0,), lambda month: (0.8,), (0.7,)
+    ),
 )
 
 
@@ -117,7 +140,9 @@ def counts_at_looks(cells: list[Codes], groups: int, size: int) -> Codes:
     total = np.zeros((len(cells), 6 * groups), np.int64)
     for month, cell in enumerate(cells):
         for start in range(0, len(cell), size):
-            total[month] += np.bincount(cell[start : start + size], minlength=6 * groups)
+            total[month] += np.bincount(
+                cell[start : start + size], minlength=6 * groups
+            )
             looks.append(total.copy())
     return np.reshape(looks, (len(looks), len(cells), groups, 2, 3))
 
@@ -146,7 +171,10 @@ def false_alarms(world: World, paths: int, size: int) -> float:
     groups = len(world.beyond)
     false = 0
     for _ in range(paths):
-        cells = [draw(world, month, world.rates(month), MONTHLY, rng) for month in range(MONTHS)]
+        cells = [
+            draw(world, month, world.rates(month), MONTHLY, rng)
+            for month in range(MONTHS)
+        ]
         false += bool(np.any(judged(world, counts_at_looks(cells, groups, size))))
     return false / paths
 
@@ -158,7 +186,10 @@ def months_to_find(world: World, paths: int) -> list[float]:
     rng = np.random.default_rng(8)
     found = []
     for _ in range(paths):
-        good = [draw(world, 0, world.rates(0), DRIFT_MONTHLY, rng) for _ in range(REPAIRED_AFTER)]
+        good = [
+            draw(world, 0, world.rates(0), DRIFT_MONTHLY, rng)
+            for _ in range(REPAIRED_AFTER)
+        ]
         bad = [draw(world, 0, world.beyond, DRIFT_MONTHLY, rng) for _ in range(MONTHS)]
         counts = counts_at_looks([*good, *bad], len(world.beyond), DRIFT_MONTHLY)
         outside = np.any(judged(world, counts), axis=0)[REPAIRED_AFTER:]
@@ -185,9 +216,13 @@ def fill(path: Path, rows: int) -> None:
     decisions["period"] = np.arange(rows) * MONTHS // rows
     decisions["cell"] = draw(WORLDS[0], 0, stable(0), rows, rng)
     with open_state(path) as state:
-        state.database.execute("INSERT INTO calls (decisions) VALUES (?)", (decisions.tobytes(),))
+        state.database.execute(
+            "INSERT INTO calls (decisions) VALUES (?)", (decisions.tobytes(),)
+        )
         periods = [f"2025-{month:02}" for month in range(1, MONTHS + 1)]
-        state.summary.update(groups=["a", "b"], periods=periods, values=["no", "yes"], calls=1)
+        state.summary.update(
+            groups=["a", "b"], periods=periods, values=["no", "yes"], calls=1
+        )
 
 
 _MEASURE = """
@@ -203,7 +238,10 @@ def measured(command: list[str]) -> dict[str, float]:
     in MB.
     """
     found = subprocess.run(
-        [sys.executable, "-c", _MEASURE, *command], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _MEASURE, *command],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     code, seconds, megabytes = map(float, found.stdout.split())
     if code not in (0, 5):
@@ -217,10 +255,15 @@ def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
     """
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as name:
-        state, table, every = (Path(name) / file for file in ("state.db", "new.csv", "all.parquet"))
+        state, table, every = (
+            Path(name) / file for file in ("state.db", "new.csv", "all.parquet")
+        )
         fill(state, rows)
         for path, n in ((table, new), (every, rows)):
-            columns = {"sex": rng.choice(["a", "b"], n), "ok": rng.choice(["yes", "no"], n)}
+            columns = {
+                "sex": rng.choice(["a", "b"], n),
+                "ok": rng.choice(["yes", "no"], n),
+            }
             frame = pd.DataFrame({"id": np.arange(n), **columns, "day": "2026-01-15"})
             frame.to_csv(path, index=False) if path == table else frame.to_parquet(path)
         call = [
@@ -245,9 +288,7 @@ def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
             "--undecided",
             "pass",
         ]
-        grouped = (
-            f"import pandas as pd; pd.read_parquet({str(every)!r}).groupby(['sex', 'ok']).size()"
-        )
+        grouped = f"import pandas as pd; pd.read_parquet({str(every)!r}).groupby(['sex', 'ok']).size()"
         return {
             "rows": rows,
             "new": new,
@@ -263,7 +304,9 @@ def as_markdown(record: dict[str, Any]) -> str:
     rows = []
     for world in record["worlds"]:
         rates = [f"{share:.1%}" for share in world["false"].values()]
-        months = [f"{q:.0f}" if np.isfinite(q) else "not found" for q in world["months"]]
+        months = [
+            f"{q:.0f}" if np.isfinite(q) else "not found" for q in world["months"]
+        ]
         rows.append([world["name"], f"`{world['condition']}`", *rates, *months])
     scale = record["scale"]
     titles = {
@@ -312,7 +355,9 @@ def main() -> None:
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     changed = (
-        name for name in ("paths", "rows") if getattr(options, name) != parser.get_default(name)
+        name
+        for name in ("paths", "rows")
+        if getattr(options, name) != parser.get_default(name)
     )
     given = [f"--{name} {getattr(options, name)}" for name in changed]
     words = ["python -m evals.monitor", *given, *["--record"] * options.record]

@@ -35,9 +35,12 @@ def describe_machine(*packages: str) -> str:
         text = ""
     for line in text.splitlines():
         if line.startswith("model name"):
-            model = f"{line[13:].strip()} with{'' if 'avx512f' in text else 'out'} AVX-512"
+            model = (
+                f"{line[13:].strip()} with{'' if 'avx512f' in text else 'out'} AVX-512"
+            )
     versions = [
-        f"{name} {version(name)}" for name in packages or ("numpy", "numba", "scikit-learn")
+        f"{name} {version(name)}"
+        for name in packages or ("numpy", "numba", "scikit-learn")
     ]
     where = [f"{count_threads()} cores of {model}", f"load {os.getloadavg()[1]:.0f}"]
     return ", ".join([*where, f"Python {platform.python_version()}", *versions])
@@ -50,7 +53,9 @@ def markdown(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
-def write(name: str, found: Any, page: str, folder: Path = RESULTS, indent: int | None = 1) -> None:
+def write(
+    name: str, found: Any, page: str, folder: Path = RESULTS, indent: int | None = 1
+) -> None:
     """Write the JSON file and the Markdown page of a record."""
     text = json.dumps(found, indent=indent, ensure_ascii=False) + "\n"
     (folder / f"{name}.json").write_text(text, encoding="utf-8")

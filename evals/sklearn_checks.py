@@ -106,7 +106,11 @@ def cases() -> list[Case]:
     no_levels = dict.fromkeys(_FITTED, NO_LEVELS)
     drawn = {"check_sample_weight_equivalence_on_dense_data": DRAWN}
     return [
-        Case("`FairCoreset(4, epsilon=None)`", FairCoreset(4, epsilon=None, n_init=1), drawn),
+        Case(
+            "`FairCoreset(4, epsilon=None)`",
+            FairCoreset(4, epsilon=None, n_init=1),
+            drawn,
+        ),
         Case(
             "`FairCoreset(4)`, levels by position",
             PositionedCoreset(4, n_init=1),
@@ -127,9 +131,17 @@ def run(case: Case) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = check_estimator(
-            case.estimator, expected_failed_checks=case.expected, on_fail=None, on_skip=None
+            case.estimator,
+            expected_failed_checks=case.expected,
+            on_fail=None,
+            on_skip=None,
         )
-    names: dict[str, list[str]] = {"passed": [], "failed": [], "xfail": [], "skipped": []}
+    names: dict[str, list[str]] = {
+        "passed": [],
+        "failed": [],
+        "xfail": [],
+        "skipped": [],
+    }
     for one in found:
         text = one["check_name"]
         if one["status"] in ("failed", "skipped"):
@@ -171,7 +183,9 @@ def as_markdown(found: dict[str, Any]) -> str:
         for one in found["cases"]
     ]
     skipped = sorted({line for one in found["cases"] for line in one["skipped_checks"]})
-    unexpected = [f"{one['case']}: {line}" for one in found["cases"] for line in one["failed"]]
+    unexpected = [
+        f"{one['case']}: {line}" for one in found["cases"] for line in one["failed"]
+    ]
     reasons: dict[str, set[str]] = {}
     for one in found["cases"]:
         for name, reason in one["expected"].items():
@@ -180,7 +194,9 @@ def as_markdown(found: dict[str, Any]) -> str:
         f"Expected to fail, because {reason}": [f"`{name}`" for name in sorted(names)]
         for reason, names in sorted(reasons.items())
     }
-    lists |= {"Skipped by scikit-learn": skipped} | ({"Failures": unexpected} if unexpected else {})
+    lists |= {"Skipped by scikit-learn": skipped} | (
+        {"Failures": unexpected} if unexpected else {}
+    )
     return (
         f"""# scikit-learn's checks of estimators
 
@@ -192,7 +208,9 @@ outcomes and protected levels by their positions. The last line is the estimator
 is, with a parity limit: every check that needs a fit to succeed fails there, and only there.
 
 """
-        + "\n\n".join("\n* ".join([f"{title}:\n", *lines]) for title, lines in lists.items())
+        + "\n\n".join(
+            "\n* ".join([f"{title}:\n", *lines]) for title, lines in lists.items()
+        )
         + "\n"
     )
 

@@ -23,7 +23,13 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.intervals import Z
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.sequential import GAPS, INFLATION, GroupSequential, equal_looks, simulate
+from fwc_llm.metrics.sequential import (
+    GAPS,
+    INFLATION,
+    GroupSequential,
+    equal_looks,
+    simulate,
+)
 from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.runs.splits import interleave_cells
 
@@ -60,7 +66,9 @@ def rows(
     """
     group = rng.integers(0, len(rates), MOST)
     label = (rng.random(MOST) < base).astype(int)
-    p = np.array(rates)[group] + (0.2 * (2 * label - 1) - eo * label * (group == 1) if eo else 0.0)
+    p = np.array(rates)[group] + (
+        0.2 * (2 * label - 1) - eo * label * (group == 1) if eo else 0.0
+    )
     answer = (rng.random(MOST) < p).astype(float)
     none = np.zeros(MOST, dtype=np.int64)
     sample = ArmArrays(answer, label, group, none, np.arange(MOST), len(rates))
@@ -92,7 +100,11 @@ def designed(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
     answer = (rng.random(MOST) < p) * 1.0
     design = SamplingDesign(labels_fixed=True)
     return replace(
-        sample, answer=answer[order], label=label[order], group=group[order], design=design
+        sample,
+        answer=answer[order],
+        label=label[order],
+        group=group[order],
+        design=design,
     ), looks
 
 
@@ -109,7 +121,9 @@ def people(
     person = np.repeat(np.arange(number), size)
     answer = (rng.random(len(person)) < chance[person]).astype(float)
     none = np.zeros(len(person), dtype=np.int64)
-    sample = ArmArrays(answer, none, group[person], none, np.arange(len(person)), 2, cluster=person)
+    sample = ArmArrays(
+        answer, none, group[person], none, np.arange(len(person)), 2, cluster=person
+    )
     return sample, np.cumsum(size)[np.array(equal_looks(number)) - 1]
 
 
@@ -121,7 +135,9 @@ COUNTED = {  # rates, and shares of the rows
     "5 groups, four pairs at the bound": ((0.45, 0.45, 0.5, 0.55, 0.55), (1,) * 5),
 }
 WORLDS = (
-    World("EO, 10 % have the label yes", lambda rng: rows(rng, (0.5, 0.5), 0.1, 0.1), EO),
+    World(
+        "EO, 10 % have the label yes", lambda rng: rows(rng, (0.5, 0.5), 0.1, 0.1), EO
+    ),
     World("DP ratio of 0.8", lambda rng: rows(rng, (0.4, 0.5)), RATIO, 0.8),
     World("base parity", designed),
     World("--weight", weighted),
@@ -141,9 +157,12 @@ def path(world: World, rng: np.random.Generator) -> tuple[int, float]:
     for asked in looks.tolist():
         arrays = {name: getattr(sample, name) for name in columns}
         part: Any = {
-            name: None if values is None else values[:asked] for name, values in arrays.items()
+            name: None if values is None else values[:asked]
+            for name, values in arrays.items()
         }
-        low, high = ArmEstimates(replace(sample, **part, design=design))[world.metric].decisive
+        low, high = ArmEstimates(replace(sample, **part, design=design))[
+            world.metric
+        ].decisive
         if low > world.bound or high <= world.bound:
             return asked, float(low > world.bound)
     return int(looks[-1]), np.nan
@@ -157,11 +176,20 @@ def assisted(gap: float, paths: int) -> dict[str, Any]:
     found = np.full(paths, np.nan)
     for number in range(paths):
         rng = np.random.default_rng([number, round(1000 * gap)])
-        x, slope = rng.normal(size=(TABLE, 3)), 1.78  # a probit of which 55 % is explained
+        x, slope = (
+            rng.normal(size=(TABLE, 3)),
+            1.78,
+        )  # a probit of which 55 % is explained
         middle = ndtri(0.5 + gap * (level - 0.5)) * np.sqrt(1 + slope**2)
-        answer = np.where(rng.random(TABLE) < ndtr(middle + slope * x[:, 0]), "yes", "no")
+        answer = np.where(
+            rng.random(TABLE) < ndtr(middle + slope * x[:, 0]), "yes", "no"
+        )
         frame = pd.DataFrame(
-            {"row": np.arange(TABLE).astype(str), "group": groups[level], "answer": answer}
+            {
+                "row": np.arange(TABLE).astype(str),
+                "group": groups[level],
+                "answer": answer,
+            }
         )
         frame["label"] = "no"
         features = pd.DataFrame(x, columns=["x", "y", "z"])
@@ -171,9 +199,14 @@ def assisted(gap: float, paths: int) -> dict[str, Any]:
         for rows_asked in equal_looks(MOST):
             run = from_frame(frame.iloc[:rows_asked], "group")
             run = replace(
-                run, design=replace(run.design, sequential=GroupSequential(equal_looks(MOST)))
+                run,
+                design=replace(
+                    run.design, sequential=GroupSequential(equal_looks(MOST))
+                ),
             )
-            low, high = ArmEstimates(assisted_answers(run, table).samples["answers"])[DP].decisive
+            low, high = ArmEstimates(assisted_answers(run, table).samples["answers"])[
+                DP
+            ].decisive
             asked[number] = rows_asked
             if low > BOUND or high <= BOUND:
                 found[number] = low > BOUND
@@ -197,7 +230,9 @@ def inflation(power: float, paths: int = 400_000) -> tuple[float, float]:
     design = GroupSequential(equal_looks(MOST))
     share = np.arange(1, 11) / 10
     path = np.random.default_rng(0).normal(size=(paths, 10)).cumsum(1) * np.sqrt(0.1)
-    bound = np.array([design.critical_value(rows) for rows in design.rows]) * np.sqrt(share)
+    bound = np.array([design.critical_value(rows) for rows in design.rows]) * np.sqrt(
+        share
+    )
 
     def crossed(drift: float) -> float:
         return float((np.abs(path + drift * share) > bound).any(1).mean())
@@ -211,7 +246,8 @@ def measured(paths: int, assisted_paths: int) -> dict[str, Any]:
     most = 20 * paths
     design = GroupSequential(equal_looks(MOST))
     wrong = {
-        name: _summary(*simulate(*of, (BOUND, BOUND), design, most)) for name, of in COUNTED.items()
+        name: _summary(*simulate(*of, (BOUND, BOUND), design, most))
+        for name, of in COUNTED.items()
     }
     for number, world in enumerate(WORLDS):
         rng = np.random.default_rng(number)
@@ -227,7 +263,9 @@ def measured(paths: int, assisted_paths: int) -> dict[str, Any]:
             [round(float(n.mean())), float(np.mean(above >= 0))] for n, above in runs
         ]
     learnt = {
-        f"{gap:g}": assisted(gap, assisted_paths) for gap in (BOUND, 0.0, 0.2) if assisted_paths
+        f"{gap:g}": assisted(gap, assisted_paths)
+        for gap in (BOUND, 0.0, 0.2)
+        if assisted_paths
     }
     brownian = {f"{power:g}": inflation(power) for power in (0.5, 0.8, 0.9, 0.99)}
     return {
@@ -242,10 +280,21 @@ def measured(paths: int, assisted_paths: int) -> dict[str, Any]:
 def as_markdown(record: dict[str, Any]) -> str:
     """Return the record as a page."""
     paths = record["paths"]
-    times = [(power, f"{times:.3f}") for power, (_, times) in record["inflation"].items()]
+    times = [
+        (power, f"{times:.3f}") for power, (_, times) in record["inflation"].items()
+    ]
     saved = [
-        [gap, *(part for rows, decided in designs for part in (f"{rows:,}", f"{decided:.1%}"))]
-        for gap, designs in sorted(record["saved"].items(), key=lambda item: float(item[0]))
+        [
+            gap,
+            *(
+                part
+                for rows, decided in designs
+                for part in (f"{rows:,}", f"{decided:.1%}")
+            ),
+        ]
+        for gap, designs in sorted(
+            record["saved"].items(), key=lambda item: float(item[0])
+        )
     ]
     head = ["true gap", "until decided", "decided", "fixed sample", "decided"]
     wrong = [
@@ -273,7 +322,13 @@ go through the package's estimates at every look. Several groups err less: only 
 
 {markdown(["world", "paths", "failed", "passed"], wrong)}"""
     learnt = [
-        [gap, of["paths"], f"{of['failed']:.1%}", f"{of['passed']:.1%}", f"{of['rows']:,}"]
+        [
+            gap,
+            of["paths"],
+            f"{of['failed']:.1%}",
+            f"{of['passed']:.1%}",
+            f"{of['rows']:,}",
+        ]
         for gap, of in record["assisted"].items()
     ]
     if learnt:
@@ -281,7 +336,9 @@ go through the package's estimates at every look. Several groups err less: only 
             f"\n## With `--assist`: a predictor learnt at every look, from a table of {TABLE:,} "
             f"rows\n\n"
         )
-        page += markdown(["true gap", "paths", "failed", "passed", "rows asked"], learnt)
+        page += markdown(
+            ["true gap", "paths", "failed", "passed", "rows asked"], learnt
+        )
     return page
 
 

@@ -15,7 +15,9 @@ class Synthetic(NamedTuple):
     sensitive: np.ndarray
 
 
-def synthetic(n: int, p: int = 25, seed: int = 0, levels: int = 2, outcomes: int = 2) -> Synthetic:
+def synthetic(
+    n: int, p: int = 25, seed: int = 0, levels: int = 2, outcomes: int = 2
+) -> Synthetic:
     """n rows of the paper's set. We add what it does not say: P(D = 1) = 0.5, columns 3 to p are
     N(0, 1).
 
@@ -35,5 +37,7 @@ def synthetic(n: int, p: int = 25, seed: int = 0, levels: int = 2, outcomes: int
     if outcomes == 2:
         outcome = (noisy > 0).astype(np.int64)
     else:
-        outcome = np.searchsorted(np.quantile(noisy, np.arange(1, outcomes) / outcomes), noisy)
+        outcome = np.searchsorted(
+            np.quantile(noisy, np.arange(1, outcomes) / outcomes), noisy
+        )
     return Synthetic(features, outcome, sensitive)

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 Value = Literal["yes", "no"]
 Reason = Literal[
-    "", "refused", "truncated", "filtered", "unfinished", "empty", "ambiguous", "other", "error"
+    "",
+    "refused",
+    "truncated",
+    "filtered",
+    "unfinished",
+    "empty",
+    "ambiguous",
+    "other",
+    "error",
 ]
 
 # version of these rules, raised by each release that changes them; old runs without it have 1
@@ -45,9 +53,7 @@ _RUN = re.compile(r"\S{1,500}")
 
 # Reasoning: text between marks such as <think>, [THINK], ◁think▷, <|START_THINKING|>, or in a side
 # channel.
-_REASONING = (
-    "(?:think|thought|reason|reflect|scratch|analys|rationale|monolog|deliberat|explanation|justif)"
-)
+_REASONING = "(?:think|thought|reason|reflect|scratch|analys|rationale|monolog|deliberat|explanation|justif)"
 _MARKS = re.compile(
     r"[<◁]\|?(?P<end>/|end_(?:of_)?)?(?:start_|begin_(?:of_)?)?[\w:.-]{0,40}?"
     rf"{_REASONING}[\w:.-]{{0,40}}(?:\s[^<>▷]{{0,80}})?\|?[>▷]|\[(?P<slash>/)?THINK(?:ING)?\]"
@@ -79,7 +85,19 @@ _OTHERS_TURN = re.compile(
 _CODE = re.compile(
     r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL
 )
-_PROSE = {"", "text", "txt", "plaintext", "json", "markdown", "md", "yaml", "xml", "html", "output"}
+_PROSE = {
+    "",
+    "text",
+    "txt",
+    "plaintext",
+    "json",
+    "markdown",
+    "md",
+    "yaml",
+    "xml",
+    "html",
+    "output",
+}
 _UNSEEN = re.compile(  # codes of terminals, control and invisible characters
     r"\x1b\[[\d;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe0f\ufeff]"
 )
@@ -95,7 +113,8 @@ _FIELD = re.compile(  # a tag that names what it holds; not markup, and no token
     re.IGNORECASE,
 )
 _TAG = re.compile(
-    r"</?[A-Za-z|｜][^<>\n]{0,80}>|\[/?(?:ANSWER|INST|FINAL)[A-Z_]{0,20}\]", re.IGNORECASE
+    r"</?[A-Za-z|｜][^<>\n]{0,80}>|\[/?(?:ANSWER|INST|FINAL)[A-Z_]{0,20}\]",
+    re.IGNORECASE,
 )
 _MARKUP = re.compile(
     r"\\(?:boxed|text\w{0,4}|mathrm|mathbf)\b|\\[\[\]()]|[${}*`#]|''|(?<!\w)_+|_+(?!\w)|[☑✅✔]|\[x\]"
@@ -140,7 +159,9 @@ _HAS = (
     r"(?:is|was|has|had|have|does|works?|worked|earns?|makes?|ist|hat|arbeitet|verdient|est|a"
     r"|travaille|gagne|es|tiene|trabaja|gana|e|ha|lavora|guadagna|tem|trabalha|ganha)"
 )
-_ALONE_HAS = "trabaja|gana|tiene|lavora|guadagna|trabalha|ganha|tem"  # without a pronoun
+_ALONE_HAS = (
+    "trabaja|gana|tiene|lavora|guadagna|trabalha|ganha|tem"  # without a pronoun
+)
 _ADVERB = (
     r"(?:likely|probably|most|only|just|already|does|not|nur|erst|schon|wahrscheinlich|ne|no|non"
     r"|nao"
@@ -303,7 +324,8 @@ _PREFIX = re.compile(
     re.IGNORECASE,
 )
 _CLOSED = re.compile(  # nothing follows in the sentence but punctuation
-    rf"(?:, (?:{_SOFT})| werden|[\"”'’]? here)?(?!\s*\.\.)[^\w?…🙃😉🤔]*\Z", re.IGNORECASE
+    rf"(?:, (?:{_SOFT})| werden|[\"”'’]? here)?(?!\s*\.\.)[^\w?…🙃😉🤔]*\Z",
+    re.IGNORECASE,
 )
 # After a word that ends a clause, as an answer does ("no", not "no children").
 _ALONE = re.compile(r"[\"”»'’)\]]{0,9}\s{0,9}(?:\Z|[\n.,;:!?…–—(-])")
@@ -351,11 +373,14 @@ class _Sentence:
     closed: bool = False  # nothing follows the answer
     reasons: str = ""  # what follows it
     own_line: bool = False
-    follows: bool = True  # the text before it is at the end of a sentence or a paragraph
+    follows: bool = (
+        True  # the text before it is at the end of a sentence or a paragraph
+    )
 
 
 def parse_answer(
-    reply: "Reply | str | Completion | Mapping[str, Any]", words: "Words | Task" = YES_NO
+    reply: "Reply | str | Completion | Mapping[str, Any]",
+    words: "Words | Task" = YES_NO,
 ) -> Answer:
     """Parse the answer in a reply: the object of OpenAI's SDK, its JSON, a `Reply`, or a text.
 
@@ -389,7 +414,9 @@ def parse_answer(
     text = _OTHERS_TURN.split(text, 1)[0]
     cut = reply.ending == "truncated"
     if not text.strip():
-        return Answer(None, "truncated" if cut or reasoned or reply.reasoned else "empty")
+        return Answer(
+            None, "truncated" if cut or reasoned or reply.reasoned else "empty"
+        )
     return _read(text, said(words["yes"]), said(words["no"]), cut)
 
 
@@ -397,7 +424,9 @@ def _words_of(task: Any) -> Words:
     """The words for yes and no of a task; `FwcError` for anything else."""
     spellings = getattr(task, "spellings", None)
     if not isinstance(spellings, Mapping):
-        raise FwcError(f"the words are {kind_of(task)}: give a Task, or {{'yes': …, 'no': …}}")
+        raise FwcError(
+            f"the words are {kind_of(task)}: give a Task, or {{'yes': …, 'no': …}}"
+        )
     return spellings
 
 
@@ -538,7 +567,9 @@ def _sentence(
     crossed = value == "yes" and _CROSS.search(text)
     if crossed or not (closed or set_off or _ALONE.match(rest)):
         value = None
-    return _Sentence(text, value, found[0].casefold(), labelled, closed, reasons, own_line, follows)
+    return _Sentence(
+        text, value, found[0].casefold(), labelled, closed, reasons, own_line, follows
+    )
 
 
 def without_reasoning(text: str) -> tuple[str, bool]:
@@ -554,7 +585,9 @@ def without_reasoning(text: str) -> tuple[str, bool]:
         if mark["close"] and not inside:
             continue
         if mark["close"] or mark["end"] or mark["slash"]:
-            kept = kept if inside else []  # without an opening mark, reasoning began with the text
+            kept = (
+                kept if inside else []
+            )  # without an opening mark, reasoning began with the text
             end = mark.end()
             inside = False
         elif not inside and not mark[0].endswith("/>"):
@@ -598,7 +631,9 @@ def _spellings(words: Iterable[str]) -> list[str]:
     for word in words:
         accented = _normal(word).strip()
         for spelling in (accented, _without_accents(accented)):
-            before = r"(?<!\w)(?<!\w[-'’_&])" if spelling[:1].isalnum() else "(?<![<>=])"
+            before = (
+                r"(?<!\w)(?<!\w[-'’_&])" if spelling[:1].isalnum() else "(?<![<>=])"
+            )
             if spelling[:1].isdigit():
                 before += r"(?<![-$€.])"
             pieces = re.findall(r"\w+|[^\w\s]", spelling)
@@ -613,7 +648,9 @@ def _value(found: re.Match[str]) -> Value:
 
 def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
     """The text without code, markup and struck-out parts; "yes or no" becomes ¤."""
-    text = _CODE.sub(lambda block: block[2] if block[1].lower() in _PROSE else "\n", text)
+    text = _CODE.sub(
+        lambda block: block[2] if block[1].lower() in _PROSE else "\n", text
+    )
     text = _STRUCK.sub("\n", _normal(_with_json_read(text)))
     text = _TAG.sub("\n", _FIELD.sub(r"\n\1: ", _MARKUP.sub("", text)))
     text = re.sub("\n[ \n]+", "\n", re.sub(" +", " ", text))
@@ -658,7 +695,9 @@ class ReplyReading:
     contradicts: bool = False
 
 
-def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> ReplyReading:
+def read_answer(
+    reply: Reply, words: Words = YES_NO, greedy: bool = False
+) -> ReplyReading:
     """Read answer and P(yes) of a reply.
 
     Of a `greedy` model (temperature 0) the answer is the likelier word. Where P(yes) says
@@ -684,7 +723,9 @@ def probability(reply: Reply, words: Words = YES_NO) -> float | None:
     )  # not -0.0: its minus looks like a formula
 
 
-def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -> float | None:
+def p_yes(
+    logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO
+) -> float | None:
     """P(yes), in [0, 1], from the log-probabilities of the first answer token.
 
     `logprobs` are (token, natural-log probability) pairs. P(yes) is the probability of all
@@ -696,14 +737,20 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
     """
     mass = {"yes": 0.0, "no": 0.0}
     unclear = {"yes": 0.0, "no": 0.0}
-    spelled = [(value, _normal(word).casefold()) for value in mass for word in said(words[value])]
+    spelled = [
+        (value, _normal(word).casefold())
+        for value in mass
+        for word in said(words[value])
+    ]
     for token, logprob in logprobs or ():
         piece = _TOKEN.sub("", token).casefold()
         if not piece or math.isnan(logprob):
             continue
         share = math.exp(min(logprob, 0.0))
         begun = [(value, word) for value, word in spelled if word.startswith(piece)]
-        sure = {value for value, word in begun if word == piece or word not in _BUILT_IN}
+        sure = {
+            value for value, word in begun if word == piece or word not in _BUILT_IN
+        }
         if len(sure) == 1:
             mass[sure.pop()] += share
         else:  # "Y" may go on as a word for yes, or as another one

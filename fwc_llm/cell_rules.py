@@ -50,7 +50,9 @@ _GROUPED = {
     "1,234.5": re.compile(r"(?:\d{1,3}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
     "1.234,5": re.compile(r"(?:\d{1,3}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
 }
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")  # one step of a path such as choices[0].text
+_STEP = re.compile(
+    r"\.?([^.\[\]]+)|\[(\d+)\]"
+)  # one step of a path such as choices[0].text
 _COMPARE = {
     "above": operator.gt,
     "at_least": operator.ge,
@@ -181,7 +183,9 @@ def edited(task: TaskFile, item: FileColumn, text: str) -> str:
     """Apply a column's rules to a text, bands too."""
     text = plain_text(item, text)
     if item.bands and text not in _band_names(item.bands):
-        text = _band_names(item.bands)[bisect_left(item.bands, parse_number(task, item.name, text))]
+        text = _band_names(item.bands)[
+            bisect_left(item.bands, parse_number(task, item.name, text))
+        ]
     return text
 
 
@@ -219,14 +223,20 @@ def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
     """Whether a cell meets a condition; a missing cell fails limits and lists."""
     if text is None:
         return not (condition.limits or condition.values)
-    zeros = any(item.strip_zeros for item in task.fields if item.name == condition.column)
-    code = strip_zeros if zeros else str  # a code is the same with and without its zeros
+    zeros = any(
+        item.strip_zeros for item in task.fields if item.name == condition.column
+    )
+    code = (
+        strip_zeros if zeros else str
+    )  # a code is the same with and without its zeros
     if condition.values and code(text) not in map(code, condition.values):
         return False
     if code(text) in map(code, condition.without):
         return False
     number = parse_number(task, condition.column, text) if condition.limits else 0.0
-    return all(_COMPARE[name](number, limit) for name, limit in condition.limits.items())
+    return all(
+        _COMPARE[name](number, limit) for name, limit in condition.limits.items()
+    )
 
 
 def find_level(attribute: Protected, text: str) -> str | None:
@@ -265,7 +275,11 @@ def parse_value(task: TaskFile, column: Column, text: str) -> float | str:
 def can_be_unknown(task: TaskFile, item: FileColumn) -> bool:
     """Whether a missing value of the column becomes the category `UNKNOWN`."""
     rule = item.missing or task.missing
-    return rule == "category" and item.kind == "categorical" and item.name != task.outcome.source
+    return (
+        rule == "category"
+        and item.kind == "categorical"
+        and item.name != task.outcome.source
+    )
 
 
 # --- One record
@@ -283,7 +297,9 @@ class Domain(Checked):
     values: frozenset[Number | str] | None = None
 
     @field_serializer("values")
-    def _sorted(self, values: frozenset[float | str] | None) -> list[float | str] | None:
+    def _sorted(
+        self, values: frozenset[float | str] | None
+    ) -> list[float | str] | None:
         """Sort the set, so that the same table always gives the same file."""
         if values is None:
             return None
@@ -353,7 +369,9 @@ def clean_record(
         if text is None and stated:
             raise FwcError(f"the record has no value in column {key!r}: fill it in")
         if text is None:
-            raise FwcError(f"the record lacks the attribute {key!r}{did_you_mean(key, raw)}")
+            raise FwcError(
+                f"the record lacks the attribute {key!r}{did_you_mean(key, raw)}"
+            )
         if attribute:
             domain = domains[attribute.name]
             values[attribute.name] = known_level(task, attribute, text, domain)
@@ -380,7 +398,9 @@ def _texts(
         if text is not None and (item.use == "column" or item.name in maps):
             text = edited(task, item, text)
             listed = (
-                maps.get(item.name) or (item.name in domains and domains[item.name].values) or ()
+                maps.get(item.name)
+                or (item.name in domains and domains[item.name].values)
+                or ()
             )
             if typed and item.kind != "numeric" and text not in listed:
                 meant = {other for other in map(str, listed) if _means(text, other)}
@@ -393,7 +413,9 @@ def _texts(
 def _means(text: str, other: str) -> bool:
     """Whether both texts write the same number or truth value."""
     number = float(text == "true") if text in ("true", "false") else as_number(text)
-    return other.casefold() == text or (number is not None and as_number(other) == number)
+    return other.casefold() == text or (
+        number is not None and as_number(other) == number
+    )
 
 
 def known_level(task: TaskFile, attribute: Protected, text: str, domain: Domain) -> str:
@@ -412,7 +434,9 @@ def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
             x if isinstance(x, str) else f"{x:.10g}" for x in (value, *domain.values)
         )
         more = did_you_mean(text, sorted(spellings))
-        raise FwcError(f"{text!r} in column {item.name!r} is in no row of the task's table{more}")
+        raise FwcError(
+            f"{text!r} in column {item.name!r} is in no row of the task's table{more}"
+        )
     if isinstance(value, str) or domain.least is None or domain.most is None:
         return []
     if domain.least <= value <= domain.most:

@@ -36,7 +36,9 @@ class FwcError(Exception):
     result: Scored | None = None
 
     def __init__(self, *words: object) -> None:
-        super().__init__(*(redact(word) if isinstance(word, str) else word for word in words))
+        super().__init__(
+            *(redact(word) if isinstance(word, str) else word for word in words)
+        )
 
     def __str__(self) -> str:
         return spoken(super().__str__())
@@ -99,7 +101,9 @@ class InterruptedRunError(FwcError):
     exit_code = 130
 
 
-def require(value: object, kinds: type | tuple[type, ...], name: str, remedy: str) -> None:
+def require(
+    value: object, kinds: type | tuple[type, ...], name: str, remedy: str
+) -> None:
     """`FwcError` unless a caller's value is of one of these types."""
     if not isinstance(value, kinds):
         raise FwcError(f"{name} is {kind_of(value)}: {remedy}")

@@ -15,7 +15,11 @@ from fwc_llm.sanitize import redact
 
 LARGEST_FILE = 1 << 28  # bytes of a file that is read as a whole
 _PACKAGE = Path(__file__).resolve().parent
-_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
+_TEXT: dict[str, Any] = {
+    "encoding": "utf-8",
+    "errors": "backslashreplace",
+    "newline": "",
+}
 is_file = (
     os.path.isfile
 )  # returns False for a name that the system refuses, where Path.is_file may raise
@@ -63,7 +67,10 @@ def reason(error: Exception) -> str:
 
 @contextmanager
 def failing_as(
-    kind: type[FwcError], prefix: str, then: str = "", also: tuple[type[Exception], ...] = ()
+    kind: type[FwcError],
+    prefix: str,
+    then: str = "",
+    also: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
     """Turn `OSError`, `ValueError` and `also` into `kind`; an `FwcError` passes."""
     kinds: tuple[type[Exception], ...] = (OSError, ValueError, *also)
@@ -112,7 +119,9 @@ def write_whole(content: str | bytes, path: Path, subject: str = "") -> None:
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
         if path.is_symlink():
             if not path.is_file():
-                raise OSError(errno.EINVAL, "it links to something other than a regular file")
+                raise OSError(
+                    errno.EINVAL, "it links to something other than a regular file"
+                )
             path = path.resolve()
         if path.exists() and not path.is_file():
             path.write_bytes(content)

@@ -19,7 +19,10 @@ from fwc_llm.words import NO_WORDS, YES_WORDS, as_number, is_unknown
 Others = Literal["no", "drop"]
 _MOST_VALUES = 8  # values that a message lists
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
-_CODES = {"1", "2"}  # codes without a usual meaning: 1 is good in one file, and denied in another
+_CODES = {
+    "1",
+    "2",
+}  # codes without a usual meaning: 1 is good in one file, and denied in another
 _NEGATION = re.compile(r"not|no|non|never|nicht|keine?|do|does|did|don|doesn|didn|t")
 
 
@@ -94,7 +97,10 @@ def text_of(value: Any) -> str:
 
 
 def read_meaning(
-    counts: Mapping[str, int], column: str, rule: MeaningRule, first: Mapping[str, Any] = {}
+    counts: Mapping[str, int],
+    column: str,
+    rule: MeaningRule,
+    first: Mapping[str, Any] = {},
 ) -> Meaning:
     """Decide what each value of a column means; `counts` has the number of rows of each.
 
@@ -122,7 +128,11 @@ def read_meaning(
     yes = yes or [key for key in usual[0] if key not in no]
     rest = [key for key in keys if key not in yes]
     if not no:
-        no = rest if positive and len(rest) == 1 else [key for key in usual[1] if key not in yes]
+        no = (
+            rest
+            if positive and len(rest) == 1
+            else [key for key in usual[1] if key not in yes]
+        )
     rest = [key for key in keys if key not in yes and key not in no]
     if yes and rule.others == "no":
         no = [*no, *rest]
@@ -158,7 +168,9 @@ def _key(value: str) -> str:
     number = as_number(value.strip())
     if number is not None:
         return f"{number:.12g}"
-    return " ".join(unicodedata.normalize("NFKC", value).casefold().strip(" .,;:!'\"").split())
+    return " ".join(
+        unicodedata.normalize("NFKC", value).casefold().strip(" .,;:!'\"").split()
+    )
 
 
 _YES = {_key(word) for word in YES_WORDS.split()}
@@ -197,11 +209,16 @@ def _is_opposite(one: str, other: str) -> bool:
     words = re.findall(r"\w+", one)
     others = re.findall(r"\w+", other)
     added = [word for word in others if _NEGATION.fullmatch(word) and word not in words]
-    return bool(words and added) and [word for word in others if word not in added] == words
+    return (
+        bool(words and added)
+        and [word for word in others if word not in added] == words
+    )
 
 
 def _held(counts: Mapping[str, int], column: str) -> str:
-    known = [pair for pair in counts.items() if not is_unknown(pair[0])] or [*counts.items()]
+    known = [pair for pair in counts.items() if not is_unknown(pair[0])] or [
+        *counts.items()
+    ]
     values = listed(known, _MOST_VALUES, lambda pair: f"{pair[0]!r} ({pair[1]:,})")
     verb = "have" if " and " in column else "has"
     return f"{column} {verb} {len(known)} value{'s' * (len(known) > 1)}: {values}"
@@ -226,7 +243,9 @@ def _remedy(
         f"no ({rule.option('negative', [*no_texts, *rest][:_MOST_VALUES])})",
     ]
     if no:
-        ways.append(f"neither, so that these rows are left out ({rule.option('others', ['drop'])})")
+        ways.append(
+            f"neither, so that these rows are left out ({rule.option('others', ['drop'])})"
+        )
     if len(rest) == 1:
         verb = "means"
     else:

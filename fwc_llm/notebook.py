@@ -52,7 +52,9 @@ def element(name: str, *parts: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{written}>{join(parts)}</{name}>")
 
 
-def figure(title: str, *parts: Markup, simulated: bool = False, reference: bool = False) -> str:
+def figure(
+    title: str, *parts: Markup, simulated: bool = False, reference: bool = False
+) -> str:
     """The HTML of a value: title, parts, and a mark if it is simulated or a reference."""
     marks = ["SIMULATED"] * simulated + ["REFERENCE, NO LANGUAGE MODEL"] * reference
     style = "background:#f2c94c;color:#000;padding:0 .4em;border-radius:3px"
@@ -73,8 +75,13 @@ def table(
     import pandas as pd
 
     listed = [[visible(str(cell)) for cell in row] for row in rows]
-    cut = [[f"{x[:_LONGEST_CELL]}{'…' * (len(x) > _LONGEST_CELL)}" for x in row] for row in listed]
-    frame = pd.DataFrame(cut[:MOST_ROWS], columns=[visible(heading) for heading in headings])
+    cut = [
+        [f"{x[:_LONGEST_CELL]}{'…' * (len(x) > _LONGEST_CELL)}" for x in row]
+        for row in listed
+    ]
+    frame = pd.DataFrame(
+        cut[:MOST_ROWS], columns=[visible(heading) for heading in headings]
+    )
     if total is None:
         total = len(listed)
     else:

@@ -39,7 +39,12 @@ class SampleWarning(FwcWarning):
 
 
 # Flags whose arguments in Python have other names, and flags without a value.
-ARGUMENTS = {"option": "strategy_options", "order": "orders", "param": "params", "shots": "arms"}
+ARGUMENTS = {
+    "option": "strategy_options",
+    "order": "orders",
+    "param": "params",
+    "shots": "arms",
+}
 SWITCHES = (
     "allow-changed-data",
     "assist",
@@ -52,7 +57,9 @@ SWITCHES = (
     "reference",
     "strict",
 )
-_WORDS = "none|json|word|auto|chat|decisions|systemone|fit|base-rate|as-no|default|surrogate"
+_WORDS = (
+    "none|json|word|auto|chat|decisions|systemone|fit|base-rate|as-no|default|surrogate"
+)
 _VALUE = rf"[\d.]*\d\b|{_WORDS}|[A-Z]{{3,}}\b|'[^']*'|[^\s:;,']*/[^\s:;,']*"
 _SETTING = re.compile(r"--set (\w+)=true\b")
 _PARAMETER = re.compile(r"--param ([\w.]+)(?:=(\w+|…))?")
@@ -91,7 +98,9 @@ def _argument(flag: re.Match[str]) -> str:
 
 def tell(text: str, category: type[FwcWarning] = RunWarning) -> None:
     """Give a notice to whoever called the package."""
-    warnings.warn(redact(replace_invisible(spoken(text))), category, stacklevel=outside())
+    warnings.warn(
+        redact(replace_invisible(spoken(text))), category, stacklevel=outside()
+    )
 
 
 def outside() -> int:

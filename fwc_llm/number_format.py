@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 DASH = "–"
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_MONTHS = [
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+]
 
 
 def defined(value: float | None) -> bool:
@@ -49,7 +62,9 @@ def mean_and_sd(values: Sequence[float], scale: float = 1.0, digits: int = 3) ->
     return f"{number(fmean(values), digits, scale)} ± {number(stdev(values), digits, scale)}"
 
 
-def interval(bounds: Sequence[float | None] | None, digits: int = 3, scale: float = 1.0) -> str:
+def interval(
+    bounds: Sequence[float | None] | None, digits: int = 3, scale: float = 1.0
+) -> str:
     """The text "low to high"; "–" if undefined."""
     if bounds is None or not all(defined(bound) for bound in bounds):
         return DASH

@@ -50,8 +50,13 @@ class Options(Checked):
         width = max(map(len, cls.model_fields)) + 2
         lines: list[str] = []
         for name, field in cls.model_fields.items():
-            first, *others = wrap(f"{field.description}{default_words(field)}", _WIDTH - 4 - width)
-            lines += [f"{name:{width}}{first}", *(f"{'':{width}}{line}" for line in others)]
+            first, *others = wrap(
+                f"{field.description}{default_words(field)}", _WIDTH - 4 - width
+            )
+            lines += [
+                f"{name:{width}}{first}",
+                *(f"{'':{width}}{line}" for line in others),
+            ]
         return "\n".join(lines)
 
     @classmethod
@@ -129,9 +134,12 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
 
     def decorate(function: _F) -> _F:
         described = [f"{model.__name__}:\n\n{model.described()}" for model in models]
-        function.__doc__ = "\n\n".join([inspect.cleandoc(function.__doc__ or ""), *described])
+        function.__doc__ = "\n\n".join(
+            [inspect.cleandoc(function.__doc__ or ""), *described]
+        )
         return extended(
-            function, [parameter for model in models for parameter in model.parameters()]
+            function,
+            [parameter for model in models for parameter in model.parameters()],
         )
 
     return decorate
@@ -158,6 +166,9 @@ def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
         if name not in names:
             raise FwcError(f"there is no option {name!r}{did_you_mean(name, names)}")
     changed = (
-        {n: options[n] for n in type(value).model_fields if n in options} for value in values
+        {n: options[n] for n in type(value).model_fields if n in options}
+        for value in values
     )
-    return [value.updated(**changes) for value, changes in zip(values, changed, strict=True)]
+    return [
+        value.updated(**changes) for value, changes in zip(values, changed, strict=True)
+    ]

@@ -46,7 +46,9 @@ def require_matplotlib() -> None:
 def check_plot(path: str | Path) -> None:
     """Raise `FwcError` if `path` is neither .png nor .svg, or matplotlib is missing."""
     if Path(path).suffix.lower() not in FORMATS:
-        raise FwcError(f"cannot plot to {path}: give a name that ends in {' or '.join(FORMATS)}")
+        raise FwcError(
+            f"cannot plot to {path}: give a name that ends in {' or '.join(FORMATS)}"
+        )
     require_matplotlib()
 
 
@@ -61,9 +63,7 @@ def panels(
 
     size = sum(widths), height
     with rc_context(_STYLE):
-        if (
-            in_notebook()
-        ):  # pyplot registers how a notebook shows figures; closing it avoids a second output
+        if in_notebook():  # pyplot registers how a notebook shows figures; closing it avoids a second output
             from matplotlib import pyplot
 
             figure = pyplot.figure(figsize=size, layout="constrained")

@@ -14,7 +14,9 @@ from fwc_llm.notebook import in_notebook
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LINE_SECONDS = 60.0  # least time between two plain lines, where no line can be overwritten
+_LINE_SECONDS = (
+    60.0  # least time between two plain lines, where no line can be overwritten
+)
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,14 @@ class Progress:
     skipped: int  # answered in an earlier pass
     total: int | None
     rate: float  # recent requests per second
-    cost: float | None = None  # dollars so far, earlier passes included; None without a known price
+    cost: float | None = (
+        None  # dollars so far, earlier passes included; None without a known price
+    )
     left: float | None = None  # seconds that remain
     pause: float = 0.0  # seconds until the service may be asked again, after status 429
-    answers: Mapping[str, int] = field(default_factory=dict)  # so far: yes, no and unread
+    answers: Mapping[str, int] = field(
+        default_factory=dict
+    )  # so far: yes, no and unread
     waiting: int = 0  # requests without a reply yet
 
     def line(self, total: int) -> str:
@@ -44,13 +50,21 @@ class Progress:
             words.append(f"{self.errors:,} without reply")
         if self.cost is not None:
             words.append(f"${self.cost:.2f}" if self.cost >= 1 else f"${self.cost:.4f}")
-        left = (total - passed) / self.rate if self.left is None and self.rate > 0 else self.left
+        left = (
+            (total - passed) / self.rate
+            if self.left is None and self.rate > 0
+            else self.left
+        )
         if left and total > passed:
             words.append(f"{timedelta(seconds=round(left))} left")
-        counts = [f"{number:,} {name}" for name, number in self.answers.items() if number]
+        counts = [
+            f"{number:,} {name}" for name, number in self.answers.items() if number
+        ]
         counts += [f"{self.waiting:,} waiting"] * bool(self.waiting)
         answers = f": {', '.join(counts)}" * bool(counts)
-        waits = f"; waiting for the service's limit (429), next try in {self.pause:.0f} s"
+        waits = (
+            f"; waiting for the service's limit (429), next try in {self.pause:.0f} s"
+        )
         return (
             f"asked {passed:,} of {total:,} "
             f"({', '.join(words)}){answers}{waits if self.pause >= 1.0 else ''}"

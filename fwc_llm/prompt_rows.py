@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from fwc_llm.taskfile import Column
     from fwc_llm.tasks import Task
 
-_PLAIN = re.compile(r"[ !-;=-Z\\\]^-z}~¡-¬®-ɏ]*")  # most cells: nothing to clean, no opening mark
+_PLAIN = re.compile(
+    r"[ !-;=-Z\\\]^-z}~¡-¬®-ɏ]*"
+)  # most cells: nothing to clean, no opening mark
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 # Whatever a chat server writes around a word: <s>, <|im_start|>, <<SYS>>, [INST], [|user|],
 # {{user}}, |user|.
@@ -59,8 +61,12 @@ class ColumnFormatter:
         self.text = clean(column.text)
         self._unit = f" {column.unit}" if column.unit else ""
         self._words_by_text = dict(column.values)
-        numbers = ((as_number(text), clean(words)) for text, words in column.values.items())
-        self._words_by_number = {number: words for number, words in numbers if number is not None}
+        numbers = (
+            (as_number(text), clean(words)) for text, words in column.values.items()
+        )
+        self._words_by_number = {
+            number: words for number, words in numbers if number is not None
+        }
 
     def words(self, value: Any) -> str:
         """The value in words ("40 hours"); a value outside the map stays as it is."""
@@ -105,7 +111,9 @@ class ShownColumns:
             for column in task.shown
             if column.name not in self.without
         }
-        self.extras = frozenset(column.name for column in task.shown if column.role == "extra")
+        self.extras = frozenset(
+            column.name for column in task.shown if column.role == "extra"
+        )
         self.described = tuple(
             cell for name, cell in self.by_name.items() if name not in self.extras
         )
@@ -161,7 +169,10 @@ class ShownRow:
         """(name, value) of each column in words, in file order, without the role extra."""
         values = self._values
         try:
-            return [(cell.text, cell.words(values[cell.name])) for cell in self._cells.described]
+            return [
+                (cell.text, cell.words(values[cell.name]))
+                for cell in self._cells.described
+            ]
         except KeyError as missing:
             raise FwcError(self._cells.absent(str(missing.args[0]))) from None
 

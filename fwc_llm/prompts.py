@@ -69,31 +69,44 @@ class Prompt:
             )
         for edit in edits:
             if edit not in EDITS:
-                raise FwcError(f"a prompt has no edit {edit!r}{did_you_mean(edit, EDITS)}")
+                raise FwcError(
+                    f"a prompt has no edit {edit!r}{did_you_mean(edit, EDITS)}"
+                )
         self._templates = _template_set(template)
         self._question_apart = question_apart
         self._criteria = task.criteria
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
         weighted = "unweighted" not in edits
-        says = YES_NO if question_apart else task.words  # a decision model answers with P(yes)
+        says = (
+            YES_NO if question_apart else task.words
+        )  # a decision model answers with P(yes)
         examples = [
             ShownExample(
-                self._cells, example.values, says[example.label], weight if weighted else None
+                self._cells,
+                example.values,
+                says[example.label],
+                weight if weighted else None,
             )
             for example, weight in (shots.shown() if shots is not None else ())
         ]
         self._variables: dict[str, Any] = {
-            "task": SimpleNamespace(name=task.name, title=task.title, question=task.question),
+            "task": SimpleNamespace(
+                name=task.name, title=task.title, question=task.question
+            ),
             "m": len(examples),
             **says,
             "weighted": any(example.weight is not None for example in examples),
             "fair": "",
             "only_for": partial(_only_for, task.name, self._templates.folder.name),
-            "question_apart": partial(_question_apart, self._templates.folder.name, question_apart),
+            "question_apart": partial(
+                _question_apart, self._templates.folder.name, question_apart
+            ),
         }
         fixed, last = self._around(examples)
         if "instruction" in edits:
-            attributes = " or ".join(clean(task.column(name).text) for name in task.protected)
+            attributes = " or ".join(
+                clean(task.column(name).text) for name in task.protected
+            )
             self._variables["fair"] = "group" if "removal" in edits else attributes
             plain = fixed, last
             fixed, last = self._around(examples)
@@ -105,11 +118,15 @@ class Prompt:
                 raise FwcError(f"{self._templates.folder / 'system.j2'} {why}")
         self._fixed, self._last = tuple(fixed), tuple(last)
 
-    def _around(self, examples: "list[ShownExample]") -> "tuple[list[Message], list[Message]]":
+    def _around(
+        self, examples: "list[ShownExample]"
+    ) -> "tuple[list[Message], list[Message]]":
         """The messages before the row (system, examples), and those after it (questions)."""
         fixed = self._templates.render("system.j2", self._variables)
         if examples:
-            fixed += self._templates.render("shots.j2", {**self._variables, "examples": examples})
+            fixed += self._templates.render(
+                "shots.j2", {**self._variables, "examples": examples}
+            )
         questions: list[Message] = []
         if self._question_apart:
             questions.append(self._templates.question(self._variables))
@@ -117,7 +134,11 @@ class Prompt:
                 words = self._criteria.get(meant)
                 if words:
                     questions.append(
-                        {"role": QUESTION, "name": f"{CRITERIA}{answer}", "content": words}
+                        {
+                            "role": QUESTION,
+                            "name": f"{CRITERIA}{answer}",
+                            "content": words,
+                        }
                     )
         return fixed, questions
 
@@ -146,7 +167,11 @@ class ShownExample(ShownRow):
     """An example in a template: a row, its `label` in words, its `weight` as text."""
 
     def __init__(
-        self, cells: ShownColumns, values: Mapping[str, Any], label: str, weight: str | None
+        self,
+        cells: ShownColumns,
+        values: Mapping[str, Any],
+        label: str,
+        weight: str | None,
     ) -> None:
         super().__init__(cells, values)
         self.label = label
@@ -172,7 +197,12 @@ def build_prompt(
     task = as_task(task)
     record = task.record(row)
     if shots is not None:
-        require(shots, Shots, "the examples", "give Shots, as select_shots and load_shots return")
+        require(
+            shots,
+            Shots,
+            "the examples",
+            "give Shots, as select_shots and load_shots return",
+        )
         _refuse_example(getattr(row, "name", None), record, shots)
     key = (task, shots, _template_set(template))
     for before, prompt in _recent:
@@ -194,7 +224,9 @@ def _refuse_example(name: Any, record: TaskRow, shots: Shots) -> None:
             )
 
 
-_recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(maxlen=8)
+_recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(
+    maxlen=8
+)
 
 
 def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
@@ -252,11 +284,16 @@ class TemplateSet:
         )
         environment.filters["decimal"] = decimal
         self._compiled = {}
-        for file in (*_FILES, *((_QUESTIONS,) if (folder / _QUESTIONS).is_file() else ())):
+        for file in (
+            *_FILES,
+            *((_QUESTIONS,) if (folder / _QUESTIONS).is_file() else ()),
+        ):
             try:
                 self._compiled[file] = environment.get_template(file)
             except TemplateNotFound:
-                raise FwcError(f"{folder} is not a template set: it has no {file}") from None
+                raise FwcError(
+                    f"{folder} is not a template set: it has no {file}"
+                ) from None
             except Exception as error:
                 raise self._mistake(file, error) from None
 
@@ -264,13 +301,19 @@ class TemplateSet:
         """The messages that the template `file` adds when rendered with `variables`."""
         messages: list[Message] = []
 
-        def message(role: str, name: str | None = None, *, caller: Callable[[], str]) -> str:
+        def message(
+            role: str, name: str | None = None, *, caller: Callable[[], str]
+        ) -> str:
             roles = (QUESTION,) if file == _QUESTIONS else _ROLES
             if role not in roles:
-                raise FwcError(f"{self.folder / file}: no role {role!r}, only {', '.join(roles)}")
+                raise FwcError(
+                    f"{self.folder / file}: no role {role!r}, only {', '.join(roles)}"
+                )
             content = utf8_safe(caller().strip())
             if not content:
-                raise FwcError(f"{self.folder / file}: a message of role {role!r} is empty")
+                raise FwcError(
+                    f"{self.folder / file}: a message of role {role!r} is empty"
+                )
             messages.append({"role": role, "content": content})
             if name is not None:
                 messages[-1]["name"] = utf8_safe(str(name))
@@ -280,7 +323,9 @@ class TemplateSet:
             outside = self._compiled[file].render(variables, message=message)
         except FwcError:
             raise
-        except Exception as error:  # whatever the expressions of a user's template can raise
+        except (
+            Exception
+        ) as error:  # whatever the expressions of a user's template can raise
             raise self._mistake(file, error) from None
         if outside.strip():
             raise FwcError(
@@ -341,7 +386,8 @@ def instructed(template: str | Path, sentence: str) -> dict[str, str]:
 @cache
 def _built_in() -> dict[str, Path]:
     return {
-        file.parent.name: file.parent for file in sorted(resource_dir("prompts").glob("*/query.j2"))
+        file.parent.name: file.parent
+        for file in sorted(resource_dir("prompts").glob("*/query.j2"))
     }
 
 
@@ -354,7 +400,9 @@ def _template_set(template: str | Path) -> TemplateSet:
     if not str(template) or not folder.is_dir():
         there = f"there are {', '.join(templates())}, or name a folder with {', '.join(_FILES)}"
         raise FwcError(f"no template set {str(template)!r}: {there}")
-    changed = ((file.name, file.stat().st_mtime_ns) for file in sorted(folder.glob("*.j2")))
+    changed = (
+        (file.name, file.stat().st_mtime_ns) for file in sorted(folder.glob("*.j2"))
+    )
     return _compiled(folder, tuple(changed))
 
 

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
-LONGEST_TEXT = 65_536  # characters of one text; the limit of Python's CSV reader is twice as large
+LONGEST_TEXT = (
+    65_536  # characters of one text; the limit of Python's CSV reader is twice as large
+)
 LARGEST_VALUE = 1_000_000  # characters of all texts of one JSON value together
 _LARGEST_WHOLE = 2**53  # floats, JavaScript and spreadsheets round larger whole numbers
 _MOST_DIGITS = 4_000  # Python refuses to read more than 4,300
@@ -162,7 +164,8 @@ def _pattern(keys: Set[str]) -> re.Pattern[str]:
     spelled = [
         f"{''.join(map(_spelled, key))}|{''.join(f'%{ord(character):02x}' for character in key)}"
         for key in sorted(keys, key=len, reverse=True)
-        if len(key) >= _SHORTEST_KEY and not os.path.exists(key)  # some name a file with a key
+        if len(key) >= _SHORTEST_KEY
+        and not os.path.exists(key)  # some name a file with a key
     ]
     return re.compile("|".join(spelled) or r"(?!)", re.IGNORECASE)
 
@@ -172,9 +175,7 @@ def _spelled(character: str) -> str:
     if character.isalnum():
         return re.escape(character)
     code = ord(character)
-    escapes = (
-        rf"%(?:25)*{code:02x}|\\?{re.escape(character)}|\\u{code:04x}|&#0*{code};|&#x0*{code:x};"
-    )
+    escapes = rf"%(?:25)*{code:02x}|\\?{re.escape(character)}|\\u{code:04x}|&#0*{code};|&#x0*{code:x};"
     return f"(?:{escapes}|{re.escape(html.escape(character))})"
 
 
@@ -204,7 +205,9 @@ def sanitize_json(value: Any) -> Any:
 
     def text_of(text: str) -> str:
         nonlocal left
-        cleaned = truncate(utf8_safe(without_keys(text)), min(LONGEST_TEXT, max(left, 0)))
+        cleaned = truncate(
+            utf8_safe(without_keys(text)), min(LONGEST_TEXT, max(left, 0))
+        )
         left -= len(cleaned)
         return cleaned
 
@@ -218,7 +221,11 @@ def sanitize_json(value: Any) -> Any:
                 return [value_of(item) for item in value]
             return []
         if isinstance(value, dict):
-            return {text_of(name): value_of(item) for name, item in value.items() if left > 0}
+            return {
+                text_of(name): value_of(item)
+                for name, item in value.items()
+                if left > 0
+            }
         return value
 
     try:

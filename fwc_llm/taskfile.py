@@ -12,13 +12,22 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict, model_validator
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BeforeValidator,
+    Field,
+    Strict,
+    model_validator,
+)
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, read_text
 from fwc_llm.sanitize import parse_toml
 from fwc_llm.validation import Checked, check
-from fwc_llm.words import UNKNOWN as UNKNOWN  # replaces a missing value where missing = "category"
+from fwc_llm.words import (
+    UNKNOWN as UNKNOWN,
+)  # replaces a missing value where missing = "category"
 from fwc_llm.words import YES_NO
 
 Kind = Literal["numeric", "categorical", "ordinal"]
@@ -64,7 +73,9 @@ def _values(value: Any) -> Any:
         items = [value]
     if not all(isinstance(item, str | int | float) for item in items):
         raise ValueError(f"give a value or a list of values; found {value!r:.100}")
-    return [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
+    return [
+        str(item).lower() if isinstance(item, bool) else str(item) for item in items
+    ]
 
 
 def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
@@ -77,7 +88,9 @@ def _above(value: Any) -> Any:
     """The number 0.06 of `threshold = { above = 0.06 }`."""
     if isinstance(value, dict) and set(value) == {"above"}:
         return value["above"]
-    raise ValueError(f"write the threshold as {{ above = NUMBER }}; found {value!r:.100}")
+    raise ValueError(
+        f"write the threshold as {{ above = NUMBER }}; found {value!r:.100}"
+    )
 
 
 Text = Annotated[str, AfterValidator(_filled)]
@@ -127,7 +140,9 @@ class FileColumn(Checked):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.kind != "ordinal" and self.order:
-            raise ValueError(f'order belongs to kind = "ordinal", this column is {self.kind}')
+            raise ValueError(
+                f'order belongs to kind = "ordinal", this column is {self.kind}'
+            )
         if self.bands and self.kind != "categorical":
             raise ValueError('bands make categories of numbers: kind = "categorical"')
         return self
@@ -147,7 +162,9 @@ class Protected(Checked):
     mapping: Mapping[str, str] = Field(default={}, alias="map")
     above: Threshold | None = Field(default=None, alias="threshold")
     levels: Values = ()
-    keep: Flag = False  # the table keeps the source column of a mapped or split attribute
+    keep: Flag = (
+        False  # the table keeps the source column of a mapped or split attribute
+    )
     optional: Flag = False  # protected only if a user chooses it
 
     @model_validator(mode="before")
@@ -169,7 +186,9 @@ class Protected(Checked):
             )
         if self.keep and self.name == self.source:
             raise ValueError("keep = true needs a name that differs from the column's")
-        if self.above is not None and (len(set(self.sides)) != 2 or len(self.sides) != 2):
+        if self.above is not None and (
+            len(set(self.sides)) != 2 or len(self.sides) != 2
+        ):
             raise ValueError(
                 'levels = ["at or below", "above"] names the two sides of the threshold'
             )
@@ -195,17 +214,24 @@ class RowFilter(Checked):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not (self.limits or self.values or self.without):
-            raise ValueError("say what is kept: above, at_least, below, at_most, values or without")
+            raise ValueError(
+                "say what is kept: above, at_least, below, at_most, values or without"
+            )
         return self
 
     @property
     def limits(self) -> dict[str, float]:
         """The limits that are set, by key ("at_least")."""
-        limits = {name: getattr(self, name) for name in ("above", "at_least", "below", "at_most")}
+        limits = {
+            name: getattr(self, name)
+            for name in ("above", "at_least", "below", "at_most")
+        }
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def __str__(self) -> str:
-        parts = [f"{name.replace('_', ' ')} {limit:g}" for name, limit in self.limits.items()]
+        parts = [
+            f"{name.replace('_', ' ')} {limit:g}" for name, limit in self.limits.items()
+        ]
         parts += [f"one of {', '.join(self.values)}"] if self.values else []
         parts += [f"not {' or '.join(self.without)}"] if self.without else []
         return f"{self.column} {' and '.join(parts)}"
@@ -237,9 +263,13 @@ class OutcomeColumn(Checked):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.words and len({word.casefold() for word in self.words.values()}) < 2:
-            raise ValueError('words = { yes = "…", no = "…" } needs two words that differ')
+            raise ValueError(
+                'words = { yes = "…", no = "…" } needs two words that differ'
+            )
         if self.above is not None and (self.positive or self.negative or self.others):
-            raise ValueError("give positive and negative values or above a threshold, not both")
+            raise ValueError(
+                "give positive and negative values or above a threshold, not both"
+            )
         return self
 
 
@@ -282,19 +312,34 @@ class Source(Checked):
     def _format_of_the_ending(cls, data: Any) -> Any:
         if not isinstance(data, dict) or "format" in data:
             return data
-        return {**data, "format": format_of(Path(str(data.get("file") or data.get("pool") or "")))}
+        return {
+            **data,
+            "format": format_of(Path(str(data.get("file") or data.get("pool") or ""))),
+        }
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if bool(self.file) == bool(self.pool or self.test) or bool(self.pool) != bool(self.test):
+        if bool(self.file) == bool(self.pool or self.test) or bool(self.pool) != bool(
+            self.test
+        ):
             raise ValueError("give either file, or pool and test")
         if self.pool and self.pool == self.test:
-            raise ValueError("pool and test are the same file; write file = … to split one table")
+            raise ValueError(
+                "pool and test are the same file; write file = … to split one table"
+            )
         for name in self.files if self.url else ():
             if not re.fullmatch("[0-9a-f]{64}", self.sha256.get(name, "")):
-                raise ValueError(f"a url needs the sha256 of every file; {name!r} has none")
-            if PurePosixPath(name).is_absolute() or ".." in name.split("/") or name.startswith("~"):
-                raise ValueError(f"with a url, {name!r} must name a file below the cache folder")
+                raise ValueError(
+                    f"a url needs the sha256 of every file; {name!r} has none"
+                )
+            if (
+                PurePosixPath(name).is_absolute()
+                or ".." in name.split("/")
+                or name.startswith("~")
+            ):
+                raise ValueError(
+                    f"with a url, {name!r} must name a file below the cache folder"
+                )
         if self.url and not is_safe_address(self.url):
             raise ValueError(
                 f"url = {self.url!r} is not an https address (http only from this machine)"
@@ -313,7 +358,9 @@ def is_safe_address(url: str) -> bool:
     """Whether `url` is an https address, or an http address of this machine."""
     try:
         parts = urlsplit(url)
-        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+        return parts.scheme == "https" or (
+            parts.scheme == "http" and parts.hostname in LOOPBACK
+        )
     except ValueError:
         return False
 
@@ -353,7 +400,9 @@ class TaskFile(Checked):
     fields: tuple[FileColumn, ...] = Field(alias="columns", min_length=1)
     values: Mapping[str, Mapping[str, str]] = {}
     source: Source = Field(alias="data")
-    keep: tuple[RowFilter, ...] = ()  # the table keeps the rows that meet all of these conditions
+    keep: tuple[
+        RowFilter, ...
+    ] = ()  # the table keeps the rows that meet all of these conditions
     outcome: OutcomeColumn
     offered: tuple[Protected, ...] = Field(alias="protected", min_length=1)
     use_protected: Values = ()
@@ -379,9 +428,14 @@ class TaskFile(Checked):
         _refuse_repeated("columns", [item.name for item in self.fields])
         _refuse_repeated("protected", sources)
         _refuse_repeated("protected", [rule.name for rule in self.offered])
-        uses: dict[str, Iterable[str]] = {f"values.{name}": [name] for name in self.values}
+        uses: dict[str, Iterable[str]] = {
+            f"values.{name}": [name] for name in self.values
+        }
         uses |= {"outcome": [self.outcome.source], "protected": sources}
-        uses |= {"keep": [rule.column for rule in self.keep], "weight": filter(None, [self.weight])}
+        uses |= {
+            "keep": [rule.column for rule in self.keep],
+            "weight": filter(None, [self.weight]),
+        }
         for key, names in (uses | {"column_weights": self.column_weights}).items():
             for name in names:
                 if name not in by_name:
@@ -389,7 +443,9 @@ class TaskFile(Checked):
                     raise ValueError(f"{key}: there is no column {name!r}{hint}")
         for item in self.fields:
             if item.kind == "ordinal" and len(self.column(item).order) < 2:
-                raise ValueError(f"column {item.name!r}: order = [lowest, …, highest] is missing")
+                raise ValueError(
+                    f"column {item.name!r}: order = [lowest, …, highest] is missing"
+                )
         if by_name[self.outcome.source].role != "feature":
             raise ValueError(
                 f"column {self.outcome.source!r}: the outcome cannot be extra, id or dropped"
@@ -402,7 +458,11 @@ class TaskFile(Checked):
                 "weight says nothing about the row itself"
             )
         taken = {self.outcome.source, *(attribute.name for attribute in self.protected)}
-        if not any(column.role == "feature" for column in self.columns if column.name not in taken):
+        if not any(
+            column.role == "feature"
+            for column in self.columns
+            if column.name not in taken
+        ):
             raise ValueError(
                 "columns: no feature is left besides the protected attribute and the outcome"
             )
@@ -411,9 +471,13 @@ class TaskFile(Checked):
     def _check_protected(self, columns: Mapping[str, FileColumn]) -> None:
         for attribute in self.offered:
             if attribute.source == self.outcome.source:
-                raise ValueError(f"protected: {attribute.source!r} is the outcome already")
+                raise ValueError(
+                    f"protected: {attribute.source!r} is the outcome already"
+                )
             if attribute.name != attribute.source and attribute.name in columns:
-                raise ValueError(f"protected: the name {attribute.name!r} is a column of its own")
+                raise ValueError(
+                    f"protected: the name {attribute.name!r} is a column of its own"
+                )
         names = [attribute.name for attribute in self.offered]
         for name in self.use_protected:
             if name not in names:
@@ -421,7 +485,9 @@ class TaskFile(Checked):
                     f"use_protected: no protected attribute {name!r}{did_you_mean(name, names)}"
                 )
         if not self.protected:
-            raise ValueError("protected: all attributes are optional: leave one without it")
+            raise ValueError(
+                "protected: all attributes are optional: leave one without it"
+            )
 
     @property
     def protected(self) -> tuple[Protected, ...]:
@@ -457,7 +523,9 @@ class TaskFile(Checked):
         else:
             order = ()
         text = item.text or item.name.replace("_", " ").replace("-", " ")
-        role: Literal["feature", "extra"] = "extra" if item.role == "extra" else "feature"
+        role: Literal["feature", "extra"] = (
+            "extra" if item.role == "extra" else "feature"
+        )
         return Column(item.name, text, item.kind, role, words, order, item.unit)
 
     @property
@@ -475,9 +543,13 @@ class TaskFile(Checked):
                 text = own.text if is_own else attribute.name.replace("_", " ")
                 is_plain = is_own and not attribute.mapping and attribute.above is None
                 words = own.values if is_plain else {}
-                columns.append(Column(attribute.name, attribute.text or text, values=words))
+                columns.append(
+                    Column(attribute.name, attribute.text or text, values=words)
+                )
         outcome = [column.name for column in columns].index(self.outcome.source)
-        columns[outcome] = replace(columns[outcome], kind="categorical", role="feature", order=())
+        columns[outcome] = replace(
+            columns[outcome], kind="categorical", role="feature", order=()
+        )
         return tuple(columns)
 
 
@@ -501,7 +573,9 @@ def choose(
     task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]
 ) -> TaskFile:
     """The task with `key` set to `value`, also in its `text`; an empty weight means none."""
-    chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
+    chosen = json.dumps(
+        value if isinstance(value, str) else list(value), ensure_ascii=False
+    )
     if value or key == "use_protected":
         line = f"{key} = {chosen}\n"
     else:
@@ -532,12 +606,22 @@ def asks_the_same(text: str, other: str) -> bool:
 
 def _asked(text: str) -> dict[str, Any]:
     task = parse_taskfile(text, Path("task.toml"))
-    readers = {"title", "note", "licence", "citation", "about_entries", "offered", "use_protected"}
+    readers = {
+        "title",
+        "note",
+        "licence",
+        "citation",
+        "about_entries",
+        "offered",
+        "use_protected",
+    }
     content = task.model_dump(
         exclude=readers | {"base_parity", "source"}
     )  # a run records its base parity separately
     content["protected"] = [
         attribute.model_dump(exclude={"optional"}) for attribute in task.protected
     ]
-    content["files"] = task.source.files  # the table's fingerprint covers the rest of `source`
+    content["files"] = (
+        task.source.files
+    )  # the table's fingerprint covers the rest of `source`
     return content

@@ -13,12 +13,26 @@ from markupsafe import Markup
 from fwc_llm import cell_rules
 from fwc_llm.cell_rules import Domain, FrozenTask, TaskRow, title_of
 from fwc_llm.errors import FwcError, did_you_mean, require
-from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
+from fwc_llm.files import (
+    failing_as,
+    home_expanded,
+    json_text,
+    read_text,
+    resource_dir,
+    write_whole,
+)
 from fwc_llm.meaning import values_of
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.notices import LOG, DataWarning, tell
 from fwc_llm.sanitize import kind_of, parse_json
-from fwc_llm.taskfile import Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
+from fwc_llm.taskfile import (
+    Column,
+    Source,
+    TaskFile,
+    choose,
+    parse_taskfile,
+    read_taskfile,
+)
 from fwc_llm.validation import check
 from fwc_llm.words import YES_NO, spellings
 
@@ -127,7 +141,9 @@ class Task:
                     f'(role = "{item.role}"): write role = "extra", and it can be used without '
                     f"being shown"
                 )
-        return FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}")
+        return FwcError(
+            f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}"
+        )
 
     def pool(self) -> "pd.DataFrame":
         """The rows to choose examples from; the whole table if the task has one file.
@@ -157,16 +173,21 @@ class Task:
         """
         if isinstance(raw, TaskRow):
             if raw.task != self.name:
-                raise FwcError(f"the record is of task {raw.task!r}, not of {self.name!r}")
+                raise FwcError(
+                    f"the record is of task {raw.task!r}, not of {self.name!r}"
+                )
             return raw
         if not (
-            isinstance(raw, Mapping) or (getattr(raw, "ndim", 0) == 1 and hasattr(raw, "items"))
+            isinstance(raw, Mapping)
+            or (getattr(raw, "ndim", 0) == 1 and hasattr(raw, "items"))
         ):
             raise FwcError(
                 f"a row is a mapping or Series by column names, not {type(raw).__name__}"
             )
         cells = {title_of(name): cell for name, cell in raw.items()}
-        if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
+        if not isinstance(raw, Mapping) and (
+            values := self._handed_out(raw.name, cells)
+        ):
             return TaskRow(self.name, values)
         for name in {item.name for item in self.rules.fields} - cells.keys():
             base = cell_rules.base_of(name, cells)
@@ -179,11 +200,16 @@ class Task:
         None.
         """
         names = [column.name for column in self.shown]
-        if self._frozen is not None or row not in self.table.index or not set(names) <= set(cells):
+        if (
+            self._frozen is not None
+            or row not in self.table.index
+            or not set(names) <= set(cells)
+        ):
             return None
         values = self.table.loc[row]
         same = all(
-            not cell_rules.is_null(cells[name]) and cells[name] == values[name] for name in names
+            not cell_rules.is_null(cells[name]) and cells[name] == values[name]
+            for name in names
         )
         if same:
             return {name: cells[name] for name in names}
@@ -196,7 +222,10 @@ class Task:
             return self._frozen.domains
         from fwc_llm.data.clean_table import domain_of
 
-        return {column.name: domain_of(column, self.table[column.name]) for column in self.columns}
+        return {
+            column.name: domain_of(column, self.table[column.name])
+            for column in self.columns
+        }
 
     def freeze(self, path: str | Path) -> None:
         """Save the task without its rows, as JSON for a service without the table.
@@ -210,7 +239,9 @@ class Task:
             fingerprint=self.fingerprint,
             domains=self._domains,
         )
-        write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
+        write_whole(
+            json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task "
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -239,7 +270,10 @@ class Task:
             for attribute in self.protected:
                 counts = pd.crosstab(pool[column.name], pool[attribute]).to_numpy()
                 rows = counts.sum(axis=1)
-                if ((rows >= _FEWEST_TO_NAME) & (counts.max(axis=1) >= _NAMES_LEVEL * rows)).any():
+                if (
+                    (rows >= _FEWEST_TO_NAME)
+                    & (counts.max(axis=1) >= _NAMES_LEVEL * rows)
+                ).any():
                     names.append(column.name)
                     break
         return tuple(names)
@@ -286,7 +320,10 @@ class Task:
         """
         for name in filter(None, (weight, cluster)):
             self.column(name)
-        if weight and (self.column(weight).role, self.column(weight).kind) != ("extra", "numeric"):
+        if weight and (self.column(weight).role, self.column(weight).kind) != (
+            "extra",
+            "numeric",
+        ):
             raise FwcError(
                 f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
             )
@@ -319,9 +356,15 @@ class Task:
         """The question, and numbers of rows by group and outcome; downloads nothing."""
         names = [column.name for column in self.shown]
         columns = f"{len(names)} columns to show: {', '.join(names[:MOST_ROWS])}"
-        parts = [note(self.question), note(columns + (", …" if len(names) > MOST_ROWS else ""))]
+        parts = [
+            note(self.question),
+            note(columns + (", …" if len(names) > MOST_ROWS else "")),
+        ]
         return figure(
-            f"{self.name}: {self.title}", *parts, self._counts(), simulated=self.simulated
+            f"{self.name}: {self.title}",
+            *parts,
+            self._counts(),
+            simulated=self.simulated,
         )
 
     def _counts(self) -> Markup:
@@ -336,8 +379,18 @@ class Task:
             return note(str(error))
         rows = []
         for name, (no, yes) in zip(self.groups, cells.tolist(), strict=True):
-            rows.append([name, f"{no + yes:,}", f"{no:,}", f"{yes:,}", f"{yes / (no + yes):.1%}"])
-        return table((" & ".join(self.protected), "rows", "no", "yes", "share of yes"), rows)
+            rows.append(
+                [
+                    name,
+                    f"{no + yes:,}",
+                    f"{no:,}",
+                    f"{yes:,}",
+                    f"{yes / (no + yes):.1%}",
+                ]
+            )
+        return table(
+            (" & ".join(self.protected), "rows", "no", "yes", "share of yes"), rows
+        )
 
     @cached_property
     def _reader(self) -> "FrameReader":
@@ -345,14 +398,20 @@ class Task:
 
         levels = {name: self.table[name].unique().tolist() for name in self.protected}
         domains = {column.name: self._domains[column.name] for column in self.features}
-        return FrameReader(self.rules, self.table.index, levels, domains, self._tables.meaning)
+        return FrameReader(
+            self.rules, self.table.index, levels, domains, self._tables.meaning
+        )
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The groups, sorted by their base rate in the whole table, lowest first."""
         import pandas as pd
 
-        rates = pd.Series(self.labels(self.table)).groupby(self.sensitive(self.table)).mean()
+        rates = (
+            pd.Series(self.labels(self.table))
+            .groupby(self.sensitive(self.table))
+            .mean()
+        )
         return tuple(rates.sort_values(kind="stable").index.tolist())
 
     def cells_of(self, frame: "IntoFrame") -> "np.ndarray":
@@ -360,7 +419,9 @@ class Task:
         import pandas as pd
 
         counts = pd.crosstab(self.sensitive(frame), self.labels(frame))
-        return counts.reindex(index=self.groups, columns=[0, 1], fill_value=0).to_numpy()
+        return counts.reindex(
+            index=self.groups, columns=[0, 1], fill_value=0
+        ).to_numpy()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -420,7 +481,9 @@ def _simulated(adult: TaskFile, *sizes: int, **options: int) -> "CleanTables":
 
 
 def _no_table(path: Path) -> "CleanTables":
-    raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
+    raise FwcError(
+        f"{path} is a frozen task, which has no rows: name the task that was frozen"
+    )
 
 
 def _no_files() -> None:
@@ -429,12 +492,17 @@ def _no_files() -> None:
 
 def task_names() -> tuple[str, ...]:
     """The names of the built-in tasks; the simulated census is the last."""
-    return (*sorted(path.stem for path in resource_dir("evals/tasks").glob("*.toml")), "census")
+    return (
+        *sorted(path.stem for path in resource_dir("evals/tasks").glob("*.toml")),
+        "census",
+    )
 
 
 def layout_names() -> tuple[str, ...]:
     """Names of task files for tables that users obtain (docs/own-data.md)."""
-    return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
+    return tuple(
+        sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml"))
+    )
 
 
 def task_text(name: str) -> str:
@@ -544,7 +612,9 @@ def _thawed(path: Path) -> Task:
     lacking = {column.name for column in task.shown} - set(frozen.domains)
     if lacking:
         raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
-    return replace(task, _load=partial(_no_table, path), locate=_no_files, _frozen=frozen)
+    return replace(
+        task, _load=partial(_no_table, path), locate=_no_files, _frozen=frozen
+    )
 
 
 def _no_task(name: str) -> str:
@@ -620,7 +690,12 @@ def _answer_lines(
 
 
 def _of_frame(
-    frame: Any, protected: Any, outcome: Any, answer: Sequence[str], weight: Any, words: Any
+    frame: Any,
+    protected: Any,
+    outcome: Any,
+    answer: Sequence[str],
+    weight: Any,
+    words: Any,
 ) -> Task:
     """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
     from fwc_llm.data.clean_table import FRAME, clean_tables
@@ -636,7 +711,9 @@ def _of_frame(
     of_outcome = title_of(outcome)
     of_weight = "" if weight is None else title_of(weight)
     source = Source(file="table", format="parquet")
-    drafting = Drafting(Path("table"), source, table, attributes, of_outcome, "row", of_weight)
+    drafting = Drafting(
+        Path("table"), source, table, attributes, of_outcome, "row", of_weight
+    )
     if words == "values":
         spelled = {"words": "values"}
     else:
@@ -656,7 +733,11 @@ def _of_frame(
 
 def _tell_guesses(checks: Sequence[str]) -> None:
     """Warn of guesses about a frame that change its columns or rows; log the usual ones."""
-    usual = [line for line in checks if line.startswith("question: ") or line.endswith(" for no")]
+    usual = [
+        line
+        for line in checks
+        if line.startswith("question: ") or line.endswith(" for no")
+    ]
     unusual = [line for line in checks if line not in usual]
     for line in usual:
         LOG.info("the data frame: %s", line)
@@ -688,7 +769,9 @@ def _of_file(
         locate=partial(_located, taskfile, folders),
         folder=folder,
         offered=tuple(attribute.name for attribute in taskfile.offered),
-        usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
+        usual=tuple(
+            attribute.name for attribute in taskfile.offered if not attribute.optional
+        ),
         base_parity=None if taskfile.base_parity == "none" else taskfile.base_parity,
     )
 

@@ -20,11 +20,15 @@ class Checked(BaseModel):
     @classmethod
     def _refuse_unknown_keys(cls, data: Any) -> Any:
         keys = [
-            field.alias or name for name, field in cls.model_fields.items() if not field.exclude
+            field.alias or name
+            for name, field in cls.model_fields.items()
+            if not field.exclude
         ]
         for key in data if isinstance(data, Mapping) else ():
             if key not in keys:
-                raise ValueError(f"unknown key {key[:_LONGEST]!r}{did_you_mean(key, keys)}")
+                raise ValueError(
+                    f"unknown key {key[:_LONGEST]!r}{did_you_mean(key, keys)}"
+                )
         return data
 
 

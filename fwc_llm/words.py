@@ -15,8 +15,14 @@ LANGUAGES = {
         "ja",
         "nein",
     ): "ist wird hat sind werden haben der das dieser diese dieses eine einen und mehr als nicht",
-    ("oui", "non"): "est cette cet ces une le les du des et plus que sera elle il personne",
-    ("sí", "no"): "es está esta este una el los las del y más que será ha tiene persona",
+    (
+        "oui",
+        "non",
+    ): "est cette cet ces une le les du des et plus que sera elle il personne",
+    (
+        "sí",
+        "no",
+    ): "es está esta este una el los las del y más que será ha tiene persona",
     ("sì", "no"): "è questa questo una il gli della del e più che sarà ha persona",
     ("sim", "não"): "é esta este uma o os do da e mais que será tem pessoa",
 }
@@ -30,7 +36,9 @@ def said(words: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def spellings(question: str, words: Words, values: Words | None = None) -> dict[str, list[str]]:
+def spellings(
+    question: str, words: Words, values: Words | None = None
+) -> dict[str, list[str]]:
     """The words for yes and no in replies; first the word that prompts ask for.
 
     Both vocabularies are read: yes and no, also in the question's language, and the words of the
@@ -55,7 +63,10 @@ def spellings(question: str, words: Words, values: Words | None = None) -> dict[
             further = plain
     elif not _agree(of_outcome, used):
         return spelled
-    return {value: list(dict.fromkeys([*spelled[value], *further[value]])) for value in spelled}
+    return {
+        value: list(dict.fromkeys([*spelled[value], *further[value]]))
+        for value in spelled
+    }
 
 
 def _joined(
@@ -66,12 +77,18 @@ def _joined(
 
 def _agree(of_outcome: Mapping[str, list[str]], used: Collection[str]) -> bool:
     """Whether the words of an outcome can stand beside yes and no."""
-    folded = {value: {word.casefold() for word in words} for value, words in of_outcome.items()}
+    folded = {
+        value: {word.casefold() for word in words}
+        for value, words in of_outcome.items()
+    }
     every = folded["yes"] | folded["no"]
     built_in = {word for pair in (("yes", "no"), *LANGUAGES) for word in pair}
     are_words = all(len(word) > 2 and word.isalpha() for word in every)
     return (
-        are_words and not (every & built_in) and not (folded["no"] & set(used)) and len(every) > 1
+        are_words
+        and not (every & built_in)
+        and not (folded["no"] & set(used))
+        and len(every) > 1
     )
 
 
@@ -107,7 +124,9 @@ UNKNOWN = "unknown"  # the category of all people whose category is not known
 def _folded(text: str) -> str:
     """The text without case, accents and punctuation."""
     letters = unicodedata.normalize("NFKD", text.casefold())
-    return " ".join(re.findall(r"\w+", "".join(c for c in letters if not unicodedata.combining(c))))
+    return " ".join(
+        re.findall(r"\w+", "".join(c for c in letters if not unicodedata.combining(c)))
+    )
 
 
 _WORDS = {
@@ -177,7 +196,9 @@ def is_unknown(cell: str) -> bool:
         words = ""
     else:
         words = _folded(cell)
-    return words in _WORDS or bool(_NOT_STATED.fullmatch(words) or _REFUSED.fullmatch(words))
+    return words in _WORDS or bool(
+        _NOT_STATED.fullmatch(words) or _REFUSED.fullmatch(words)
+    )
 
 
 def is_marker(cell: str) -> bool:
@@ -213,7 +234,9 @@ def merged_categories(
     if not any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA"):
         extra.add("na")
     stated = [level for level in listed if level.strip().casefold() in extra]
-    others = [level for level in listed if level not in stated and is_unknown_category(level)]
+    others = [
+        level for level in listed if level not in stated and is_unknown_category(level)
+    ]
     return stated + others if stated or len(others) + missing > 1 else []
 
 
@@ -239,14 +262,20 @@ def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:
     first: dict[str, str] = {}
     for level in sorted(counts, key=lambda level: (-counts[level], level)):
         first.setdefault(group_key(level), level)
-    return {level: first[group_key(level)] for level in counts if first[group_key(level)] != level}
+    return {
+        level: first[group_key(level)]
+        for level in counts
+        if first[group_key(level)] != level
+    }
 
 
 def spellings_note(name: str, spelled: Mapping[str, str]) -> str:
     """A note on the merger of `merge_spellings` in an attribute."""
     pairs = []
     for level, usual in [*spelled.items()][:_MOST_SPELLINGS]:
-        alike = unicodedata.normalize("NFC", level) == unicodedata.normalize("NFC", usual)
+        alike = unicodedata.normalize("NFC", level) == unicodedata.normalize(
+            "NFC", usual
+        )
         pairs.append(f"{ascii(level) if alike else repr(level)} as {usual!r}")
     if len(spelled) > _MOST_SPELLINGS:
         more = f" and {len(spelled) - _MOST_SPELLINGS} more"

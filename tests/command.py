@@ -28,10 +28,14 @@ class Outcome:
 Run = Callable[..., Outcome]
 
 
-def python(*words: object, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
+def python(
+    *words: object, check: bool = True, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Run a Python of its own to its end."""
     command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=check, **options)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=check, **options
+    )
 
 
 @pytest.fixture

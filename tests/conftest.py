@@ -84,7 +84,9 @@ def data_dir() -> Path:
     """
     folder = os.environ.get("FWC_LLM_DATA")
     if not folder or not (Path(folder) / "adult" / "adult.data").is_file():
-        missing("real data is missing: set FWC_LLM_DATA to the folder that holds adult/adult.data")
+        missing(
+            "real data is missing: set FWC_LLM_DATA to the folder that holds adult/adult.data"
+        )
     return Path(str(folder))
 
 
@@ -111,7 +113,9 @@ def no_network() -> Iterator[None]:
     """Nothing in a test reaches beyond loopback: a connection elsewhere raises."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("connect", "connect_ex"):
-            patch.setattr(socket.socket, name, on_loopback(getattr(socket.socket, name)))
+            patch.setattr(
+                socket.socket, name, on_loopback(getattr(socket.socket, name))
+            )
         yield
 
 
@@ -128,7 +132,9 @@ def one_census() -> Iterator[None]:
 def on_loopback(connect: Callable[..., Any]) -> Callable[..., Any]:
     def checked(self: socket.socket, address: Any) -> Any:
         if isinstance(address, tuple) and address[0] not in _LOOPBACK:
-            raise RuntimeError(f"a test tried to reach {address[0]}: tests stay on loopback")
+            raise RuntimeError(
+                f"a test tried to reach {address[0]}: tests stay on loopback"
+            )
         return connect(self, address)
 
     return checked

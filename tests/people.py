@@ -31,7 +31,9 @@ column = "group"
 
 def make_people(n: int, levels: int, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    group = rng.choice(levels, n, p=np.arange(1, levels + 1) / sum(range(1, levels + 1)))
+    group = rng.choice(
+        levels, n, p=np.arange(1, levels + 1) / sum(range(1, levels + 1))
+    )
     age = rng.integers(18, 80, n)
     school = rng.choice(3, n)
     answer = (age / 40 + school + group + rng.normal(size=n)) > 3
@@ -64,4 +66,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Task:
 @pytest.fixture(scope="session")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Task:
     """Three protected levels."""
-    return load_task(write_people(tmp_path_factory.mktemp("three"), make_people(240, 3)))
+    return load_task(
+        write_people(tmp_path_factory.mktemp("three"), make_people(240, 3))
+    )

@@ -29,7 +29,9 @@ def call_tests(names: dict[str, Any]) -> None:
         function = names.pop(name)
         wanted = inspect.signature(function).parameters
         with contextlib.ExitStack() as stack:
-            given: dict[str, Any] = {"tmp_path": Path.cwd()} if "tmp_path" in wanted else {}
+            given: dict[str, Any] = (
+                {"tmp_path": Path.cwd()} if "tmp_path" in wanted else {}
+            )
             if "fwc_openai" in wanted:
                 given["fwc_openai"] = stack.enter_context(fwc_llm.testing.answers())
             function(**given)
@@ -48,7 +50,9 @@ def run_command(command: str, lines: list[str], code: int) -> None:
     said = " ".join(printed.getvalue().split())
     assert ended == code, f"{command} ends with {ended}: {said}"
     for line in lines:
-        assert " ".join(line.split()) in said, f"{command} does not print {line!r} but {said}"
+        assert " ".join(line.split()) in said, (
+            f"{command} does not print {line!r} but {said}"
+        )
 
 
 def main() -> None:

@@ -71,8 +71,12 @@ def run(
     command.chmod(0o755)
     (folder / "bin" / "python").unlink(missing_ok=True)
     (folder / "bin" / "python").symlink_to(sys.executable)
-    given = {name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()}
-    given |= {name.replace("_", "-"): value for name, value in inputs.items()} | {"token": TOKEN}
+    given = {
+        name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()
+    }
+    given |= {name.replace("_", "-"): value for name, value in inputs.items()} | {
+        "token": TOKEN
+    }
     values = {f"inputs.{name}": value for name, value in given.items()}
     values |= {
         "github.server_url": "https://github.com",
@@ -105,28 +109,46 @@ def run(
             for name, text in step["env"].items()
         }
         if shell == "bash":
-            script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+            script = [
+                "bash",
+                "--noprofile",
+                "--norc",
+                "-eo",
+                "pipefail",
+                "-c",
+                step["run"],
+            ]
         else:  # as GitHub does with a shell of one's own
             (folder / "temp" / "step.py").write_text(step["run"])
             script = shell.replace("{0}", str(folder / "temp" / "step.py")).split()
         done = subprocess.run(
-            script, cwd=folder, env=job | own, capture_output=True, text=True, check=False
+            script,
+            cwd=folder,
+            env=job | own,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         lines = files["GITHUB_OUTPUT"].read_text().splitlines()
         values.update(
-            (f"steps.measure.outputs.{n}", v) for n, _, v in (line.partition("=") for line in lines)
+            (f"steps.measure.outputs.{n}", v)
+            for n, _, v in (line.partition("=") for line in lines)
         )
         codes.append(done.returncode)
         printed += done.stdout + done.stderr
     written = {name: path.read_text() for name, path in files.items()}
-    assert not [text for text in (printed, *written.values()) if TOKEN in text or KEY in text]
+    assert not [
+        text for text in (printed, *written.values()) if TOKEN in text or KEY in text
+    ]
     return max(codes), printed, written
 
 
 AUDIT = "decisions.csv\n--protected=sex\n--answer=answer\n"
 
 
-def audit(folder: Path, github: GitHub, **inputs: Any) -> tuple[int, str, dict[str, str]]:
+def audit(
+    folder: Path, github: GitHub, **inputs: Any
+) -> tuple[int, str, dict[str, str]]:
     """Women are selected half as often; a name of a group that is Markdown, and calls somebody."""
     lines = [
         f"{('@octocat|*m*', 'w')[n % 2]},{'yes' if n % (8 if n % 2 else 4) == n % 2 else 'no'}"
@@ -146,9 +168,16 @@ def audit(folder: Path, github: GitHub, **inputs: Any) -> tuple[int, str, dict[s
     ],
 )
 def test_three_outcomes(
-    tmp_path: Path, github: GitHub, condition: str, undecided: str, outcome: str, code: int
+    tmp_path: Path,
+    github: GitHub,
+    condition: str,
+    undecided: str,
+    outcome: str,
+    code: int,
 ) -> None:
-    done, printed, written = audit(tmp_path, github, fail_if=condition, undecided=undecided)
+    done, printed, written = audit(
+        tmp_path, github, fail_if=condition, undecided=undecided
+    )
     assert done == code, printed
     assert f"outcome={outcome}" in written["GITHUB_OUTPUT"].splitlines()
     assert ("::warning::" in printed) == (outcome == "cannot say")
@@ -157,9 +186,13 @@ def test_three_outcomes(
     assert len(comment["body"].splitlines()) <= 60
     link = f"fwc-llm: {outcome} ([the run](https://github.com/a/b/actions/runs/1))"
     assert not [
-        word for word in (link, f"    {outcome}  ", "a gap of") if word not in comment["body"]
+        word
+        for word in (link, f"    {outcome}  ", "a gap of")
+        if word not in comment["body"]
     ]
-    report = "\n".join(line for line in comment["body"].splitlines() if not line.startswith("    "))
+    report = "\n".join(
+        line for line in comment["body"].splitlines() if not line.startswith("    ")
+    )
     assert "@octocat" not in report
     assert "|*m*" not in report
 
@@ -170,7 +203,9 @@ def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
     for _ in range(2):
         assert audit(tmp_path, github)[0] == 0
     assert [line.split()[0] for line in github.asked] == ["GET", "POST", "GET", "PATCH"]
-    github.refusal = HttpReply({"message": "Resource not accessible by integration"}, 403)
+    github.refusal = HttpReply(
+        {"message": "Resource not accessible by integration"}, 403
+    )
     code, printed, written = audit(tmp_path, github)
     assert code == 0
     assert "::notice::no comment: the token may not write here (403)" in printed
@@ -178,7 +213,8 @@ def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
 
 
 @pytest.mark.parametrize(
-    ("status", "condition", "expected"), [(500, "dp_gap > 0.01", 5), (0, "dp_gap > 0.9", 0)]
+    ("status", "condition", "expected"),
+    [(500, "dp_gap > 0.01", 5), (0, "dp_gap > 0.9", 0)],
 )
 def test_a_comment_that_fails_is_a_warning(
     tmp_path: Path, github: GitHub, status: int, condition: str, expected: int
@@ -192,7 +228,9 @@ def test_a_comment_that_fails_is_a_warning(
     assert "a gap of" in written["GITHUB_STEP_SUMMARY"]
 
 
-def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: GitHub) -> None:
+def test_uses_of_a_job_and_of_a_matrix_share_nothing(
+    tmp_path: Path, github: GitHub
+) -> None:
     """Each has its folder and its comment; one that fails shows its own error and nobody's
     numbers.
     """
@@ -204,12 +242,17 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
     assert "a gap of" not in written["GITHUB_STEP_SUMMARY"]
     for entry in ("sex", "sex\n--missing=drop"):  # of a matrix
         assert (
-            audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp_gap > 0.9")[
-                0
-            ]
+            audit(
+                tmp_path,
+                github,
+                arguments=AUDIT.replace("sex", entry),
+                fail_if="dp_gap > 0.9",
+            )[0]
             == 0
         )
-    assert audit(tmp_path, github, name="all people", leg=1)[0] == 0  # of another version of Python
+    assert (
+        audit(tmp_path, github, name="all people", leg=1)[0] == 0
+    )  # of another version of Python
     bodies = [comment["body"] for comment in github.comments]
     assert len({body.partition("\n")[0] for body in bodies}) == len(bodies) == 5
     assert [body.partition("(")[0].split("## ")[1] for body in bodies] == [
@@ -234,7 +277,9 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
 
 def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:
     """No input is part of a script, whatever it holds; what cannot be run ends as an error."""
-    assert not [step for step in ACTION["runs"]["steps"] if "${{" in step.get("run", "")]
+    assert not [
+        step for step in ACTION["runs"]["steps"] if "${{" in step.get("run", "")
+    ]
     evil = '$(touch pwned)\n`touch pwned`\n"; touch pwned; "'
     for inputs in (
         {"arguments": evil},
@@ -248,13 +293,18 @@ def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:
     assert not list(tmp_path.rglob("pwned"))
 
 
-def test_the_page_gives_the_action_what_it_takes_and_its_conditions_can_be_read() -> None:
+def test_the_page_gives_the_action_what_it_takes_and_its_conditions_can_be_read() -> (
+    None
+):
     page = (CHECKOUT / "docs" / "gates.md").read_text(encoding="utf-8")
     workflow = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```", page, re.S | re.M)[0])
     step = workflow["jobs"]["gate"]["steps"][1]
     assert step["uses"].startswith("fwc-llm/")
     assert set(step["with"]) <= set(ACTION["inputs"])
-    conditions = [*re.findall(r'--fail-if "([^"]+)"', page), *step["with"]["fail-if"].splitlines()]
+    conditions = [
+        *re.findall(r'--fail-if "([^"]+)"', page),
+        *step["with"]["fail-if"].splitlines(),
+    ]
     assert len(conditions) >= 6
     for condition in conditions:
         parse_condition(condition)

@@ -32,14 +32,27 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
             choice = response["choices"][0]
             text = choice["message"]["content"]
             seen[text] = answer(text, choice["finish_reason"]).value
-    assert seen == {"yes": "yes", "no": "no", "Yes": "yes", "No": "no", "Yes.": "yes", "No.": "no"}
+    assert seen == {
+        "yes": "yes",
+        "no": "no",
+        "Yes": "yes",
+        "No": "no",
+        "Yes.": "yes",
+        "No.": "no",
+    }
 
 
-@pytest.mark.parametrize(("file", "least_read"), [("replies.jsonl", 0.75), ("second.jsonl", 0.7)])
+@pytest.mark.parametrize(
+    ("file", "least_read"), [("replies.jsonl", 0.75), ("second.jsonl", 0.7)]
+)
 def test_the_corpus_of_replies(file: str, least_read: float) -> None:
     """None is read as another answer than a reader gives, and most of the answers are read."""
     table: dict[str, Counter[str]] = {}
-    for line in (Path(__file__).parent / "corpus" / file).read_text(encoding="utf-8").splitlines():
+    for line in (
+        (Path(__file__).parent / "corpus" / file)
+        .read_text(encoding="utf-8")
+        .splitlines()
+    ):
         case = json.loads(line)
         keys = ("content", "reasoning_content", "refusal", "tool_calls")
         choice = {"message": {key: case[key] for key in keys if key in case}}
@@ -57,7 +70,11 @@ def test_the_corpus_of_replies(file: str, least_read: float) -> None:
             else outcome
         ] += 1
     total = sum(table.values(), Counter())
-    print(*(f"{style}: {dict(counts)}" for style, counts in table.items()), dict(total), sep="\n")
+    print(
+        *(f"{style}: {dict(counts)}" for style, counts in table.items()),
+        dict(total),
+        sep="\n",
+    )
     assert total["wrong"] == 0
     assert total["read"] >= least_read * (total["read"] + total["unread"])
 
@@ -72,15 +89,23 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("file", ["misleading", "third", "fourth", "fifth", "plain", "held_out"])
+@pytest.mark.parametrize(
+    "file", ["misleading", "third", "fourth", "fifth", "plain", "held_out"]
+)
 def test_what_misleads_is_not_read_and_what_is_plain_is(file: str) -> None:
     """1,179 replies in six languages: most of them seem to answer and take it back, or refuse."""
     read: Counter[bool] = Counter()
-    lines = (Path(__file__).parent / "corpus" / f"{file}.jsonl").read_text("utf-8").splitlines()
+    lines = (
+        (Path(__file__).parent / "corpus" / f"{file}.jsonl")
+        .read_text("utf-8")
+        .splitlines()
+    )
     for line in lines:
         case = json.loads(line)
         question = case.get("question", QUESTIONS[case["language"]])
-        value = parse_answer(case["text"], spellings(question, YES_NO, case.get("words"))).value
+        value = parse_answer(
+            case["text"], spellings(question, YES_NO, case.get("words"))
+        ).value
         assert value in (None, case["answer"]), case
         if case["answer"] is not None:
             read[value is not None] += 1
@@ -95,12 +120,18 @@ DENIED = {"yes": ["yes", "approved"], "no": ["no", "denied"]}
 @settings(deadline=None)
 @given(
     UNKNOWN
-    | st.sampled_from(["Denied", "approved", "Not approved", "Wrong answer", "not_the_answer"])
-    | st.sampled_from(["error", "abgelehnt", "Rechazado", "Nicht die Antwort", "La question"]),
+    | st.sampled_from(
+        ["Denied", "approved", "Not approved", "Wrong answer", "not_the_answer"]
+    )
+    | st.sampled_from(
+        ["error", "abgelehnt", "Rechazado", "Nicht die Antwort", "La question"]
+    ),
     st.sampled_from([": ", " = ", " - ", ":\n", "? ", ":** "]),
     st.sampled_from(["yes", "no", "Yes.", "**No**"]),
 )
-def test_an_answer_under_another_label_is_not_read(label: str, sign: str, word: str) -> None:
+def test_an_answer_under_another_label_is_not_read(
+    label: str, sign: str, word: str
+) -> None:
     """ "Denied: no" says yes, if anything."""
     assert parse_answer(f"{label}{sign}{word}", DENIED).value is None
     assert parse_answer(json.dumps({label: word}), DENIED).value is None
@@ -110,7 +141,11 @@ def test_an_answer_under_another_label_is_not_read(label: str, sign: str, word: 
 @given(
     st.dictionaries(
         UNKNOWN,
-        st.none() | st.booleans() | st.integers() | st.sampled_from(["yes", "no", ""]) | st.text(),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.sampled_from(["yes", "no", ""])
+        | st.text(),
         max_size=4,
     ),
     st.sampled_from(["yes", "no"]),
@@ -132,7 +167,10 @@ def test_json_is_read_where_one_field_answers_and_no_other_says_anything(
         ("\u201cNo.\u201d", "no"),
         ("1. yes", "yes"),
         ("no\u00a0", "no"),
-        ("Yes - she has 30 years of work and knows it", "yes"),  # "knows" is a word, no answer
+        (
+            "Yes - she has 30 years of work and knows it",
+            "yes",
+        ),  # "knows" is a word, no answer
         ("B) No", "no"),
         ("- smoker: yes\n- diabetic: no\n\nAnswer: no", "no"),
         ("[{'answer': 'no'}]", "no"),
@@ -211,7 +249,9 @@ def test_how_the_reply_ended_counts() -> None:
     assert answer("The person in question", "length") == Answer(None, "truncated")
     assert answer("I'm sorry, but as an AI", "length") == Answer(None, "refused")
     assert answer("Yes, because", "length") == Answer("yes")
-    assert answer("So the answer is no", "length") == Answer(None, "truncated")  # "no longer clear"
+    assert answer("So the answer is no", "length") == Answer(
+        None, "truncated"
+    )  # "no longer clear"
     assert answer("Yes", "content_filter") == Answer(None, "filtered")
     assert answer(None) == Answer(None, "error")
     assert parse_answer(Reply(text="Yes", refusal=True)) == Answer(None, "refused")
@@ -242,10 +282,9 @@ def test_the_words_of_a_task(words: Words, text: str, value: str | None) -> None
 
 
 def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
-    assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", YES_NO)["no"] == [
-        "no",
-        "nein",
-    ]
+    assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", YES_NO)[
+        "no"
+    ] == ["no", "nein"]
     assert "sí" in spellings("¿Es probable que esta persona gane más?", YES_NO)["yes"]
     assert spellings("Cette personne est-elle solvable ?", YES_NO) == {
         "yes": ["yes", "oui"],
@@ -261,16 +300,20 @@ def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
     both = {"yes": ["bewilligt", "yes", "ja"], "no": ["abgelehnt", "no", "nein"]}
     assert spellings(german, GERMAN) == both
     assert spellings(german, YES_NO, GERMAN)["yes"] == ["yes", "ja", "bewilligt"]
-    assert spellings("Wird dieser Antrag abgelehnt, und ist das so?", GERMAN)["yes"] == [
-        "bewilligt"
-    ]
+    assert spellings("Wird dieser Antrag abgelehnt, und ist das so?", GERMAN)[
+        "yes"
+    ] == ["bewilligt"]
     assert spellings("Kept?", YES_NO, {"yes": ["no"], "no": ["yes"]}) == {
         "yes": ["yes"],
         "no": ["no"],
     }
     for reply in ("Bewilligt.", "Ja.", "Ja, bewilligt.", "Entscheidung: bewilligt"):
         assert parse_answer(reply, both).value in (None, "yes")
-    assert parse_answer("Ja.", both).value == parse_answer("Bewilligt.", both).value == "yes"
+    assert (
+        parse_answer("Ja.", both).value
+        == parse_answer("Bewilligt.", both).value
+        == "yes"
+    )
     assert parse_answer("Nein, der Antrag sollte abgelehnt werden.", both).value == "no"
     assert parse_answer("Ja, abgelehnt.", both).value is None
 
@@ -302,7 +345,10 @@ def test_a_value_is_never_taken_from_inside_a_word(text: str) -> None:
     letters = "".join(c if c.isalpha() else " " for c in text).lower().split()
     assert answer(text).value in {
         None,
-        *(letter if len(letter) > 1 else {"y": "yes", "n": "no"}.get(letter) for letter in letters),
+        *(
+            letter if len(letter) > 1 else {"y": "yes", "n": "no"}.get(letter)
+            for letter in letters
+        ),
     }
 
 
@@ -326,8 +372,12 @@ def test_p_yes_weighs_all_spellings() -> None:
     assert p_yes([(" appro", -0.01)], {"yes": "approve", "no": "approximate"}) is None
 
 
-@pytest.mark.parametrize(("mass", "known"), [(1e-9, False), (0.049, False), (0.051, True)])
-def test_p_yes_is_unknown_where_both_words_are_hardly_ever_said(mass: float, known: bool) -> None:
+@pytest.mark.parametrize(
+    ("mass", "known"), [(1e-9, False), (0.049, False), (0.051, True)]
+)
+def test_p_yes_is_unknown_where_both_words_are_hardly_ever_said(
+    mass: float, known: bool
+) -> None:
     """A local server gave 1.0 and 0.0 from masses of 1e-9."""
     top = [("Sorry", math.log(1 - mass)), ("Yes", math.log(mass))]
     assert p_yes(top) == (1.0 if known else None)

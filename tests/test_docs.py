@@ -24,17 +24,28 @@ FENCE = re.compile(
     r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M
 )
 _PAGE = re.compile(r"[\w./-]*\w\.md\b")
-_CITATION = re.compile(r'(?P<page>docs/[\w./-]+\.md)(?P<sections>(?:(?:,| and|, and)? "[^"]+")*)')
+_CITATION = re.compile(
+    r'(?P<page>docs/[\w./-]+\.md)(?P<sections>(?:(?:,| and|, and)? "[^"]+")*)'
+)
 
 
 def tracked(*patterns: str) -> list[Path]:
     """Files of the repository, those not yet committed included."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    command = [
+        "git",
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        *patterns,
+    ]
     listed = subprocess.run(
         command, cwd=CHECKOUT, capture_output=True, text=True, check=True
     ).stdout
     return sorted(
-        CHECKOUT / line for line in set(listed.splitlines()) if (CHECKOUT / line).is_file()
+        CHECKOUT / line
+        for line in set(listed.splitlines())
+        if (CHECKOUT / line).is_file()
     )
 
 
@@ -50,13 +61,17 @@ MODULES = tracked("fwc_llm/*.py", "evals/*.py", "tests/*.py")
 def titles(page: Path) -> tuple[str, ...]:
     """The headings of a page as a reader sees them."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    return tuple(re.sub(r"[`*]", "", found) for found in re.findall(r"^#+ +(.+?) *$", text, re.M))
+    return tuple(
+        re.sub(r"[`*]", "", found) for found in re.findall(r"^#+ +(.+?) *$", text, re.M)
+    )
 
 
 def docstrings(path: Path) -> Iterator[str]:
     """The docstrings of a file, each on one line."""
     for node in nodes(path):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ):
             yield " ".join((ast.get_docstring(node) or "").split())
 
 
@@ -65,7 +80,9 @@ def prose(path: Path) -> Iterator[str]:
     yield from docstrings(path)
     comments: list[str] = []
     last = 0
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+    for token in tokenize.generate_tokens(
+        io.StringIO(path.read_text(encoding="utf-8")).readline
+    ):
         if token.type == tokenize.COMMENT:
             if token.start[0] > last + 1:
                 yield " ".join(comments)
@@ -79,7 +96,9 @@ def test_every_page_and_section_that_code_cites_exists() -> None:
     citing = [path for path in MODULES if ".md" in path.read_text(encoding="utf-8")]
     for module, text in ((path, text) for path in citing for text in prose(path)):
         for page in _PAGE.findall(text):
-            assert (CHECKOUT / page).is_file(), f"{name(module)} cites {page}: no such page"
+            assert (CHECKOUT / page).is_file(), (
+                f"{name(module)} cites {page}: no such page"
+            )
         for found in _CITATION.finditer(text):
             for section in re.findall('"([^"]+)"', found["sections"]):
                 assert section in titles(CHECKOUT / found["page"]), (
@@ -105,9 +124,14 @@ def test_readme_and_hooks_run_what_ci_runs() -> None:
     assert all(f"`{entry}`" in page for entry in entries)
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert (
-        "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest" in readme
+        "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest"
+        in readme
     )
-    for part in ("python3 -m venv ", "pip install --quiet --no-compile -e '.[test]'", " pytest\n"):
+    for part in (
+        "python3 -m venv ",
+        "pip install --quiet --no-compile -e '.[test]'",
+        " pytest\n",
+    ):
         assert part in script
 
 
@@ -115,7 +139,9 @@ def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:
     text = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     page = text.partition("## Find your way")[2].partition("\n## ")[0]
     for folder in {path.parent for path in SOURCES if path.parent.parent == PACKAGE}:
-        assert f"{folder.name}/" in page, f"CONTRIBUTING.md does not name {name(folder)}"
+        assert f"{folder.name}/" in page, (
+            f"CONTRIBUTING.md does not name {name(folder)}"
+        )
     for row in page.splitlines():
         rooms = [
             PACKAGE,
@@ -134,7 +160,9 @@ def test_the_architecture_draws_every_subpackage_in_the_order_of_imports() -> No
     folders = {path.parent.name for path in SOURCES if path.parent.parent == PACKAGE}
     assert drawn == [room for room in reversed(ORDER) if room in folders]
     contributing = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    flow = next(block["body"] for block in FENCE.finditer(contributing) if not block["kind"])
+    flow = next(
+        block["body"] for block in FENCE.finditer(contributing) if not block["kind"]
+    )
     assert set(re.findall(r"\w+", flow)) - {"task"} <= set(ORDER)
 
 
@@ -145,7 +173,11 @@ INSIDE = {  # the mathematics and the project: no part of the manual
 
 
 def test_the_manual_is_short_and_each_page_opens_with_a_command() -> None:
-    manual = [page for page in PAGES if name(page.parent) == "docs" and page.stem not in INSIDE]
+    manual = [
+        page
+        for page in PAGES
+        if name(page.parent) == "docs" and page.stem not in INSIDE
+    ]
     texts = {page: page.read_text(encoding="utf-8") for page in manual}
     assert len(texts) <= 20
     assert sum(len(text.split()) for text in texts.values()) <= 16_000
@@ -189,7 +221,8 @@ def test_defaults_on_pages_are_those_of_the_code() -> None:
         stated = re.findall(r"`(--[a-z-]+)`(?: [a-z]+)?\s\(([\d.,]+)\)", text)
         stated += re.findall(r"^\| `(--[a-z-]+)` \|[^|]*\| ([\d.,]+) \|$", text, re.M)
         stated += [
-            pair[::-1] for pair in re.findall(r"\b([\d,]+) [a-z ]+\s\(`(--[a-z-]+)`\)", text)
+            pair[::-1]
+            for pair in re.findall(r"\b([\d,]+) [a-z ]+\s\(`(--[a-z-]+)`\)", text)
         ]
         for flag, number in stated:
             assert float(number.replace(",", "")) in {
@@ -208,10 +241,14 @@ def test_every_public_name_is_on_a_page() -> None:
 
 
 def test_every_extra_that_is_named_exists() -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     for path in (*SOURCES, *(page for page in PAGES if page.name != "CHANGELOG.md")):
         text = path.read_text(encoding="utf-8")
-        named = re.findall(r"fwc-llm\[(\w+)\]|\bextra \[?`?(\w+)[\]`]|Extra: `?(\w+)", text)
+        named = re.findall(
+            r"fwc-llm\[(\w+)\]|\bextra \[?`?(\w+)[\]`]|Extra: `?(\w+)", text
+        )
         for extra in filter(None, (word for found in named for word in found)):
             assert extra in project["optional-dependencies"], (
                 f"{name(path)} names the extra {extra}"

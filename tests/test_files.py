@@ -44,7 +44,9 @@ def test_a_pipe_is_written_through_and_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     parts = []
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: parts.append(pipe.read_text()), daemon=True)
+    reader = threading.Thread(
+        target=lambda: parts.append(pipe.read_text()), daemon=True
+    )
     reader.start()
     write_whole("text", pipe)
     reader.join(30)
@@ -57,7 +59,9 @@ def test_a_device_is_never_replaced(tmp_path: Path) -> None:
     with suppress(PermissionError):  # only the administrator makes devices
         os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(1, 3))
     if device.exists():
-        with suppress(FwcError):  # a folder may be mounted so that its devices cannot be opened
+        with suppress(
+            FwcError
+        ):  # a folder may be mounted so that its devices cannot be opened
             write_whole("text", device)
         assert device.is_char_device()
     assert [name for name in os.listdir(tmp_path) if name != "null"] == []
@@ -83,12 +87,19 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
     [
         ([4 / 3, 4 / 3, 4 / 3], 0, 99, [2, 1, 1]),  # a tie goes to the earlier
         ([0.5, 2.0, 1.5], 0, 99, [1, 2, 1]),
-        ([3.92, 0.04, 0.04], 1, 99, [2, 1, 1]),  # what the least takes, the largest surplus gives
+        (
+            [3.92, 0.04, 0.04],
+            1,
+            99,
+            [2, 1, 1],
+        ),  # what the least takes, the largest surplus gives
         ([3.9, 0.1, 0.0], 0, np.array([2, 9, 1]), [2, 1, 1]),
         ([2.9999999999999996, 1.0, 0.0], 0, 99, [3, 1, 0]),  # rounding is no remainder
     ],
 )
-def test_largest_remainders(quota: list[float], least: int, most: int, expected: list[int]) -> None:
+def test_largest_remainders(
+    quota: list[float], least: int, most: int, expected: list[int]
+) -> None:
     assert largest_remainder(np.array(quota), 4, least, most).tolist() == expected
 
 
@@ -112,14 +123,18 @@ def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.slow
-def test_what_was_asked_for_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_asked_for_is_shown_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     select_shots(load_task("census"), "random", m=2, progress=True)
     assert capsys.readouterr().out == ""
 
 
 def test_a_terminal_shows_the_step_and_the_count() -> None:
     file = io.StringIO()
-    shown = Terminal(Console(file=file, force_terminal=True, width=100, color_system=None))
+    shown = Terminal(
+        Console(file=file, force_terminal=True, width=100, color_system=None)
+    )
     with shown.working("reading [the table]") as step:
         step("choosing [examples]")
         time.sleep(0.2)
@@ -139,7 +154,15 @@ def test_a_pipe_gets_plain_lines_now_and_then() -> None:
     with shown.asking(2376) as change:
         change(Progress(100, 2, 49, None, 20.0, 0.5))
         change(
-            Progress(151, 0, 0, None, 0.005, answers={"yes": 41, "no": 0, "unread": 3}, waiting=8)
+            Progress(
+                151,
+                0,
+                0,
+                None,
+                0.005,
+                answers={"yes": 41, "no": 0, "unread": 3},
+                waiting=8,
+            )
         )
     asked = "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 0:01:51 left)"
     slowly = "asked 151 of 2,376 (0.3/min, 5 days, 3:36:40 left): 41 yes, 3 unread, 8 waiting"
@@ -167,7 +190,9 @@ def parsed(html: str) -> ElementTree.Element:
 
 @given(st.text(), st.text(), st.text())
 def test_data_never_becomes_markup(title: str, cell: str, words: str) -> None:
-    drawn = figure(title, table(("a",), [[cell]]), note(words), element("span", title=words))
+    drawn = figure(
+        title, table(("a",), [[cell]]), note(words), element("span", title=words)
+    )
     names = {part.tag for part in parsed(drawn).iter()}
     assert names <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "span"}
     (name,) = parsed(element("a", title='"><script>')).attrib.values()
@@ -191,7 +216,9 @@ def test_a_long_table_ends_with_how_much_is_left_out() -> None:
 
 
 HOURS = ColumnFormatter(Column("hours", "hours a week", "numeric", unit="hours"))
-SCORE = ColumnFormatter(Column("score", "score", "numeric", values={"0.11440": "low", "2": "high"}))
+SCORE = ColumnFormatter(
+    Column("score", "score", "numeric", values={"0.11440": "low", "2": "high"})
+)
 JOB = ColumnFormatter(
     Column("job", "job", "categorical", values={"A171": "unskilled", "3": "skilled"})
 )
@@ -240,4 +267,9 @@ def test_raw_values_keep_neither_map_nor_unit() -> None:
 
 
 def test_decimal_filter() -> None:
-    assert [decimal(value) for value in (21, 21.5, "21", "n/a")] == ["21.0", "21.5", "21.0", "n/a"]
+    assert [decimal(value) for value in (21, 21.5, "21", "n/a")] == [
+        "21.0",
+        "21.5",
+        "21.0",
+        "n/a",
+    ]

@@ -29,11 +29,17 @@ from fwc_llm import (
 
 
 def people(no: object = 0, yes: object = 1) -> pd.DataFrame:
-    columns = {"age": range(20, 80), "sex": list("FM") * 30, "approved": [no, yes, yes, no] * 15}
+    columns = {
+        "age": range(20, 80),
+        "sex": list("FM") * 30,
+        "approved": [no, yes, yes, no] * 15,
+    }
     return pd.DataFrame(columns)
 
 
-def completion(content: str | None, finish: str = "stop", **message: Any) -> ChatCompletion:
+def completion(
+    content: str | None, finish: str = "stop", **message: Any
+) -> ChatCompletion:
     said = {"role": "assistant", "content": content, **message}
     choice = {"index": 0, "finish_reason": finish, "message": said}
     body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
@@ -41,7 +47,9 @@ def completion(content: str | None, finish: str = "stop", **message: Any) -> Cha
 
 
 def test_nothing_is_true_by_accident(tmp_path: Path) -> None:
-    said = pd.DataFrame({"said": [1] * 200 + [0] * 200, "sex": ["M"] * 200 + ["F"] * 200})
+    said = pd.DataFrame(
+        {"said": [1] * 200 + [0] * 200, "sex": ["M"] * 200 + ["F"] * 200}
+    )
     check = audit(said, answer="said", protected="sex").check("dp_gap > 0.1")
     assert (check.outcome, check.passed) == ("outside", False)
     result = evaluate("census", "surrogate", ("zero",), n_test=40, out=tmp_path / "run")
@@ -59,7 +67,10 @@ def test_nothing_is_true_by_accident(tmp_path: Path) -> None:
 
 def test_a_completion_is_parsed_in_the_words_of_its_task() -> None:
     task = load_task(
-        people("refused", "granted"), protected="sex", outcome="approved", words="values"
+        people("refused", "granted"),
+        protected="sex",
+        outcome="approved",
+        words="values",
     )
     for reply in (
         "granted",
@@ -74,10 +85,18 @@ def test_a_completion_is_parsed_in_the_words_of_its_task() -> None:
     cut = completion("grant", "length").choices[0]
     assert parse_answer(cut, task).reason == "truncated"
     assert parse_answer(completion("refused"), task).value == "no"
-    assert parse_answer(completion(None, refusal="I cannot help."), task).reason == "refused"
+    assert (
+        parse_answer(completion(None, refusal="I cannot help."), task).reason
+        == "refused"
+    )
     assert parse_answer(completion("grant", "length"), task).reason == "truncated"
-    assert parse_answer(completion("granted", "content_filter"), task).reason == "filtered"
-    for failed in ({"error": {"message": "overloaded"}}, {"message": "overloaded", "code": 503}):
+    assert (
+        parse_answer(completion("granted", "content_filter"), task).reason == "filtered"
+    )
+    for failed in (
+        {"error": {"message": "overloaded"}},
+        {"message": "overloaded", "code": 503},
+    ):
         assert parse_answer(failed, task).reason == "error"
 
 
@@ -113,7 +132,9 @@ def test_awaited_it_runs_in_the_callers_loop_and_blocks_nothing(tmp_path: Path) 
 
     async def service() -> tuple[Any, int]:
         beating = asyncio.create_task(beat())
-        result = await aevaluate("census", answers, ("zero",), n_test=20, out=tmp_path / "run")
+        result = await aevaluate(
+            "census", answers, ("zero",), n_test=20, out=tmp_path / "run"
+        )
         beating.cancel()
         return result, id(asyncio.get_running_loop())
 
@@ -139,14 +160,23 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
     async def service() -> None:
         nonlocal running
         running = asyncio.ensure_future(
-            aevaluate("census", answers, ("zero",), n_test=40, out=tmp_path / "run", concurrency=1)
+            aevaluate(
+                "census",
+                answers,
+                ("zero",),
+                n_test=40,
+                out=tmp_path / "run",
+                concurrency=1,
+            )
         )
         with pytest.raises(asyncio.CancelledError):
             await running
 
     asyncio.run(service())
     assert asked < 10
-    result = evaluate("census", answers, ("zero",), n_test=40, out=tmp_path / "run", concurrency=1)
+    result = evaluate(
+        "census", answers, ("zero",), n_test=40, out=tmp_path / "run", concurrency=1
+    )
     assert result.unanswered == 0
     assert asked <= 42
 
@@ -164,7 +194,9 @@ def test_a_classifier_answers_from_columns_of_the_table(
     labels = np.array(no_yes, dtype=object if isinstance(no_yes[0], str) else None)[
         task.labels(pool)
     ]
-    clf = make_pipeline(StandardScaler(), LogisticRegression()).fit(pool[columns], labels)
+    clf = make_pipeline(StandardScaler(), LogisticRegression()).fit(
+        pool[columns], labels
+    )
     result = evaluate(task, clf, ("zero",), n_test=60, out=tmp_path / "run")
     answers = result.answers()
     rows = task.test().loc[answers["row"]]
@@ -178,17 +210,25 @@ def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
     pool = task.pool()
     labels = task.labels(pool)
     out = tmp_path / "run"
-    with pytest.raises(FwcError, match=r"a LogisticRegression is not fitted.*call fit first"):
+    with pytest.raises(
+        FwcError, match=r"a LogisticRegression is not fitted.*call fit first"
+    ):
         evaluate(task, LogisticRegression(), ("zero",), n_test=20, out=out)
     codes = LogisticRegression().fit(pool[["age"]], labels + 1)
-    with pytest.raises(FwcError, match=r"classes '1', '2'.*fit it on task.labels\(rows\)"):
+    with pytest.raises(
+        FwcError, match=r"classes '1', '2'.*fit it on task.labels\(rows\)"
+    ):
         evaluate(task, codes, ("zero",), n_test=20, out=out)
     unnamed = make_pipeline(StandardScaler(), LogisticRegression()).fit(
         pool[["age"]].values, labels
     )
-    with pytest.raises(FwcError, match=r"a Pipeline was fitted on an array.*fit it on a data fram"):
+    with pytest.raises(
+        FwcError, match=r"a Pipeline was fitted on an array.*fit it on a data fram"
+    ):
         evaluate(task, unnamed, ("zero",), n_test=20, out=out)
-    other = LogisticRegression().fit(pool[["age"]].rename(columns={"age": "Alter"}), labels)
+    other = LogisticRegression().fit(
+        pool[["age"]].rename(columns={"age": "Alter"}), labels
+    )
     with pytest.raises(FwcError, match=r"needs the column 'Alter'; the task has .*age"):
         evaluate(task, other, ("zero",), n_test=20, out=out)
 
@@ -206,7 +246,9 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
             "race": rng.choice(["a", "b"], 400),
         }
     )
-    ours = audit(frame, answer="said", label="truth", protected=["sex", "race"]).to_dict()
+    ours = audit(
+        frame, answer="said", label="truth", protected=["sex", "race"]
+    ).to_dict()
     names = {"y_pred": "said", "y_true": "truth", "sensitive_features": ["sex", "race"]}
     assert audit(frame, **names).to_dict() == ours
     values = audit(
@@ -221,18 +263,28 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
         audit(y_pred=frame["said"], sensitive_features=frame["sex"][1:])
     with pytest.raises(FwcError, match="give y_pred and sensitive_features"):
         audit(y_true=frame["truth"])
-    assert audit(frame, answer="said", y_pred="said", sensitive_features="sex").arms == ("answers",)
+    assert audit(
+        frame, answer="said", y_pred="said", sensitive_features="sex"
+    ).arms == ("answers",)
     for more, message in (
-        ({"answer": "said", "y_pred": "truth"}, "answer is 'said' and y_pred is 'truth'"),
+        (
+            {"answer": "said", "y_pred": "truth"},
+            "answer is 'said' and y_pred is 'truth'",
+        ),
         ({"label": "truth", "y_true": "said"}, "label is 'truth' and y_true is 'said'"),
-        ({"sensitive_features": "race"}, "protected is 'sex' and sensitive_features is 'race'"),
+        (
+            {"sensitive_features": "race"},
+            "protected is 'sex' and sensitive_features is 'race'",
+        ),
     ):
         with pytest.raises(FwcError, match=f"^{message}: give one of them$"):
             audit(frame, **({"answer": "said", "protected": "sex"} | more))
 
 
 def test_shots_are_selected_for_a_tasks_name() -> None:
-    assert select_shots("census", "balanced", 4) == select_shots(load_task("census"), "balanced", 4)
+    assert select_shots("census", "balanced", 4) == select_shots(
+        load_task("census"), "balanced", 4
+    )
 
 
 def test_a_row_among_its_own_examples_is_refused() -> None:
@@ -258,11 +310,15 @@ def test_a_row_among_its_own_examples_is_refused() -> None:
 
 
 def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
-    alike = pd.concat([people(), people()], ignore_index=True)  # row 60 + k has the cells of row k
+    alike = pd.concat(
+        [people(), people()], ignore_index=True
+    )  # row 60 + k has the cells of row k
     task = load_task(alike, protected="sex", outcome="approved")
     shots = select_shots(task, "random", 4, candidates=np.arange(120) < 60)
     number = int(shots.examples[0].row.removeprefix("row:"))
-    assert build_prompt(task, alike.loc[number + 60], shots)  # somebody else, who is alike
+    assert build_prompt(
+        task, alike.loc[number + 60], shots
+    )  # somebody else, who is alike
     other = alike.loc[number].copy()
     other["age"] = 79  # of another table with the same ids
     assert build_prompt(task, other, shots)
@@ -280,7 +336,9 @@ def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
         load_task(three, **names | {"words": None})
     with pytest.raises(FwcError, match="name positive and negative"):
         load_task(three, **names, positive="granted", others="no")
-    task = load_task(three, **names, positive="granted", negative="refused", others="drop")
+    task = load_task(
+        three, **names, positive="granted", negative="refused", others="drop"
+    )
     assert task.spellings["no"][0] == "refused"
     assert len(task.pool()) == 51
     of_age = load_task(
@@ -293,18 +351,32 @@ def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
 
 
 @pytest.mark.parametrize(("no", "yes"), [(False, True), ("refused", "granted")])
-def test_words_of_an_outcome_are_no_other_language(no: object, yes: object, tmp_path: Path) -> None:
+def test_words_of_an_outcome_are_no_other_language(
+    no: object, yes: object, tmp_path: Path
+) -> None:
     task = load_task(people(no, yes), protected="sex", outcome="approved")
     assert str(yes).lower() in task.spellings["yes"]
     with warnings.catch_warnings(record=True) as caught:
         evaluate(
-            task, lambda _: "yes", ("zero",), n_test=20, base_parity=None, out=tmp_path / "run"
+            task,
+            lambda _: "yes",
+            ("zero",),
+            n_test=20,
+            base_parity=None,
+            out=tmp_path / "run",
         )
-    assert "are also read as" not in " ".join(str(warning.message) for warning in caught)
-    with pytest.warns(RunWarning, match="the question is not English: ja and nein are also read"):
+    assert "are also read as" not in " ".join(
+        str(warning.message) for warning in caught
+    )
+    with pytest.warns(
+        RunWarning, match="the question is not English: ja and nein are also read"
+    ):
         evaluate(
             load_task(
-                people(no, yes), protected="sex", outcome="approved", question="Wird er das?"
+                people(no, yes),
+                protected="sex",
+                outcome="approved",
+                question="Wird er das?",
             ),
             lambda _: "yes",
             ("zero",),
@@ -319,13 +391,28 @@ def test_a_number_that_no_record_has_is_named() -> None:
     records = audit(frame, label=None).records
     assert records.of("dp_gap", "answers").known
     for look_up, message in (
-        (lambda: records.of("dp_gapp", "answers"), "the metric 'dp_gapp'; did you mean 'dp_gap'"),
-        (lambda: records.of("dp_gap"), "the arm ''; there are answers|all of metric 'dp_gap'"),
+        (
+            lambda: records.of("dp_gapp", "answers"),
+            "the metric 'dp_gapp'; did you mean 'dp_gap'",
+        ),
+        (
+            lambda: records.of("dp_gap"),
+            "the arm ''; there are answers|all of metric 'dp_gap'",
+        ),
         (lambda: records.of("dp_gap", "zero"), "the arm 'zero'; there are "),
-        (lambda: records.of("selection_rate", "answers", "f"), "the group 'f'; there are "),
+        (
+            lambda: records.of("selection_rate", "answers", "f"),
+            "the group 'f'; there are ",
+        ),
         (lambda: records.of("dp_gap", "answers", scope="all"), "the scope 'all'"),
-        (lambda: records.of("dp_gap", "answers", "F"), "all of metric 'dp_gap', arm 'answers', gr"),
-        (lambda: records.where(metrics="dp_gap"), "no column 'metrics'; did you mean 'metric'"),
+        (
+            lambda: records.of("dp_gap", "answers", "F"),
+            "all of metric 'dp_gap', arm 'answers', gr",
+        ),
+        (
+            lambda: records.where(metrics="dp_gap"),
+            "no column 'metrics'; did you mean 'metric'",
+        ),
     ):
         with pytest.raises(FwcError, match=message):
             look_up()

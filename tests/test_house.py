@@ -133,20 +133,31 @@ def test_no_two_classes_and_no_two_files_have_one_name() -> None:
 
 
 def modules_after(statement: str) -> set[str]:
-    return set(python("-c", f"{statement}\nimport sys; print(*sys.modules)").stdout.split())
+    return set(
+        python("-c", f"{statement}\nimport sys; print(*sys.modules)").stdout.split()
+    )
 
 
 @pytest.mark.parametrize(
     ("statement", "heavy"),
     [
-        ("from fwc_llm import build_prompt", {"pandas", "openai", "numba", "scipy", "httpx2"}),
-        ("import fwc_llm.cli", {"pandas", "openai", "numba", "scipy", "matplotlib", "jinja2"}),
+        (
+            "from fwc_llm import build_prompt",
+            {"pandas", "openai", "numba", "scipy", "httpx2"},
+        ),
+        (
+            "import fwc_llm.cli",
+            {"pandas", "openai", "numba", "scipy", "matplotlib", "jinja2"},
+        ),
         (
             "from fwc_llm import load_task\nload_task('adult').features; load_task('census').shown",
             {"numpy", "openai"},
         ),
         ("import fwc_llm.coreset.estimator", {"dask"}),
-        ("import fwc_llm.shots.coresets", {"dask", "sklearn", "scipy.stats", "scipy.optimize"}),
+        (
+            "import fwc_llm.shots.coresets",
+            {"dask", "sklearn", "scipy.stats", "scipy.optimize"},
+        ),
         (
             "import fwc_llm.shots.baselines",
             {"openai", "numba", "sklearn"},
@@ -156,8 +167,14 @@ def modules_after(statement: str) -> set[str]:
             {"numpy", "openai", "rich", "jinja2"},
         ),
         ("import fwc_llm.testing.plugin", {"numpy", "openai", "httpx2", "inspect_ai"}),
-        ("import fwc_llm.inspect.log", {"pandas", "openai", "numba", "scipy", "inspect_ai"}),
-        ("from fwc_llm import evaluate", {"pandas", "openai", "numba", "scipy", "rich", "IPython"}),
+        (
+            "import fwc_llm.inspect.log",
+            {"pandas", "openai", "numba", "scipy", "inspect_ai"},
+        ),
+        (
+            "from fwc_llm import evaluate",
+            {"pandas", "openai", "numba", "scipy", "rich", "IPython"},
+        ),
     ],
 )
 def test_imports_stay_light(statement: str, heavy: set[str]) -> None:
@@ -169,13 +186,21 @@ def test_the_top_level_is_the_house_and_its_papers() -> None:
         ["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True
     )
     visible = {
-        line.split("/")[0] for line in listed.stdout.splitlines() if not line.startswith(".")
+        line.split("/")[0]
+        for line in listed.stdout.splitlines()
+        if not line.startswith(".")
     }
     folders = {"docs", "evals", "fwc_llm", "prompts", "tests"}
     papers = {
-        name for name in visible if name.endswith((".md", ".cff")) or name in {"LICENSE", "NOTICE"}
+        name
+        for name in visible
+        if name.endswith((".md", ".cff")) or name in {"LICENSE", "NOTICE"}
     }
-    files = {"Containerfile", "action.yml", "pyproject.toml"}  # GitHub looks for an action here
+    files = {
+        "Containerfile",
+        "action.yml",
+        "pyproject.toml",
+    }  # GitHub looks for an action here
     assert visible - papers == folders | files
 
 
@@ -193,7 +218,11 @@ def private_names(path: Path) -> list[str]:
         }:
             names.append(node.attr)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
-            names += [str(node.value) for node in node.args[1:2] if isinstance(node, ast.Constant)]
+            names += [
+                str(node.value)
+                for node in node.args[1:2]
+                if isinstance(node, ast.Constant)
+            ]
     return [name for name in names if re.fullmatch(r"_[^_].*(?<!_)", name)]
 
 
@@ -205,7 +234,9 @@ def test_tests_use_public_names_alone() -> None:
 def test_only_the_command_line_prints() -> None:
     for path in (path for path in SOURCES if room(path) != "cli"):
         calls = [node for node in nodes(path) if isinstance(node, ast.Call)]
-        assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
+        assert not [
+            c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"
+        ], path
 
 
 WRITERS = {
@@ -251,7 +282,9 @@ def test_files_are_written_by_one_module() -> None:
         for path in SOURCES
         for node in nodes(path)
     }
-    assert {(file, name) for file, name in found if name and file != "files.py"} == ELSEWHERE
+    assert {
+        (file, name) for file, name in found if name and file != "files.py"
+    } == ELSEWHERE
 
 
 # --- The public functions explain every parameter they take
@@ -300,9 +333,15 @@ def test_every_public_name_is_there_for_type_checkers_too() -> None:
         assert getattr(fwc_llm, name) is not None
     with pytest.raises(AttributeError, match="evaluat"):
         fwc_llm.evaluat  # type: ignore[attr-defined]  # noqa: B018
-    imports = [node for node in nodes(PACKAGE / "__init__.py") if isinstance(node, ast.ImportFrom)]
+    imports = [
+        node
+        for node in nodes(PACKAGE / "__init__.py")
+        if isinstance(node, ast.ImportFrom)
+    ]
     names = {alias.asname or alias.name for node in imports for alias in node.names}
-    assert names - {"TYPE_CHECKING", "__version__", "lazy_names"} == set(fwc_llm.__all__)
+    assert names - {"TYPE_CHECKING", "__version__", "lazy_names"} == set(
+        fwc_llm.__all__
+    )
     assert dir(fwc_llm) == fwc_llm.__all__ == sorted(fwc_llm.__all__)
 
 
@@ -313,14 +352,24 @@ def test_a_type_checker_knows_every_type(tmp_path: Path) -> None:
     revealed = "".join(f"reveal_type(fwc_llm.{name})\n" for name in fwc_llm.__all__)
     program.write_text(f"import fwc_llm\n{revealed}{MISTAKES}", encoding="utf-8")
     done = python("-m", "mypy", program, cwd=CHECKOUT, check=False)
-    lines = [line.partition("use.py:")[2] for line in done.stdout.splitlines() if "use.py:" in line]
+    lines = [
+        line.partition("use.py:")[2]
+        for line in done.stdout.splitlines()
+        if "use.py:" in line
+    ]
     known = [
-        line for line in lines if "Revealed type" in line and not re.search(r'(is "|-> )Any"', line)
+        line
+        for line in lines
+        if "Revealed type" in line and not re.search(r'(is "|-> )Any"', line)
     ]
     assert len(known) == len(fwc_llm.__all__), done.stdout
-    errors = [line for line in lines if " error: " in line and "Revealed type" not in line]
+    errors = [
+        line for line in lines if " error: " in line and "Revealed type" not in line
+    ]
     assert len(errors) == 3, done.stdout
-    for error, words in zip(errors, ("speed", 'expected "int"', "evaluat"), strict=True):
+    for error, words in zip(
+        errors, ("speed", 'expected "int"', "evaluat"), strict=True
+    ):
         assert words in error
 
 

@@ -53,7 +53,11 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
         def hook(message: Message) -> None:
             outputs.append(message)
             asked = "asked 1 of" in str(message["content"].get("data"))
-            if interrupt and asked and not any(m["msg_type"] == "interrupted" for m in outputs):
+            if (
+                interrupt
+                and asked
+                and not any(m["msg_type"] == "interrupted" for m in outputs)
+            ):
                 outputs.append({"msg_type": "interrupted", "content": {}})
                 manager.interrupt_kernel()
 

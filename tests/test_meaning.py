@@ -20,17 +20,21 @@ def test_a_remedy_is_written_as_its_caller_writes_it() -> None:
 
 
 def test_given_values_are_compared_without_case_and_forms_of_numbers() -> None:
-    assert read_meaning({"Approved": 1, "open": 2}, "said", MeaningRule(("approved",))).no == (
-        "open",
-    )
+    assert read_meaning(
+        {"Approved": 1, "open": 2}, "said", MeaningRule(("approved",))
+    ).no == ("open",)
     assert read_meaning({"2.0": 1, "1": 1}, "said", MeaningRule(("2",))).yes == ("2.0",)
-    assert read_meaning({"true": 1, "false": 1}, "said", MeaningRule(("1",))).yes == ("true",)
-    both = read_meaning({">50K": 1, ">50K.": 1, "<=50K": 2}, "said", MeaningRule((">50K",)))
+    assert read_meaning({"true": 1, "false": 1}, "said", MeaningRule(("1",))).yes == (
+        "true",
+    )
+    both = read_meaning(
+        {">50K": 1, ">50K.": 1, "<=50K": 2}, "said", MeaningRule((">50K",))
+    )
     assert both.yes == (">50K", ">50K.")
     typed = MeaningRule(("approved,referred",), ("refused",))
-    assert read_meaning({"approved": 1, "referred": 1, "refused": 1}, "said", typed).no == (
-        "refused",
-    )
+    assert read_meaning(
+        {"approved": 1, "referred": 1, "refused": 1}, "said", typed
+    ).no == ("refused",)
     counts = {"yes": 5, "no": 4, "open": 1}
     assert read_meaning(counts, "said", MeaningRule(others="no")).no == ("no", "open")
     assert read_meaning(counts, "said", MeaningRule(others="drop")).dropped == ("open",)

@@ -33,45 +33,102 @@ NAMES: Any = {"protected": "sex", "outcome": "approved"}
 SAID: Any = {"answer": "approved", "protected": "sex"}
 Call = Callable[[Any], object]
 MISUSES: list[tuple[Call, str]] = [
-    (lambda at: load_task(at.nothing), "a table is a data frame .* not builtins.NoneType"),
+    (
+        lambda at: load_task(at.nothing),
+        "a table is a data frame .* not builtins.NoneType",
+    ),
     (lambda at: load_task(("adult",)), "a table is a data frame .* not builtins.tuple"),
     (lambda at: load_task(FRAME[:0], **NAMES), "the table has no rows"),
-    (lambda at: load_task(FRAME, protected="sexx", outcome="approved"), "did you mean 'sex'"),
+    (
+        lambda at: load_task(FRAME, protected="sexx", outcome="approved"),
+        "did you mean 'sex'",
+    ),
     (lambda at: load_task("adultt"), "did you mean 'adult'"),
-    (lambda at: load_task(FRAME, **NAMES, words=at.number), "words is an int: give {'yes'"),
-    (lambda at: load_task(FRAME, **NAMES, words=at.word), "words is a str: give {'yes'"),
-    (lambda at: evaluate(at.nothing, "surrogate"), "the task is nothing .*census.*load_task"),
+    (
+        lambda at: load_task(FRAME, **NAMES, words=at.number),
+        "words is an int: give {'yes'",
+    ),
+    (
+        lambda at: load_task(FRAME, **NAMES, words=at.word),
+        "words is a str: give {'yes'",
+    ),
+    (
+        lambda at: evaluate(at.nothing, "surrogate"),
+        "the task is nothing .*census.*load_task",
+    ),
     (lambda at: evaluate(at.frame, "surrogate"), "the task is a DataFrame.*load_task"),
     (lambda at: evaluate("census", at.nothing), "the model is nothing .*: give a name"),
-    (lambda at: evaluate("census", LogisticRegression()), "is not fitted.*call fit first"),
-    (lambda at: evaluate("census", "surrogate", "zero"), "the arms are the text 'zero'"),
-    (lambda at: evaluate("census", "surrogate", at.shots), "arms is a Shots: give a list"),
-    (lambda at: evaluate("census", "surrogate", (at.nothing,)), "an arm is nothing .*a strategy"),
-    (lambda at: evaluate("census", "surrogate", ("blanced",)), "did you mean 'balanced'"),
-    (lambda at: evaluate(at.task, lambda _: "yes", (at.shots,)), "examples are from task 'census'"),
-    (lambda at: evaluate("census", "surrogate", settings=at.settings), r"give Settings\("),
+    (
+        lambda at: evaluate("census", LogisticRegression()),
+        "is not fitted.*call fit first",
+    ),
+    (
+        lambda at: evaluate("census", "surrogate", "zero"),
+        "the arms are the text 'zero'",
+    ),
+    (
+        lambda at: evaluate("census", "surrogate", at.shots),
+        "arms is a Shots: give a list",
+    ),
+    (
+        lambda at: evaluate("census", "surrogate", (at.nothing,)),
+        "an arm is nothing .*a strategy",
+    ),
+    (
+        lambda at: evaluate("census", "surrogate", ("blanced",)),
+        "did you mean 'balanced'",
+    ),
+    (
+        lambda at: evaluate(at.task, lambda _: "yes", (at.shots,)),
+        "examples are from task 'census'",
+    ),
+    (
+        lambda at: evaluate("census", "surrogate", settings=at.settings),
+        r"give Settings\(",
+    ),
     (lambda at: evaluate("census", "surrogate", M=3), "no option 'M'; there are m, "),
     (lambda at: select_shots(at.nothing), "the task is nothing"),
-    (lambda at: select_shots("census", at.number), r"strategy is an int: give a name \(zero, "),
-    (lambda at: select_shots(at.task, "random", 4, pool=at.frame[["age"]]), "there is no column"),
+    (
+        lambda at: select_shots("census", at.number),
+        r"strategy is an int: give a name \(zero, ",
+    ),
+    (
+        lambda at: select_shots(at.task, "random", 4, pool=at.frame[["age"]]),
+        "there is no column",
+    ),
     (lambda at: build_prompt(at.nothing, {}), "the task is nothing"),
     (lambda at: build_prompt("census", at.frame), "a row is a mapping or Series"),
     (lambda at: build_prompt("census", {"age": 3}), "lacks the attribute 'workclass'"),
-    (lambda at: build_prompt("census", at.row, at.word), "the examples is a str: give Shots"),
+    (
+        lambda at: build_prompt("census", at.row, at.word),
+        "the examples is a str: give Shots",
+    ),
     (lambda at: audit(at.nothing), "a table is a data frame"),
-    (lambda at: audit(FRAME, answer="aproved", protected="sex"), "did you mean 'approved'"),
-    (lambda at: audit(FRAME, **SAID).check(at.nothing), 'condition is nothing .*"dp_gap > 0.1"'),
+    (
+        lambda at: audit(FRAME, answer="aproved", protected="sex"),
+        "did you mean 'approved'",
+    ),
+    (
+        lambda at: audit(FRAME, **SAID).check(at.nothing),
+        'condition is nothing .*"dp_gap > 0.1"',
+    ),
     (
         lambda at: audit(FRAME, **SAID).check("dpp > 0.1"),
         "'dpp' is not a metric; did you mean 'dp_gap'",
     ),
     (lambda at: load_shots(at.nothing), "the shots file is nothing"),
-    (lambda at: save_shots(at.nothing, "x.json"), "give Shots, as select_shots returns"),
+    (
+        lambda at: save_shots(at.nothing, "x.json"),
+        "give Shots, as select_shots returns",
+    ),
     (lambda at: at.task.column("agee"), "did you mean 'age'"),
     (lambda at: open_model(at.nothing), "the model is nothing .*: give its name"),
     (lambda at: parse_answer(at.coroutine), "the reply is a coroutine: give a text"),
     (lambda at: asyncio.run(aevaluate(at.nothing, "surrogate")), "the task is nothing"),
-    (lambda at: FairCoreset(4).fit((1, 2), [0, 1], [0, 1]), "FairCoreset: X is not numeric"),
+    (
+        lambda at: FairCoreset(4).fit((1, 2), [0, 1], [0, 1]),
+        "FairCoreset: X is not numeric",
+    ),
 ]
 
 

@@ -13,7 +13,14 @@ import pytest
 import fwc_llm
 from fwc_llm import FwcError, evaluate, load_task
 from fwc_llm.models.client import Client
-from fwc_llm.notices import SWITCHES, DataWarning, RunWarning, spoken, tell, to_command_line
+from fwc_llm.notices import (
+    SWITCHES,
+    DataWarning,
+    RunWarning,
+    spoken,
+    tell,
+    to_command_line,
+)
 from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.settings import Settings
 from tests.command import Run
@@ -52,7 +59,9 @@ def people(n: int = 300) -> pd.DataFrame:
         ),
     ],
 )
-def test_options_are_named_as_the_caller_writes_them(flags: str, arguments: str) -> None:
+def test_options_are_named_as_the_caller_writes_them(
+    flags: str, arguments: str
+) -> None:
     assert str(FwcError(flags)) == spoken(flags) == arguments
     with to_command_line(print):
         assert str(FwcError(flags)) == spoken(flags) == flags
@@ -61,7 +70,9 @@ def test_options_are_named_as_the_caller_writes_them(flags: str, arguments: str)
 def test_switches_are_the_options_without_a_value() -> None:
     fields = Settings.model_fields | Client.model_fields
     switches = {
-        name.replace("_", "-") for name, field in fields.items() if field.annotation is bool
+        name.replace("_", "-")
+        for name, field in fields.items()
+        if field.annotation is bool
     }
     assert switches <= {*SWITCHES}
 
@@ -98,10 +109,14 @@ def test_guesses_about_a_frame_are_warnings_and_usual_ones_are_logged(
 
 
 @pytest.mark.parametrize("kind", ["int64", "float64", "str"])
-def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(kind: str) -> None:
+def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(
+    kind: str,
+) -> None:
     frame = people()
     frame["approved"] = (frame["approved"] + 1).astype(kind)
-    with pytest.raises(FwcError, match="say which means yes: positive='2' or positive='1'"):
+    with pytest.raises(
+        FwcError, match="say which means yes: positive='2' or positive='1'"
+    ):
         load_task(frame, protected="sex", outcome="approved")
     task = load_task(frame, protected="sex", outcome="approved", positive=2)
     assert task.labels(task.pool()).mean() == pytest.approx(people()["approved"].mean())
@@ -109,14 +124,25 @@ def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(kind:
 
 def test_a_changed_number_of_rows_is_a_warning(tmp_path: Path) -> None:
     with pytest.warns(RunWarning, match=r"^n_test=21: .* are drawn"):
-        evaluate("census", "surrogate", ("zero",), n_test=21, base_parity=0.1, out=tmp_path / "run")
+        evaluate(
+            "census",
+            "surrogate",
+            ("zero",),
+            n_test=21,
+            base_parity=0.1,
+            out=tmp_path / "run",
+        )
 
 
-def test_a_function_that_always_raises_ends_the_run_with_its_exception(tmp_path: Path) -> None:
+def test_a_function_that_always_raises_ends_the_run_with_its_exception(
+    tmp_path: Path,
+) -> None:
     def divide(messages: object) -> float:
         return 1 / 0
 
-    with pytest.raises(UnreadError, match=r"12 times: it raised ZeroDivisionError") as caught:
+    with pytest.raises(
+        UnreadError, match=r"12 times: it raised ZeroDivisionError"
+    ) as caught:
         evaluate("census", divide, ("zero",), n_test=40, out=tmp_path / "run")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert "--" not in str(caught.value)
@@ -126,7 +152,9 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> Non
     def divide(messages: object) -> float:
         return 1 / 0
 
-    with pytest.warns(RunWarning, match="4 of 4 requests have no reply; it raised ZeroDivision"):
+    with pytest.warns(
+        RunWarning, match="4 of 4 requests have no reply; it raised ZeroDivision"
+    ):
         result = evaluate("census", divide, ("zero",), n_test=4, out=tmp_path / "run")
     for ask in (result.audit, lambda: result.check("dp_gap > 0.1")):
         with pytest.raises(FwcError, match="ZeroDivisionError") as caught:
@@ -137,7 +165,9 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> Non
 
 def test_replies_without_an_answer_are_quoted(tmp_path: Path) -> None:
     said = iter(range(1_000))
-    with pytest.warns(RunWarning, match="among the replies without an answer: 5 times “dunno”"):
+    with pytest.warns(
+        RunWarning, match="among the replies without an answer: 5 times “dunno”"
+    ):
         evaluate(
             "census",
             lambda _: "yes" if next(said) % 2 else "dunno",

@@ -38,10 +38,17 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
-def outside(installed: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "FWC_LLM_DATA"}
+def outside(
+    installed: Path, tmp_path: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        name: value for name, value in os.environ.items() if name != "FWC_LLM_DATA"
+    }
     return python(
-        *arguments, cwd=tmp_path, env=environment | {"PYTHONPATH": str(installed)}, check=False
+        *arguments,
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(installed)},
+        check=False,
     )
 
 
@@ -54,7 +61,9 @@ def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
         files = archive.namelist()
         headers = archive.read(f"{info}/METADATA").decode()
     assert not [
-        name for name in files if "/tests/" in name or "/results/" in name or name.endswith(".pyc")
+        name
+        for name in files
+        if "/tests/" in name or "/results/" in name or name.endswith(".pyc")
     ]
     evals = [name for name in files if name.startswith("fwc_llm/_resources/evals")]
     assert all("/tasks/" in name for name in evals)
@@ -110,7 +119,9 @@ def test_a_service_needs_two_packages(installed: Path, tmp_path: Path) -> None:
     assert int(done.stdout) == 18
 
 
-def test_the_wheel_brings_its_fixture_to_pytest(installed: Path, tmp_path: Path) -> None:
+def test_the_wheel_brings_its_fixture_to_pytest(
+    installed: Path, tmp_path: Path
+) -> None:
     """By entry point, in a project that knows nothing of it; a call that nobody expects fails by
     name.
     """

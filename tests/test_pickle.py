@@ -30,7 +30,13 @@ def test_tasks_of_every_kind_can_be_pickled(tmp_path: Path) -> None:
     of_file = small_task(tmp_path)
     census = load_task("census")
     of_frame = load_task(frame(), protected="sex", outcome="approved")
-    for task in (of_file, of_frame, census, of_frame.with_columns("", ""), load_task("german")):
+    for task in (
+        of_file,
+        of_frame,
+        census,
+        of_frame.with_columns("", ""),
+        load_task("german"),
+    ):
         again = pickle.loads(pickle.dumps(task))
         assert (again.name, again.question, again.spellings) == (
             task.name,

@@ -20,9 +20,7 @@ from tests.test_action import ACTION, GitHub, audit, github
 __all__ = ["github"]
 
 _IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
-_PLANTED = (
-    "import os\nopen(os.environ['RAN'], 'a').write(__name__ + '\\n')\nraise ImportError(__name__)\n"
-)
+_PLANTED = "import os\nopen(os.environ['RAN'], 'a').write(__name__ + '\\n')\nraise ImportError(__name__)\n"
 _MAIN = """
 import json, sys
 from fwc_llm.cli import main
@@ -53,7 +51,17 @@ _ASKED = ("--task", "loans.toml", "--n-test", "12")
 _OWN = ("--model", "python:rules:ask")
 _DECISIONS = ("decisions.csv", "--answer", "said", "--protected", "sex")
 COMMANDS = [
-    ["task", "init", "loans.csv", "-o", "loans.toml", "--outcome", "paid", "--protected", "sex"],
+    [
+        "task",
+        "init",
+        "loans.csv",
+        "-o",
+        "loans.toml",
+        "--outcome",
+        "paid",
+        "--protected",
+        "sex",
+    ],
     ["task", "check", "loans.toml"],
     ["task", "copy", "adult"],
     ["task", "freeze", "loans.toml", "-o", "frozen.json"],
@@ -62,19 +70,48 @@ COMMANDS = [
     ["prompt", "--task", "loans.toml", "--shots", "zero", "--row", "1"],
     ["power", "--task", "loans.toml", "--n-test", "12"],
     ["shots", "--task", "loans.toml", "--m", "4"],
-    ["eval", *_ASKED, "--model", "baseline", "--shots", "fwc", "--m", "4", "--out", "run"],
+    [
+        "eval",
+        *_ASKED,
+        "--model",
+        "baseline",
+        "--shots",
+        "fwc",
+        "--m",
+        "4",
+        "--out",
+        "run",
+    ],
     ["report", "run"],
     ["compare", "run", "run"],
     ["gate", "run", "--fail-if", "dp_gap > 1", "--undecided", "pass"],
     ["verify", "run"],
     ["rescore", "run"],
     ["audit", *_DECISIONS, "--report", "audit.html"],
-    ["monitor", *_DECISIONS, "--key", "id", "--state", "state.db", "--fail-if", "dp_gap > 0.9"],
+    [
+        "monitor",
+        *_DECISIONS,
+        "--key",
+        "id",
+        "--state",
+        "state.db",
+        "--fail-if",
+        "dp_gap > 0.9",
+    ],
     ["warm-up"],
     # At the end: these two find the user's own files, and still none that they did not name.
     ["eval", *_ASKED, *_OWN, "--shots", "zero", "--out", "own-model"],
     ["tune", *_ASKED, *_OWN, "--rows", "40", "--target-dp", "0.9", "--out", "tuned"],
-    ["eval", *_ASKED, "--model", "baseline", "--shots", "rules:choose", "--out", "own-strategy"],
+    [
+        "eval",
+        *_ASKED,
+        "--model",
+        "baseline",
+        "--shots",
+        "rules:choose",
+        "--out",
+        "own-strategy",
+    ],
 ]
 
 
@@ -129,13 +166,19 @@ def test_no_command_runs_a_file_of_the_current_folder(ran: Path) -> None:
         lines = csv.writer(file)
         lines.writerow(["income", "job", "sex", "paid"])
         for n in range(400):
-            lines.writerow([n % 97, "abc"[n % 3], "mw"[n % 2], "yes" if n % 5 < 2 else "no"])
+            lines.writerow(
+                [n % 97, "abc"[n % 3], "mw"[n % 2], "yes" if n % 5 < 2 else "no"]
+            )
     with open("decisions.csv", "w", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(["id", "sex", "said"])
-        lines.writerows([n, "mw"[n % 2], "yes" if n % 5 < 2 else "no"] for n in range(200))
+        lines.writerows(
+            [n, "mw"[n % 2], "yes" if n % 5 < 2 else "no"] for n in range(200)
+        )
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("NUMBA_")
     }
     # As the console script: without -c, the current folder is not on the path.
     done = python("-P", "-c", _MAIN, json.dumps(COMMANDS), env=environment, check=False)
@@ -144,13 +187,20 @@ def test_no_command_runs_a_file_of_the_current_folder(ran: Path) -> None:
     assert not Path("compiled").exists()
 
 
-def test_no_step_of_the_action_runs_a_file_of_the_pull_request(ran: Path, github: GitHub) -> None:
+def test_no_step_of_the_action_runs_a_file_of_the_pull_request(
+    ran: Path, github: GitHub
+) -> None:
     code, printed, _ = audit(Path.cwd(), github, fail_if="dp_gap > 0.9")
     assert code == 0, printed
     install = next(
-        step["run"] for step in ACTION["runs"]["steps"] if "INSTALL" in step.get("env", {})
+        step["run"]
+        for step in ACTION["runs"]["steps"]
+        if "INSTALL" in step.get("env", {})
     )
-    environment = os.environ | {"INSTALL": "./no-such-package", "PATH": f"bin:{os.environ['PATH']}"}
+    environment = os.environ | {
+        "INSTALL": "./no-such-package",
+        "PATH": f"bin:{os.environ['PATH']}",
+    }
     done = subprocess.run(
         ["bash", "-c", install], env=environment, capture_output=True, check=False
     )

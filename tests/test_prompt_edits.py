@@ -16,13 +16,17 @@ from fwc_llm.tasks import Task
 from tests.wordings import CHATS, template_set
 
 
-def test_the_columns_that_name_the_protected_attribute_are_found(census: Task, two: Task) -> None:
+def test_the_columns_that_name_the_protected_attribute_are_found(
+    census: Task, two: Task
+) -> None:
     assert census.naming == ("sex", "relationship")
     assert two.naming == ("group",)
 
 
 @pytest.mark.parametrize("template", CHATS)
-def test_removal_leaves_no_trace_in_any_built_in_wording(census: Task, template: str) -> None:
+def test_removal_leaves_no_trace_in_any_built_in_wording(
+    census: Task, template: str
+) -> None:
     shots = select_shots(census, "random", 12)
     row = census.test().iloc[0]
     text = json.dumps(Prompt(census, shots, template, edits=("removal",)).build(row))
@@ -45,7 +49,9 @@ def test_an_instruction_is_one_more_sentence_in_the_first_message(
         assert asked[1:] == plain[1:]
         assert len(asked[0]["content"]) > len(plain[0]["content"])
         assert "differ in sex alone." in asked[0]["content"]
-        both = Prompt(census, shots, template, edits=("instruction", "removal")).build(row)
+        both = Prompt(census, shots, template, edits=("instruction", "removal")).build(
+            row
+        )
         assert "sex" not in json.dumps(both)
         assert "differ in group alone." in both[0]["content"]
 
@@ -53,7 +59,9 @@ def test_an_instruction_is_one_more_sentence_in_the_first_message(
 def test_an_own_template_without_the_sentence_or_the_guard_is_refused(
     two: Task, tmp_path: Path
 ) -> None:
-    template_set(tmp_path, query='{% call message("user") %}{{ row["group"] }}{% endcall %}')
+    template_set(
+        tmp_path, query='{% call message("user") %}{{ row["group"] }}{% endcall %}'
+    )
     with pytest.raises(FwcError, match="has no sentence for `instruction`"):
         Prompt(two, None, tmp_path, edits=("instruction",))
     with pytest.raises(FwcError, match="`removal` takes 'group' out of the texts"):

@@ -28,7 +28,9 @@ WEIGHTS = (3.2, 1.6, 1.1, 0.9, 0.7, 0.4995, 0.0005, 0.0)
 def shots_of(task: Task, weighted: bool, n: int = len(WEIGHTS)) -> Shots:
     """The first rows of the pool as examples."""
     examples = []
-    for position, (row, values) in enumerate(task.pool().head(n).to_dict("index").items()):
+    for position, (row, values) in enumerate(
+        task.pool().head(n).to_dict("index").items()
+    ):
         shown = {column.name: values[column.name] for column in task.shown}
         weight = WEIGHTS[position] if weighted else None
         examples.append(Example(str(row), shown, values[task.outcome], weight))
@@ -36,14 +38,21 @@ def shots_of(task: Task, weighted: bool, n: int = len(WEIGHTS)) -> Shots:
 
 
 def row_of(task: Task, position: int = 40) -> dict[str, Any]:
-    return {str(name): value for name, value in task.test().iloc[position].to_dict().items()}
+    return {
+        str(name): value for name, value in task.test().iloc[position].to_dict().items()
+    }
 
 
 def conversations(task: Task, template: str) -> dict[str, Any]:
     """The three kinds of prompt for one row."""
-    kinds = {"zero": None, "few": shots_of(task, False, 4), "weighted": shots_of(task, True)}
+    kinds = {
+        "zero": None,
+        "few": shots_of(task, False, 4),
+        "weighted": shots_of(task, True),
+    }
     return {
-        kind: build_prompt(task, row_of(task), shots, template) for kind, shots in kinds.items()
+        kind: build_prompt(task, row_of(task), shots, template)
+        for kind, shots in kinds.items()
     }
 
 
@@ -58,7 +67,9 @@ GOLDEN_CASES = (
 
 @pytest.mark.parametrize(("name", "template"), GOLDEN_CASES)
 def test_golden_conversations(data_dir: Path, name: str, template: str) -> None:
-    expected = json.loads((GOLDEN / f"prompt-{name}-{template}.json").read_text(encoding="utf-8"))
+    expected = json.loads(
+        (GOLDEN / f"prompt-{name}-{template}.json").read_text(encoding="utf-8")
+    )
     assert conversations(load_task(name, data_dir), template) == expected
 
 
@@ -67,9 +78,13 @@ def test_weights_show_only_when_there_are_any_and_only_when_asked(adult: Task) -
     for template in CHATS:
         shown = json.dumps(Prompt(adult, weighted, template).prefix)
         hidden = Prompt(adult, weighted, template, edits=("unweighted",)).prefix
-        bare = tuple(replace(example, weight=None) for example in weighted.examples[:-1])
+        bare = tuple(
+            replace(example, weight=None) for example in weighted.examples[:-1]
+        )
         unweighted = Prompt(adult, replace(weighted, examples=bare), template).prefix
-        assert all(f"{weight}" in shown for weight in ("1.00", "0.50", "0.34", "0.16", "0.01"))
+        assert all(
+            f"{weight}" in shown for weight in ("1.00", "0.50", "0.34", "0.16", "0.01")
+        )
         assert "0.00" not in shown
         assert hidden == unweighted  # the example of weight zero is left out either way
         assert "between 0" not in json.dumps(hidden)
@@ -94,7 +109,10 @@ def test_the_outcome_is_never_looked_at(adult: Task) -> None:
             adult, {k: v for k, v in row.items() if k != "income"}, shots, template
         )
         for outcome in ("yes", "no", "∞"):
-            assert build_prompt(adult, {**row, "income": outcome}, shots, template) == without
+            assert (
+                build_prompt(adult, {**row, "income": outcome}, shots, template)
+                == without
+            )
 
 
 def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None:
@@ -146,7 +164,9 @@ def test_wordings_made_for_adult_refuse_other_tasks(data_dir: Path) -> None:
         assert build_prompt(census, row_of(census), None, template)
 
 
-def test_shots_of_another_task_and_what_is_no_row_are_refused(adult: Task, data_dir: Path) -> None:
+def test_shots_of_another_task_and_what_is_no_row_are_refused(
+    adult: Task, data_dir: Path
+) -> None:
     german = load_task("german", data_dir)
     with pytest.raises(FwcError, match=r"from task 'german'.*for 'adult'"):
         build_prompt(adult, row_of(adult), shots_of(german, False))
@@ -162,12 +182,18 @@ def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(
 ) -> None:
     folder = template_set(tmp_path / "mine")
     row = {**row_of(adult), "age": 33}
-    assert build_prompt(adult, row, None, str(folder)) == [{"role": "user", "content": "33"}]
+    assert build_prompt(adult, row, None, str(folder)) == [
+        {"role": "user", "content": "33"}
+    ]
     (folder / "query.j2").write_text(
         '{% call message("user") %}Age {{ row.raw["age"] }}?{% endcall %}'
     )
-    os.utime(folder / "query.j2", ns=(1, 1))  # a change within the clock's grain is a change too
-    assert build_prompt(adult, row, None, folder) == [{"role": "user", "content": "Age 33?"}]
+    os.utime(
+        folder / "query.j2", ns=(1, 1)
+    )  # a change within the clock's grain is a change too
+    assert build_prompt(adult, row, None, folder) == [
+        {"role": "user", "content": "Age 33?"}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -177,12 +203,18 @@ def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(
             '\n{% call message("user") %}\n{{ agee }}{% endcall %}',
             r"query\.j2, line 3: 'agee' is undefined",
         ),
-        ('\n{% call message("user") %}{{ row["age" }}{% endcall %}', r"query\.j2, line 2: "),
+        (
+            '\n{% call message("user") %}{{ row["age" }}{% endcall %}',
+            r"query\.j2, line 2: ",
+        ),
         (
             '{% call message("user") %}{{ row["agee"] }}{% endcall %}',
             "no column 'agee'; it has age, workclass",
         ),
-        ('{% call message("user") %}{{ row["income"] }}{% endcall %}', "'income' is the outcome"),
+        (
+            '{% call message("user") %}{{ row["income"] }}{% endcall %}',
+            "'income' is the outcome",
+        ),
         (
             '{% call message("user") %}{{ row.raw["income"] }}{% endcall %}',
             "'income' is the outcome",
@@ -194,9 +226,15 @@ def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(
         ),
         ('{% call message("judge") %}x{% endcall %}', "no role 'judge', only system"),
         ('{% call message("user") %} {% endcall %}', "role 'user' is empty"),
-        ('{% call message("system") %}x{% endcall %}', "last message must have the role user"),
+        (
+            '{% call message("system") %}x{% endcall %}',
+            "last message must have the role user",
+        ),
         ("", "last message must have the role user"),
-        ('hello {% call message("user") %}x{% endcall %}', "text outside a message: 'hello'"),
+        (
+            'hello {% call message("user") %}x{% endcall %}',
+            "text outside a message: 'hello'",
+        ),
         ('{% include "other.j2" %}', r"other\.j2"),
         ('{% include "../../etc/passwd" %}', "passwd"),
     ],
@@ -223,7 +261,9 @@ def test_mistakes_in_other_files_name_them(adult: Task, tmp_path: Path) -> None:
         build_prompt(adult, row_of(adult), None, folder)
 
 
-def test_unknown_template_sets_are_refused_with_the_list(adult: Task, tmp_path: Path) -> None:
+def test_unknown_template_sets_are_refused_with_the_list(
+    adult: Task, tmp_path: Path
+) -> None:
     for wrong in ("papre", str(tmp_path / "nowhere"), ""):
         with pytest.raises(
             FwcError, match="there are decision, decodingtrust, default, paper, or name"
@@ -236,8 +276,12 @@ def test_unknown_template_sets_are_refused_with_the_list(adult: Task, tmp_path: 
 
 if __name__ == "__main__":
     for name, template in GOLDEN_CASES:
-        text = json.dumps(conversations(load_task(name), template), indent=1, ensure_ascii=False)
-        (GOLDEN / f"prompt-{name}-{template}.json").write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(
+            conversations(load_task(name), template), indent=1, ensure_ascii=False
+        )
+        (GOLDEN / f"prompt-{name}-{template}.json").write_text(
+            text + "\n", encoding="utf-8"
+        )
 
 
 # --- The template set `decodingtrust` against every recorded conversation
@@ -274,7 +318,11 @@ def described(text: str) -> Key:
     ],
 )
 def test_every_recorded_conversation_is_reproduced(
-    adult: Task, rows: dict[Key, list[dict[Any, Any]]], data_dir: Path, file: str, m: int
+    adult: Task,
+    rows: dict[Key, list[dict[Any, Any]]],
+    data_dir: Path,
+    file: str,
+    m: int,
 ) -> None:
     recorded = json.loads((data_dir / "gpt4-answers" / file).read_text())
     assert len(recorded) == 200
@@ -283,7 +331,9 @@ def test_every_recorded_conversation_is_reproduced(
         for question, answer in zip(messages[1:-1:2], messages[2:-1:2], strict=True):
             label = answer["content"].lower()
             row = next(
-                row for row in rows[described(question["content"])] if row["income"] == label
+                row
+                for row in rows[described(question["content"])]
+                if row["income"] == label
             )
             examples.append(Example("adult.data", row, label))
         assert len(examples) == m

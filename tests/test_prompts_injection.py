@@ -60,14 +60,20 @@ def shots(value: str, column: str, weight: float | None) -> Shots:
 @pytest.mark.slow
 @pytest.mark.parametrize("template", CHATS)
 @settings(deadline=None)
-@given(value=cells, column=st.sampled_from(sorted(PLAIN)), weight=st.sampled_from([None, 1.0]))
+@given(
+    value=cells,
+    column=st.sampled_from(sorted(PLAIN)),
+    weight=st.sampled_from([None, 1.0]),
+)
 def test_a_cell_changes_its_own_words(
     template: str, value: str, column: str, weight: float | None
 ) -> None:
     harmless = Prompt(ADULT, shots("Usual", column, weight), template).build(
         {**PLAIN, column: "Usual"}
     )
-    hostile = Prompt(ADULT, shots(value, column, weight), template).build({**PLAIN, column: value})
+    hostile = Prompt(ADULT, shots(value, column, weight), template).build(
+        {**PLAIN, column: value}
+    )
     assert [(m["role"], m.get("name")) for m in hostile] == [
         (m["role"], m.get("name")) for m in harmless
     ]
@@ -79,7 +85,9 @@ def test_a_cell_changes_its_own_words(
         assert len(one["content"].splitlines()) == len(
             lines
         )  # nor for a reader that knows other line breaks
-    json.dumps(hostile, ensure_ascii=False).encode()  # no lone surrogate reaches the wire
+    json.dumps(
+        hostile, ensure_ascii=False
+    ).encode()  # no lone surrogate reaches the wire
 
 
 @settings(deadline=None)

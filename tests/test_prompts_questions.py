@@ -17,7 +17,9 @@ OWN = '{% call message("question") %}Rich?{% endcall %}'
 
 
 def build(task: Task, *options: Any, **more: Any) -> list[Any]:
-    return Prompt(task, *options, **{"question_apart": True, **more}).build(task.test().iloc[0])
+    return Prompt(task, *options, **{"question_apart": True, **more}).build(
+        task.test().iloc[0]
+    )
 
 
 def test_the_set_decision_holds_examples_and_record_and_the_question_stands_apart(
@@ -28,7 +30,9 @@ def test_the_set_decision_holds_examples_and_record_and_the_question_stands_apar
     assert asked.question == QUESTION
     assert not asked.has_roles
     assert QUESTION not in asked.text
-    assert asked.text.startswith("4 records of a table with the right answer come first")
+    assert asked.text.startswith(
+        "4 records of a table with the right answer come first"
+    )
     assert asked.text.count("\nRecord:\n") == 5
     assert asked.text.count("\nAnswer: ") == 4
     turns = conversation(asked.text)
@@ -48,7 +52,10 @@ def test_other_sets_keep_their_roles_and_the_question_comes_too(census: Task) ->
 
 
 def test_the_instruction_goes_into_the_question(census: Task) -> None:
-    for edits, words in ((("instruction",), "sex"), (("instruction", "removal"), "group")):
+    for edits, words in (
+        (("instruction",), "sex"),
+        (("instruction", "removal"), "group"),
+    ):
         asked = Parts(build(census, None, "decision", edits=edits)).question
         assert f"records that differ in {words} alone" in asked
 
@@ -63,7 +70,9 @@ def test_a_cell_cannot_answer_an_example_or_begin_a_record(census: Task) -> None
     assert text.count("\n\n") == 0
 
 
-def test_a_folder_of_ones_own_may_have_its_questions(census: Task, tmp_path: Path) -> None:
+def test_a_folder_of_ones_own_may_have_its_questions(
+    census: Task, tmp_path: Path
+) -> None:
     folder = template_set(tmp_path)
     assert build(census, None, folder)[-1] == {"role": "question", "content": QUESTION}
     template_set(tmp_path, questions=OWN)
@@ -76,7 +85,10 @@ def test_a_folder_of_ones_own_may_have_its_questions(census: Task, tmp_path: Pat
         ("", "write one message, without a name"),
         (OWN * 2, "write one message, without a name"),
         (OWN.replace(")", ', name="answer")'), "write one message, without a name"),
-        ('{% call message("user") %}Rich?{% endcall %}', "no role 'user', only question"),
+        (
+            '{% call message("user") %}Rich?{% endcall %}',
+            "no role 'user', only question",
+        ),
         (
             '\n{% call message("question") %}{{ rich }}{% endcall %}',
             r"questions\.j2, line 2: 'rich' is undefined",
@@ -88,9 +100,13 @@ def test_questions_that_are_none_are_named(
 ) -> None:
     with pytest.raises(FwcError, match=says):
         build(census, None, template_set(tmp_path, questions=questions))
-    with pytest.raises(FwcError, match="no role 'question'"):  # elsewhere it is not a message
+    with pytest.raises(
+        FwcError, match="no role 'question'"
+    ):  # elsewhere it is not a message
         build(
             census,
             None,
-            template_set(tmp_path, system='{% call message("question") %}Rich?{% endcall %}'),
+            template_set(
+                tmp_path, system='{% call message("question") %}Rich?{% endcall %}'
+            ),
         )

@@ -53,11 +53,15 @@ def assert_served_as_evaluated(task: Task, raws: dict[str, dict[str, str]]) -> N
         raw = raws[row]
         for given in (raw, typed(raw), pd.Series(raw), pd.Series(typed(raw), name=row)):
             assert build_prompt(task, given) == evaluated, row
-        assert task.record(table.loc[row]).values.keys() == set(table.columns) - {task.outcome}
+        assert task.record(table.loc[row]).values.keys() == set(table.columns) - {
+            task.outcome
+        }
 
 
 @pytest.mark.parametrize("name", ["adult", "german", "communities", "drug"])
-def test_raw_rows_of_built_in_tasks_make_the_loaded_prompts(name: str, data_dir: Path) -> None:
+def test_raw_rows_of_built_in_tasks_make_the_loaded_prompts(
+    name: str, data_dir: Path
+) -> None:
     task = load_task(name, data_dir)
     files = find_files(task.rules, data_folders(data_dir))
     assert files is not None
@@ -113,7 +117,9 @@ keep = true
 
 
 @pytest.fixture(scope="module")
-def messy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, dict[str, dict[str, str]]]:
+def messy(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Task, dict[str, dict[str, str]]]:
     """A table as people write it: its task, and its raw rows by id."""
     rows = [
         (
@@ -161,8 +167,14 @@ REFUSED = {
         r"'zwölf' in the numeric column 'Laufzeit'",
     ),
     "another unit": ({"Laufzeit": "2 Jahre"}, r"'2 Jahre' .*'Laufzeit'"),
-    "a negative number": ({"Laufzeit": "-12 Monate"}, r"-12 in column 'Laufzeit' is negative"),
-    "a typed negative number": ({"Einkommen": -5}, r"-5 in column 'Einkommen' is negative"),
+    "a negative number": (
+        {"Laufzeit": "-12 Monate"},
+        r"-12 in column 'Laufzeit' is negative",
+    ),
+    "a typed negative number": (
+        {"Einkommen": -5},
+        r"-5 in column 'Einkommen' is negative",
+    ),
     "a truth value": ({"Einkommen": True}, r"'true' .*'Einkommen'"),
     "an infinite number": ({"Einkommen": float("inf")}, r"'inf' .*'Einkommen'"),
     "a word where there are bands": ({"Miete": "viel"}, r"'viel' .*'Miete'"),
@@ -195,17 +207,25 @@ def test_a_number_out_of_range_is_told_and_a_missing_category_kept(messy: Any) -
     assert "6 to 35" in note
     for nothing in ("", " k.A. ", None, float("nan")):
         assert task.record({**raw, "Ort": nothing}).values["Ort"] == "unknown"
-    assert task.record({**raw, "Zusage": "vielleicht", "Haustier": "Hund"}) == task.record(raw)
+    assert task.record(
+        {**raw, "Zusage": "vielleicht", "Haustier": "Hund"}
+    ) == task.record(raw)
     assert (
         task.record({**raw, "Kennung": "neu"}).values["Kennung"] == "neu"
     )  # in every row another text
-    bare = {name: cell for name, cell in raw.items() if name not in ("Kennung", "Alter", "Zusage")}
+    bare = {
+        name: cell
+        for name, cell in raw.items()
+        if name not in ("Kennung", "Alter", "Zusage")
+    }
     assert build_prompt(task, bare) == build_prompt(task, raw)
     del bare["geschlecht"]
-    assert build_prompt(task, {**bare, "sex": task.record(raw).values["sex"]}) == build_prompt(
-        task, raw
-    )
-    with pytest.raises(FwcError, match=r"lacks the attribute 'geschlecht'.*'Geschlecht'"):
+    assert build_prompt(
+        task, {**bare, "sex": task.record(raw).values["sex"]}
+    ) == build_prompt(task, raw)
+    with pytest.raises(
+        FwcError, match=r"lacks the attribute 'geschlecht'.*'Geschlecht'"
+    ):
         build_prompt(task, {**bare, "Geschlecht": "w"})
 
 
@@ -222,7 +242,10 @@ def test_numbers_that_all_have_words_are_a_closed_set(tmp_path: Path) -> None:
     task = small_task(
         tmp_path, top="values.x = { 1 = 'one', 2 = 'two', '3.50' = 'more', 4 = 'four' }"
     )
-    assert "more" in build_prompt(task, {"x": 3.5, "colour": "red", "sex": "f"})[-1]["content"]
+    assert (
+        "more"
+        in build_prompt(task, {"x": 3.5, "colour": "red", "sex": "f"})[-1]["content"]
+    )
     with pytest.raises(FwcError, match="'3' in column 'x'"):
         task.record({"x": 3, "colour": "red", "sex": "f"})
 
@@ -251,7 +274,9 @@ def test_a_key_left_out_of_json_lines_is_a_missing_value(tmp_path: Path) -> None
 # --- A service without the table
 
 
-def test_a_frozen_task_serves_without_its_table(messy: Any, tmp_path: Path, census: Task) -> None:
+def test_a_frozen_task_serves_without_its_table(
+    messy: Any, tmp_path: Path, census: Task
+) -> None:
     task, raws = messy
     raw = raws["data.csv:30"]
     for name, live, row in (
@@ -277,7 +302,9 @@ def test_a_frozen_task_serves_without_its_table(messy: Any, tmp_path: Path, cens
 @pytest.mark.parametrize(
     "change", [{"format": "x"}, {"domains": {}}, {"text": ""}, {"more": 1}, {"name": 3}]
 )
-def test_a_damaged_frozen_task_is_refused_by_name(messy: Any, tmp_path: Path, change: Any) -> None:
+def test_a_damaged_frozen_task_is_refused_by_name(
+    messy: Any, tmp_path: Path, change: Any
+) -> None:
     path = tmp_path / "task.json"
     messy[0].freeze(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))

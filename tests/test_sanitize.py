@@ -27,10 +27,14 @@ from fwc_llm.sanitize import (
     utf8_safe,
 )
 
-ANY_TEXT = st.text(st.characters(categories=None), max_size=60)  # surrogates and controls included
+ANY_TEXT = st.text(
+    st.characters(categories=None), max_size=60
+)  # surrogates and controls included
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT, inner, max_size=4)
+    ),
 )
 
 
@@ -45,7 +49,9 @@ def test_a_byte_order_mark_is_no_trouble() -> None:
 
 
 def test_numbers_without_end() -> None:
-    assert parse_json("[NaN, Infinity, -Infinity, 1e400, -1e999, 1e3]") == [None] * 5 + [1000.0]
+    assert parse_json("[NaN, Infinity, -Infinity, 1e400, -1e999, 1e3]") == [
+        None
+    ] * 5 + [1000.0]
     assert parse_json("9" * 400) == int("9" * 400)
     assert parse_json("[" + "9" * 5000 + "]") == [None], "more digits than Python reads"
     for text in ("NaN", "-Infinity"):
@@ -54,10 +60,17 @@ def test_numbers_without_end() -> None:
 
 
 def test_what_counts_as_a_number() -> None:
-    assert [parse_uint(value) for value in (0, 7, 7.0, 2**53 - 1)] == [0, 7, 7, 2**53 - 1]
+    assert [parse_uint(value) for value in (0, 7, 7.0, 2**53 - 1)] == [
+        0,
+        7,
+        7,
+        2**53 - 1,
+    ]
     bad = (-1, 0.5, 2**53, 10**400, math.inf, math.nan, True, "7", None, [7])
     assert [parse_uint(value) for value in bad] == [None] * len(bad)
-    assert [parse_finite(value) for value in (10**400, math.nan, False, "1")] == [None] * 4
+    assert [parse_finite(value) for value in (10**400, math.nan, False, "1")] == [
+        None
+    ] * 4
     assert parse_finite(3) == 3.0
 
 
@@ -66,12 +79,15 @@ def test_every_text_can_be_stored_and_shown(text: str) -> None:
     utf8_safe(text).encode("utf-8")
     shown = replace_invisible(text)
     shown.encode("utf-8")
-    assert not any(0x7F <= ord(c) <= 0x9F or (ord(c) < 32 and c not in "\n\t") for c in shown)
+    assert not any(
+        0x7F <= ord(c) <= 0x9F or (ord(c) < 32 and c not in "\n\t") for c in shown
+    )
     assert replace_invisible(shown) == shown
 
 
 @pytest.mark.parametrize(
-    "mark", ["\x1b]52;c;AAAA\x07", "\x9b2J", "\u202e", "\u2066", "\r", "\ud800", "\u2028"]
+    "mark",
+    ["\x1b]52;c;AAAA\x07", "\x9b2J", "\u202e", "\u2066", "\r", "\ud800", "\u2028"],
 )
 def test_what_steers_a_terminal_is_replaced(mark: str) -> None:
     assert mark[0] not in replace_invisible(f"a{mark}b")
@@ -82,7 +98,14 @@ def test_what_steers_a_terminal_is_replaced(mark: str) -> None:
 
 
 def test_ordinary_texts_are_shown_as_they_are() -> None:
-    for text in ("Müller & Søn", "日本語", "می\u200cخواهم", "👩\u200d🔬", "a\tb\nc", "−0.5 ± 0.1"):
+    for text in (
+        "Müller & Søn",
+        "日本語",
+        "می\u200cخواهم",
+        "👩\u200d🔬",
+        "a\tb\nc",
+        "−0.5 ± 0.1",
+    ):
         assert replace_invisible(text) == text
         assert utf8_safe(text) == text
 
@@ -153,29 +176,46 @@ def test_a_key_is_taken_out_in_every_form(
     assert str(FwcError(f"bad {form(KEY)}")) == "bad [key]"
 
 
-def test_keys_in_headers_and_addresses_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"x-team: seven\nAuthorization: Basic {KEY}")
+def test_keys_in_headers_and_addresses_are_taken_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(
+        "OPENAI_CUSTOM_HEADERS", f"x-team: seven\nAuthorization: Basic {KEY}"
+    )
     monkeypatch.setenv("HTTPS_PROXY", "http://someone:correct-horse@proxy.example:8080")
     assert redact(f"seven, {KEY}; correct-horse@proxy") == "seven, [key]; [key]@proxy"
 
 
 @given(
-    st.sampled_from(["sk-ant-api03-", "sk-proj-", "AIza", "ghp_", "hf_", "gsk_", "xai-", "r8_"])
+    st.sampled_from(
+        ["sk-ant-api03-", "sk-proj-", "AIza", "ghp_", "hf_", "gsk_", "xai-", "r8_"]
+    )
     | st.sampled_from(["github_pat_", "glpat-", "xoxb-", "rk_live_"]),
     st.from_regex(r"[A-Za-z0-9]{24,40}", fullmatch=True),
-    st.sampled_from(["{}", "key={}", '{{"k":"{}"}}', "({}).", "https://service.example/?key={}"])
+    st.sampled_from(
+        ["{}", "key={}", '{{"k":"{}"}}', "({}).", "https://service.example/?key={}"]
+    )
     | st.sampled_from(["a%20{}%20b", "a\\n{}", "\\u0022{}"]),
 )
-def test_what_has_the_form_of_a_key_is_taken_out(prefix: str, rest: str, around: str) -> None:
+def test_what_has_the_form_of_a_key_is_taken_out(
+    prefix: str, rest: str, around: str
+) -> None:
     text = around.format(prefix + rest)
     assert redact(text) == around.format("[key]")
     assert redact(text, by_form=False) == text, "a table's cell may look like a key"
-    assert "AKIA" not in str(sanitize_json(["AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE"]))
+    assert "AKIA" not in str(
+        sanitize_json(["AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE"])
+    )
 
 
 @pytest.mark.parametrize(
     "text",
-    ["Basic education", "bearer instruments", "risk-assessment-of-2020", "hf_admissions_of_2019"],
+    [
+        "Basic education",
+        "bearer instruments",
+        "risk-assessment-of-2020",
+        "hf_admissions_of_2019",
+    ],
 )
 def test_words_of_a_table_have_no_form_of_a_key(text: str) -> None:
     assert redact(text) == text

@@ -63,7 +63,10 @@ def steps(page: Path, folder: Path) -> Iterator[tuple[str, str, list[str], int]]
             yield from commands(body)
 
 
-OF_THE_READER = ("import instructor", "json=recorded")  # blocks with names that no page defines
+OF_THE_READER = (
+    "import instructor",
+    "json=recorded",
+)  # blocks with names that no page defines
 # In the files: an option of the command line would check the package anew.
 UNTYPED = (
     "# mypy: allow-untyped-defs, allow-untyped-calls, allow-redefinition\n"
@@ -76,9 +79,13 @@ def test_the_python_of_all_pages_passes_a_type_checker(tmp_path: Path) -> None:
     """All of it but type hints, which snippets go without; a page is one module."""
     for number, page in enumerate(PAGES):
         blocks = [
-            found["body"] for found in FENCE.finditer(page.read_text()) if found["kind"] == "python"
+            found["body"]
+            for found in FENCE.finditer(page.read_text())
+            if found["kind"] == "python"
         ]
-        blocks = [body for body in blocks if not any(word in body for word in OF_THE_READER)]
+        blocks = [
+            body for body in blocks if not any(word in body for word in OF_THE_READER)
+        ]
         text = "\n".join([UNTYPED, GIVEN.get(name(page), ""), *blocks])
         (tmp_path / f"{page.stem.replace('-', '_')}_{number}.py").write_text(text)
     done = python("-m", "mypy", *tmp_path.glob("*.py"), cwd=CHECKOUT, check=False)
@@ -109,14 +116,19 @@ def test_the_snippets_of_all_pages_run_in_order(tmp_path: Path) -> None:
         if found:
             work.append((name(page), str(folder), found))
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "110"}
-    done = python(snippets.__file__, input=json.dumps(work), env=environment, check=False)
+    done = python(
+        snippets.__file__, input=json.dumps(work), env=environment, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     made = {page: folder for page, folder, _ in work}
     assert {"README.md", "docs/choosing.md", "docs/numbers.md"} <= set(made)
     assert (Path(made["CONTRIBUTING.md"]) / "short-wording" / "results.json").is_file()
     assert (Path(made["docs/providers.md"]) / "rule-5" / "results.json").is_file()
     assert (Path(made["docs/start.md"]) / "real" / "report.html").is_file()
-    assert 'failures="1"' in (Path(made["evals/walks/own-table.md"]) / "gates.xml").read_text()
+    assert (
+        'failures="1"'
+        in (Path(made["evals/walks/own-table.md"]) / "gates.xml").read_text()
+    )
 
 
 def written(page: Path) -> Iterator[str]:

@@ -44,7 +44,13 @@ def test_what_a_task_file_says(tmp_path: Path) -> None:
     assert task.columns == (
         Column("age", "age", "numeric", unit="years"),
         Column("job_type", "job type", role="extra"),
-        Column("size", "size", "ordinal", values={"S": "small", "L": "large"}, order=("S", "L")),
+        Column(
+            "size",
+            "size",
+            "ordinal",
+            values={"S": "small", "L": "large"},
+            order=("S", "L"),
+        ),
         Column("sex", "gender"),
         Column("y", "y"),
     )
@@ -54,14 +60,16 @@ def test_what_a_task_file_says(tmp_path: Path) -> None:
     with pytest.raises(FwcError, match="has no column 'sexx'"):
         task.column("sexx")
     assert read_taskfile(tmp_path / "my.toml").outcome.positive == ("1",)
-    assert load_task(write(tmp_path, "column_weights = { age = 2 }" + GOOD)).column_weights == {
-        "age": 2.0
-    }
+    assert load_task(
+        write(tmp_path, "column_weights = { age = 2 }" + GOOD)
+    ).column_weights == {"age": 2.0}
 
 
 def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
     task = load_task(
-        write(tmp_path, GOOD + '[about]\nlimits = " few rows "\nintended_use = "none"\n')
+        write(
+            tmp_path, GOOD + '[about]\nlimits = " few rows "\nintended_use = "none"\n'
+        )
     )
     assert task.about == {"intended_use": "none", "limits": "few rows"}
     assert not load_task(write(tmp_path, GOOD)).about
@@ -86,7 +94,10 @@ BAD = {
         'missing = "ignore"\n' + GOOD,
         "missing: input should be 'error', 'drop' or 'category'; found",
     ),
-    "nameless column": (GOOD.replace('name = "age", ', ""), "columns[1].name: it is missing"),
+    "nameless column": (
+        GOOD.replace('name = "age", ', ""),
+        "columns[1].name: it is missing",
+    ),
     "unknown column key": (
         GOOD.replace("unit =", "units ="),
         "columns['age']: unknown key 'units'; did you mean 'unit'?",
@@ -124,9 +135,15 @@ BAD = {
         GOOD + 'name = "gender"\n',
         "protected['gender']: name = 'gender' is for a derived",
     ),
-    "a taken name": (GOOD + 'name = "age"\nmap = { a = "b" }\n', "'age' is a column of its own"),
+    "a taken name": (
+        GOOD + 'name = "age"\nmap = { a = "b" }\n',
+        "'age' is a column of its own",
+    ),
     "kept under its name": (GOOD + "keep = true\n", "keep = true needs a name"),
-    "levels": (GOOD + 'threshold = { above = 1 }\nlevels = ["one"]\n', "names the two sides"),
+    "levels": (
+        GOOD + 'threshold = { above = 1 }\nlevels = ["one"]\n',
+        "names the two sides",
+    ),
     "threshold": (GOOD + "threshold = { over = 1 }\n", "write the threshold as"),
     "threshold nan": (
         GOOD + "threshold = { above = nan }\n",
@@ -141,7 +158,10 @@ BAD = {
         "not both",
     ),
     "base parity": ("base_parity = 1.5\n" + GOOD, "base_parity"),
-    "separator": (GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'), "data.separator: "),
+    "separator": (
+        GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'),
+        "data.separator: ",
+    ),
     "outcome dropped": (
         GOOD.replace('name = "y"', 'name = "y", role = "drop"'),
         "the outcome cannot be",
@@ -151,7 +171,10 @@ BAD = {
         GOOD.replace("file =", 'pool = "a"\nfile ='),
         "either file, or pool and test",
     ),
-    "pool is test": (GOOD.replace('file = "data.csv"', 'pool = "a"\ntest = "a"'), "the same file"),
+    "pool is test": (
+        GOOD.replace('file = "data.csv"', 'pool = "a"\ntest = "a"'),
+        "the same file",
+    ),
     "url alone": (
         GOOD.replace("[outcome]", 'url = "http://a"\n[outcome]'),
         "needs the sha256 of every file",
@@ -204,10 +227,13 @@ def test_another_choice_of_protected_takes_the_place_of_the_files_own(
     assert chosen.about["limits"] == 'use_protected = "x"'
 
 
-def test_another_weight_leaves_the_words_of_a_value_of_that_name(tmp_path: Path) -> None:
+def test_another_weight_leaves_the_words_of_a_value_of_that_name(
+    tmp_path: Path,
+) -> None:
     text = GOOD.replace('S = "small"', 'S = "small"\nweight = "by weight"')
     column = '{ name = "w", kind = "numeric", role = "extra" }'
     text = text.replace('{ name = "y" }', f'{column},\n  {{ name = "y" }}')
     assert (
-        'weight = "by weight"' in choose(read_taskfile(write(tmp_path, text)), "weight", "w").text
+        'weight = "by weight"'
+        in choose(read_taskfile(write(tmp_path, text)), "weight", "w").text
     )

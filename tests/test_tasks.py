@@ -18,7 +18,12 @@ from tests.data.tables import write_task
 # rows, features, (no, yes) by group with the lowest base rate first; counted in the raw files.
 EXPECTED = [
     ("german", 1000, 19, {"female": (109, 201), "male": (191, 499)}),
-    ("communities", 1993, 99, {"at most the median": (866, 158), "above the median": (419, 550)}),
+    (
+        "communities",
+        1993,
+        99,
+        {"at most the median": (866, 158), "above the median": (419, 550)},
+    ),
     ("drug", 1885, 11, {"female": (296, 646), "male": (117, 826)}),
 ]
 
@@ -35,7 +40,10 @@ def test_a_table_in_one_file(
     labels = task.labels(table)
     for level, counts in cells.items():
         assert (
-            tuple(int(((levels == level) & (labels == label)).sum()) for label in (0, 1)) == counts
+            tuple(
+                int(((levels == level) & (labels == label)).sum()) for label in (0, 1)
+            )
+            == counts
         )
     assert task.locate() is not None
     assert not any("differs" in note for note in task.notes)
@@ -48,12 +56,12 @@ def test_adult(data_dir: Path) -> None:
     assert (len(pool), len(test)) == (30_162, 15_060)
     assert task.notes[0] == "adult.data: 30,162 of 32,561 rows kept"
     assert task.notes[1] == "adult.test: 15,060 of 16,281 rows kept"
-    assert [note.partition(" rows left out, no value in ")[::2] for note in task.notes[2:5]] == [
-        ("2,809", "occupation"),
-        ("2,799", "workclass"),
-        ("857", "native-country"),
+    assert [
+        note.partition(" rows left out, no value in ")[::2] for note in task.notes[2:5]
+    ] == [("2,809", "occupation"), ("2,799", "workclass"), ("857", "native-country")]
+    assert [column.name for column in task.columns if column.role == "extra"] == [
+        "fnlwgt"
     ]
-    assert [column.name for column in task.columns if column.role == "extra"] == ["fnlwgt"]
     assert len(task.features) == 12
     assert task.groups == ("Female", "Male")
     assert pool.loc["adult.data:1"].to_dict() == {
@@ -142,7 +150,9 @@ def test_a_task_is_one_line_and_a_table_of_its_groups(data_dir: Path) -> None:
     assert len(repr(load_task("communities", data_dir))) < 200
 
 
-def test_a_picture_downloads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_downloads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     task = load_task("german")

@@ -99,5 +99,7 @@ def test_good_calls_pass_and_bad_ones_are_refused(checker: str, tmp_path: Path) 
     assert [message for file, _, message in said if file == "good"] == []
     wrong = {int(line): message for _, line, message in said}
     assert sorted(wrong) == [*range(4, 4 + len(BAD))], found.stdout + found.stderr
-    for message, (_, name) in zip([wrong[line] for line in sorted(wrong)], BAD, strict=True):
+    for message, (_, name) in zip(
+        [wrong[line] for line in sorted(wrong)], BAD, strict=True
+    ):
         assert f'"{name}"' in message

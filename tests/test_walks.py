@@ -26,9 +26,9 @@ def stack(frame: FrameType | None) -> list[str]:
     """The functions of the package that wait for this one, outermost first."""
     names: list[str] = []
     while frame is not None:
-        if frame.f_code.co_filename.startswith(PACKAGE) and not frame.f_code.co_name.startswith(
-            "<"
-        ):
+        if frame.f_code.co_filename.startswith(
+            PACKAGE
+        ) and not frame.f_code.co_name.startswith("<"):
             names.insert(0, frame.f_code.co_qualname)
         frame = frame.f_back
     return names
@@ -39,7 +39,11 @@ def walk(call: Callable[[], Any], arrives: Callable[[FrameType], bool]) -> list[
     found: list[str] = []
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE) and arrives(frame):
+        if (
+            event == "call"
+            and frame.f_code.co_filename.startswith(PACKAGE)
+            and arrives(frame)
+        ):
             sys.setprofile(None)
             found.extend(stack(frame))
 
@@ -101,7 +105,10 @@ def test_x_reaches_the_inner_problem() -> None:
         lambda frame: frame.f_code.co_filename.endswith("inner_problem.py"),
     )
     check("`X`", functions)
-    assert functions[:2] == ["_named.<locals>.call", "CoresetFit.fit"]  # errors name FairCoreset
+    assert functions[:2] == [
+        "_named.<locals>.call",
+        "CoresetFit.fit",
+    ]  # errors name FairCoreset
 
 
 @pytest.mark.parametrize(
@@ -116,7 +123,10 @@ def test_a_gap_reaches_each_format(run: tuple[list[str], Path], name: str) -> No
         names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
         values = [frame.f_locals.get(name) for name in names]
         values += [
-            item for value in values if isinstance(value, Mapping) for item in value.values()
+            item
+            for value in values
+            if isinstance(value, Mapping)
+            for item in value.values()
         ]
         held = any(isinstance(value, float) and value == gap for value in values)
         return held or frame.f_code.co_name in ("json_text", "as_csv")

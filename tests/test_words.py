@@ -47,7 +47,11 @@ def found(text: str) -> Iterator[str]:
             yield f"{kind}: …{text[max(0, match.start() - 40) : match.end() + 40]}…"
 
 
-MANUAL = [page for page in PAGES if name(page) == "README.md" or page.parent == CHECKOUT / "docs"]
+MANUAL = [
+    page
+    for page in PAGES
+    if name(page) == "README.md" or page.parent == CHECKOUT / "docs"
+]
 
 
 @pytest.mark.parametrize("page", MANUAL, ids=name)
@@ -60,7 +64,10 @@ def test_help_is_short_and_has_one_reading() -> None:
     for option in options(every_command()):
         assert list(found(option.help)) == [], option.opts
         words = re.sub(r"\[default: .*\]", "", option.help).split()
-        assert len(words) <= MOST_WORDS or option.opts[0] in LONG, (option.opts, option.help)
+        assert len(words) <= MOST_WORDS or option.opts[0] in LONG, (
+            option.opts,
+            option.help,
+        )
 
 
 def test_docstrings_have_one_reading() -> None:

@@ -31,7 +31,9 @@ def test_a_category_of_people_is_known(level: str) -> None:
 
 def test_several_spellings_of_unknown_become_one_and_codes_stay() -> None:
     assert merged_categories(["F", "M", "Not disclosed"]) == []
-    assert merged_categories(["F", "M", "Not disclosed"], missing=True) == ["Not disclosed"]
+    assert merged_categories(["F", "M", "Not disclosed"], missing=True) == [
+        "Not disclosed"
+    ]
     assert merged_categories(["F", "M", "n/a", "unbekannt"]) == ["n/a", "unbekannt"]
     assert merged_categories(["F", "M", "77"], ["77"]) == ["77"]
     assert merged_categories(["F", "M", "NA"]) == ["NA"]

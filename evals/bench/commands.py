@@ -39,7 +39,17 @@ _COUNTED = (
 def commands(answers: Path, out: Path) -> dict[str, list[str]]:
     """The commands by name; those that write do so below `out`."""
     audited = ["--answer", "said", "--label", "was", "--protected", "sex,race"]
-    run = ["eval", "--task", "adult", "--model", "surrogate", "--shots", "zero", "--n-test", "4000"]
+    run = [
+        "eval",
+        "--task",
+        "adult",
+        "--model",
+        "surrogate",
+        "--shots",
+        "zero",
+        "--n-test",
+        "4000",
+    ]
     return {
         "--help": ["--help"],
         "eval, 4,000 rows of Adult, zero-shot": [*run, "--out", str(out / "run")],
@@ -69,7 +79,9 @@ def made_up_answers(n: int) -> pd.DataFrame:
         {
             "id": np.arange(n),
             "sex": rng.choice(["Male", "Female"], n, p=[0.6, 0.4]),
-            "race": rng.choice(["White", "Black", "Asian", "Other"], n, p=[0.7, 0.15, 0.1, 0.05]),
+            "race": rng.choice(
+                ["White", "Black", "Asian", "Other"], n, p=[0.7, 0.15, 0.1, 0.05]
+            ),
             "was": np.where(label, "yes", "no"),
             "said": np.where(rng.random(n) < 0.01, "", np.where(p > 0.5, "yes", "no")),
             "p": p,
@@ -84,7 +96,10 @@ def unpacked(version: str, folder: Path) -> Path:
     else:
         parts = ["fwc_llm", "prompts", "evals/tasks"]
         packed = subprocess.run(
-            ["git", "archive", version, *parts], cwd=CHECKOUT, stdout=subprocess.PIPE, check=True
+            ["git", "archive", version, *parts],
+            cwd=CHECKOUT,
+            stdout=subprocess.PIPE,
+            check=True,
         )
         with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
             archive.extractall(folder, filter="data")
@@ -93,7 +108,10 @@ def unpacked(version: str, folder: Path) -> Path:
 
 def seconds(package: Path, command: list[str], cache: Path) -> float:
     """CPU seconds of a command, all threads and processes together."""
-    environment = os.environ | {"PYTHONPATH": str(package), "XDG_CACHE_HOME": str(cache)}
+    environment = os.environ | {
+        "PYTHONPATH": str(package),
+        "XDG_CACHE_HOME": str(cache),
+    }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     words = [sys.executable, "-m", "fwc_llm", *command]
     done = subprocess.run(

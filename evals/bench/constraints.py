@@ -34,7 +34,11 @@ class Instance(NamedTuple):
         """The plan of `fair_transport`."""
         outcomes = len(self.target)
         shape = self.cost.shape[1] // outcomes, outcomes
-        terms = {"sample_weight": self.mass, "penalty": self.penalty, "groups": self.groups}
+        terms = {
+            "sample_weight": self.mass,
+            "penalty": self.penalty,
+            "groups": self.groups,
+        }
         return fair_transport(self.cost, *shape, self.target, self.limits, **terms)  # type: ignore[arg-type]
 
 
@@ -61,7 +65,9 @@ def penalties(seed: int) -> Instance:
     rng, cost, target, mass = _draw(seed)
     if seed % 5 == 0:
         cost[:, rng.integers(cost.shape[1])] = np.inf
-    return Instance(cost, target, None, float(rng.choice([0.0, 0.05, 0.1, 0.2, 0.5, 2.0])), mass)
+    return Instance(
+        cost, target, None, float(rng.choice([0.0, 0.05, 0.1, 0.2, 0.5, 2.0])), mass
+    )
 
 
 def limits_of_attributes(seed: int) -> Instance:
@@ -72,11 +78,12 @@ def limits_of_attributes(seed: int) -> Instance:
     n = int(rng.integers(2, 20))
     outcomes = int(rng.integers(2, 4))
     sizes = rng.integers(1, 4, 2)
-    crossed = [(a, b) for a in range(sizes[0]) for b in range(sizes[1]) if rng.random() < 0.8] or [
-        (0, 0)
-    ]
+    crossed = [
+        (a, b) for a in range(sizes[0]) for b in range(sizes[1]) if rng.random() < 0.8
+    ] or [(0, 0)]
     groups = np.array(
-        [[pair[k] == v for pair in crossed] for k in (0, 1) for v in range(sizes[k])], float
+        [[pair[k] == v for pair in crossed] for k in (0, 1) for v in range(sizes[k])],
+        float,
     )
     groups = groups[groups.any(axis=1)]
     cost = rng.random((n, len(crossed) * outcomes)).round(int(rng.integers(1, 9)))
@@ -85,7 +92,12 @@ def limits_of_attributes(seed: int) -> Instance:
     target = rng.dirichlet(np.full(outcomes, 3.0))
     limits = rng.choice([0.0, 0.01, 0.1, 0.5, 0.9], len(groups))
     return Instance(
-        cost, target, limits, None, rng.random(n) + 0.1 if seed % 2 else np.ones(n), groups
+        cost,
+        target,
+        limits,
+        None,
+        rng.random(n) + 0.1 if seed % 2 else np.ones(n),
+        groups,
     )
 
 
@@ -115,8 +127,13 @@ def errors(instance: Instance) -> Errors:
     return Errors(
         abs(found.objective - by_highs(instance)),
         found.objective - found.lower_bound,
-        max(abs(found.objective - paid), float(np.abs(plan.sum(axis=1) - mass / mass.sum()).max())),
-        0.0 if limits is None else max(0.0, violation(plan.sum(axis=0), target, limits, groups)),
+        max(
+            abs(found.objective - paid),
+            float(np.abs(plan.sum(axis=1) - mass / mass.sum()).max()),
+        ),
+        0.0
+        if limits is None
+        else max(0.0, violation(plan.sum(axis=0), target, limits, groups)),
     )
 
 
@@ -144,12 +161,15 @@ def by_highs(instance: Instance) -> float:
             rows.append(np.append(np.tile(row, n), slack))
     solver: Any = linprog
     found = solver(
-        np.append(np.where(np.isinf(cost), 0.0, cost), np.full(slacks, (penalty or 0.0) / 2)),
+        np.append(
+            np.where(np.isinf(cost), 0.0, cost), np.full(slacks, (penalty or 0.0) / 2)
+        ),
         np.array(rows),
         np.zeros(len(rows)),
         np.hstack([np.kron(np.eye(n), np.ones(cells)), np.zeros((n, slacks))]),
         mass / mass.sum(),
-        [(0, 0 if np.isinf(own) else None) for own in cost.ravel()] + [(0, None)] * slacks,
+        [(0, 0 if np.isinf(own) else None) for own in cost.ravel()]
+        + [(0, None)] * slacks,
         method="highs",
         options=_TIGHT,
     )
@@ -164,10 +184,15 @@ def main() -> None:
     options = parser.parse_args()
     lines = []
     for name, draw in KINDS.items():
-        worst = np.max([errors(draw(seed)) for seed in range(options.instances)], axis=0)
-        lines.append([name, f"{options.instances:,}", *(f"{error:.0e}" for error in worst)])
+        worst = np.max(
+            [errors(draw(seed)) for seed in range(options.instances)], axis=0
+        )
+        lines.append(
+            [name, f"{options.instances:,}", *(f"{error:.0e}" for error in worst)]
+        )
     table = markdown(
-        ["constraint", "instances", "from HiGHS", "gap", "plan", "limits exceeded"], lines
+        ["constraint", "instances", "from HiGHS", "gap", "plan", "limits exceeded"],
+        lines,
     )
     print(table)
     if options.record:

@@ -32,7 +32,9 @@ TARGET = 3.0  # units, for G up to 16
 def make_table(n: int, cells: int, form: str) -> tuple[Any, np.ndarray, np.ndarray]:
     """n rows of `P` columns in this type, outcomes and levels."""
     outcomes = 2 if cells < 64 else 4
-    features, outcome, sensitive = synthetic(n, P, levels=cells // outcomes, outcomes=outcomes)
+    features, outcome, sensitive = synthetic(
+        n, P, levels=cells // outcomes, outcomes=outcomes
+    )
     return features.astype(form, copy=False), outcome, sensitive
 
 
@@ -45,9 +47,13 @@ def resident(name: str) -> int:
 def measure_here(n: int, cells: int, form: str, support: str) -> float:
     """The peak of one fit in this process, in units of the float32 table."""
     options: dict[str, Any] = {"support": support, "random_state": 0}
-    FairCoreset(M, **options, max_iter=2, init="random").fit(*make_table(20_000, cells, form))
+    FairCoreset(M, **options, max_iter=2, init="random").fit(
+        *make_table(20_000, cells, form)
+    )
     table = make_table(n, cells, form)
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text(
+        "5", encoding="ascii"
+    )  # forget the peak so far
     before = resident("VmRSS")
     FairCoreset(M, **options).fit(*table)
     return (resident("VmHWM") - before) / (4 * n * P)
@@ -70,7 +76,12 @@ def report(found: dict[str, Any]) -> str:
         for p in found["points"]
     }
     lines = [
-        [f"{n:,}", support, cells, *(f"{units[n, support, cells, form]:.1f}" for form in FORMS)]
+        [
+            f"{n:,}",
+            support,
+            cells,
+            *(f"{units[n, support, cells, form]:.1f}" for form in FORMS),
+        ]
         for n, support, cells in dict.fromkeys(key[:3] for key in units)
     ]
     return f"""# Memory
@@ -85,14 +96,17 @@ m = {M}, p = {P}, the default call. Peak resident memory during the fit above wh
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("--full", action="store_true", help="n = 1,000,000 too; record the results")
+    parser.add_argument(
+        "--full", action="store_true", help="n = 1,000,000 too; record the results"
+    )
     parser.add_argument("--point", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.point:
         print(measure_here(**json.loads(arguments.point)))
         return
     found = {
-        "command": "python -m evals.bench.memory" + (" --full" if arguments.full else ""),
+        "command": "python -m evals.bench.memory"
+        + (" --full" if arguments.full else ""),
         "machine": describe_machine(),
         "points": [
             measure(n, cells, form, support)

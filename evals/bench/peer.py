@@ -58,7 +58,9 @@ def checkout(name: str) -> Iterator[Path]:
         return
     with TemporaryDirectory() as folder:
         git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--detach", folder, name], check=True, capture_output=True)
+        subprocess.run(
+            [*git, "add", "--detach", folder, name], check=True, capture_output=True
+        )
         try:
             yield Path(folder)
         finally:
@@ -83,7 +85,9 @@ class Side:
             text=True,
         )
 
-    def fit(self, n: int, p: int, options: dict[str, Any], seed: int = 0) -> dict[str, Any]:
+    def fit(
+        self, n: int, p: int, options: dict[str, Any], seed: int = 0
+    ) -> dict[str, Any]:
         """CPU seconds, objective and gap of one fit."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -127,7 +131,9 @@ def _compared(
 ) -> dict[str, Any]:
     ours, theirs = zip(*fits, strict=True)
     seconds = [min(fit["seconds"] for fit in own) for own in (ours, theirs)]
-    objectives = [float(np.mean([fit["objective"] for fit in own])) for own in (ours, theirs)]
+    objectives = [
+        float(np.mean([fit["objective"] for fit in own])) for own in (ours, theirs)
+    ]
     found = {
         "case": name,
         "n": n,
@@ -175,15 +181,22 @@ cache of compiled code.
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("peer", help="a commit, or the folder of a checkout")
-    parser.add_argument("--only", default=",".join(CASES), help="groups of cases, comma-separated")
-    parser.add_argument("--record", action="store_true", help="write evals/results/peer.{json,md}")
+    parser.add_argument(
+        "--only", default=",".join(CASES), help="groups of cases, comma-separated"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="write evals/results/peer.{json,md}"
+    )
     arguments = parser.parse_args()
     groups = arguments.only.split(",")
     with checkout(arguments.peer) as other:
         folders = [ROOT, other]
         sides = [Side(folder) for folder in folders]
         cases = [
-            measure(sides, *case) for group in groups if group != "first" for case in CASES[group]
+            measure(sides, *case)
+            for group in groups
+            if group != "first"
+            for case in CASES[group]
         ]
         for side in sides:
             side.close()

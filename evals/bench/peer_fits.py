@@ -19,12 +19,18 @@ def main() -> None:
     for line in sys.stdin:
         case = json.loads(line)
         table = synthetic(case["n"], case["p"])
-        model = FairCoreset(**case["options"], n_jobs=1, random_state=case.get("seed", 0))
+        model = FairCoreset(
+            **case["options"], n_jobs=1, random_state=case.get("seed", 0)
+        )
         start = time.process_time()
         model.fit(*table)
         seconds = time.process_time() - start
         gap = model.objective_ - model.lower_bound_
-        answer = {"seconds": seconds, "objective": model.objective_, "gap": float(np.abs(gap))}
+        answer = {
+            "seconds": seconds,
+            "objective": model.objective_,
+            "gap": float(np.abs(gap)),
+        }
         print(json.dumps(answer), flush=True)
 
 

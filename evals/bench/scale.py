@@ -29,9 +29,7 @@ from fwc_llm.coreset import FairCoreset
 
 M = 250
 P = 25
-PART = (
-    1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
-)
+PART = 1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
 KIND = ("n", "form", "support")
 
 
@@ -45,7 +43,9 @@ def write_arrays(n: int, folder: Path) -> None:
     """X.npy (n, p) float32, y.npy and d.npy (n,) bytes."""
     shapes = {"X": ((n, P), np.float32), "y": ((n,), np.int8), "d": ((n,), np.int8)}
     files = {
-        name: np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
+        name: np.lib.format.open_memmap(
+            folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape
+        )
         for name, (shape, dtype) in shapes.items()
     }
     low = 0
@@ -63,9 +63,14 @@ def write_parquet(n: int, folder: Path) -> None:
 
     for number, (features, outcome, sensitive) in enumerate(parts(n)):
         columns = {f"x{k}": features[:, k] for k in range(P)}
-        table = pa.table({**columns, "y": outcome.astype(np.int8), "d": sensitive.astype(np.int8)})
+        table = pa.table(
+            {**columns, "y": outcome.astype(np.int8), "d": sensitive.astype(np.int8)}
+        )
         pq.write_table(
-            table, folder / f"rows-{number:02}.parquet", row_group_size=PART // 4, compression=None
+            table,
+            folder / f"rows-{number:02}.parquet",
+            row_group_size=PART // 4,
+            compression=None,
         )
 
 
@@ -73,7 +78,9 @@ def opened(folder: Path, form: str) -> tuple[Any, Any, Any]:
     """X, y and sensitive, as a user passes them."""
     if form == "parquet":
         return str(folder / "rows-*.parquet"), "y", "d"
-    x, y, d = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("X", "y", "d"))
+    x, y, d = (
+        np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("X", "y", "d")
+    )
     return x, y, d
 
 
@@ -87,7 +94,9 @@ def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
     def say(words: str) -> None:
         ends[words.partition(":")[0]] = time.perf_counter() - start
 
-    fitted = FairCoreset(M, epsilon=0.01, support=support, random_state=0).fit(*table, progress=say)
+    fitted = FairCoreset(M, epsilon=0.01, support=support, random_state=0).fit(
+        *table, progress=say
+    )
     return {
         "elapsed": time.perf_counter() - start,
         "cpu": time.process_time() - used,
@@ -108,7 +117,12 @@ def measure(n: int, form: str, support: str, root: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "evals.bench.scale", "--point", json.dumps(point)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     shutil.rmtree(folder)
-    found = {"n": n, "form": form, "support": support, **json.loads(done.stdout.splitlines()[-1])}
+    found = {
+        "n": n,
+        "form": form,
+        "support": support,
+        **json.loads(done.stdout.splitlines()[-1]),
+    }
     print(found, flush=True)
     return found
 
@@ -162,7 +176,9 @@ def record(points: list[dict[str, Any]], machine: str) -> None:
     every = {tuple(p[key] for key in KIND): p for p in [*kept, *points]}
     found = {
         "machine": machine,
-        "points": sorted(every.values(), key=lambda p: (p["support"], p["form"], p["n"])),
+        "points": sorted(
+            every.values(), key=lambda p: (p["support"], p["form"], p["n"])
+        ),
     }
     write("scale", found, report(found))
 
@@ -171,7 +187,11 @@ def main() -> None:
     """Measure and print; record with --record."""
     parser = command_line(__doc__)
     parser.add_argument(
-        "--rows", type=int, nargs="+", default=[1_000_000, 2_000_000], help="numbers of rows"
+        "--rows",
+        type=int,
+        nargs="+",
+        default=[1_000_000, 2_000_000],
+        help="numbers of rows",
     )
     parser.add_argument("--form", choices=["arrays", "parquet"], default="arrays")
     parser.add_argument("--support", choices=["free", "rows"], default="free")
@@ -179,7 +199,9 @@ def main() -> None:
         "--record", action="store_true", help="put what is measured into the results"
     )
     parser.add_argument(
-        "--folder", type=Path, help="where the tables are written (default: a temporary one)"
+        "--folder",
+        type=Path,
+        help="where the tables are written (default: a temporary one)",
     )
     parser.add_argument("--point", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -189,7 +211,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         measure(600_000, arguments.form, arguments.support, Path(folder))  # compiles
         points = [
-            measure(n, arguments.form, arguments.support, Path(folder)) for n in arguments.rows
+            measure(n, arguments.form, arguments.support, Path(folder))
+            for n in arguments.rows
         ]
     machine = describe_machine()
     if arguments.record:

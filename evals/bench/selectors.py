@@ -77,7 +77,9 @@ def methods() -> dict[str, Callable[..., tuple[Any, ...]]]:
         "k-median coreset": rival("kmedian_coreset"),
         "individually fair coreset": rival("indfair_coreset"),
         "fairlets 4/5 + k-medoids": rival("fairlets", balance=(4, 5)),
-        "fairlets 4/5 + k-means": rival("fairlets", balance=(4, 5), clustering="kmeans"),
+        "fairlets 4/5 + k-means": rival(
+            "fairlets", balance=(4, 5), clustering="kmeans"
+        ),
         "k-medoids (swap) L2": rival("kmedoids", metric="l2"),
         "k-medoids (swap) L1": rival("kmedoids", metric="l1"),
         "k-means": rival("kmeans"),
@@ -113,7 +115,12 @@ def reference(seeds: range) -> Iterator[dict[str, Any]]:
             start = time.perf_counter()
             coreset = run(X, y, d, seed)
             seconds = time.perf_counter() - start
-            yield {"method": name, "seed": seed, **measure(X, y, d, coreset), "seconds": seconds}
+            yield {
+                "method": name,
+                "seed": seed,
+                **measure(X, y, d, coreset),
+                "seconds": seconds,
+            }
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -135,7 +142,9 @@ def fwc_is_closest(runs: list[dict[str, Any]]) -> bool:
     """
     for seed in {run["seed"] for run in runs}:
         own = {run["method"]: run for run in runs if run["seed"] == seed}
-        closest_rival = min(run["W1"] for name, run in own.items() if not name.startswith("FWC"))
+        closest_rival = min(
+            run["W1"] for name, run in own.items() if not name.startswith("FWC")
+        )
         for epsilon in EPSILONS:
             fwc = own[f"FWC ε {epsilon:g}"]
             if fwc["W1"] >= closest_rival or fwc["violation"] > epsilon + 1e-9:
@@ -155,7 +164,9 @@ def all_of_adult() -> Any:
     text = (resource_dir("evals/tasks") / "adult.toml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "adult.toml"
-        path.write_text(text.replace('missing = "drop"', 'missing = "category"'), encoding="utf-8")
+        path.write_text(
+            text.replace('missing = "drop"', 'missing = "category"'), encoding="utf-8"
+        )
         task = load_task(path, os.environ.get("FWC_LLM_DATA"))
         table = pd.concat([task.pool(), task.test()])
     return task, table
@@ -169,9 +180,13 @@ def one_strategy(name: str, m: int) -> dict[str, Any]:
 
     task, table = all_of_adult()
     query = table.iloc[0].to_dict()
-    options: dict[str, Any] = {"rows": ",".join(table.index[:m])} if name == "ids" else {}
+    options: dict[str, Any] = (
+        {"rows": ",".join(table.index[:m])} if name == "ids" else {}
+    )
     start = time.perf_counter()
-    shots = select_shots(task, name, m, pool=table, query=query, progress=False, **options)
+    shots = select_shots(
+        task, name, m, pool=table, query=query, progress=False, **options
+    )
     seconds = time.perf_counter() - start
     peak = resident("VmHWM")  # getrusage would begin with the peak of the parent
     return {
@@ -248,7 +263,12 @@ FWC is closest at every ε, and within its limit, for every seed: \
         lines = [
             [row["strategy"], row["m"], row["error"], ""]
             if "error" in row
-            else [row["strategy"], row["m"], f"{row['seconds']:.2f}", f"{row['peak_mb']:.0f}"]
+            else [
+                row["strategy"],
+                row["m"],
+                f"{row['seconds']:.2f}",
+                f"{row['peak_mb']:.0f}",
+            ]
             for row in result["scale"]
         ]
         page += "\n## Scale: all of Adult, each strategy in a process of its own\n\n"
@@ -264,7 +284,9 @@ def main() -> None:
         "--full", action="store_true", help="all of it, ten seeds; record the results"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="the reference table, and small tables beside peers"
+        "--quick",
+        action="store_true",
+        help="the reference table, and small tables beside peers",
     )
     parser.add_argument("--strategy", help=argparse.SUPPRESS)
     parser.add_argument("--m", type=int, default=16, help=argparse.SUPPRESS)
@@ -285,7 +307,8 @@ def main() -> None:
             flush=True,
         )
     result: dict[str, Any] = {
-        "command": "python -m evals.bench.selectors" + (" --full" if arguments.full else ""),
+        "command": "python -m evals.bench.selectors"
+        + (" --full" if arguments.full else ""),
         "machine": describe_machine(),
         "seeds": len(seeds),
         "fwc_is_closest": fwc_is_closest(runs),

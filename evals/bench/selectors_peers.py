@@ -17,7 +17,10 @@ from evals.synthetic import synthetic
 
 P = 25
 M = 250
-LARGE, FITS = 100_000, (10_000, 20_000)  # rows; those of which the package's matrix fits
+LARGE, FITS = (
+    100_000,
+    (10_000, 20_000),
+)  # rows; those of which the package's matrix fits
 QUICK = 2_000
 _BLOCK = 2_000  # rows of the matrix that are computed at once
 
@@ -84,7 +87,9 @@ def _our_medoids(n: int, m: int) -> tuple[float, float]:
 
     rows = _rows(n)
     return _timed(
-        lambda: swap_medoids(rows, m, np.random.default_rng(0), "l1", 20, np.arange(n)).losses[-1]
+        lambda: swap_medoids(
+            rows, m, np.random.default_rng(0), "l1", 20, np.arange(n)
+        ).losses[-1]
     )
 
 
@@ -97,7 +102,9 @@ def _their_medoids(n: int, m: int) -> tuple[float, float]:
     def run() -> float:
         distances = np.empty((n, n), np.float32)
         for low in range(0, n, _BLOCK):
-            distances[low : low + _BLOCK] = cdist(points[low : low + _BLOCK], points, "cityblock")
+            distances[low : low + _BLOCK] = cdist(
+                points[low : low + _BLOCK], points, "cityblock"
+            )
         return float(kmedoids.fasterpam(distances, m, random_state=0).loss)
 
     return _timed(run)

@@ -51,7 +51,9 @@ def table(kind: str, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.nd
         frame = words
     if kind == "mixed":
         frame = words[["x"]].assign(a=rng.normal(size=n), b=rng.integers(0, 3, n))
-    cell = rng.permutation(np.concatenate([np.repeat(np.arange(4), 2), rng.integers(0, 4, n - 8)]))
+    cell = rng.permutation(
+        np.concatenate([np.repeat(np.arange(4), 2), rng.integers(0, 4, n - 8)])
+    )
     return frame.rename(columns=str), cell % 2, cell // 2
 
 
@@ -70,7 +72,8 @@ def best_of_all(model: FairCoreset, rows: tuple[Any, ...]) -> float:
         for g, count in enumerate(seats)
     ]
     return min(
-        problem.transport(np.stack(pick, axis=1), None).objective for pick in product(*nearest)
+        problem.transport(np.stack(pick, axis=1), None).objective
+        for pick in product(*nearest)
     )
 
 
@@ -82,7 +85,11 @@ def measure(support: str, count: int) -> dict[str, Any]:
         rows = table(_KINDS[seed % 4], 14 + seed % 3, seed)
         cost = ("l1", "sqeuclidean")[seed // 4 % 2]
         model = FairCoreset(
-            4 + (seed % 10 == 0), cost=cost, support=support, random_state=seed, n_jobs=1
+            4 + (seed % 10 == 0),
+            cost=cost,
+            support=support,
+            random_state=seed,
+            n_jobs=1,
         )
         start = time.process_time()
         auto = model.fit(*rows).objective_
@@ -99,8 +106,13 @@ def measure(support: str, count: int) -> dict[str, Any]:
     return {
         "support": support,
         "tables": count,
-        "reference": "enumeration" if support == "rows" else f"best of {_REFERENCE} starts",
-        "found": {name: float(np.mean(np.array(all_) <= _SAME)) for name, all_ in excess.items()},
+        "reference": "enumeration"
+        if support == "rows"
+        else f"best of {_REFERENCE} starts",
+        "found": {
+            name: float(np.mean(np.array(all_) <= _SAME))
+            for name, all_ in excess.items()
+        },
         "mean_excess": {name: float(np.mean(all_)) for name, all_ in excess.items()},
         "worst_excess": {name: float(np.max(all_)) for name, all_ in excess.items()},
         "cpu_seconds": _spread(seconds),
@@ -148,7 +160,9 @@ def largest(support: str) -> dict[str, Any]:
 def main() -> None:
     """Measure, print, and record if asked."""
     parser = command_line(__doc__)
-    parser.add_argument("--record", action="store_true", help="write evals/results/small.{json,md}")
+    parser.add_argument(
+        "--record", action="store_true", help="write evals/results/small.{json,md}"
+    )
     record = parser.parse_args().record
     with threadpool_limits(1):
         FairCoreset(4).fit(*table("numbers", 14, 0))  # imports

@@ -64,10 +64,13 @@ def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for n in sizes:
         table = synthetic(n, P)
-        peer = KMeans(M, init="random", n_init=1, max_iter=ITERATIONS, tol=0, random_state=0)
+        peer = KMeans(
+            M, init="random", n_init=1, max_iter=ITERATIONS, tol=0, random_state=0
+        )
         repeats = REPEATS if n <= SMALL else 1
         theirs, kmeans = min(
-            (timed(partial(peer.fit, table.features)) for _ in range(repeats)), key=_seconds
+            (timed(partial(peer.fit, table.features)) for _ in range(repeats)),
+            key=_seconds,
         )
         faiss_seconds = faiss_kmeans(table.features)
         for name, goal in zip(CALLS, GOALS[n], strict=True):
@@ -94,7 +97,9 @@ def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
                 }
             )
             print(rows[-1], flush=True)
-        rows[-1]["objective_over_plain"] = rows[-1]["objective"] / rows[-2]["objective"] - 1
+        rows[-1]["objective_over_plain"] = (
+            rows[-1]["objective"] / rows[-2]["objective"] - 1
+        )
     return rows
 
 
@@ -171,7 +176,9 @@ def assignment_pass(n: int) -> dict[str, Any]:
     plain(table.features[:10], centres, best[:10], label[:10])
     steps._assign(reps, every)
     ours = min(timed(lambda: steps._assign(reps, every))[0] for _ in range(5))
-    loop = min(timed(lambda: plain(table.features, centres, best, label))[0] for _ in range(3))
+    loop = min(
+        timed(lambda: plain(table.features, centres, best, label))[0] for _ in range(3)
+    )
     found: dict[str, Any] = {
         "n": n,
         "seconds": ours,
@@ -193,7 +200,11 @@ def assignment_pass(n: int) -> dict[str, Any]:
 def other_calls(full: bool) -> list[dict[str, Any]]:
     """Real rows by default: seconds of a second fit, the first having compiled."""
     calls: list[tuple[str, int, Callable[..., Any]]] = [
-        (f'FairCoreset({M}, support="rows")', n, FairCoreset(M, support="rows", random_state=0).fit)
+        (
+            f'FairCoreset({M}, support="rows")',
+            n,
+            FairCoreset(M, support="rows", random_state=0).fit,
+        )
         for n in (10_000, 100_000, *([1_000_000] if full else []))
     ]
     FairCoreset(M, support="rows", random_state=0).fit(*synthetic(20_000, P))
@@ -202,7 +213,13 @@ def other_calls(full: bool) -> list[dict[str, Any]]:
         seconds, fitted = timed(partial(fit, *synthetic(n, P)))
         gap = fitted.objective_ - fitted.lower_bound_
         rows.append(
-            {"call": name, "n": n, "seconds": seconds, "objective": fitted.objective_, "gap": gap}
+            {
+                "call": name,
+                "n": n,
+                "seconds": seconds,
+                "objective": fitted.objective_,
+                "gap": gap,
+            }
         )
         print(rows[-1], flush=True)
     return rows
@@ -229,7 +246,11 @@ def growth(n: int) -> list[dict[str, Any]]:
             )  # compiles
             seconds, fitted = timed(partial(run.fit, *table))
             rows.append(
-                {"grows": name, **size, "seconds_per_iteration": seconds / (fitted.n_iter_ + 1)}
+                {
+                    "grows": name,
+                    **size,
+                    "seconds_per_iteration": seconds / (fitted.n_iter_ + 1),
+                }
             )
             print(rows[-1], flush=True)
     return rows
@@ -338,7 +359,11 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     figure, axes = plt.subplots(1, 4, figsize=(12, 3), sharey=True)
     for axis, name in zip(axes, ("n", "m", "p", "G"), strict=True):
         mine = [row for row in rows if row["grows"] == name]
-        axis.loglog([r[name] for r in mine], [1e3 * r["seconds_per_iteration"] for r in mine], "o-")
+        axis.loglog(
+            [r[name] for r in mine],
+            [1e3 * r["seconds_per_iteration"] for r in mine],
+            "o-",
+        )
         axis.set_xlabel(name)
     axes[0].set_ylabel("ms an iteration")
     figure.tight_layout()
@@ -347,13 +372,16 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("--full", action="store_true", help="n = 200,000 and 1,000,000 too")
+    parser.add_argument(
+        "--full", action="store_true", help="n = 200,000 and 1,000,000 too"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     sizes = [n for n in GOALS if n <= 100_000 or arguments.full]
     grown = growth(100_000)
     found = {
-        "command": "python -m evals.bench.solver" + (" --full" if arguments.full else ""),
+        "command": "python -m evals.bench.solver"
+        + (" --full" if arguments.full else ""),
         "machine": describe_machine(),
         "threads": count_threads(),
         "whole_runs": whole_runs(sizes),

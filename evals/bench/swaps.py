@@ -52,7 +52,9 @@ def measure(size: float, split: int) -> Iterator[dict[str, Any]]:
         "method": PEER,
         "m": m,
         "W1": wasserstein(space.rows(train, "l1"), points, peer.weights),
-        "violation": parity_violation(peer.d, peer.y, peer.weights, float(train.y.mean())),
+        "violation": parity_violation(
+            peer.d, peer.y, peer.weights, float(train.y.mean())
+        ),
         "seconds": peer.seconds,
     }
 
@@ -111,7 +113,9 @@ split(s). Ratio: to the distance of k-medoids, which ignores parity.
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument(
-        "--full", action="store_true", help="three splits, three sizes; record the results"
+        "--full",
+        action="store_true",
+        help="three splits, three sizes; record the results",
     )
     full = parser.parse_args().full
     splits = 3 if full else 1
@@ -122,7 +126,9 @@ def main() -> None:
             for run in measure(size, split):
                 runs.append(run)
                 print(
-                    f"{run['m']} {run['method']}: W1 {run['W1']:.4f}", file=sys.stderr, flush=True
+                    f"{run['m']} {run['method']}: W1 {run['W1']:.4f}",
+                    file=sys.stderr,
+                    flush=True,
                 )
     result = {
         "command": "python -m evals.bench.swaps" + (" --full" if full else ""),

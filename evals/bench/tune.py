@@ -68,7 +68,9 @@ class Field:
             task, split, CANDIDATES, (M,), ("default",), None, seed, STRATEGIES
         )
         self.candidates: dict[str, Candidate] = {one.name: one for one in found}
-        self.shots: dict[str, Shots] = {name: one.shots for name, one in self.candidates.items()}
+        self.shots: dict[str, Shots] = {
+            name: one.shots for name, one in self.candidates.items()
+        }
         for name in (ZERO, BALANCED, "fwc"):
             self.shots[name] = select_shots(
                 task,
@@ -91,7 +93,9 @@ class Field:
 
     def ask(self, names: Iterable[str], k: int) -> dict[str, Floats]:
         """The answers to the first k pool rows."""
-        return {name: (self.p_yes(name, "pool")[:k] > 0.5).astype(float) for name in names}
+        return {
+            name: (self.p_yes(name, "pool")[:k] > 0.5).astype(float) for name in names
+        }
 
     def _tested(self, name: str) -> Measured:
         """The measures of one candidate on the test rows."""
@@ -104,8 +108,12 @@ def one_seed(seed: int, form: str) -> dict[str, Any]:
     field = Field(load_task("adult"), seed, form)
     found: dict[str, Any] = {"seed": seed, "form": form}
     for how, rounds in (("raced", ROUNDS), ("exhaustive", EXHAUSTIVE)):
-        answers = successive_halving(list(field.candidates), field.pool, GOAL, field.ask, rounds)
-        measured = {name: field.pool.measure(GOAL, yes) for name, yes in answers.items()}
+        answers = successive_halving(
+            list(field.candidates), field.pool, GOAL, field.ask, rounds
+        )
+        measured = {
+            name: field.pool.measure(GOAL, yes) for name, yes in answers.items()
+        }
         left = [name for name in field.candidates if len(answers[name]) == ROWS]
         finalists = {name: measured[name] for name in (*left, BALANCED)}
         winner, reached = choose(finalists, GOAL)
@@ -139,7 +147,9 @@ def summary(seeds: list[dict[str, Any]]) -> dict[str, Any]:
     }
     return {
         "arms": {
-            arm: {what: fmean(_tested(one, arm, what) for one in seeds) for what in WHAT}
+            arm: {
+                what: fmean(_tested(one, arm, what) for one in seeds) for what in WHAT
+            }
             for arm in (ZERO, BALANCED, "fwc", "raced", "exhaustive")
         },
         **{
@@ -157,8 +167,12 @@ def summary(seeds: list[dict[str, Any]]) -> dict[str, Any]:
         "share_of_calls": fmean(
             one["raced"]["calls"] / one["exhaustive"]["calls"] for one in seeds
         ),
-        "most_calls": max(one["raced"]["calls"] / one["exhaustive"]["calls"] for one in seeds),
-        "same_winner": sum(one["raced"]["winner"] == one["exhaustive"]["winner"] for one in seeds),
+        "most_calls": max(
+            one["raced"]["calls"] / one["exhaustive"]["calls"] for one in seeds
+        ),
+        "same_winner": sum(
+            one["raced"]["winner"] == one["exhaustive"]["winner"] for one in seeds
+        ),
     }
 
 
@@ -167,7 +181,9 @@ def _tested(one: dict[str, Any], arm: str, what: str) -> float:
     return found[what]
 
 
-def _difference(seeds: list[dict[str, Any]], arm: str, other: str, what: str) -> dict[str, float]:
+def _difference(
+    seeds: list[dict[str, Any]], arm: str, other: str, what: str
+) -> dict[str, float]:
     values = [_tested(one, arm, what) - _tested(one, other, what) for one in seeds]
     if len(values) > 1:
         error = stdev(values) / len(values) ** 0.5
@@ -252,7 +268,10 @@ def main() -> None:
         "command": COMMAND,
         "simulated": True,
         "minutes": round((time.monotonic() - began) / 60, 1),
-        "forms": {form: summary([one for one in seeds if one["form"] == form]) for form in FORMS},
+        "forms": {
+            form: summary([one for one in seeds if one["form"] == form])
+            for form in FORMS
+        },
         "seeds": seeds,
     }
     write("tune", report, page(report), arguments.out)

@@ -20,16 +20,22 @@ _LEAST = 0.93
 _MOST = 0.06
 
 
-def run(some: Sequence[World], runs: int, seed: int, processes: int) -> dict[str, dict[str, Count]]:
+def run(
+    some: Sequence[World], runs: int, seed: int, processes: int
+) -> dict[str, dict[str, Count]]:
     """Count by world and metric."""
     with ProcessPoolExecutor(processes) as pool:
         tasks = {pool.submit(measure, world, runs, seed): world.name for world in some}
-        done = track(as_completed(tasks), "worlds", len(tasks), disable=not sys.stderr.isatty())
+        done = track(
+            as_completed(tasks), "worlds", len(tasks), disable=not sys.stderr.isatty()
+        )
         found = {tasks[task]: task.result() for task in done}
     return {world.name: found[world.name] for world in some}
 
 
-def as_json(found: dict[str, dict[str, Count]], about: dict[str, Any]) -> dict[str, Any]:
+def as_json(
+    found: dict[str, dict[str, Count]], about: dict[str, Any]
+) -> dict[str, Any]:
     """The record: counts by metric and world."""
     counts = {
         world: {metric: vars(count) for metric, count in by_metric.items()}
@@ -87,8 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 when a metric is not accepted."""
     parser = command_line(__doc__)
     parser.add_argument("--runs", type=int, default=RUNS, help="draws of each world")
-    parser.add_argument("--quick", action="store_true", help="10 draws of each world, no record")
-    parser.add_argument("--only", default="", help="worlds by a part of their name, no record")
+    parser.add_argument(
+        "--quick", action="store_true", help="10 draws of each world, no record"
+    )
+    parser.add_argument(
+        "--only", default="", help="worlds by a part of their name, no record"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)

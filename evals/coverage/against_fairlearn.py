@@ -53,5 +53,7 @@ def farthest(numbers: int = NUMBERS) -> float:
         found = ArmEstimates(arrays_of(predicted, labels, groups, weight)[0])
         differences += [found[name].value - value for name, value in theirs.items()]
         for rate in _RATES:
-            differences += (found.counted(rate).values - frame.by_group[rate].to_numpy()).tolist()
+            differences += (
+                found.counted(rate).values - frame.by_group[rate].to_numpy()
+            ).tolist()
     return float(np.abs(differences[:numbers]).max())

@@ -20,9 +20,11 @@ HUGE = 240_000  # rows of the draw that counts as the truth
 NOTHING = 0.012  # differences that count as none: the truth has an error of its own
 _SLACK = NOTHING / 4
 _MARGIN = 0.05
-_LEFT_OUT = re.compile(  # of the test set, of a median that the draw chose, or of lost replies
-    "median|most_accurate|base_rate$|_at_base|scoring"
-    "|coverage|refused|filtered|truncated|unfinished|unread"
+_LEFT_OUT = (
+    re.compile(  # of the test set, of a median that the draw chose, or of lost replies
+        "median|most_accurate|base_rate$|_at_base|scoring"
+        "|coverage|refused|filtered|truncated|unfinished|unread"
+    )
 )
 _ONE_READING = (READ, ASSISTED, "unread replies as no", "within strata")
 
@@ -39,7 +41,10 @@ class Count:
 
     def __add__(self, other: "Count") -> "Count":
         return Count(
-            *(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
+            *(
+                mine + theirs
+                for mine, theirs in zip(astuple(self), astuple(other), strict=True)
+            )
         )
 
     @property
@@ -61,11 +66,15 @@ def measure(world: World, runs: int, seed: int = 0) -> dict[str, Count]:
     for _ in range(runs):
         try:
             records = records_of(world, rng)
-        except FwcError:  # --assist refuses one draw of a thousand as not drawn at random
+        except (
+            FwcError
+        ):  # --assist refuses one draw of a thousand as not drawn at random
             continue
         for record in records:
             if is_judged(record):
-                expected = true.find(record.metric, record.arm, record.group, record.against)
+                expected = true.find(
+                    record.metric, record.arm, record.group, record.against
+                )
                 count(counts[record.metric], record, expected)
     return dict(counts)
 
@@ -96,7 +105,9 @@ def count(counted: Count, record: Record, expected: Record) -> None:
     if not expected.known:
         return
     counted.given += 1
-    counted.covered += int(record.low - _SLACK <= expected.value <= record.high + _SLACK)
+    counted.covered += int(
+        record.low - _SLACK <= expected.value <= record.high + _SLACK
+    )
     counted.width += float(record.high - record.low)
     if not record.verdict or "four fifths" in record.verdict:
         return
@@ -112,11 +123,17 @@ def count(counted: Count, record: Record, expected: Record) -> None:
         counted.null += 1
 
 
-def together(by_world: Mapping[str, Mapping[str, Count]]) -> dict[str, tuple[Count, str, str]]:
+def together(
+    by_world: Mapping[str, Mapping[str, Count]],
+) -> dict[str, tuple[Count, str, str]]:
     """By metric: all counts, the world of the least coverage, and that of the largest error."""
     found = {}
     for metric in sorted({metric for counts in by_world.values() for metric in counts}):
-        of = {world: counts[metric] for world, counts in by_world.items() if metric in counts}
+        of = {
+            world: counts[metric]
+            for world, counts in by_world.items()
+            if metric in counts
+        }
         total = sum(of.values(), Count())
         least = min(of, key=lambda world: np.nan_to_num(of[world].coverage, nan=1.0))
         most = max(of, key=lambda world: np.nan_to_num(of[world].error, nan=0.0))

@@ -70,7 +70,9 @@ class World:
         group, label = self._cells(rng, n)
         rows = pd.DataFrame({"group": np.array(self.groups)[group], "repeat": repeat})
         person = np.arange(n)
-        if PEOPLE in self.options:  # one to six rows of a person, of one group and label
+        if (
+            PEOPLE in self.options
+        ):  # one to six rows of a person, of one group and label
             rank = pd.DataFrame({"cell": 2 * group + label}).groupby("cell").cumcount()
             person = (2 * group + label) * n + np.sqrt(2 * rank.to_numpy()).astype(int)
             person = (2 * group + label) * n + rank.to_numpy() // (1 + person % 4)
@@ -92,12 +94,16 @@ class World:
                 luck = np.sqrt(0.5) * rows["score"].to_numpy() + np.sqrt(0.5) * luck
             said = ndtr(luck) < chance
             answers = np.where(said, "yes", "no").astype(object)
-            if UNREAD in self.options:  # a no of the first group and a yes of the others are lost
+            if (
+                UNREAD in self.options
+            ):  # a no of the first group and a yes of the others are lost
                 lost = (said == (group > 0)) & (rng.random(n) < 0.1)
                 answers[lost] = None
             p = expit(self.informed * (label - 0.5) + rng.normal(size=n))
             shown = f"{name}:{repeat if EXAMPLES in self.options else ''}"
-            tables.append(rows.assign(arm=name, answer=answers, p_yes=p, examples=shown))
+            tables.append(
+                rows.assign(arm=name, answer=answers, p_yes=p, examples=shown)
+            )
         return pd.concat(tables, ignore_index=True)
 
     def _cells(self, rng: np.random.Generator, n: int) -> tuple[Any, Any]:

@@ -29,24 +29,39 @@ _LIBRARIES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "scikit-learn", "P
 def main(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}, or all.")],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two runs on small parts, to test that all of it works.")
+        bool,
+        typer.Option(
+            "--quick", help="Two runs on small parts, to test that all of it works."
+        ),
     ] = False,
     runs: Annotated[
         int,
-        typer.Option(help="Runs with different splits and seeds; on Adult half of them.", min=1),
+        typer.Option(
+            help="Runs with different splits and seeds; on Adult half of them.", min=1
+        ),
     ] = 10,
-    datasets: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(DATASETS),
+    datasets: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(
+        DATASETS
+    ),
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the results (default evals/results/paper; --quick: none)."),
+        typer.Option(
+            help="Folder of the results (default evals/results/paper; --quick: none)."
+        ),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the tables are.")] = None,
-    jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
+    jobs: Annotated[
+        int, typer.Option(help="Processes; 0: one for each core.", min=0)
+    ] = 0,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Start nothing new after this time; the same command continues."),
+        typer.Option(
+            help="Start nothing new after this time; the same command continues."
+        ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget earlier results.")
+    ] = False,
     report_only: Annotated[
         bool, typer.Option("--report", help="Measure nothing, write the report.")
     ] = False,
@@ -66,8 +81,12 @@ def main(
     chosen = tuple(dataset for dataset in datasets.split(",") if dataset)
     unknown = [dataset for dataset in chosen if dataset not in DATASETS]
     if unknown:
-        raise FwcError(f"unknown data set {unknown[0]!r}: choose from {', '.join(DATASETS)}")
-    experiments = [load_experiment(each) for each in (NAMES if name == "all" else (name,))]
+        raise FwcError(
+            f"unknown data set {unknown[0]!r}: choose from {', '.join(DATASETS)}"
+        )
+    experiments = [
+        load_experiment(each) for each in (NAMES if name == "all" else (name,))
+    ]
     err = Console(stderr=True, highlight=False)
     with tempfile.TemporaryDirectory() as temporary:
         folder = out or (Path(temporary) if quick else RESULTS / "paper")
@@ -78,7 +97,9 @@ def main(
             data_dir=str(data_dir) if data_dir else None,
             model=model,
             model_options={
-                k: v for k, v in (("base_url", base_url), ("api_key_env", api_key_env)) if v
+                k: v
+                for k, v in (("base_url", base_url), ("api_key_env", api_key_env))
+                if v
             },
             runs_dir=None if model == "surrogate" else str(folder / "llm-runs"),
         )
@@ -86,7 +107,13 @@ def main(
             forget(experiments, options, folder)
         for experiment in experiments:
             text = run(
-                experiment, options, folder, jobs or count_threads(), minutes, report_only, err
+                experiment,
+                options,
+                folder,
+                jobs or count_threads(),
+                minutes,
+                report_only,
+                err,
             )
             if folder == Path(temporary):
                 print(text)
@@ -121,14 +148,19 @@ def run(
     used = _processor_seconds()
     try:
         seconds = 0.0 if report_only else None if minutes is None else 60 * minutes
-        run_cells(experiment, options, ledger, 1 if options.quick else jobs, seconds, console)
+        run_cells(
+            experiment, options, ledger, 1 if options.quick else jobs, seconds, console
+        )
     finally:
         done = sum(map(ledger.has, cells := experiment.plan(options)))
         planned = len(cells)
         frame = ledger.frame()
         simulated = "simulated" in frame and bool((frame["simulated"] == "yes").any())
         path = folder / f"{experiment.name}.json"
-        spent = {"seconds": time.monotonic() - start, "cpu_seconds": _processor_seconds() - used}
+        spent = {
+            "seconds": time.monotonic() - start,
+            "cpu_seconds": _processor_seconds() - used,
+        }
         record = _record(path, options, done, planned, spent, simulated)
     if len(frame):
         body = experiment.report(frame, folder)
@@ -139,7 +171,9 @@ def run(
     return text
 
 
-def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]) -> str:
+def _provenance(
+    experiment: Experiment, options: Options, record: dict[str, Any]
+) -> str:
     if record["cells_done"] == record["cells_planned"]:
         state = "complete"
     else:
@@ -152,12 +186,19 @@ def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]
         f"{state}; {minutes:.1f} minutes ({own:.1f} of processor time) on {record['machine']}."
     ]
     if options.quick:
-        lines.append("Two runs on small parts: these numbers show only that everything works.")
+        lines.append(
+            "Two runs on small parts: these numbers show only that everything works."
+        )
     return "\n\n".join(lines) + "\n"
 
 
 def _record(
-    path: Path, options: Options, done: int, planned: int, spent: dict[str, float], simulated: bool
+    path: Path,
+    options: Options,
+    done: int,
+    planned: int,
+    spent: dict[str, float],
+    simulated: bool,
 ) -> dict[str, Any]:
     """Command, machine and versions, with the time of all sittings; neither host names nor
     paths.
@@ -171,11 +212,16 @@ def _record(
         "simulated": simulated,
         "cells_done": done,
         "cells_planned": planned,
-        **{name: round(seconds + before.get(name, 0), 1) for name, seconds in spent.items()},
+        **{
+            name: round(seconds + before.get(name, 0), 1)
+            for name, seconds in spent.items()
+        },
         "machine": describe_machine(*_LIBRARIES),
         "runs": options.runs,
     }
-    path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     return record
 
 

@@ -13,16 +13,34 @@ import numpy as np
 from evals.paper.augmentation_report import report
 from evals.paper.data import Part, Space, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
-from evals.paper.experiment import Cell, Experiment, Options, Row, runs_on, smaller_first
+from evals.paper.experiment import (
+    Cell,
+    Experiment,
+    Options,
+    Row,
+    runs_on,
+    smaller_first,
+)
 from evals.paper.methods import PAPER_FWC, Chosen, balance, choose
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.errors import FwcError
 
 NONE = "none"
-METHODS = (*PAPER_FWC, "fairlets-kmeans", "fairlets-kmedoids", "indfair", "uniform", "kmedoids")
-CENTROIDS = 50  # of the ranking k-means; the paper does not say, its other methods use 50
+METHODS = (
+    *PAPER_FWC,
+    "fairlets-kmeans",
+    "fairlets-kmedoids",
+    "indfair",
+    "uniform",
+    "kmedoids",
+)
+CENTROIDS = (
+    50  # of the ranking k-means; the paper does not say, its other methods use 50
+)
 QUICK_ROWS = 200
-_STEPS = {"adult": (0.2, 0.025)}  # largest share of the train rows appended, and the step
+_STEPS = {
+    "adult": (0.2, 0.025)
+}  # largest share of the train rows appended, and the step
 _OTHER_STEPS = (0.5, 0.05)
 
 
@@ -41,20 +59,29 @@ def plan(options: Options) -> list[Cell]:
 def measure(cell: Cell, options: Options) -> list[Row]:
     """One row per step; `share` is the number of rows appended, over the train rows."""
     limit = QUICK_ROWS if options.quick else None
-    space = open_space(cell["dataset"], cell["run"], "standardised", options.data_dir, limit)
+    space = open_space(
+        cell["dataset"], cell["run"], "standardised", options.data_dir, limit
+    )
     rows = space.split.train
     seed = cell["run"]
     if cell["method"] == NONE:
         return [{"share": 0.0, **_learn(space, cell, None, np.empty(0, int), options)}]
     largest, step = _STEPS.get(cell["dataset"], _OTHER_STEPS)
     try:
-        chosen = choose_up_to(cell["method"], space, rows, round(largest * rows.n), seed)
+        chosen = choose_up_to(
+            cell["method"], space, rows, round(largest * rows.n), seed
+        )
     except FwcError as error:
         return [{"note": str(error)}]
     order = rank(space, rows, chosen, seed)
-    shares = [step * k for k in range(1, round(largest / step) + 1)][:: 5 if options.quick else 1]
+    shares = [step * k for k in range(1, round(largest / step) + 1)][
+        :: 5 if options.quick else 1
+    ]
     return [
-        {"share": share, **_learn(space, cell, chosen, order[: round(share * rows.n)], options)}
+        {
+            "share": share,
+            **_learn(space, cell, chosen, order[: round(share * rows.n)], options),
+        }
         for share in shares
     ]
 
@@ -76,16 +103,26 @@ def rank(space: Space, rows: Part, chosen: Chosen, seed: int) -> np.ndarray:
     """
     from fwc_llm.coreset.rivals import kmeans
 
-    found = kmeans(space.features(rows, "l1"), rows.y, rows.d, min(CENTROIDS, rows.n), seed=seed)
+    found = kmeans(
+        space.features(rows, "l1"), rows.y, rows.d, min(CENTROIDS, rows.n), seed=seed
+    )
     centroids = space.table(found.points, found.sensitive, found.y)
-    distance = cost_matrix(space.table(chosen.points, chosen.d, chosen.y), centroids, "l1")
-    distance[(chosen.d[:, None] != found.sensitive) | (chosen.y[:, None] != found.y)] = np.inf
+    distance = cost_matrix(
+        space.table(chosen.points, chosen.d, chosen.y), centroids, "l1"
+    )
+    distance[
+        (chosen.d[:, None] != found.sensitive) | (chosen.y[:, None] != found.y)
+    ] = np.inf
     order = np.argsort(distance.min(axis=1), kind="stable")
     return np.asarray(order[chosen.weights[order] > 0])
 
 
 def _learn(
-    space: Space, cell: Cell, chosen: Chosen | None, positions: np.ndarray, options: Options
+    space: Space,
+    cell: Cell,
+    chosen: Chosen | None,
+    positions: np.ndarray,
+    options: Options,
 ) -> Row:
     """The classifier of the train rows with these representatives appended."""
     rows = space.split.train
@@ -101,7 +138,9 @@ def _learn(
     if chosen is not None:
         X = np.vstack([X, design(chosen.points, chosen.d)[positions]])
         y = np.concatenate([y, chosen.y[positions]])
-        weights = np.concatenate([weights, (chosen.weights / chosen.weights.mean())[positions]])
+        weights = np.concatenate(
+            [weights, (chosen.weights / chosen.weights.mean())[positions]]
+        )
     epochs = QUICK_EPOCHS if options.quick else EPOCHS
     fitted = train(X, y, weights, cell["run"], epochs)
     return {
@@ -114,7 +153,17 @@ EXPERIMENT = Experiment(
     name="augmentation",
     title="Representatives as additional training data",
     keys=("dataset", "features", "method", "run"),
-    values=("share", "appended", "dd", "auc", "odds", "accuracy", "trivial", "epochs", "note"),
+    values=(
+        "share",
+        "appended",
+        "dd",
+        "auc",
+        "odds",
+        "accuracy",
+        "trivial",
+        "epochs",
+        "note",
+    ),
     plan=plan,
     measure=measure,
     report=report,

@@ -30,7 +30,9 @@ def report(frame: "pd.DataFrame", folder: Path) -> str:
     )
     table = with_tradeoff(table)
     best = table.loc[
-        table.groupby(["dataset", "features", "method"], sort=False)["tradeoff"].idxmin()
+        table.groupby(["dataset", "features", "method"], sort=False)[
+            "tradeoff"
+        ].idxmin()
     ]
     panels = {}
     for features in (_WITH, _WITHOUT):
@@ -63,13 +65,19 @@ def _claims(best: "pd.DataFrame") -> Iterator[str]:
         where = f"{DATASETS[str(dataset)]}, {features}"
         for method in PAPER_FWC:
             if (method,) in rows and ("none",) in rows:
-                dd, auc = (rows[method,][name] - rows["none",][name] for name in ("dd", "auc"))
+                dd, auc = (
+                    rows[method,][name] - rows["none",][name] for name in ("dd", "auc")
+                )
                 if dd < 0 or auc > 0:
                     helps = "yes"
                 else:
                     helps = "no"
-                lines.append([where, TITLES[method], f"{dd:+.3f}", f"{auc:+.3f}", helps])
-    yield markdown(["data set", "method", "change of DD", "change of AUC", "helps"], lines)
+                lines.append(
+                    [where, TITLES[method], f"{dd:+.3f}", f"{auc:+.3f}", helps]
+                )
+    yield markdown(
+        ["data set", "method", "change of DD", "change of AUC", "helps"], lines
+    )
 
 
 def _tables(best: "pd.DataFrame") -> Iterator[str]:
@@ -77,12 +85,21 @@ def _tables(best: "pd.DataFrame") -> Iterator[str]:
     for features in (_WITH, _WITHOUT):
         for dataset, title in DATASETS.items():
             here = by_key(
-                best[(best["dataset"] == dataset) & (best["features"] == features)], ["method"]
+                best[(best["dataset"] == dataset) & (best["features"] == features)],
+                ["method"],
             )
             if not here:
                 continue
             yield f"\n## {title}, classifier {features}\n"
-            head = ["method", "appended", "DD", "AUC", "tradeoff", "equalized odds", "runs"]
+            head = [
+                "method",
+                "appended",
+                "DD",
+                "AUC",
+                "tradeoff",
+                "equalized odds",
+                "runs",
+            ]
             head += ["paper: DD", "AUC", "tradeoff"]
             lines = []
             for method, name in {"none": "No augmentation", **TITLES}.items():

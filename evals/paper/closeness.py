@@ -11,12 +11,22 @@ import numpy as np
 from evals.paper.closeness_report import report
 from evals.paper.data import UNITS, Space, Split, open_space
 from evals.paper.distances import clustering_cost, parity_violation, wasserstein
-from evals.paper.experiment import Cell, Experiment, Options, Row, runs_on, sizes, smaller_first
+from evals.paper.experiment import (
+    Cell,
+    Experiment,
+    Options,
+    Row,
+    runs_on,
+    sizes,
+    smaller_first,
+)
 from evals.paper.methods import TITLES, Chosen, choose, has_metric
 from fwc_llm.errors import FwcError
 
 QUICK_ROWS = 240
-_CHECKED_ROWS = 5000  # up to here FWC's objective is also compared with POT's network simplex
+_CHECKED_ROWS = (
+    5000  # up to here FWC's objective is also compared with POT's network simplex
+)
 
 
 def plan(options: Options) -> list[Cell]:
@@ -24,7 +34,13 @@ def plan(options: Options) -> list[Cell]:
     cells: list[Cell] = []
     for dataset in smaller_first(options.datasets):
         cells += [
-            {"dataset": dataset, "units": units, "size": size, "method": method, "run": run}
+            {
+                "dataset": dataset,
+                "units": units,
+                "size": size,
+                "method": method,
+                "run": run,
+            }
             for run in runs_on(dataset, options)
             for units in UNITS
             for size in sizes(dataset, options.quick)
@@ -36,19 +52,25 @@ def plan(options: Options) -> list[Cell]:
 def measure(cell: Cell, options: Options) -> list[Row]:
     """Distance, cost and parity of one coreset pair."""
     limit = QUICK_ROWS if options.quick else None
-    space = open_space(cell["dataset"], cell["run"], cell["units"], options.data_dir, limit)
+    space = open_space(
+        cell["dataset"], cell["run"], cell["units"], options.data_dir, limit
+    )
     split = space.split
     m = round(cell["size"] * split.train.n)
     try:
         first = choose(cell["method"], space, split.train, m, cell["run"], "l1")
         if has_metric(cell["method"]):
-            second = choose(cell["method"], space, split.train, m, cell["run"], "sqeuclidean")
+            second = choose(
+                cell["method"], space, split.train, m, cell["run"], "sqeuclidean"
+            )
         else:
             second = first
     except FwcError as error:
         return [{"m": m, "note": str(error)}]
     found = {"m": m, "seconds": first.seconds, "note": first.note}
-    return [{**found, **_distances(space, split, first), **_costs(space, split, second)}]
+    return [
+        {**found, **_distances(space, split, first), **_costs(space, split, second)}
+    ]
 
 
 def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
@@ -66,9 +88,14 @@ def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
         "w1_train": w1_train,
         "w1_test": wasserstein(space.rows(test, "l1"), points, chosen.weights),
         "objective_error": error,
-        "gap": (chosen.objective - chosen.lower_bound) / max(1.0, abs(chosen.objective)),
-        "violation_train": parity_violation(chosen.d, chosen.y, chosen.weights, train.y.mean()),
-        "violation_test": parity_violation(chosen.d, chosen.y, chosen.weights, test.y.mean()),
+        "gap": (chosen.objective - chosen.lower_bound)
+        / max(1.0, abs(chosen.objective)),
+        "violation_train": parity_violation(
+            chosen.d, chosen.y, chosen.weights, train.y.mean()
+        ),
+        "violation_test": parity_violation(
+            chosen.d, chosen.y, chosen.weights, test.y.mean()
+        ),
     }
 
 

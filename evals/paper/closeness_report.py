@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _KEYS = ["dataset", "units", "size", "method"]
-_MEASURES = ["w1_train", "w1_test", "cost_train", "cost_test", "violation_train", "violation_test"]
+_MEASURES = [
+    "w1_train",
+    "w1_test",
+    "cost_train",
+    "cost_test",
+    "violation_train",
+    "violation_test",
+]
 _LIMIT = 0.1 + 1e-6  # the widest parity limit of the paper's three
 
 
@@ -49,7 +56,14 @@ def _orderings(table: "pd.DataFrame") -> Iterator[str]:
             all_, fair, free, lost = _wins(here, measure)
             total = here.groupby(["dataset", "size"]).ngroups
             lines.append(
-                [units, measure, f"{all_}/{total}", f"{fair}/{total}", f"{free}/{total}", lost]
+                [
+                    units,
+                    measure,
+                    f"{all_}/{total}",
+                    f"{fair}/{total}",
+                    f"{free}/{total}",
+                    lost,
+                ]
             )
     paper = published("closeness").assign(units="paper", violation_train=float("nan"))
     for measure in ("wasserstein", "clustering_sum"):

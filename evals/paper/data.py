@@ -54,14 +54,20 @@ def draw_split(
 
     def part(rows: np.ndarray) -> Part:
         chosen = task.table.iloc[rows]
-        return Part(features_frame(task, chosen), task.labels(chosen), task.sensitive(chosen))
+        return Part(
+            features_frame(task, chosen), task.labels(chosen), task.sensitive(chosen)
+        )
 
     return Split(task, part(order[:cut]), part(order[cut:]))
 
 
 @lru_cache(maxsize=4)
 def open_space(
-    dataset: str, run: int, units: str, data_dir: str | None = None, limit: int | None = None
+    dataset: str,
+    run: int,
+    units: str,
+    data_dir: str | None = None,
+    limit: int | None = None,
 ) -> "Space":
     """The space of one run's split, kept while neighbouring cells need it."""
     return Space(draw_split(dataset, run, data_dir, limit), units)
@@ -87,13 +93,16 @@ class Space:
         encoder = encode(split.train.frame)[0]
         if units == "raw":
             encoder = replace(
-                encoder, columns=tuple(replace(c, mean=0.0, scale=1.0) for c in encoder.columns)
+                encoder,
+                columns=tuple(replace(c, mean=0.0, scale=1.0) for c in encoder.columns),
             )
         self._encoder = encoder
         both = [split.train.frame, split.test.frame]
         self._categories = {
             column.name: np.unique(
-                np.concatenate([frame[column.name].to_numpy(dtype=str) for frame in both])
+                np.concatenate(
+                    [frame[column.name].to_numpy(dtype=str) for frame in both]
+                )
             )
             for column in encoder.columns
             if column.kind == "categorical"
@@ -131,7 +140,9 @@ class Space:
         `points` are a DataFrame, or an array as `features` gives it in raw units. The outcome is
         left out.
         """
-        return np.hstack([self.design_without(points), _columns(d, self._levels)[:, 1:]])
+        return np.hstack(
+            [self.design_without(points), _columns(d, self._levels)[:, 1:]]
+        )
 
     def design_without(self, points: Any) -> np.ndarray:
         """`design` without the protected level."""

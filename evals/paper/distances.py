@@ -15,7 +15,9 @@ def wasserstein(rows: EncodedTable, points: EncodedTable, weights: np.ndarray) -
     """
     carrying = weights > 0
     cost = cost_matrix(rows, points.take(carrying), "l1")
-    return network_simplex(np.full(rows.n, 1 / rows.n), weights[carrying] / weights.sum(), cost)
+    return network_simplex(
+        np.full(rows.n, 1 / rows.n), weights[carrying] / weights.sum(), cost
+    )
 
 
 def network_simplex(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> float:
@@ -37,7 +39,9 @@ def clustering_cost(rows: EncodedTable, points: EncodedTable) -> float:
     return float(cost_matrix(rows, points, "sqeuclidean").min(axis=1).mean())
 
 
-def parity_violation(d: np.ndarray, y: np.ndarray, weights: np.ndarray, target: float) -> float:
+def parity_violation(
+    d: np.ndarray, y: np.ndarray, weights: np.ndarray, target: float
+) -> float:
     """Largest |p_θ(y|d) / p_T(y) − 1| over the levels that carry weight; `target` is p_T(y = 1)."""
     worst = 0.0
     for level in np.unique(d):

@@ -17,7 +17,9 @@ EPOCHS = 500
 QUICK_EPOCHS = 40
 PATIENCE = 10
 VALIDATION = 0.1
-_LEAST_GAIN = 1e-4  # a smaller fall of the validation loss does not count, as in scikit-learn
+_LEAST_GAIN = (
+    1e-4  # a smaller fall of the validation loss does not count, as in scikit-learn
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Network:
     layer.
     """
 
-    def __init__(self, coefficients: list[np.ndarray], intercepts: list[np.ndarray]) -> None:
+    def __init__(
+        self, coefficients: list[np.ndarray], intercepts: list[np.ndarray]
+    ) -> None:
         self.hidden, self.last = (array.copy() for array in coefficients)
         self.hidden_offset, self.last_offset = (array.copy() for array in intercepts)
 
@@ -123,7 +127,9 @@ def train(
     return (Constant(0) if best is None else best), learned
 
 
-def _set_apart(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _set_apart(
+    y: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Positions for training and for validation: a tenth of each outcome, at least one row in
     total.
     """
@@ -142,7 +148,11 @@ def _set_apart(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.
 
 
 def judge(
-    classifier: Network | Constant, epochs: int, X: np.ndarray, y: np.ndarray, d: np.ndarray
+    classifier: Network | Constant,
+    epochs: int,
+    X: np.ndarray,
+    y: np.ndarray,
+    d: np.ndarray,
 ) -> Judgement:
     """The classifier on test rows; it says yes from a probability of one half."""
     from sklearn.metrics import roc_auc_score

@@ -17,7 +17,12 @@ Cell = dict[str, Any]  # the keys of one measurement: data set, method, size, ru
 Row = dict[str, Any]  # one line of the results
 
 NAMES = ("closeness", "tradeoff", "augmentation", "fairwasp", "llm", "runtime", "moves")
-DATASETS = {"adult": "Adult", "german": "Credit", "communities": "Crime", "drug": "Drug"}
+DATASETS = {
+    "adult": "Adult",
+    "german": "Credit",
+    "communities": "Crime",
+    "drug": "Drug",
+}
 
 
 QUICK_SIZE = 0.2
@@ -40,7 +45,9 @@ def smaller_first(datasets: Iterable[str]) -> list[str]:
 def runs_on(dataset: str, options: "Options") -> range:
     """The runs on a data set: on Adult, whose cells take most of the time, half of them."""
     return range(
-        (options.runs + 1) // 2 if dataset == "adult" and not options.quick else options.runs
+        (options.runs + 1) // 2
+        if dataset == "adult" and not options.quick
+        else options.runs
     )
 
 
@@ -83,6 +90,8 @@ class Experiment:
 def load_experiment(name: str) -> Experiment:
     """The experiment called `name`; `FwcError` when there is none."""
     if name not in NAMES:
-        raise FwcError(f"unknown experiment {name!r}: choose one of {', '.join(NAMES)}, or all")
+        raise FwcError(
+            f"unknown experiment {name!r}: choose one of {', '.join(NAMES)}, or all"
+        )
     experiment: Experiment = import_module(f"evals.paper.{name}").EXPERIMENT
     return experiment

@@ -20,7 +20,12 @@ from evals.paper.fairwasp_weights import FairWASP
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
-FAIRWASP = {"fairwasp-0": 0.0, "fairwasp-0.01": 0.01, "fairwasp-0.05": 0.05, "fairwasp-0.1": 0.1}
+FAIRWASP = {
+    "fairwasp-0": 0.0,
+    "fairwasp-0.01": 0.01,
+    "fairwasp-0.05": 0.05,
+    "fairwasp-0.1": 0.1,
+}
 PART = 4000  # train rows of Adult on which both are compared
 QUICK_ROWS = 400
 
@@ -46,15 +51,28 @@ def plan(options: Options) -> list[Cell]:
             ]
             if not whole:
                 cells.append(
-                    {"dataset": dataset, "part": "all", "method": "fairwasp-0.01", "run": run}
+                    {
+                        "dataset": dataset,
+                        "part": "all",
+                        "method": "fairwasp-0.01",
+                        "run": run,
+                    }
                 )
     return cells
 
 
 def measure(cell: Cell, options: Options) -> list[Row]:
     """Distance moved, parity reached and how uneven the weights are."""
-    limit = QUICK_ROWS if options.quick else None if cell["part"] == "all" else round(PART / 0.75)
-    space = open_space(cell["dataset"], cell["run"], "standardised", options.data_dir, limit)
+    limit = (
+        QUICK_ROWS
+        if options.quick
+        else None
+        if cell["part"] == "all"
+        else round(PART / 0.75)
+    )
+    space = open_space(
+        cell["dataset"], cell["run"], "standardised", options.data_dir, limit
+    )
     rows = space.split.train
     start = time.perf_counter()
     if cell["method"] == "reweighing":
@@ -79,7 +97,9 @@ def measure(cell: Cell, options: Options) -> list[Row]:
             "violation": parity_violation(rows.d, rows.y, found.weights, rows.y.mean()),
             "dropped": float(np.mean(found.weights <= 1e-12)),
             "largest": float(found.weights.max() / found.weights.mean()),
-            "effective": float(found.weights.sum() ** 2 / (found.weights**2).sum() / rows.n),
+            "effective": float(
+                found.weights.sum() ** 2 / (found.weights**2).sum() / rows.n
+            ),
         }
     ]
 
@@ -108,7 +128,9 @@ def moved(rows: EncodedTable, weights: np.ndarray) -> float:
         return 0.0
     total = change[gaining].sum()
     cost = cost_matrix(rows.take(losing), rows.take(gaining), "l1")
-    moved = network_simplex(change[losing] / change[losing].sum(), change[gaining] / total, cost)
+    moved = network_simplex(
+        change[losing] / change[losing].sum(), change[gaining] / total, cost
+    )
     return float(total * moved)
 
 
@@ -116,7 +138,16 @@ EXPERIMENT = Experiment(
     name="fairwasp",
     title="Weights for all rows: FairWASP against reweighing",
     keys=("dataset", "part", "method", "run"),
-    values=("n", "seconds", "distance", "error", "violation", "dropped", "largest", "effective"),
+    values=(
+        "n",
+        "seconds",
+        "distance",
+        "error",
+        "violation",
+        "dropped",
+        "largest",
+        "effective",
+    ),
     plan=plan,
     measure=measure,
     report=report,

@@ -88,13 +88,19 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
         table = rows.table
         cells = rows.cells
         problem = Problem.of(rows, self, "rows", cells.cell, [], np.zeros(0, int))
-        if problem.groups is None and self.epsilon is not None and (cells.counts == 0).any():
+        if (
+            problem.groups is None
+            and self.epsilon is not None
+            and (cells.counts == 0).any()
+        ):
             raise empty_cell(cells, int(cells.counts.argmin()))
         if not is_constrained(self):  # nothing moves
             weights = rows.masses.values * (table.n / rows.masses.total)
             self.objective_ = self.lower_bound_ = 0.0
         else:
-            cost, nearest = nearest_rows(table, cells, self.cost, progress or (lambda words: None))
+            cost, nearest = nearest_rows(
+                table, cells, self.cost, progress or (lambda words: None)
+            )
             plan = problem.transport(cost + problem.move[cells.cell], None)
             weights = share_out(plan, nearest.T, table.n, rows.masses).weights()
             weights *= table.n / rows.masses.total

@@ -13,7 +13,15 @@ from evals.paper.pareto import on_front
 if TYPE_CHECKING:
     import pandas as pd
 
-_RIVAL_COLOURS = ("#1b9e77", "#66a61e", "#7570b3", "#386cb0", "#666666", "#a6761d", "#e7298a")
+_RIVAL_COLOURS = (
+    "#1b9e77",
+    "#66a61e",
+    "#7570b3",
+    "#386cb0",
+    "#666666",
+    "#a6761d",
+    "#e7298a",
+)
 _FWC_COLOURS = ("#b2182b", "#d6604d", "#f4a582", "#888888")
 _OTHERS = {"full-data": "black", "none": "black"}
 _NAMES = {**TITLES, "full-data": "All train rows", "none": "No augmentation"}
@@ -28,13 +36,17 @@ def colour(method: str) -> str:
     return _RIVAL_COLOURS[[name for name in TITLES if name not in FWC].index(method)]
 
 
-def _plots(rows: int, columns: int, width: float = 3.0, height: float = 2.6) -> tuple[Any, Any]:
+def _plots(
+    rows: int, columns: int, width: float = 3.0, height: float = 2.6
+) -> tuple[Any, Any]:
     import matplotlib
 
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "fwc-llm", "font.size": 8})
+    plt.rcParams.update(
+        {"svg.fonttype": "none", "svg.hashsalt": "fwc-llm", "font.size": 8}
+    )
     figure, axes = plt.subplots(
         rows, columns, figsize=(width * columns, height * rows), squeeze=False
     )
@@ -104,7 +116,9 @@ def closeness_figure(table: "pd.DataFrame", path: Path) -> None:
 def tradeoff_figure(arms: Mapping[str, "pd.DataFrame"], path: Path) -> None:
     """AUC against disparity: a column per data set, a row per arm; the front of all is dashed."""
     datasets = [
-        name for name in DATASETS if any(name in set(table["dataset"]) for table in arms.values())
+        name
+        for name in DATASETS
+        if any(name in set(table["dataset"]) for table in arms.values())
     ]
     if not datasets:
         return
@@ -114,7 +128,9 @@ def tradeoff_figure(arms: Mapping[str, "pd.DataFrame"], path: Path) -> None:
             here = table[table["dataset"] == dataset]
             axis = axes[row, column]
             scatter_front(axis, here)
-            axis.set_title(f"{DATASETS[dataset]}, {arm}" if len(arms) > 1 else DATASETS[dataset])
+            axis.set_title(
+                f"{DATASETS[dataset]}, {arm}" if len(arms) > 1 else DATASETS[dataset]
+            )
             if row == len(arms) - 1:
                 axis.set_xlabel("demographic disparity")
             if not column:
@@ -139,7 +155,9 @@ def scatter_front(axis: Any, here: "pd.DataFrame") -> None:
             )
     here = here[here["method"] != "full-data"]
     if len(here):
-        front = here[on_front(here["dd"].to_numpy(), here["auc"].to_numpy())].sort_values("dd")
+        front = here[
+            on_front(here["dd"].to_numpy(), here["auc"].to_numpy())
+        ].sort_values("dd")
         axis.plot(front["dd"], front["auc"], "--", color="#b2182b", linewidth=0.8)
 
 
@@ -160,7 +178,9 @@ def growth_figure(
             label="ours",
         )
         if paper is not None:
-            axis.plot(paper[key], paper["seconds"], ".-", color="#666666", label="paper")
+            axis.plot(
+                paper[key], paper["seconds"], ".-", color="#666666", label="paper"
+            )
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_xlabel(name)

@@ -68,7 +68,10 @@ class Ledger:
         for row in (rows := list(rows)):
             values = {**cell, **row, _COUNT: len(rows)}
             writer.writerow(
-                [written(values.get(column)).replace("\n", " ") for column in self.columns]
+                [
+                    written(values.get(column)).replace("\n", " ")
+                    for column in self.columns
+                ]
             )
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text.getvalue())
@@ -84,7 +87,9 @@ class Ledger:
         """All rows. An empty field of a number column is NaN."""
         import pandas as pd
 
-        return pd.read_csv(self.path, keep_default_na=False, na_values=[""], dtype={"note": str})
+        return pd.read_csv(
+            self.path, keep_default_na=False, na_values=[""], dtype={"note": str}
+        )
 
 
 def written(value: Any) -> str:

@@ -79,7 +79,9 @@ def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
         **others,
     )
     answers = result.answers()
-    answered = answers["answer"].notna().groupby([answers["arm"], answers["repeat"]]).mean()
+    answered = (
+        answers["answer"].notna().groupby([answers["arm"], answers["repeat"]]).mean()
+    )
     return [
         {
             "model": cell["source"],
@@ -104,7 +106,9 @@ def _recordings(options: Options) -> Path | None:
     from fwc_llm.data.locate import data_folders
 
     folders = data_folders(options.data_dir)
-    return next((folder / FOLDER for folder in folders if (folder / FOLDER).is_dir()), None)
+    return next(
+        (folder / FOLDER for folder in folders if (folder / FOLDER).is_dir()), None
+    )
 
 
 EXPERIMENT = Experiment(
@@ -112,7 +116,17 @@ EXPERIMENT = Experiment(
     title="Language models with FWC's examples",
     keys=("dataset", "source", "m"),
     values=(
-        *("model", "arm", "examples", "repeat", "n", "coverage", "accuracy", "dp", "odds"),
+        *(
+            "model",
+            "arm",
+            "examples",
+            "repeat",
+            "n",
+            "coverage",
+            "accuracy",
+            "dp",
+            "odds",
+        ),
         *("base_parity", "simulated"),
     ),
     plan=plan,

@@ -32,7 +32,12 @@ def _published() -> Iterator[str]:
                 plus_minus(row["dp"], row["dp_sd"], 3),
             ]
         lines.append(
-            [*line, *_reductions({row["arm"]: row["dp"] for row in group.to_dict("records")})]
+            [
+                *line,
+                *_reductions(
+                    {row["arm"]: row["dp"] for row in group.to_dict("records")}
+                ),
+            ]
         )
     yield markdown(_head("model"), lines)
 
@@ -56,7 +61,11 @@ def _measured(frame: "pd.DataFrame") -> Iterator[str]:
     asked = frame[frame["source"] != _RECORDED]
     for (dataset, model), group in asked.groupby(["dataset", "model"], sort=False):
         simulated = "yes" in set(group["simulated"])
-        said = ", SIMULATED: the surrogate imitates GPT-4's recorded answers" if simulated else ""
+        said = (
+            ", SIMULATED: the surrogate imitates GPT-4's recorded answers"
+            if simulated
+            else ""
+        )
         yield f"\n## {model} on {DATASETS[str(dataset)]}{said}\n"
         table = mean_sd(group, ["m", "arm"], ["accuracy", "dp", "odds", "coverage"])
         lines = []
@@ -69,9 +78,12 @@ def _measured(frame: "pd.DataFrame") -> Iterator[str]:
                     plus_minus(100 * row["accuracy"], 100 * row["accuracy_sd"]),
                     plus_minus(row["dp"], row["dp_sd"], 3),
                 ]
-            lines.append([*line, *_reductions({arm: row["dp"] for arm, row in arms.items()})])
+            lines.append(
+                [*line, *_reductions({arm: row["dp"] for arm, row in arms.items()})]
+            )
         yield markdown(
-            _head(f"{int(table['runs'].min())} repeats, n = {int(group['n'].iloc[0])}"), lines
+            _head(f"{int(table['runs'].min())} repeats, n = {int(group['n'].iloc[0])}"),
+            lines,
         )
 
 

@@ -59,7 +59,9 @@ def has_metric(method: str) -> bool:
     return method in FWC or method.endswith("kmedoids")
 
 
-def choose(method: str, space: Space, train: Part, m: int, seed: int, metric: str = "l1") -> Chosen:
+def choose(
+    method: str, space: Space, train: Part, m: int, seed: int, metric: str = "l1"
+) -> Chosen:
     """The coreset of `method`, optimised in `metric` ("l1" or "sqeuclidean") if the method has a
     choice.
 
@@ -70,7 +72,9 @@ def choose(method: str, space: Space, train: Part, m: int, seed: int, metric: st
     X = space.features(train, metric)
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ScaleWarning)  # raw columns are meant as they are
+        warnings.simplefilter(
+            "ignore", ScaleWarning
+        )  # raw columns are meant as they are
         if method in FWC:
             found = _fwc(X, train, m, seed, metric, FWC[method])
         else:
@@ -89,7 +93,13 @@ def _fwc(
     # long here.
     swaps = True if train.n * m <= _SWAPPED else "auto"
     solver = FairCoreset(
-        m, epsilon=epsilon, cost=metric, max_iter=moves, random_state=seed, n_init=1, swaps=swaps
+        m,
+        epsilon=epsilon,
+        cost=metric,
+        max_iter=moves,
+        random_state=seed,
+        n_init=1,
+        swaps=swaps,
     )
     fitted = solver.fit(X, train.y, train.d)
     return {
@@ -102,7 +112,9 @@ def _fwc(
     }
 
 
-def _rival(method: str, X: Any, train: Part, m: int, seed: int, metric: str) -> dict[str, Any]:
+def _rival(
+    method: str, X: Any, train: Part, m: int, seed: int, metric: str
+) -> dict[str, Any]:
     from fwc_llm.coreset import rivals
 
     name, _, clustering = method.partition("-")

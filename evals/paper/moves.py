@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evals.paper.data import UNITS, open_space
-from evals.paper.experiment import DATASETS, Cell, Experiment, Options, Row, sizes, smaller_first
+from evals.paper.experiment import (
+    DATASETS,
+    Cell,
+    Experiment,
+    Options,
+    Row,
+    sizes,
+    smaller_first,
+)
 from evals.paper.methods import FWC, choose
 from evals.paper.tables import percent
 from evals.record import markdown
@@ -41,17 +49,24 @@ def plan(options: Options) -> list[Cell]:
 def measure(cell: Cell, options: Options) -> list[Row]:
     """The shares of rows that the optimum of one coreset moves."""
     limit = QUICK_ROWS if options.quick else None
-    space = open_space(cell["dataset"], cell["run"], cell["units"], options.data_dir, limit)
+    space = open_space(
+        cell["dataset"], cell["run"], cell["units"], options.data_dir, limit
+    )
     train = space.split.train
     chosen = choose(METHOD, space, train, round(cell["size"] * train.n), cell["run"])
     cells = find_cells(train.y, train.d, train.n)
     level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
     positions = {
         (d, y): g
-        for g, (d, y) in enumerate(product(cells.levels.tolist(), cells.outcomes.tolist()))
+        for g, (d, y) in enumerate(
+            product(cells.levels.tolist(), cells.outcomes.tolist())
+        )
     }
     place = np.array(
-        [positions[key] for key in zip(chosen.d.tolist(), chosen.y.tolist(), strict=True)]
+        [
+            positions[key]
+            for key in zip(chosen.d.tolist(), chosen.y.tolist(), strict=True)
+        ]
     )
     distance = cost_matrix(
         space.rows(train, "l1"), space.table(chosen.points, chosen.d, chosen.y), "l1"
@@ -82,7 +97,11 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 def report(frame: "pd.DataFrame", folder: Path) -> str:
     """Markdown: the smallest and the largest mean share over sizes, by data set and units."""
     shares = ["cell", "least", "level", "outcome"]
-    means = frame.groupby(["dataset", "units", "size"])[[*shares, "distance"]].mean().reset_index()
+    means = (
+        frame.groupby(["dataset", "units", "size"])[[*shares, "distance"]]
+        .mean()
+        .reset_index()
+    )
     head = [
         "data set",
         "units",

@@ -39,7 +39,11 @@ def average_reduction(table: "pd.DataFrame", method: str = "fwc-0.01") -> float:
         if method not in dd.index:
             continue
         rivals = dd[
-            [name for name in dd.index if not name.startswith("fwc") and dd[name] >= _NO_DISPARITY]
+            [
+                name
+                for name in dd.index
+                if not name.startswith("fwc") and dd[name] >= _NO_DISPARITY
+            ]
         ]
         if len(rivals):
             per_dataset.append(float(np.mean(1 - dd[method] / rivals.to_numpy())))
@@ -57,7 +61,9 @@ def average_gain(table: "pd.DataFrame") -> float:
     for _, group in table.groupby("dataset", sort=False):
         dd = group.set_index("method")["dd"]
         ours = [name for name in dd.index if name.startswith("fwc")]
-        rivals = [name for name in dd.index if name not in ours and dd[name] >= _NO_DISPARITY]
+        rivals = [
+            name for name in dd.index if name not in ours and dd[name] >= _NO_DISPARITY
+        ]
         gains += [max(0.0, 1 - dd[ours].mean() / dd[rival]) for rival in rivals if ours]
     if gains:
         return float(np.mean(gains))

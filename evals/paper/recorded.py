@@ -38,12 +38,18 @@ def read_recordings(
     ids = dict(zip(map(", ".join, zip(*words, strict=True)), rows.index, strict=True))
     for name, (model, arm, m) in FILES.items():
         answers: list[tuple[str, str | None]] = []
-        for messages, response in json.loads((folder / name).read_text(encoding="utf-8")):
+        for messages, response in json.loads(
+            (folder / name).read_text(encoding="utf-8")
+        ):
             text = (
-                messages[-1]["content"].split("has the following attributes: ")[1].split(".\n")[0]
+                messages[-1]["content"]
+                .split("has the following attributes: ")[1]
+                .split(".\n")[0]
             )
             if text not in ids:
-                raise FwcError(f"{name}: a recorded row is not in Adult's test rows: {text}")
+                raise FwcError(
+                    f"{name}: a recorded row is not in Adult's test rows: {text}"
+                )
             reply = Reply(response["choices"][0]["message"]["content"])
             answers.append((ids[text], parse_answer(reply).value))
         yield model, arm, m, answers

@@ -62,7 +62,9 @@ def run_cells(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(experiment.name, total=len(cells), completed=len(cells) - len(missing))
+        task = bar.add_task(
+            experiment.name, total=len(cells), completed=len(cells) - len(missing)
+        )
         for cell, rows in work(experiment, missing, options, jobs, more):
             ledger.add(cell, rows)
             bar.advance(task)
@@ -70,7 +72,11 @@ def run_cells(
 
 
 def _one_by_one(
-    experiment: Experiment, cells: list[Cell], options: Options, jobs: int, more: Callable[[], bool]
+    experiment: Experiment,
+    cells: list[Cell],
+    options: Options,
+    jobs: int,
+    more: Callable[[], bool],
 ) -> Iterator[Done]:
     for cell in cells:
         if not more():
@@ -79,7 +85,11 @@ def _one_by_one(
 
 
 def _in_parallel(
-    experiment: Experiment, cells: list[Cell], options: Options, jobs: int, more: Callable[[], bool]
+    experiment: Experiment,
+    cells: list[Cell],
+    options: Options,
+    jobs: int,
+    more: Callable[[], bool],
 ) -> Iterator[Done]:
     # Cores are divided before the workers start, so that their libraries do not use too many
     # threads.
@@ -91,8 +101,14 @@ def _in_parallel(
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         try:
             while True:
-                while len(running) < jobs and more() and (cell := next(waiting, None)) is not None:
-                    running[pool.submit(_measure, experiment.name, cell, options)] = cell
+                while (
+                    len(running) < jobs
+                    and more()
+                    and (cell := next(waiting, None)) is not None
+                ):
+                    running[pool.submit(_measure, experiment.name, cell, options)] = (
+                        cell
+                    )
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:

@@ -47,11 +47,15 @@ def plan(options: Options) -> list[Cell]:
         settings = _QUICK
     else:
         sweeps = (
-            [(n, M, P) for n in ROWS] + [(N, m, P) for m in SIZES] + [(N, M, p) for p in COLUMNS]
+            [(n, M, P) for n in ROWS]
+            + [(N, m, P) for m in SIZES]
+            + [(N, M, p) for p in COLUMNS]
         )
         settings = sorted(dict.fromkeys(sweeps))
     return [
-        {"n": n, "m": m, "p": p, "run": run} for n, m, p in settings for run in range(options.runs)
+        {"n": n, "m": m, "p": p, "run": run}
+        for n, m, p in settings
+        for run in range(options.runs)
     ]
 
 
@@ -61,7 +65,11 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 
     table = synthetic(cell["n"], cell["p"], seed=cell["run"])
     solver = FairCoreset(
-        cell["m"], epsilon=EPSILON, max_iter=MAX_ITER, random_state=cell["run"], n_init=1
+        cell["m"],
+        epsilon=EPSILON,
+        max_iter=MAX_ITER,
+        random_state=cell["run"],
+        n_init=1,
     )
     _warm()
     start = time.perf_counter()
@@ -71,7 +79,8 @@ def measure(cell: Cell, options: Options) -> list[Row]:
             "seconds": time.perf_counter() - start,
             "iterations": solver.n_iter_,
             "objective": solver.objective_,
-            "gap": (solver.objective_ - solver.lower_bound_) / max(1.0, abs(solver.objective_)),
+            "gap": (solver.objective_ - solver.lower_bound_)
+            / max(1.0, abs(solver.objective_)),
             "violation": solver.violation_,
         }
     ]
@@ -91,7 +100,9 @@ def _warm() -> None:
 def report(frame: "pd.DataFrame", folder: Path) -> str:
     """Markdown, and `runtime.svg` beside it."""
     table = mean_sd(
-        frame, ["n", "m", "p"], ["seconds", "iterations", "objective", "gap", "violation"]
+        frame,
+        ["n", "m", "p"],
+        ["seconds", "iterations", "objective", "gap", "violation"],
     )
     m = table["m"].mode()[0]
     p = table["p"].mode()[0]
@@ -110,7 +121,9 @@ def report(frame: "pd.DataFrame", folder: Path) -> str:
         },
         folder / "runtime.svg",
     )
-    return "\n".join([*_growth(rows), *_sweep(sizes, "m"), *_sweep(columns, "p"), *_exact(frame)])
+    return "\n".join(
+        [*_growth(rows), *_sweep(sizes, "m"), *_sweep(columns, "p"), *_exact(frame)]
+    )
 
 
 def _growth(rows: "pd.DataFrame") -> Iterator[str]:

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def mean_sd(frame: "pd.DataFrame", keys: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
+def mean_sd(
+    frame: "pd.DataFrame", keys: Sequence[str], values: Sequence[str]
+) -> "pd.DataFrame":
     """Per group of `keys`: the mean of each value, its standard deviation over runs as `…_sd`,
     and `runs`.
 
@@ -23,7 +25,9 @@ def mean_sd(frame: "pd.DataFrame", keys: Sequence[str], values: Sequence[str]) -
     return table.reset_index()
 
 
-def by_key(table: "pd.DataFrame", keys: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+def by_key(
+    table: "pd.DataFrame", keys: Sequence[str]
+) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The rows of a table as plain values, by the values of some columns."""
     return {tuple(row[key] for key in keys): row for row in table.to_dict("records")}  # type: ignore[misc]
 

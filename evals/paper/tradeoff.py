@@ -11,7 +11,15 @@ import numpy as np
 
 from evals.paper.data import UNITS, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
-from evals.paper.experiment import Cell, Experiment, Options, Row, runs_on, sizes, smaller_first
+from evals.paper.experiment import (
+    Cell,
+    Experiment,
+    Options,
+    Row,
+    runs_on,
+    sizes,
+    smaller_first,
+)
 from evals.paper.methods import METHODS, PAPER_FWC, choose
 from evals.paper.tradeoff_report import report
 from fwc_llm.errors import FwcError
@@ -45,7 +53,9 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     from fwc_llm.coreset.rivals import reweigh
 
     limit = QUICK_ROWS if options.quick else None
-    space = open_space(cell["dataset"], cell["run"], cell["units"], options.data_dir, limit)
+    space = open_space(
+        cell["dataset"], cell["run"], cell["units"], options.data_dir, limit
+    )
     epochs = QUICK_EPOCHS if options.quick else EPOCHS
     rows = space.split.train
     seed = cell["run"]
@@ -56,7 +66,9 @@ def measure(cell: Cell, options: Options) -> list[Row]:
         weights = np.ones(rows.n)
     else:
         try:
-            chosen = choose(cell["method"], space, rows, round(cell["size"] * rows.n), seed)
+            chosen = choose(
+                cell["method"], space, rows, round(cell["size"] * rows.n), seed
+            )
         except FwcError as error:
             return [{"arm": "plain", "note": str(error)}]
         y = chosen.y

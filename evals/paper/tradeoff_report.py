@@ -80,7 +80,9 @@ def best_sizes(table: "pd.DataFrame") -> "pd.DataFrame":
     """
     most = table.groupby(["dataset", "method"], sort=False)["runs"].transform("max")
     table = table[table["runs"] == most]
-    return table.loc[table.groupby(["dataset", "method"], sort=False)["tradeoff"].idxmin()]
+    return table.loc[
+        table.groupby(["dataset", "method"], sort=False)["tradeoff"].idxmin()
+    ]
 
 
 def _headline(table: "pd.DataFrame") -> Iterator[str]:
@@ -107,20 +109,29 @@ def _headline(table: "pd.DataFrame") -> Iterator[str]:
             *(average_reduction(ours, each) for each in PAPER_FWC),
         ]
         values = [*reductions, average_gain(theirs), average_gain(ours)]
-        lines.append([_SAID[arm], f"{_PUBLISHED_REDUCTION[arm]:.0%}", *map(percent, values)])
+        lines.append(
+            [_SAID[arm], f"{_PUBLISHED_REDUCTION[arm]:.0%}", *map(percent, values)]
+        )
     yield markdown(head, lines)
     yield "\nThe same by data set, ε 0.01 (ours / the paper's tables):\n"
-    datasets = {key: title for key, title in DATASETS.items() if key in set(table["dataset"])}
+    datasets = {
+        key: title for key, title in DATASETS.items() if key in set(table["dataset"])
+    }
     yield markdown(
         ["", *datasets.values()],
         (
-            [_SAID[arm], *(_by_dataset(table, paper, arm, dataset) for dataset in datasets)]
+            [
+                _SAID[arm],
+                *(_by_dataset(table, paper, arm, dataset) for dataset in datasets),
+            ]
             for arm in ARMS
         ),
     )
 
 
-def _by_dataset(table: "pd.DataFrame", paper: "pd.DataFrame", arm: str, dataset: str) -> str:
+def _by_dataset(
+    table: "pd.DataFrame", paper: "pd.DataFrame", arm: str, dataset: str
+) -> str:
     """The reduction on one data set, ours / the paper's."""
     ours = best_sizes(in_arm(table, arm))
     ours = ours[ours["method"].isin(METHODS) & (ours["dataset"] == dataset)]
@@ -167,7 +178,16 @@ def _tables(table: "pd.DataFrame", arm: str) -> Iterator[str]:
         if not any(key[0] == dataset for key in best):
             continue
         yield f"\n## {title}: {_SAID[arm]}\n"
-        head = ["method", "size", "DD", "AUC", "tradeoff", "equalized odds", "trivial", "runs"]
+        head = [
+            "method",
+            "size",
+            "DD",
+            "AUC",
+            "tradeoff",
+            "equalized odds",
+            "trivial",
+            "runs",
+        ]
         head += ["paper: DD", "AUC", "tradeoff"]
         lines = []
         for method, name in {**TITLES, "full-data": "All train rows"}.items():
@@ -186,7 +206,8 @@ def _tables(table: "pd.DataFrame", arm: str) -> Iterator[str]:
                 int(row["runs"]),
             ]
             line += [
-                f"{theirs[column]:.2f}" if theirs else "–" for column in ("dd", "auc", "tradeoff")
+                f"{theirs[column]:.2f}" if theirs else "–"
+                for column in ("dd", "auc", "tradeoff")
             ]
             lines.append(line)
         yield markdown(head, lines)

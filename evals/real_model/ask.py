@@ -32,13 +32,20 @@ class Experiment:
     task: str = "adult"
     strategies: tuple[str, ...] = ("fwc", "balanced")
     zero: bool = True
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"n_test": 200, "base_parity": 0.5})
+    settings: Mapping[str, Any] = field(
+        default_factory=lambda: {"n_test": 200, "base_parity": 0.5}
+    )
 
 
-_FALL = {"n_test": 400, "base_parity": None}  # the first rows of each group are asked about
+_FALL = {
+    "n_test": 400,
+    "base_parity": None,
+}  # the first rows of each group are asked about
 EXPERIMENTS = {
     "A": Experiment(5),
-    "B": Experiment(2, strategies=("shuffled", "random", "kmedoids", "flipped"), zero=False),
+    "B": Experiment(
+        2, strategies=("shuffled", "random", "kmedoids", "flipped"), zero=False
+    ),
     **{
         f"C-{task}": Experiment(3, task=task, settings=_FALL)
         for task in ("adult", "german", "compas")
@@ -58,7 +65,9 @@ def arms_of(experiment: str) -> list[str]:
         *["zero"] * asked.zero,
         *(f"{name}-{seed}" for seed in sets for name in asked.strategies),
     ]
-    return [arm for arm in arms if experiment != "C-german" or arm not in ("fwc-2", "fwc-3")]
+    return [
+        arm for arm in arms if experiment != "C-german" or arm not in ("fwc-2", "fwc-3")
+    ]
 
 
 def examples(task: str, arm: str) -> str | Shots:
@@ -71,7 +80,9 @@ def examples(task: str, arm: str) -> str | Shots:
         return arm
     folder = SHOTS if task == "adult" else SHOTS / task
     if task == "compas":
-        return replace(select_shots(load_task(task), strategy, m=16, seed=int(seed)), strategy=arm)
+        return replace(
+            select_shots(load_task(task), strategy, m=16, seed=int(seed)), strategy=arm
+        )
     if strategy != "shuffled":
         return str(folder / f"{arm}.json")
     shots = load_shots(folder / f"fwc-{seed}.json")
@@ -95,7 +106,9 @@ def equal_sets(experiment: str) -> dict[str, str]:
         path = folder / f"{arm}.json"
         if path.is_file():
             examples = json.loads(path.read_text(encoding="utf-8"))["examples"]
-            shown = json.dumps([[e["row"], e["label"], e.get("weight")] for e in examples])
+            shown = json.dumps(
+                [[e["row"], e["label"], e.get("weight")] for e in examples]
+            )
             earlier = first.setdefault(shown, arm)
             if earlier != arm:
                 found[arm] = earlier
@@ -121,8 +134,14 @@ def prepared(experiment: str, model: str, arms: Sequence[str], client: Client) -
     test = repeat.split.test
     if experiment in {"B", "D"}:
         test = test_rows()[1]
-        shown = [example.values for shots in repeat.shots.values() for example in shots.examples]
-        test = test[~equal_rows(table, test, shown)].iloc[: ROWS if experiment == "B" else None]
+        shown = [
+            example.values
+            for shots in repeat.shots.values()
+            for example in shots.examples
+        ]
+        test = test[~equal_rows(table, test, shown)].iloc[
+            : ROWS if experiment == "B" else None
+        ]
     elif experiment.startswith("C"):
         groups = table.sensitive(test)
         largest = sorted(table.groups, key=lambda name: -(groups == name).sum())[:2]
@@ -136,5 +155,7 @@ def test_rows() -> tuple[Task, pd.DataFrame]:
     """The task and the test rows of A."""
     arms = [examples("adult", arm) for arm in arms_of("A")]
     settings = EXPERIMENTS["A"].settings
-    plan = prepare("adult", "baseline", arms, Settings(seed=1, **settings), Client()).plan
+    plan = prepare(
+        "adult", "baseline", arms, Settings(seed=1, **settings), Client()
+    ).plan
     return plan.task, plan.repeats[0].split.test

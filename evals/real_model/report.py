@@ -11,7 +11,13 @@ import numpy as np
 import pandas as pd
 
 from evals.paper.published import published
-from evals.real_model.ask import EXPERIMENTS, arms_of, equal_sets, prepared, read_answers
+from evals.real_model.ask import (
+    EXPERIMENTS,
+    arms_of,
+    equal_sets,
+    prepared,
+    read_answers,
+)
 from evals.real_model.scores import (
     DRAWS,
     LEAST_DIFFERENT,
@@ -37,9 +43,17 @@ CONTRASTS = (
     *(("fwc", other) for other in ("shuffled", "random", "kmedoids", "flipped")),
 )
 BESIDE_B = ("zero", "fwc-1", "balanced-1", "fwc-2", "balanced-2")  # arms of A
-COMPAS = {"African-American": 3175, "Caucasian": 2103}  # rows of the table, which has no licence
+COMPAS = {
+    "African-American": 3175,
+    "Caucasian": 2103,
+}  # rows of the table, which has no licence
 MARGIN = 0.05  # of accuracy and of the DP gap, by the plan
-_TITLES = {"accuracy": "accuracy", "gap": "gap at equal labels", "dp": "DP gap", "auc": "AUC"}
+_TITLES = {
+    "accuracy": "accuracy",
+    "gap": "gap at equal labels",
+    "dp": "DP gap",
+    "auc": "AUC",
+}
 
 
 def report(folder: Path = RESULTS) -> None:
@@ -53,7 +67,9 @@ def report(folder: Path = RESULTS) -> None:
         "surrogate_b": surrogate_scores("B", [*BESIDE_B, *experiments["B"]["arms"]]),
         "recorded": recorded_contrasts(),
     }
-    (folder / "real-model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (folder / "real-model.json").write_text(
+        json.dumps(content, indent=1) + "\n", encoding="utf-8"
+    )
     (folder / "real-model.md").write_text(page(content), encoding="utf-8")
     picture(experiments["A"], folder / "real-model.svg")
 
@@ -71,7 +87,9 @@ def summary(name: str, recorded: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     arms = list(data.arms)
     if name == "B":
         same = {row["row"] for row in rows}
-        of_a = [row for row in recorded if row["experiment"] == "A" and row["row"] in same]
+        of_a = [
+            row for row in recorded if row["experiment"] == "A" and row["row"] in same
+        ]
         data = read_experiment([*of_a, *rows], [*BESIDE_B, *arms])
     found = scores(data)
     return {
@@ -115,20 +133,26 @@ def scores(data: Experiment) -> dict[str, Any]:
             for s, metrics in METRICS.items()
         }
 
-    yes = {name: [int(data.said[arm].sum()) for arm in arms] for name, arms in sets.items()}
+    yes = {
+        name: [int(data.said[arm].sum()) for arm in arms] for name, arms in sets.items()
+    }
     most = len(data.label) - LEAST_DIFFERENT
     return {
         "strategies": {
             name: {
                 "sets": len(arms),
                 "yes": yes[name],
-                "evidence": all(LEAST_DIFFERENT <= count <= most for count in yes[name]),
+                "evidence": all(
+                    LEAST_DIFFERENT <= count <= most for count in yes[name]
+                ),
                 **entries(name),
             }
             for name, arms in sets.items()
         },
         "contrasts": [
-            {"first": a, "second": b, **entries(a, b)} for a, b in CONTRASTS if {a, b} <= set(sets)
+            {"first": a, "second": b, **entries(a, b)}
+            for a, b in CONTRASTS
+            if {a, b} <= set(sets)
         ],
         "calibration": list(calibration(data)),
     }
@@ -147,7 +171,9 @@ def verdicts(contrasts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             verdict = "not judged, under three sets do not show a strategy"
         elif gap[1] < 0 and p < 0.05 and accuracy[0] >= -MARGIN:
             verdict = f"support (Holm p {p:.2g})"
-        elif contrast["second"] == "zero" and (gap[0] > -MARGIN or accuracy[1] < -MARGIN):
+        elif contrast["second"] == "zero" and (
+            gap[0] > -MARGIN or accuracy[1] < -MARGIN
+        ):
             verdict = f"refuted (Holm p {p:.2g})"
         else:
             verdict = f"these rows do not settle it (Holm p {p:.2g})"
@@ -163,11 +189,15 @@ def surrogate_scores(experiment: str, arms: Sequence[str]) -> dict[str, dict[str
         job = prepared(experiment, f"surrogate:{form}", list(planned), Client())
         chosen = tuple(arm for arm in job.plan.arms if arm.name in arms)
         saved = {
-            arm.source: job.plan.saved[arm.source] for arm in chosen if arm.source in job.plan.saved
+            arm.source: job.plan.saved[arm.source]
+            for arm in chosen
+            if arm.source in job.plan.saved
         }
         job = replace(job, plan=replace(job.plan, arms=chosen, saved=saved))
         with tempfile.TemporaryDirectory() as scratch:
-            answers = list(RunFolder(job.run(Path(scratch) / "run").folder).read_answers())
+            answers = list(
+                RunFolder(job.run(Path(scratch) / "run").folder).read_answers()
+            )
         found[form] = scores(read_experiment(answers, arms))
     return found
 
@@ -176,8 +206,12 @@ def recorded_contrasts() -> list[dict[str, Any]]:
     """DP gap and accuracy of recorded GPT-4 (DecodingTrust) and of the paper's, as differences
     of arms.
     """
-    known = pd.read_csv(RESULTS / "paper" / "llm.csv").query("source == 'recorded answers'")
-    recorded = known.query("model == 'gpt-4-0314' and base_parity == 0").set_index("arm")
+    known = pd.read_csv(RESULTS / "paper" / "llm.csv").query(
+        "source == 'recorded answers'"
+    )
+    recorded = known.query("model == 'gpt-4-0314' and base_parity == 0").set_index(
+        "arm"
+    )
     paper = published("llm").query("model == 'GPT-4'").set_index("arm")
     paper["accuracy"] /= 100
     return [
@@ -203,7 +237,11 @@ def page(content: Mapping[str, Any]) -> str:
         blocks += [
             f"## Experiment {name}: Qwen2.5-Coder-{experiment.model.upper()}-Instruct, "
             f"{experiment.task.capitalize()}",
-            *(_WHICH[part] for part in dict.fromkeys((name[0], name)) if part in _WHICH),
+            *(
+                _WHICH[part]
+                for part in dict.fromkeys((name[0], name))
+                if part in _WHICH
+            ),
             f"{found['questions']:,} questions, in {found['seconds'] / 3600:.1f} hours. "
             f"Arms: {', '.join(found['arms'])}. "
             f"Gaps: {found['groups'][1]} − {found['groups'][0]}.",
@@ -216,12 +254,17 @@ def page(content: Mapping[str, Any]) -> str:
                 for judged in found["verdicts"]
             ),
             *[_NOTE] * (name == "A"),
-            *(f"### {scoring.capitalize()}\n\n" + _table(found, scoring) for scoring in tables),
+            *(
+                f"### {scoring.capitalize()}\n\n" + _table(found, scoring)
+                for scoring in tables
+            ),
             *[_calibration(found)] * (name == "A"),
         ]
     blocks += [_afterwards(content["experiments"]), _SURROGATE]
     for name, simulated in (("A", content["surrogate"]), ("B", content["surrogate_b"])):
-        blocks.append(_side_by_side(content["experiments"][name], simulated, content["recorded"]))
+        blocks.append(
+            _side_by_side(content["experiments"][name], simulated, content["recorded"])
+        )
     return "\n\n".join(blocks) + "\n"
 
 
@@ -290,7 +333,9 @@ def _cell(
 ) -> str:
     ends = {"strategy": "({} to {})", "examples": "[{} to {}]"}
     known = [kind for kind in kinds if kind in entry] or ["examples"]
-    parts = [ends[kind].format(*(format(end, form) for end in entry[kind])) for kind in known]
+    parts = [
+        ends[kind].format(*(format(end, form) for end in entry[kind])) for kind in known
+    ]
     return " ".join([format(entry["value"], form), *parts]).replace("-", "−")
 
 
@@ -309,10 +354,16 @@ def _difference(contrast: Mapping[str, Any]) -> str:
 
 
 def _cell_of(
-    found: Mapping[str, Any], contrast: Mapping[str, Any], scoring: str, metric: str, *kinds: str
+    found: Mapping[str, Any],
+    contrast: Mapping[str, Any],
+    scoring: str,
+    metric: str,
+    *kinds: str,
 ) -> str:
     """A difference; none of gaps where an arm's answers as given are no evidence."""
-    known = [found["strategies"][contrast[side]]["evidence"] for side in ("first", "second")]
+    known = [
+        found["strategies"][contrast[side]]["evidence"] for side in ("first", "second")
+    ]
     if scoring == "as answered" and metric != "accuracy" and not all(known):
         return "no evidence"
     return _cell(contrast[scoring][metric], "+.2f", kinds or ("strategy", "examples"))
@@ -326,14 +377,21 @@ def _table(found: Mapping[str, Any], scoring: str) -> str:
         if (
             scoring == told
         ):  # where there is no table of the answers as given, beside the centred ones
-            title += f", yes to {', '.join(map(str, entry['yes']))} of {found['rows']} rows"
+            title += (
+                f", yes to {', '.join(map(str, entry['yes']))} of {found['rows']} rows"
+            )
             title += "; no evidence" * (not entry["evidence"])
-        cells = (_cell(entry[scoring][metric], _form(metric)) for metric in METRICS[scoring])
+        cells = (
+            _cell(entry[scoring][metric], _form(metric)) for metric in METRICS[scoring]
+        )
         lines.append([f"{title})", *cells])
     lines += [
         [
             _difference(contrast),
-            *(_cell_of(found, contrast, scoring, metric) for metric in METRICS[scoring]),
+            *(
+                _cell_of(found, contrast, scoring, metric)
+                for metric in METRICS[scoring]
+            ),
         ]
         for contrast in found["contrasts"]
     ]
@@ -364,16 +422,24 @@ def _afterwards(experiments: Mapping[str, Any]) -> str:
     pooled = float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
     rows = [(name, entry["value"], entry["error"]) for name, entry in found.items()]
     lines = [
-        [name, f"{value:+.3f} ± {error:.3f}"] for name, value, error in [*rows, ("pooled", *pooled)]
+        [name, f"{value:+.3f} ± {error:.3f}"]
+        for name, value, error in [*rows, ("pooled", *pooled)]
     ]
-    return _AFTERWARDS + "\n\n" + _markdown(["experiment", "AUC, FWC − zero-shot"], lines)
+    return (
+        _AFTERWARDS + "\n\n" + _markdown(["experiment", "AUC, FWC − zero-shot"], lines)
+    )
 
 
 def _side_by_side(
-    real: Mapping[str, Any], simulated: Mapping[str, Any], recorded: Sequence[Mapping[str, Any]]
+    real: Mapping[str, Any],
+    simulated: Mapping[str, Any],
+    recorded: Sequence[Mapping[str, Any]],
 ) -> str:
     columns = {"1.5B, centred": (real, "centred"), "1.5B": (real, "as answered")}
-    columns |= {f"{form}, simulated": (found, "as answered") for form, found in simulated.items()}
+    columns |= {
+        f"{form}, simulated": (found, "as answered")
+        for form, found in simulated.items()
+    }
     others = {(e["source"], e["first"], e["second"]): e for e in recorded}
     lines = []
     for number, contrast in enumerate(real["contrasts"]):
@@ -417,7 +483,13 @@ def picture(found: Mapping[str, Any], path: Path) -> None:
                 )
                 panel.plot([entry["value"]], [line], MARKERS[line], color=COLOURS[line])
             if metric == "gap":
-                panel.axvline(0.0, color=SOFT, linestyle="--", linewidth=1, label="perfect answers")
+                panel.axvline(
+                    0.0,
+                    color=SOFT,
+                    linestyle="--",
+                    linewidth=1,
+                    label="perfect answers",
+                )
                 panel.legend(frameon=False, fontsize=7)
             panel.set_xlabel(_TITLES[metric])
             name_lines(panel, [_NAMES[name] for name in names])

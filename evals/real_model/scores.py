@@ -21,13 +21,20 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 _ANSWERS = ("accuracy", "gap", "dp")
-METRICS = {"as answered": _ANSWERS, "centred": _ANSWERS, "fitted": _ANSWERS, "ranking": ("auc",)}
+METRICS = {
+    "as answered": _ANSWERS,
+    "centred": _ANSWERS,
+    "fitted": _ANSWERS,
+    "ranking": ("auc",),
+}
 DRAWS = 10_000
 _CHUNK = 500
 _BINS = 10
 SEED = 1
 LEAST_SETS = 3  # of a strategy, for an interval over its sets
-LEAST_DIFFERENT = 5  # answers of an arm that differ from the rest, for the arm to count as answered
+LEAST_DIFFERENT = (
+    5  # answers of an arm that differ from the rest, for the arm to count as answered
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,10 @@ class Experiment:
                 there = fold != half
                 here = fold == half
                 curve = threshold_curve(
-                    p[there], self.label[there], self.group[there].astype(str), self.weight[there]
+                    p[there],
+                    self.label[there],
+                    self.group[there].astype(str),
+                    self.weight[there],
                 )
                 yes[arm, here] = p[here] >= curve.thresholds[most_accurate(curve)]
         return yes
@@ -118,7 +128,10 @@ def read_experiment(
         np.array([groups.index(row["group"]) for row in first]),
         np.array([int(row["label"] == "yes") for row in first]),
         np.array(
-            [[parse_answer(Reply(row["reply"])).value == "yes" for row in arm] for arm in table]
+            [
+                [parse_answer(Reply(row["reply"])).value == "yes" for row in arm]
+                for arm in table
+            ]
         ),
         np.array([[float(row["p_yes"]) for row in arm] for arm in table]),
         None if shares is None else (shares[groups[0]], shares[groups[1]]),
@@ -133,7 +146,8 @@ def measure(rates: Floats, share: Floats) -> Floats:
     """
     correct = rates * [0, 1, 0, 1] + (1 - rates) * [1, 0, 1, 0]
     first, second = (
-        (rates * share)[..., part].sum(-1) / share[part].sum() for part in (slice(2), slice(2, 4))
+        (rates * share)[..., part].sum(-1) / share[part].sum()
+        for part in (slice(2), slice(2, 4))
     )
     at_equal_labels = (rates[..., 2:] - rates[..., :2]).mean(-1)
     return np.stack([(correct * share).sum(-1), at_equal_labels, second - first], -1)
@@ -154,7 +168,9 @@ def bootstrap(data: Experiment, draws: int = DRAWS) -> dict[str, Floats]:
         count = min(_CHUNK, draws + 1 - first)
         weight = np.zeros((count, n))
         for rows in (np.flatnonzero(data.cell == cell) for cell in range(4)):
-            weight[:, rows] = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), count)
+            weight[:, rows] = rng.multinomial(
+                len(rows), np.full(len(rows), 1 / len(rows)), count
+            )
         if first == 0:
             weight[0] = 1.0
         weighted = weight * data.weight
@@ -163,7 +179,9 @@ def bootstrap(data: Experiment, draws: int = DRAWS) -> dict[str, Floats]:
         yes["centred"] = data.log_odds[None] > centre[:, :, None]
         for name, answered in yes.items():
             cells = [data.cell == cell for cell in range(4)]
-            rates = [(weight[:, None, c] * answered[..., c]).sum(-1) / c.sum() for c in cells]
+            rates = [
+                (weight[:, None, c] * answered[..., c]).sum(-1) / c.sum() for c in cells
+            ]
             parts[name].append(measure(np.stack(rates, -1), share))
         areas = np.stack([_auc(p, data.label, weighted) for p in data.p_yes], 1)
         parts["ranking"].append(areas[..., None])
@@ -182,7 +200,9 @@ def _auc(p: Floats, label: npt.NDArray[np.intp], weight: Floats) -> Floats:
     return np.asarray((yes * below).sum(1) / (yes.sum(1) * no.sum(1)))
 
 
-def estimate(draws: Floats, first: Sequence[int], second: Sequence[int] = ()) -> dict[str, Any]:
+def estimate(
+    draws: Floats, first: Sequence[int], second: Sequence[int] = ()
+) -> dict[str, Any]:
     """A strategy's mean over its arms, minus another's where given, from a metric's draws (D +
     1, A).
 
@@ -200,7 +220,9 @@ def estimate(draws: Floats, first: Sequence[int], second: Sequence[int] = ()) ->
     several = [arms for arms in sides if len(arms) > 1]
     of_sets = [float(draws[0, arms].var(ddof=1)) / len(arms) for arms in several]
     variance = float(values[1:].var()) + sum(of_sets)
-    lost = sum(part**2 / (len(arms) - 1) for part, arms in zip(of_sets, several, strict=True))
+    lost = sum(
+        part**2 / (len(arms) - 1) for part, arms in zip(of_sets, several, strict=True)
+    )
     return {
         "value": float(values[0]),
         "examples": [float(low), float(high)],
@@ -241,6 +263,8 @@ def calibration(data: Experiment) -> Iterator[dict[str, Any]]:
         for number, name in enumerate(data.groups):
             here = data.group == number
             bins = np.minimum((p[here] * _BINS).astype(int), _BINS - 1)
-            gaps = [abs((p[here] - data.label[here])[bins == b].sum()) for b in range(_BINS)]
+            gaps = [
+                abs((p[here] - data.label[here])[bins == b].sum()) for b in range(_BINS)
+            ]
             errors[name] = float(sum(gaps) / here.sum())
         yield {"arm": arm, "calibration_error": errors}

@@ -17,11 +17,22 @@ def build(out: Path) -> int:
 
     with TemporaryDirectory(prefix="fwc-llm-site-") as trees:
         return main(
-            ["-qW", "--keep-going", "-c", str(HERE), "-d", trees, str(HERE.parents[1]), str(out)]
+            [
+                "-qW",
+                "--keep-going",
+                "-c",
+                str(HERE),
+                "-d",
+                trees,
+                str(HERE.parents[1]),
+                str(out),
+            ]
         )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m evals.site", description=__doc__)
-    parser.add_argument("-o", "--out", type=Path, default=Path("site"), help="folder of the site")
+    parser.add_argument(
+        "-o", "--out", type=Path, default=Path("site"), help="folder of the site"
+    )
     sys.exit(build(parser.parse_args().out))

@@ -120,14 +120,18 @@ def _markdown(cell: dict[str, Any]) -> str:
             first = source.partition("\n")[0].removeprefix("# ")
             html = f'<img alt="{first}" src="data:image/png;base64,{picture}">'
         if html:
-            blocks.append(f'```{{raw}} html\n<div class="cell-output">{html}</div>\n```')
+            blocks.append(
+                f'```{{raw}} html\n<div class="cell-output">{html}</div>\n```'
+            )
         else:
             text = "".join(output.get("text") or data.get("text/plain", ""))
             blocks.append(f"```text\n{text.rstrip()}\n```")
     return "\n\n".join(blocks)
 
 
-def _as_rest(app: Sphinx, what: str, name: str, of: Any, options: Any, lines: list[str]) -> None:
+def _as_rest(
+    app: Sphinx, what: str, name: str, of: Any, options: Any, lines: list[str]
+) -> None:
     """Docstrings are Markdown: link what cites the manual, and keep tables in columns."""
 
     def link(found: re.Match[str]) -> str:

@@ -23,7 +23,10 @@ def run(path: Path, where: Path | None = None) -> dict[str, Any]:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    with TemporaryDirectory(prefix="fwc-llm-notebook-") as folder, TemporaryDirectory() as sockets:
+    with (
+        TemporaryDirectory(prefix="fwc-llm-notebook-") as folder,
+        TemporaryDirectory() as sockets,
+    ):
         environment = {**os.environ, "IPYTHONDIR": folder, "PYTHONPATH": str(CHECKOUT)}
         manager = KernelManager(
             transport="ipc", ip=f"{sockets}/kernel"
@@ -38,7 +41,9 @@ def run(path: Path, where: Path | None = None) -> dict[str, Any]:
             client.execute(env=environment)
         finally:
             manager.shutdown_kernel(now=True)
-    text = re.sub(r"runs/\d{8}-\d{6}-", "runs/20261123-120000-", nbformat.writes(notebook))
+    text = re.sub(
+        r"runs/\d{8}-\d{6}-", "runs/20261123-120000-", nbformat.writes(notebook)
+    )
     return settled(json.loads(text))
 
 
@@ -68,7 +73,11 @@ def settled(notebook: dict[str, Any]) -> dict[str, Any]:
         if "outputs" in cell:
             cell["outputs"] = kept
     notebook["metadata"] = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "kernelspec": {
+            "display_name": "Python 3",
+            "language": "python",
+            "name": "python3",
+        },
         "language_info": {"name": "python"},
     }
     return notebook

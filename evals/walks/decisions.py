@@ -35,7 +35,9 @@ def main() -> None:
     year = [row for rows in months.values() for row in rows]
     for name, content in {**months, "2026": year}.items():
         with Path(f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([("id", "decided_on", "sex", "decision"), *content])
+            csv.writer(file).writerows(
+                [("id", "decided_on", "sex", "decision"), *content]
+            )
 
 
 if __name__ == "__main__":

@@ -73,7 +73,9 @@ def loans(german: bool = False, undecided: bool = False) -> bytes:
     for number in range(N):
         row = _row(rng, number, german)
         writer.writerow(
-            [*row[:-1], "offen" if german else "open"] if undecided and number % 10 == 0 else row
+            [*row[:-1], "offen" if german else "open"]
+            if undecided and number % 10 == 0
+            else row
         )
     return text.getvalue().encode("latin-1" if german else "utf-8-sig")
 
@@ -128,7 +130,9 @@ def main() -> None:
     """Write the table to the file named."""
     words = [word for word in sys.argv[1:] if word not in ("--german", "--open")]
     if len(words) != 1:
-        raise SystemExit("usage: python -m evals.walks.loans FILE.csv [--german] [--open]")
+        raise SystemExit(
+            "usage: python -m evals.walks.loans FILE.csv [--german] [--open]"
+        )
     Path(words[0]).write_bytes(loans("--german" in sys.argv, "--open" in sys.argv))
 
 

@@ -28,9 +28,32 @@ _RACES = {
     "2 or more minority races": 1,
     "American Indian or Alaska Native": 1,
 }
-_AGES = {"<25": 4, "25-34": 18, "35-44": 22, "45-54": 20, "55-64": 16, ">74": 4, "8888": 6}
-_DEBTS = {"<20%": 5, "20%-<30%": 15, "36": 8, "41": 8, "45": 8, "50%-60%": 8, ">60%": 6, "NA": 5}
-_ORIGINS = {"African-American": 51, "Caucasian": 34, "Hispanic": 9, "Other": 5, "Asian": 1}
+_AGES = {
+    "<25": 4,
+    "25-34": 18,
+    "35-44": 22,
+    "45-54": 20,
+    "55-64": 16,
+    ">74": 4,
+    "8888": 6,
+}
+_DEBTS = {
+    "<20%": 5,
+    "20%-<30%": 15,
+    "36": 8,
+    "41": 8,
+    "45": 8,
+    "50%-60%": 8,
+    ">60%": 6,
+    "NA": 5,
+}
+_ORIGINS = {
+    "African-American": 51,
+    "Caucasian": 34,
+    "Hispanic": 9,
+    "Other": 5,
+    "Asian": 1,
+}
 _JOBS = {"Angestellte": 60, "Selbständige": 20, "Rentnerin": 15, "arbeitslos": 5}
 
 
@@ -53,7 +76,12 @@ def _hmda(rng: random.Random) -> Iterator[Row]:
         race = _one(rng, _RACES)
         debt = _one(rng, _DEBTS)
         income = max(12, int(rng.lognormvariate(4.4, 0.6)))
-        deny = 10 + 12 * (race.startswith("Black")) + 25 * (debt == ">60%") + 10 * (income < 50)
+        deny = (
+            10
+            + 12 * (race.startswith("Black"))
+            + 25 * (debt == ">60%")
+            + 10 * (income < 50)
+        )
         action = _one(rng, {"1": 75 - deny, "2": 2, "3": deny, "4": 9, "5": 3, "6": 8})
         exempt = rng.random() < 0.05
         amount = rng.randrange(15_000, 800_000, 10_000)
@@ -96,7 +124,8 @@ def _hiring(rng: random.Random) -> Iterator[Row]:
         race = _one(rng, shares)
         sex = rng.choices(("Male", "Female", "Prefer not to say"), (50, 45, 5))[0]
         score = min(
-            100.0, max(0.0, rng.gauss(58 + 4 * (race == "White") + 2 * (sex == "Male"), 15))
+            100.0,
+            max(0.0, rng.gauss(58 + 4 * (race == "White") + 2 * (sex == "Male"), 15)),
         )
         advanced = "Advance" if score > 62 else "Do not advance"
         yield [f"C{number:05d}", sex, race, f"{score:.1f}", advanced]
@@ -128,7 +157,11 @@ def _compas(rng: random.Random) -> Iterator[Row]:
             rng.choices(("Male", "Female"), (80, 20))[0],
             f"{2013 - age}-04-{rng.randrange(1, 29):02d}",
             age,
-            "Less than 25" if age < 25 else "25 - 45" if age <= 45 else "Greater than 45",
+            "Less than 25"
+            if age < 25
+            else "25 - 45"
+            if age <= 45
+            else "Greater than 45",
             race,
             rng.choices((0, 1, 2), (96, 3, 1))[0],
             decile,
@@ -171,7 +204,9 @@ def _kredit(rng: random.Random) -> Iterator[Row]:
         income = rng.lognormvariate(7.7, 0.4)
         amount = rng.lognormvariate(9.2, 0.6)
         score = min(99.9, max(40.0, rng.gauss(92 - 3 * foreign, 6)))
-        granted = rng.random() < 0.25 + 0.55 * (score > 90) - 0.1 * foreign + 0.1 * (income > 2500)
+        granted = rng.random() < 0.25 + 0.55 * (score > 90) - 0.1 * foreign + 0.1 * (
+            income > 2500
+        )
         yield [
             f"A-{number:05d}",
             rng.choices(("männlich", "weiblich", "keine Angabe"), (52, 45, 3))[0],
@@ -203,7 +238,9 @@ def main() -> None:
     """Write the four files to the paths named."""
     paths = sys.argv[1:]
     if len(paths) != len(_FILES):
-        raise SystemExit("usage: python -m evals.walks.registers HMDA HIRING COMPAS KREDIT")
+        raise SystemExit(
+            "usage: python -m evals.walks.registers HMDA HIRING COMPAS KREDIT"
+        )
     for path, (rows, separator, encoding) in zip(paths, _FILES, strict=True):
         with Path(path).open("w", encoding=encoding, newline="") as file:
             csv.writer(file, delimiter=separator).writerows(rows(random.Random(SEED)))

@@ -70,13 +70,17 @@ def _note(text: str) -> None:
 
 
 def _main() -> None:
-    atexit.register(gc.freeze)  # saves the final garbage collection, a tenth of a second
+    atexit.register(
+        gc.freeze
+    )  # saves the final garbage collection, a tenth of a second
     # Numba reads settings from the current folder: a folder of pickled code must not be one of
     # them.
     os.environ.setdefault("NUMBA_CACHE_DIR", "")
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot encode
+        if hasattr(
+            stream, "reconfigure"
+        ):  # escape characters that the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
         if stream is not None:
             setattr(sys, name, WithoutKeys(stream))
@@ -85,12 +89,16 @@ def _main() -> None:
     try:
         for number, argument in enumerate(sys.argv[1:], 1):
             if utf8_safe(argument) != argument:
-                problem = f"argument {number}, {utf8_safe(argument)!r}, is not UTF-8 text"
+                problem = (
+                    f"argument {number}, {utf8_safe(argument)!r}, is not UTF-8 text"
+                )
                 raise FwcError(f"{problem}: give it in UTF-8")
         completing = any(name.endswith("_COMPLETE") for name in os.environ)
         load(["*"] if completing else sys.argv[1:])
         code = app(standalone_mode=False) or 0
-        if code == InterruptedRunError.exit_code:  # typer returns this code after Ctrl-C
+        if (
+            code == InterruptedRunError.exit_code
+        ):  # typer returns this code after Ctrl-C
             raise KeyboardInterrupt
     except FwcError as error:
         code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
@@ -102,14 +110,16 @@ def _main() -> None:
             else:
                 usage = ""
             code = _refuse(
-                f"{usage}fwc-llm: {message.rstrip('.')}; --help says more", error.exit_code
+                f"{usage}fwc-llm: {message.rstrip('.')}; --help says more",
+                error.exit_code,
             )
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = _refuse("fwc-llm: interrupted", InterruptedRunError.exit_code)
     except OSError as error:  # an unusable path that no other code reports
         code = _refuse(
-            f"fwc-llm: {error.filename or 'a file'}: {error.strerror or error}", FwcError.exit_code
+            f"fwc-llm: {error.filename or 'a file'}: {error.strerror or error}",
+            FwcError.exit_code,
         )
     _at_a_request_to_end(signal.SIG_DFL)
     if code:
@@ -117,7 +127,9 @@ def _main() -> None:
 
 
 def _at_a_request_to_end(handler: Any) -> None:
-    with suppress(ValueError):  # outside of the main thread, signal handlers cannot be set
+    with suppress(
+        ValueError
+    ):  # outside of the main thread, signal handlers cannot be set
         signal.signal(signal.SIGTERM, handler)
 
 

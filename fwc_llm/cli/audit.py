@@ -32,7 +32,8 @@ def _column(help: str, panel: str | None = _FURTHER) -> Any:
 @command("audit", Settings, names=JUDGED)
 def audit(
     predictions: Path = argument(
-        "CSV, Parquet, Excel or JSON lines file with one prediction per row.", metavar="FILE"
+        "CSV, Parquet, Excel or JSON lines file with one prediction per row.",
+        metavar="FILE",
     ),
     protected: str = option(
         'Protected columns, comma-separated ("a, b" in quotes), audited singly and crossed.',
@@ -47,21 +48,30 @@ def audit(
         "Column of a model's replies, to parse instead of --answer.", metavar="COLUMN"
     ),
     label: str | None = option(
-        "Column of true outcomes. [default: none; only rates of yes are audited]", metavar="COLUMN"
+        "Column of true outcomes. [default: none; only rates of yes are audited]",
+        metavar="COLUMN",
     ),
     positive: str | None = option(
-        "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
+        "Values that mean yes, comma-separated. [default: yes, 1 or true]",
+        metavar="VALUES",
     ),
     positive_answer: str | None = option(
-        "Values that mean yes in --answer or --reply. [default: --positive]", metavar="VALUES"
+        "Values that mean yes in --answer or --reply. [default: --positive]",
+        metavar="VALUES",
     ),
     positive_label: str | None = option(
         "Values that mean yes in --label. [default: --positive]", metavar="VALUES"
     ),
-    negative: str | None = option("Values that mean no, comma-separated.", metavar="VALUES"),
-    others: Literal["no", "drop"] | None = option("Treat other values as no, or drop their rows."),
+    negative: str | None = option(
+        "Values that mean no, comma-separated.", metavar="VALUES"
+    ),
+    others: Literal["no", "drop"] | None = option(
+        "Treat other values as no, or drop their rows."
+    ),
     unknown: str = option(
-        "Further words for an unknown category, comma-separated.", default="", metavar="WORDS"
+        "Further words for an unknown category, comma-separated.",
+        default="",
+        metavar="WORDS",
     ),
     arm: str | None = _column("Column of arms, such as models or prompts."),
     repeat: str | None = _column("Column of repeat numbers."),
@@ -72,9 +82,12 @@ def audit(
     threshold: float | None = option(
         "Smallest P(yes) that means yes, without --answer. [default: 0.5]"
     ),
-    examples: str | None = _column("Column that identifies the prompt's set of examples."),
+    examples: str | None = _column(
+        "Column that identifies the prompt's set of examples."
+    ),
     population: Path | None = option(
-        "Table of all rows that FILE samples, for prediction-powered estimates.", panel=VERDICT
+        "Table of all rows that FILE samples, for prediction-powered estimates.",
+        panel=VERDICT,
     ),
     key: str | None = option(
         "Column of row ids in FILE and --population. [default: --row]",
@@ -96,14 +109,20 @@ def audit(
         "File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT
     ),
     small: str | None = option(
-        "In --ll144, `keep` or `exclude` categories under 2 %. [default: keep]", panel=_OUTPUT
+        "In --ll144, `keep` or `exclude` categories under 2 %. [default: keep]",
+        panel=_OUTPUT,
     ),
-    because: str | None = option("Reason for --small exclude.", panel=_OUTPUT, metavar="TEXT"),
+    because: str | None = option(
+        "Reason for --small exclude.", panel=_OUTPUT, metavar="TEXT"
+    ),
     about: list[str] | None = option(
-        "Statement about data and tool: KEY=TEXT or a task file; repeatable.", panel=_OUTPUT
+        "Statement about data and tool: KEY=TEXT or a task file; repeatable.",
+        panel=_OUTPUT,
     ),
     out: Path | None = option("File to write the audit to, as JSON.", "--out", "-o"),
-    report: Path | None = option("File to write the report to: .html, .md, .csv or .json."),
+    report: Path | None = option(
+        "File to write the report to: .html, .md, .csv or .json."
+    ),
     figures: Path | None = FIGURES,
     no_rows: bool = NO_ROWS,
     appendix: bool = APPENDIX,
@@ -136,7 +155,9 @@ def audit(
     else:
         law = ll144.suffix.lstrip(".").lower()
     if law not in ("csv", "md", "html"):
-        raise FwcError(f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file")
+        raise FwcError(
+            f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file"
+        )
     asked = {
         "protected": words(protected),
         "answer": answer,
@@ -172,8 +193,13 @@ def audit(
     gates.begin(made.crossed.arms)
     if not as_json:
         created = made.document["created"]
-        audits = {name: (audit.statistics, audit.impact) for name, audit in made.audits.items()}
-        console.out.print(audit_summary(audits, predictions.name, created, verbose, made.limits))
+        audits = {
+            name: (audit.statistics, audit.impact)
+            for name, audit in made.audits.items()
+        }
+        console.out.print(
+            audit_summary(audits, predictions.name, created, verbose, made.limits)
+        )
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))
@@ -204,10 +230,16 @@ def audit(
     if out is not None:
         for what, path in (("report", report), ("ll144", None if refused else ll144)):
             if path is not None and path.is_file():
-                made.document["files"][what] = {"name": path.name, "sha256": sha256(path)}
+                made.document["files"][what] = {
+                    "name": path.name,
+                    "sha256": sha256(path),
+                }
         write_whole(json_text(made.document), out)
         console.notes(f"wrote {out}")
-    found = {f"by {name}": of_attribute.statistics for name, of_attribute in made.audits.items()}
+    found = {
+        f"by {name}": of_attribute.statistics
+        for name, of_attribute in made.audits.items()
+    }
     gates.settle(found, (), made.document if as_json else None)
     if refused:
         raise FwcError(refused)
@@ -225,5 +257,7 @@ def _about(texts: Iterable[str]) -> dict[str, str]:
         elif text.endswith(".toml"):
             about |= read_taskfile(Path(text)).about
         else:
-            raise FwcError(f"--about {text!r} is neither KEY=TEXT nor a task file (.toml)")
+            raise FwcError(
+                f"--about {text!r} is neither KEY=TEXT nor a task file (.toml)"
+            )
     return about

@@ -15,7 +15,9 @@ from fwc_llm.models import Client
 from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
 
-RECORDED = "recorded"  # name of the packaged experiment with recorded replies of a real model
+RECORDED = (
+    "recorded"  # name of the packaged experiment with recorded replies of a real model
+)
 # Options of experiment files and Python that are no flags of `eval`.
 FURTHER = (
     "against",
@@ -41,7 +43,9 @@ FURTHER = (
 )
 KINDS = flags.kinds(FURTHER, Settings, Client)
 _IN_FILE = "further options of the experiment file"
-_DEMONSTRATED = 1500  # rows, which cost nothing and show effects of examples within ±0.05
+_DEMONSTRATED = (
+    1500  # rows, which cost nothing and show effects of examples within ±0.05
+)
 _EXPLANATION = """
 This measures no real model: a simulated one was asked about {n_test:,} rows of a simulated census. `zero` \
 shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} weighted ones in parity \
@@ -54,7 +58,9 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
         path = resource_dir("evals/tasks") / RECORDED / "experiment.toml"
     if path is not None:
         options = read_experiment(path, evaluate, KINDS)
-        context.meta[_IN_FILE] = {name: options.pop(name) for name in KINDS if name in options}
+        context.meta[_IN_FILE] = {
+            name: options.pop(name) for name in KINDS if name in options
+        }
         context.default_map = options
     return path
 
@@ -135,12 +141,16 @@ def evaluate(
         options["n_test"] = _DEMONSTRATED
     wanted = _wordings(options.pop("template"))
     if until_decided:
-        wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
+        wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (
+            UNTIL_VERDICT,
+        )
     options |= context.meta.get(_IN_FILE, {}) | read_further(further, KINDS)
     settings = flags.read(Settings, options, **wanted)
     client = flags.read(Client, options)
     with console.before_asking(out), console.working("reading the table") as step:
-        table = flags.open_task("census" if demonstration else task, data_dir, protected)
+        table = flags.open_task(
+            "census" if demonstration else task, data_dir, protected
+        )
         if not models:
             models = (default_model(table),)
             if models == ("baseline",):
@@ -190,7 +200,11 @@ def evaluate(
         closing = ""
     results = ask_all(jobs, out, cancel_batch, closing, as_json, verbose)
     document = eval_json(jobs, results) if as_json else None
-    runs = {name: result.run for name, result in results.items()} if gates.conditions else {}
+    runs = (
+        {name: result.run for name, result in results.items()}
+        if gates.conditions
+        else {}
+    )
     settle_runs(gates, runs, document)
 
 
@@ -212,7 +226,9 @@ def _model_names(text: str | None) -> tuple[str, ...]:
         return ()
     names = flags.words(text)
     if not names:
-        raise FwcError("--model names no model: give a name, or several with commas between them")
+        raise FwcError(
+            "--model names no model: give a name, or several with commas between them"
+        )
     for name in names:
         if names.count(name) > 1:
             raise FwcError(f"--model names {name!r} twice: give each model once")

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console
 from fwc_llm.cli.flags import print_json
-from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
+from fwc_llm.errors import (
+    FwcError,
+    IncompleteRunError,
+    InterruptedRunError,
+    ProviderError,
+)
 from fwc_llm.models import is_local, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.execute import UnreadError
@@ -28,12 +33,16 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.splits import design_of
 
-    forecasts: list[tuple[Job, Forecast | None]] = []  # None for models without tokens and cost
+    forecasts: list[
+        tuple[Job, Forecast | None]
+    ] = []  # None for models without tokens and cost
     with console.working("counting tokens"):
         for job in jobs:
             model = traits(job.model)
             free = (
-                model.reference or model.local or (model.simulated and job.client.base_url is None)
+                model.reference
+                or model.local
+                or (model.simulated and job.client.base_url is None)
             )
             forecasts.append((job, None if free else job.forecast()))
     models = [_forecast_json(job, numbers) for job, numbers in forecasts]
@@ -45,10 +54,18 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     plan = jobs[0].plan
     settings = plan.settings
     design = design_of(
-        plan.task, settings.n_test, settings.base_parity, settings.repeats, settings.min_group
+        plan.task,
+        settings.n_test,
+        settings.base_parity,
+        settings.repeats,
+        settings.min_group,
     )
     if as_json:
-        document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}
+        document = {
+            "format": "fwc-llm-forecast/1",
+            "models": models,
+            "dollars_most": total,
+        }
         expected = jobs[0].expected_questions
         document |= {"smallest": smallest(design)} | (
             {"until_decided": expected} if expected else {}
@@ -87,7 +104,9 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
     if more:
         yield f"this includes the requests of {', '.join(more)}"
     exact = (
-        "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
+        ""
+        if numbers.exact
+        else " (an estimate: the tokens of this model cannot be counted here)"
     )
     yield (
         f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt "
@@ -117,7 +136,13 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
 
 def _forecast_json(job: "Job", numbers: "Forecast | None") -> dict[str, Any]:
     """The forecast as plain values; tokens are None for models without a network."""
-    names = ("prompt_tokens", "longest_prompt", "cached_tokens", "completion_tokens", "exact")
+    names = (
+        "prompt_tokens",
+        "longest_prompt",
+        "cached_tokens",
+        "completion_tokens",
+        "exact",
+    )
     tokens = {name: getattr(numbers, name, None) for name in names}
     return {
         "model": job.model.name,
@@ -150,7 +175,9 @@ def _where(job: "Job") -> str:
         return "in this process: no network, no cost"
     if model.simulated:
         return (
-            f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
+            f"a simulation, asked over the network at {url}"
+            if url
+            else "a simulation, no network"
         )
     if _is_function(job):
         return "a function of yours, in this process"
@@ -187,7 +214,9 @@ def ask_all(
             console.notes(f"model {number} of {len(jobs)}: {name}", style="bold")
             folder = group.folder(name)
             elsewhere = sum(
-                other.used(group.folder(other.model.name)) for other in jobs if other is not job
+                other.used(group.folder(other.model.name))
+                for other in jobs
+                if other is not job
             )
             job = replace(job, reference=False)  # computed once for all models, below
         try:
@@ -195,7 +224,9 @@ def ask_all(
         except InterruptedRunError as error:
             raise _interrupted(jobs, group, error) from None
         except FwcError as error:
-            if isinstance(error, UnreadError) and error.result is not None:  # no answers to show
+            if (
+                isinstance(error, UnreadError) and error.result is not None
+            ):  # no answers to show
                 where = quote(str(error.result.folder))
                 console.notes(f"the replies so far are in {where}")
             elif error.result is not None:
@@ -208,7 +239,9 @@ def ask_all(
     if group and jobs[0].reference and not problem and (answered := _answered(results)):
         from fwc_llm.report.reference_models import add_references
 
-        add_references([result.folder for result in answered.values()], jobs[0].plan.task)
+        add_references(
+            [result.folder for result in answered.values()], jobs[0].plan.task
+        )
     problem = problem or _problem(results, rejected, group, jobs[0].client.strict)
     if not as_json:
         _print_results(jobs, results, group, verbose)
@@ -221,7 +254,9 @@ def ask_all(
     return results
 
 
-def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> "Result":
+def _ask(
+    job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float
+) -> "Result":
     """Run a job; `elsewhere` is the cost of the other models, in dollars."""
     from fwc_llm.runs.batch import batches_under_way
 
@@ -255,7 +290,9 @@ def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
         if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
             job.preflight()
     group = Group.begin(out, first.plan.task.name, names)
-    first.write_options(group.path, ",".join(traits(job.model).opened_as for job in jobs))
+    first.write_options(
+        group.path, ",".join(traits(job.model).opened_as for job in jobs)
+    )
     return group
 
 
@@ -274,7 +311,8 @@ def _interrupted(
     answered = sum(map(answered_requests, runs))
     requests = len(jobs) * jobs[0].plan.n_calls
     console.notes(
-        f"{answered:,} of {requests:,} requests are answered", f"the replies are in {folder}"
+        f"{answered:,} of {requests:,} requests are answered",
+        f"the replies are in {folder}",
     )
     return InterruptedRunError(f"interrupted; {_again(folder)} continues")
 
@@ -292,7 +330,10 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
 
 
 def _print_results(
-    jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", verbose: bool
+    jobs: "Sequence[Job]",
+    results: "Mapping[str, Result]",
+    group: "Group | None",
+    verbose: bool,
 ) -> None:
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
@@ -301,7 +342,9 @@ def _print_results(
     if not answered:
         return
     console.notes(*jobs[0].plan.task.notes)
-    console.notes(*(text for result in answered.values() for text in reparsed(result.data)))
+    console.notes(
+        *(text for result in answered.values() for text in reparsed(result.data))
+    )
     runs = [result.run for result in answered.values()]
     table = models_table(runs, verbose) if group else run_table(runs[0], verbose)
     console.out.print(table)
@@ -316,21 +359,30 @@ def _print_results(
                 name = f"{job.model.name}: "
             else:
                 name = ""
-            console.notes(f"{name}{cost_line(finished.data, job.client.params, job.price)}")
+            console.notes(
+                f"{name}{cost_line(finished.data, job.client.params, job.price)}"
+            )
     if group:
         where = group.path
     else:
         where = runs[0].folder
-    console.notes(f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}")
+    console.notes(
+        f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}"
+    )
 
 
 def _problem(
-    results: "Mapping[str, Result]", rejected: Sequence[str], group: "Group | None", strict: bool
+    results: "Mapping[str, Result]",
+    rejected: Sequence[str],
+    group: "Group | None",
+    strict: bool,
 ) -> FwcError | None:
     """The error for rejected models, stopped runs, missing replies or low coverage."""
     again = f"{_again(group.path if group else next(iter(results.values())).folder)} asks again"
     if rejected:
-        return ProviderError(f"incomplete: {', '.join(rejected)} (see the error above); {again}")
+        return ProviderError(
+            f"incomplete: {', '.join(rejected)} (see the error above); {again}"
+        )
     data = [result.data for result in results.values()]
     stopped = [run["stopped"] for run in data if run["stopped"]]
     if stopped:
@@ -339,10 +391,16 @@ def _problem(
     if not missing:
         return _unread(results) if strict else None
     requests = sum(run["requests"] + (run.get("pool_requests") or 0) for run in data)
-    first = [run["no_reply"][0] for run in data if run["no_reply"]]  # the most frequent reason
-    why = "; ".join(f"{reason['requests']:,} of them: {reason['reason']}" for reason in first)
+    first = [
+        run["no_reply"][0] for run in data if run["no_reply"]
+    ]  # the most frequent reason
+    why = "; ".join(
+        f"{reason['requests']:,} of them: {reason['reason']}" for reason in first
+    )
     answers = (
-        row for result in results.values() for row in RunFolder(result.folder).read_answers()
+        row
+        for result in results.values()
+        for row in RunFolder(result.folder).read_answers()
     )
     lost = (row for row in answers if row["reason"] in ("error", "unfinished"))
     rows = [f"{row['arm']} {row['row']}" for row in lost]
@@ -360,7 +418,9 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
     low = [
         line["text"]
         for run in runs
-        for line in low_coverage(run.statistics, run.described["settings"]["min_coverage"])
+        for line in low_coverage(
+            run.statistics, run.described["settings"]["min_coverage"]
+        )
     ]
     if low:
         return IncompleteRunError(" ".join(low))

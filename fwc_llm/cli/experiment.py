@@ -24,7 +24,9 @@ _NUMBERS_ARE_TEXT = ConfigDict(
     coerce_numbers_to_str=True
 )  # for flags of type str: `epsilon = 0.01`
 _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
-_A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")  # saved shots, with edits and an order
+_A_FILE = re.compile(
+    r"\.json(\+[a-z]+)*(@[a-z-]+)?$"
+)  # saved shots, with edits and an order
 
 
 def read_experiment(
@@ -41,7 +43,9 @@ def read_experiment(
             hint = ""
         else:
             hint = "; name a task with --task"
-        raise FwcError(f"cannot read the experiment file {path}: {reason(error)}{hint}") from None
+        raise FwcError(
+            f"cannot read the experiment file {path}: {reason(error)}{hint}"
+        ) from None
     flags = {
         name.replace("_", "-"): parameter.annotation
         for name, parameter in inspect.signature(command).parameters.items()
@@ -56,8 +60,12 @@ def read_experiment(
                 task = "; it looks like a task file: pass it with --task"
             else:
                 task = ""
-            raise FwcError(f"{path}: unknown option {key!r}{task or did_you_mean(flag, flags)}")
-        options[flag.replace("-", "_")] = _as_given(value, flags[flag], f"{path}: {key}")
+            raise FwcError(
+                f"{path}: unknown option {key!r}{task or did_you_mean(flag, flags)}"
+            )
+        options[flag.replace("-", "_")] = _as_given(
+            value, flags[flag], f"{path}: {key}"
+        )
     return _placed(options, path.absolute().parent)
 
 
@@ -67,7 +75,9 @@ def read_further(pairs: list[str] | None, further: Mapping[str, Any]) -> dict[st
     for key, value in read_pairs(pairs, "--set").items():
         name = key.replace("-", "_")
         if name not in further:
-            raise FwcError(f"--set: unknown option {key!r}{did_you_mean(name, further)}")
+            raise FwcError(
+                f"--set: unknown option {key!r}{did_you_mean(name, further)}"
+            )
         options[name] = _as_given(value, further[name], f"--set {key}")
     return options
 
@@ -76,7 +86,10 @@ def _as_given(value: Any, annotation: Any, where: str) -> Any:
     kinds = {annotation, *get_args(annotation)}
     if list[str] in kinds and isinstance(value, dict):
         try:
-            return [f"{key}={json.dumps(item, allow_nan=False)}" for key, item in value.items()]
+            return [
+                f"{key}={json.dumps(item, allow_nan=False)}"
+                for key, item in value.items()
+            ]
         except (TypeError, ValueError):
             raise FwcError(
                 f"{where} holds a date, NaN or infinity, which cannot be sent: use text or a "
@@ -111,7 +124,9 @@ def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
         options["model"] = placed_model(options["model"], place)
     if "shots" in options:
         arms = words(options["shots"])
-        options["shots"] = ",".join(place(arm) if _A_FILE.search(arm) else arm for arm in arms)
+        options["shots"] = ",".join(
+            place(arm) if _A_FILE.search(arm) else arm for arm in arms
+        )
     template = options.get("template")
     if template:
         sets = (template,) if isdir(folder / template) else words(template)

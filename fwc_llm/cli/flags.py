@@ -13,7 +13,15 @@ from fwc_llm.cli.console import notes, write
 from fwc_llm.cli.program import EVERYDAY, GROUPS, PANELS, Command
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
-from fwc_llm.options import COST, EXPERIMENT, SERVICE, Options, default_words, extended, facts_of
+from fwc_llm.options import (
+    COST,
+    EXPERIMENT,
+    SERVICE,
+    Options,
+    default_words,
+    extended,
+    facts_of,
+)
 from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
@@ -30,7 +38,9 @@ def option(
     help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any
 ) -> Any:
     """Declare an option, as a parameter's default value; required if `default` is `...`."""
-    return typer.Option(default, *names, help=_as_text(help), rich_help_panel=panel, **others)
+    return typer.Option(
+        default, *names, help=_as_text(help), rich_help_panel=panel, **others
+    )
 
 
 def switch(help: str, *names: str, panel: str | None = None) -> Any:
@@ -70,14 +80,20 @@ ALLOW_CHANGED: bool = switch(
     panel=EXPERIMENT,
 )
 DRY_RUN: bool = switch(
-    "Print the number of requests and their cost in dollars; send none.", "--dry-run", panel=COST
+    "Print the number of requests and their cost in dollars; send none.",
+    "--dry-run",
+    panel=COST,
 )
 MAX_PROMPT_TOKENS: int | None = option(
     "Token limit of a prompt; lowers m below --m if needed.", panel=COST
 )
-SHEET: str = option("Sheet of an Excel file, by name or number. [default: the first]", default="")
+SHEET: str = option(
+    "Sheet of an Excel file, by name or number. [default: the first]", default=""
+)
 SKIP: int = option("Number of lines above the header to skip.", default=0, min=0)
-COMMENT: str = option("Prefix of comment lines, such as #; they are skipped.", default="")
+COMMENT: str = option(
+    "Prefix of comment lines, such as #; they are skipped.", default=""
+)
 NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-rows")
 FIGURES: Path | None = option(
     "Folder to write the figure to, as SVG and PDF (extra [plot]).", metavar="DIR"
@@ -138,9 +154,13 @@ def _models() -> Iterator[str]:
 
     today = date.today()
     yield from OURS
-    yield from sorted({point.name for point in entry_points(group=ENTRY_POINTS)}.difference(OURS))
+    yield from sorted(
+        {point.name for point in entry_points(group=ENTRY_POINTS)}.difference(OURS)
+    )
     yield from (
-        name for name in priced() if (end := ending_of(name)) is None or not end.soon(today)
+        name
+        for name in priced()
+        if (end := ending_of(name)) is None or not end.soon(today)
     )
 
 
@@ -168,7 +188,9 @@ def completed(name: str) -> Callable[[str], list[str]]:
     """The completion function of an option; in a list, it completes the last word."""
 
     def complete(incomplete: str) -> list[str]:
-        begun, comma, last = incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)
+        begun, comma, last = (
+            incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)
+        )
         taken = begun.split(",")
         words = (
             word
@@ -181,7 +203,10 @@ def completed(name: str) -> Callable[[str], list[str]]:
 
 
 def command(
-    name: str, *models: type[Options], names: Sequence[str] = (), without: Sequence[str] = ()
+    name: str,
+    *models: type[Options],
+    names: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> Callable[[_F], _F]:
     """Decorator: register a command such as "task init", with flags as in `takes`."""
 
@@ -206,7 +231,10 @@ def command(
 
 
 def takes(
-    function: _F, *models: type[Options], names: Sequence[str] = (), without: Sequence[str] = ()
+    function: _F,
+    *models: type[Options],
+    names: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> _F:
     """Flags for the fields of `models` replace a command's `**options`.
 
@@ -249,7 +277,8 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
         kind = field.annotation
     elif type(None) not in kinds or not facts_of(field)["none"]:
         kind = next(
-            (kind for kind in (bool, int, float) if kind in kinds and str not in kinds), str
+            (kind for kind in (bool, int, float) if kind in kinds and str not in kinds),
+            str,
         )
     name = facts_of(field)["flag"] or name
     declared = option(
@@ -275,7 +304,11 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
             value = read_pairs(value, f"--{flag}")
         elif get_origin(field.annotation) is tuple:
             value = words(value)
-        elif isinstance(value, str) and value.strip().lower() == "none" and facts_of(field)["none"]:
+        elif (
+            isinstance(value, str)
+            and value.strip().lower() == "none"
+            and facts_of(field)["none"]
+        ):
             if type(None) in get_args(field.annotation):
                 value = None
             else:
@@ -303,13 +336,18 @@ def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
             by_name[key] = parse_json(value, strict=True)
         except ValueError as error:
             if value[:1] in {"{", "["} and "nested" in str(error):
-                raise FwcError(f"{flag} {key}: its value cannot be sent: {error}") from None
+                raise FwcError(
+                    f"{flag} {key}: its value cannot be sent: {error}"
+                ) from None
             by_name[key] = value
     return by_name
 
 
 def open_task(
-    name: str | None, data_dir: Path | None, protected: str | None = None, weight: str | None = None
+    name: str | None,
+    data_dir: Path | None,
+    protected: str | None = None,
+    weight: str | None = None,
 ) -> "Task":
     """Load a task, by default the default one; the weight "none" means no weights."""
     from fwc_llm.tasks import default_task, load_task

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from fwc_llm.cli.console import lines
 from fwc_llm.cli.flags import JSON, argument, command, option, print_json
-from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
+from fwc_llm.errors import (
+    FwcError,
+    GateFailedError,
+    GateUndecidedError,
+    IncompleteRunError,
+)
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT
 from fwc_llm.runs.folder import RunFolder
@@ -30,8 +35,12 @@ UNDECIDED: Undecided = option(
     "Count undecided conditions as fail or pass. [default: exit code 6]", panel=_PANEL
 )
 Unread: TypeAlias = Literal["worst", "as-no", "ignore"] | None
-UNREAD: Unread = option(f"{UNREAD_HELP} [default: the run's setting]", "--unread", panel=VERDICT)
-JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--junit", panel=_PANEL)
+UNREAD: Unread = option(
+    f"{UNREAD_HELP} [default: the run's setting]", "--unread", panel=VERDICT
+)
+JUNIT: Path | None = option(
+    "Write the checks as JUnit XML to this file.", "--junit", panel=_PANEL
+)
 
 
 @dataclass(frozen=True)
@@ -56,16 +65,21 @@ class Gates:
         ):  # a pipe can be written only once
             from fwc_llm.gates.decide import CANNOT_SAY, Check
 
-            unfinished = Check("the run is complete", CANNOT_SAY, "the run is not finished")
+            unfinished = Check(
+                "the run is complete", CANNOT_SAY, "the run is not finished"
+            )
             cls((), None, junit)._write({"run": [unfinished]}, None)
         if not fail_if:
             if junit is not None or undecided is not None:
-                raise FwcError("--junit and --undecided need a condition: --fail-if 'dp_gap > 0.1'")
+                raise FwcError(
+                    "--junit and --undecided need a condition: --fail-if 'dp_gap > 0.1'"
+                )
             return cls((), None, None)
         from fwc_llm.gates import parse_condition
 
         conditions = {
-            replace(condition, text=""): condition for condition in map(parse_condition, fail_if)
+            replace(condition, text=""): condition
+            for condition in map(parse_condition, fail_if)
         }  # unique
         return cls(list(conditions.values()), undecided, junit)
 
@@ -88,7 +102,9 @@ class Gates:
 
             for name, stats in runs.items():
                 decided = (
-                    check for condition in self.conditions for check in decide(condition, stats)
+                    check
+                    for condition in self.conditions
+                    for check in decide(condition, stats)
                 )
                 suites[name] = list(
                     {check.condition: check for check in decided}.values()
@@ -132,21 +148,31 @@ class Gates:
         every = [check for checks in suites.values() for check in checks]
         outcome = worst(every)
         counts = counted(every)
-        if outcome == "outside" or (outcome == "cannot say" and self.undecided == "fail"):
+        if outcome == "outside" or (
+            outcome == "cannot say" and self.undecided == "fail"
+        ):
             raise GateFailedError(counts)
         if outcome == "cannot say" and self.undecided is None:
             helps = any(check.more_rows for check in every)
-            rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
+            rows = (
+                "ask about more rows (`fwc-llm power` says how many), or "
+                if helps
+                else ""
+            )
             raise GateUndecidedError(
                 f"{counts}: {rows}say how such checks count with --undecided fail or pass"
             )
 
-    def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: Undecided) -> None:
+    def _write(
+        self, suites: "Mapping[str, Sequence[Check]]", undecided: Undecided
+    ) -> None:
         if self.junit is None:
             return
         from fwc_llm.gates.decide import junit_xml
 
-        counted: Any = {"fail": "outside", "pass": "within"}.get(undecided or "", "cannot say")
+        counted: Any = {"fail": "outside", "pass": "within"}.get(
+            undecided or "", "cannot say"
+        )
         write_whole(junit_xml(suites, counted), self.junit, "the JUnit file ")
 
 
@@ -188,7 +214,9 @@ def check_whole(path: Path) -> None:
     """Raise `IncompleteRunError` for an incomplete run: gates need all replies."""
     folder = RunFolder.existing(path)
     if not is_file(path / "results.json"):
-        raise IncompleteRunError(f"{path}: the run is not finished; no gate was decided")
+        raise IncompleteRunError(
+            f"{path}: the run is not finished; no gate was decided"
+        )
     results = folder.results()
     missing = int(results.get("unanswered") or 0)
     if missing:
@@ -223,9 +251,17 @@ def gate(
     if not gates.conditions:
         raise FwcError("name a condition: --fail-if 'dp_gap > 0.1'")
     with run_folders(list(expanded(runs))) as folders:
-        arms = [arm for folder in folders for arm in RunFolder.existing(folder).describe()["arms"]]
+        arms = [
+            arm
+            for folder in folders
+            for arm in RunFolder.existing(folder).describe()["arms"]
+        ]
         gates.begin(list(dict.fromkeys(arms)))
         for folder in folders:
             check_whole(folder)
-        document: dict[str, Any] | None = {"format": "fwc-llm-gate/1"} if as_json else None
-        settle_runs(gates, {run.label: run for run in read_runs(folders, unread)}, document)
+        document: dict[str, Any] | None = (
+            {"format": "fwc-llm-gate/1"} if as_json else None
+        )
+        settle_runs(
+            gates, {run.label: run for run in read_runs(folders, unread)}, document
+        )

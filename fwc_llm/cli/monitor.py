@@ -3,7 +3,16 @@
 from pathlib import Path
 from typing import Literal
 
-from fwc_llm.cli.flags import COMMENT, JSON, SHEET, SKIP, argument, command, option, words
+from fwc_llm.cli.flags import (
+    COMMENT,
+    JSON,
+    SHEET,
+    SKIP,
+    argument,
+    command,
+    option,
+    words,
+)
 from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.errors import FwcError
 
@@ -11,27 +20,41 @@ from fwc_llm.errors import FwcError
 @command("monitor")
 def monitor(
     decisions: Path = argument(
-        "CSV, Parquet, Excel or JSON lines file with one decision per row.", metavar="FILE"
+        "CSV, Parquet, Excel or JSON lines file with one decision per row.",
+        metavar="FILE",
     ),
     fail_if: list[str] = option(
         'Condition that fails the call, such as "dp_gap > 0.1"; repeatable.',
         "--fail-if",
         default=...,
     ),
-    state: Path = option("SQLite file that keeps all decisions between calls.", default=...),
+    state: Path = option(
+        "SQLite file that keeps all decisions between calls.", default=...
+    ),
     answer: str = option("Column of decisions.", default=..., metavar="COLUMN"),
-    protected: str = option("Protected columns, comma-separated and crossed.", default=...),
+    protected: str = option(
+        "Protected columns, comma-separated and crossed.", default=...
+    ),
     key: str = option(
-        "Column of row ids, unique in FILE; known ids are skipped.", default=..., metavar="COLUMN"
+        "Column of row ids, unique in FILE; known ids are skipped.",
+        default=...,
+        metavar="COLUMN",
     ),
     label: str | None = option("Column of true outcomes.", metavar="COLUMN"),
     positive: str | None = option(
-        "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
+        "Values that mean yes, comma-separated. [default: yes, 1 or true]",
+        metavar="VALUES",
     ),
-    negative: str | None = option("Values that mean no, comma-separated.", metavar="VALUES"),
-    others: Literal["no", "drop"] | None = option("Treat other values as no, or drop their rows."),
+    negative: str | None = option(
+        "Values that mean no, comma-separated.", metavar="VALUES"
+    ),
+    others: Literal["no", "drop"] | None = option(
+        "Treat other values as no, or drop their rows."
+    ),
     unknown: str = option(
-        "Further words for an unknown category, comma-separated.", default="", metavar="WORDS"
+        "Further words for an unknown category, comma-separated.",
+        default="",
+        metavar="WORDS",
     ),
     missing: Literal["refuse", "drop", "group"] = option(
         "Rows without label or protected value: refuse, drop, or group the latter.",
@@ -41,12 +64,16 @@ def monitor(
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(
         "Length of a period. [default: month if --time is given, else call]"
     ),
-    since: str | None = option("Judge from this period on, also in later calls.", metavar="PERIOD"),
+    since: str | None = option(
+        "Judge from this period on, also in later calls.", metavar="PERIOD"
+    ),
     sheet: str = SHEET,
     skip: int = SKIP,
     comment: str = COMMENT,
     report: Path | None = option("File for a page with charts over time (.html)."),
-    title: str | None = option("Title of the page. [default: the file's name]", metavar="TEXT"),
+    title: str | None = option(
+        "Title of the page. [default: the file's name]", metavar="TEXT"
+    ),
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     as_json: bool = JSON,
@@ -62,7 +89,9 @@ def monitor(
     from fwc_llm.report.monitor_state import open_state
     from fwc_llm.report.table_model import terminal
 
-    files = [path.resolve() for path in (decisions, state, report, junit) if path is not None]
+    files = [
+        path.resolve() for path in (decisions, state, report, junit) if path is not None
+    ]
     if len({*files}) < len(files):
         raise FwcError("FILE, --state, --report and --junit must be different files")
     gates = Gates.read(fail_if, undecided, junit)

@@ -31,15 +31,21 @@ _QUESTIONS = {
 }
 
 
-@flags.command("power", Settings, names=("m", "n_test", "base_parity", "repeats", "min_group"))
+@flags.command(
+    "power", Settings, names=("m", "n_test", "base_parity", "repeats", "min_group")
+)
 def power(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
-    shots: str = flags.option("Arms, comma-separated; each gets every row.", default=flags.ARMS),
+    shots: str = flags.option(
+        "Arms, comma-separated; each gets every row.", default=flags.ARMS
+    ),
     detect: float | None = flags.option(
         "Difference in the gap or accuracy (a share) to plan rows for."
     ),
-    model: str | None = flags.option("Model, to compute the cost of --detect from its prices."),
+    model: str | None = flags.option(
+        "Model, to compute the cost of --detect from its prices."
+    ),
     batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),
     prices: Path | None = flags.option(
         "Your own price file (TOML), in dollars per million tokens."
@@ -54,9 +60,12 @@ def power(
         "Standard deviation of a difference over sets of examples.", default=0.05
     ),
     fail_if: list[str] | None = flags.option(
-        "Also print how many rows `eval --until-decided` needs for this condition.", "--fail-if"
+        "Also print how many rows `eval --until-decided` needs for this condition.",
+        "--fail-if",
     ),
-    run: Path | None = flags.option("Finished run from which --discordant is computed."),
+    run: Path | None = flags.option(
+        "Finished run from which --discordant is computed."
+    ),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **options: Any,
@@ -66,7 +75,9 @@ def power(
     With --detect 0.1, print the rows and repeats that detect this difference, and their cost.
     """
     if detect is not None and not 0.0 < detect < 1.0:
-        raise FwcError(f"--detect is {detect:g}: give a share above 0 and below 1, such as 0.1")
+        raise FwcError(
+            f"--detect is {detect:g}: give a share above 0 and below 1, such as 0.1"
+        )
     if (model or batch or prices) and (model is None or detect is None):
         raise FwcError(
             "--model, --batch and --prices give the cost of --detect: give --detect and --model"
@@ -81,7 +92,9 @@ def power(
         if detect is not None and model is not None:
             step("counting tokens")
             opened = open_model(model)
-            cost = sample_cost(table, arms, settings, opened, price_of(opened.name, prices), batch)
+            cost = sample_cost(
+                table, arms, settings, opened, price_of(opened.name, prices), batch
+            )
     console.notes(*notes)
     study = _Study(table, arms, settings, assumptions, detect, cost)
     if fail_if and study.expected is None:
@@ -109,7 +122,12 @@ class _Study:
     def design(self) -> "Design":
         """The numbers of rows by group, and of requests."""
         settings = self.settings
-        drawn = settings.n_test, settings.base_parity, settings.repeats, settings.min_group
+        drawn = (
+            settings.n_test,
+            settings.base_parity,
+            settings.repeats,
+            settings.min_group,
+        )
         return design_of(self.task, *drawn)
 
     @cached_property
@@ -124,7 +142,14 @@ class _Study:
             return []
         several = len(self.arms)
         return list(
-            needed(self.task, self.detect, self.settings, several, self.assumptions, self.cost)
+            needed(
+                self.task,
+                self.detect,
+                self.settings,
+                several,
+                self.assumptions,
+                self.cost,
+            )
         )
 
     @property
@@ -147,7 +172,10 @@ class _Study:
             "requests": self.requests,
             "assumptions": asdict(self.assumptions),
             "smallest": smallest(self.design, self.assumptions),
-            "limit": {name: limit_of(name, self.design, self.assumptions) for name in _QUESTIONS},
+            "limit": {
+                name: limit_of(name, self.design, self.assumptions)
+                for name in _QUESTIONS
+            },
             "detect": self.detect,
             "needed": self.needed,
         }
@@ -187,10 +215,14 @@ def _assumptions(
     assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
     if run is not None:
         if discordant is not None:
-            raise FwcError("give --discordant or --run, not both: the run determines it")
+            raise FwcError(
+                "give --discordant or --run, not both: the run determines it"
+            )
         finished = read_run(run)
         if finished.answered.design.sequential is not None:
-            raise FwcError(f"{run} used --until-decided: give a run with a fixed number of rows")
+            raise FwcError(
+                f"{run} used --until-decided: give a run with a fixed number of rows"
+            )
         seen = observed(finished.answered.plain_samples)
         assumed |= {
             "discordant": seen.discordant,
@@ -211,7 +243,8 @@ def _print_needed(
     notes = []
     for design in designs:
         counts = (
-            "–" if design[key] is None else f"{design[key]:,}" for key in ("n_test", "requests")
+            "–" if design[key] is None else f"{design[key]:,}"
+            for key in ("n_test", "requests")
         )
         dollars = (design["dollars"], design["dollars_most"])
         least, most = ("" if x is None else f"${x:,.2f}" for x in dollars)
@@ -220,13 +253,21 @@ def _print_needed(
         else:
             price = f"{least} to {most}"
         rows.append(
-            (_QUESTIONS[design["question"]], design["of"], f"{design['repeats']}", *counts, price)
+            (
+                _QUESTIONS[design["question"]],
+                design["of"],
+                f"{design['repeats']}",
+                *counts,
+                price,
+            )
         )
     if any(design["n_test"] is None for design in designs):
         notes.append("–: the table has too few rows for any such design")
     if cost is not None and cost.price is not None:
         source = f"{cost.price.date} ({cost.price.source})"
-        notes.append(f"cost with and without the provider's cache, by prices of {source}")
+        notes.append(
+            f"cost with and without the provider's cache, by prices of {source}"
+        )
     elif cost is not None:
         notes.append(
             "cost unknown: no price of this model is known; give a price file with --prices"
@@ -235,7 +276,16 @@ def _print_needed(
         width = 5
     else:
         width = 6
-    headings = (f"to find {detect:g} in the", "of", "repeats", "rows", "requests", "cost")
+    headings = (
+        f"to find {detect:g} in the",
+        "of",
+        "repeats",
+        "rows",
+        "requests",
+        "cost",
+    )
     console.out.print(
-        terminal(Section("", headings[:width], [row[:width] for row in rows], notes, keys=2))
+        terminal(
+            Section("", headings[:width], [row[:width] for row in rows], notes, keys=2)
+        )
     )

@@ -60,7 +60,9 @@ class _Plain:
         everyday = EVERYDAY.get(self.name or "", "").split()  # type: ignore[attr-defined]
         for param in self.params:  # type: ignore[attr-defined]
             param.hidden = (
-                bool(everyday) and param.name not in everyday and "--help-all" not in sys.argv
+                bool(everyday)
+                and param.name not in everyday
+                and "--help-all" not in sys.argv
             )
         super().format_help(ctx, formatter)  # type: ignore[misc]
 
@@ -94,7 +96,9 @@ def _summary(name: str) -> str:
     """The first line of a command's docstring, read without a slow import."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
     found = re.search(
-        rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)', source, re.M | re.S
+        rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)',
+        source,
+        re.M | re.S,
     )
     return found[1] if found else ""
 
@@ -114,7 +118,9 @@ app = typer.Typer(
 GROUPS = {
     "": app,
     "task": typer.Typer(
-        help="Task files for tables of your own.", no_args_is_help=True, cls=CommandGroup
+        help="Task files for tables of your own.",
+        no_args_is_help=True,
+        cls=CommandGroup,
     ),
     "template": typer.Typer(
         help="Template sets of your own.", no_args_is_help=True, cls=CommandGroup
@@ -127,12 +133,16 @@ app.add_typer(GROUPS["template"], name="template", rich_help_panel=PANELS["templ
 def load(words: Sequence[str]) -> None:
     """Import the first command named in `words`; without a known name, import all."""
     name = next((word for word in words if not word.startswith("-")), None)
-    for module in {MODULES[name]} if name in MODULES else {*MODULES.values()} if name else ():
+    for module in (
+        {MODULES[name]} if name in MODULES else {*MODULES.values()} if name else ()
+    ):
         import_module(f"fwc_llm.cli.{module}")
 
 
 def every_command() -> Any:
     """The program with every command imported, in the order of the help."""
     load(["*"])
-    app.registered_commands.sort(key=lambda command: [*MODULES].index(str(command.name)))
+    app.registered_commands.sort(
+        key=lambda command: [*MODULES].index(str(command.name))
+    )
     return typer.main.get_command(app)

@@ -10,7 +10,16 @@ from fwc_llm.files import read_text, reason
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import parse_json
 
-_SETTINGS = ("m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "weights")
+_SETTINGS = (
+    "m",
+    "epsilon",
+    "n_test",
+    "base_parity",
+    "seed",
+    "api",
+    "template",
+    "weights",
+)
 
 
 @flags.command("prompt", Settings, names=_SETTINGS)
@@ -18,7 +27,8 @@ def prompt(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     shots: str = flags.option(
-        "Strategy or shots file (.json); +removal and +instruction edit the prompt.", default="zero"
+        "Strategy or shots file (.json); +removal and +instruction edit the prompt.",
+        default="zero",
     ),
     row: int | None = flags.option(
         "Index of the row in the seeded test split. [default: 0]", "--row"
@@ -79,7 +89,10 @@ def prompt(
         )
         messages = prompt.build(cleaned)
     if as_json:
-        write(json.dumps(list(messages), indent=1, ensure_ascii=False) + "\n", is_json=True)
+        write(
+            json.dumps(list(messages), indent=1, ensure_ascii=False) + "\n",
+            is_json=True,
+        )
         return
     for message in messages:
         lines(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold")
@@ -92,9 +105,13 @@ def prompt(
 def _read(record: str) -> dict[str, Any]:
     """Read a JSON object from a file, or from standard input for "-"."""
     try:
-        content = parse_json(sys.stdin.read() if record == "-" else read_text(Path(record)))
+        content = parse_json(
+            sys.stdin.read() if record == "-" else read_text(Path(record))
+        )
     except (OSError, ValueError) as error:
-        raise FwcError(f"the record {record} cannot be read: {reason(error)}") from error
+        raise FwcError(
+            f"the record {record} cannot be read: {reason(error)}"
+        ) from error
     if not isinstance(content, dict):
         raise FwcError(
             f'the record {record} is no JSON object: write {{"column": value, …}} with every column'

@@ -27,12 +27,15 @@ def report(
         "Format: html, md, json, csv, tex (booktabs), ll144 (Local Law 144) or comment (pull requests). "
         "[default: by the file's ending, else html]"
     ),
-    task: str | None = flags.option("Task file (.toml) of the runs if the task is not built-in."),
+    task: str | None = flags.option(
+        "Task file (.toml) of the runs if the task is not built-in."
+    ),
     data_dir: Path | None = flags.DATA_DIR,
     figures: Path | None = flags.FIGURES,
     no_rows: bool = flags.NO_ROWS,
     reference: bool = flags.switch(
-        "Add reference rates of logistic regression and gradient boosting.", "--reference"
+        "Add reference rates of logistic regression and gradient boosting.",
+        "--reference",
     ),
     assist: bool = flags.switch(
         "Prediction-powered estimates: also use predicted answers to unasked rows; needs the table.",
@@ -49,7 +52,9 @@ def report(
     from fwc_llm.report.formats import choose_format, write_document
 
     if as_json and format not in (None, "json"):
-        raise FwcError(f"--json and --format {format} do not go together: leave out one of the two")
+        raise FwcError(
+            f"--json and --format {format} do not go together: leave out one of the two"
+        )
     chosen = choose_format("json" if as_json else format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     if len(runs) > 1 or out is not None:  # a run's page in its folder is made again
@@ -89,7 +94,11 @@ def draw(document: Mapping[str, Any], folder: Path) -> None:
 def _place(runs: list[Path]) -> Path:
     """The default path of a page: next to the run, or here for several runs."""
     if len(runs) == 1:
-        path = runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
+        path = (
+            runs[0].with_suffix(".html")
+            if is_file(runs[0])
+            else runs[0] / "report.html"
+        )
     else:
         path = Path("report.html")
     if os.path.islink(path):  # do not follow an untrusted link
@@ -99,8 +108,12 @@ def _place(runs: list[Path]) -> Path:
 
 @flags.command("compare")
 def compare(
-    run_a: Path = flags.argument("Folder of one run, or a log of Inspect.", metavar="RUN_A"),
-    run_b: Path = flags.argument("Folder of another run of the same task.", metavar="RUN_B"),
+    run_a: Path = flags.argument(
+        "Folder of one run, or a log of Inspect.", metavar="RUN_A"
+    ),
+    run_b: Path = flags.argument(
+        "Folder of another run of the same task.", metavar="RUN_B"
+    ),
     as_json: bool = flags.JSON,
 ) -> None:
     """Show what changed between two runs, and whether their answers differ."""
@@ -118,7 +131,11 @@ def compare(
         thresholds = {side: threshold_section(run) for side, run in runs.items()}
         found = {side: statistics_of(run) for side, run in runs.items()}
     if as_json:
-        document = {"format": "fwc-llm-compare/2", **comparison, "thresholds": thresholds}
+        document = {
+            "format": "fwc-llm-compare/2",
+            **comparison,
+            "thresholds": thresholds,
+        }
         flags.print_json(plain(document))
         return
     console.out.print(*map(terminal, comparison_sections(comparison)))

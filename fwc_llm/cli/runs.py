@@ -73,13 +73,17 @@ def verify(
     """
     from fwc_llm.evaluation import verification
 
-    documents = [verification.verify(path, task, data_dir, data) for path in expanded([folder])]
+    documents = [
+        verification.verify(path, task, data_dir, data) for path in expanded([folder])
+    ]
     findings = [finding for document in documents for finding in document["findings"]]
     lines = ["{status}: {file}: {detail}".format(**finding) for finding in findings]
     different = [line for line in lines if line.startswith(verification.DIFFERS)]
     if as_json:
         print_json({"format": verification.FORMAT, "folders": documents})
     else:
-        console.lines(*lines, f"{len(different)} of {len(lines)} findings are differences.")
+        console.lines(
+            *lines, f"{len(different)} of {len(lines)} findings are differences."
+        )
     if different:
         raise GateFailedError(f"{folder} was changed: {different[0]}")

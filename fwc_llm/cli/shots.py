@@ -36,7 +36,8 @@ def shots(
         "[default: fwc; all but ids with --compare]"
     ),
     order: str = flags.option(
-        "Order: alternate, random, by-weight, or given (the strategy's own).", default="given"
+        "Order: alternate, random, by-weight, or given (the strategy's own).",
+        default="given",
     ),
     option: list[str] | None = flags.option(
         "Option KEY=VALUE of the strategy, such as slots=Female:no=1,Female:yes=7; repeatable."
@@ -48,10 +49,12 @@ def shots(
         "Soft parity limit of fwc, instead of --epsilon: cost of total imbalance."
     ),
     per_attribute: bool = flags.switch(
-        "Limit the parity violation of each attribute, not of each combination.", "--per-attribute"
+        "Limit the parity violation of each attribute, not of each combination.",
+        "--per-attribute",
     ),
     prove: bool = flags.switch(
-        "Prove a lower bound of fwc's objective, for tables up to 5,000 rows.", "--prove"
+        "Prove a lower bound of fwc's objective, for tables up to 5,000 rows.",
+        "--prove",
     ),
     ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
     out: Path | None = flags.option(
@@ -60,9 +63,13 @@ def shots(
     compare: bool = flags.switch(
         "Compare strategies by distance, parity, tokens and seconds.", "--compare"
     ),
-    plot: Path | None = flags.option("Draw --compare to this file, .png or .svg (extra [plot])."),
+    plot: Path | None = flags.option(
+        "Draw --compare to this file, .png or .svg (extra [plot])."
+    ),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
-    model: str = flags.option("Model whose tokenizer counts the tokens.", default="gpt-4"),
+    model: str = flags.option(
+        "Model whose tokenizer counts the tokens.", default="gpt-4"
+    ),
     data_dir: Path | None = flags.DATA_DIR,
     force: bool = flags.FORCE,
     as_json: bool = flags.JSON,
@@ -76,7 +83,9 @@ def shots(
 
     settings = flags.read(Settings, others)
     if compare and out is not None:
-        raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
+        raise FwcError(
+            f"--compare saves no examples: leave out --out {out}, or --compare"
+        )
     flags.check_new(force, out, plot)
     if plot is not None:
         from fwc_llm.plotting import check_plot
@@ -87,8 +96,18 @@ def shots(
     if penalty is not None and "epsilon" in settings.chosen:
         raise FwcError("--penalty takes the place of --epsilon: leave out one of them")
     strategy = strategy or (None if ids is None else "ids")
-    values = (ids, column_weights, penalty, False if per_attribute else None, prove or None)
-    typed = {name: value for name, value in zip(_FLAGS, values, strict=True) if value is not None}
+    values = (
+        ids,
+        column_weights,
+        penalty,
+        False if per_attribute else None,
+        prove or None,
+    )
+    typed = {
+        name: value
+        for name, value in zip(_FLAGS, values, strict=True)
+        if value is not None
+    }
     options = flags.read_pairs(option, "--option") | typed
     if "weight" in settings.chosen:
         weight = settings.weight or ""
@@ -114,7 +133,9 @@ def shots(
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
             step(f"choosing examples: {strategy or 'fwc'}")
             if max_prompt_tokens is not None:
-                m = _fitting(table, choose, m, max_prompt_tokens, model, settings.template)
+                m = _fitting(
+                    table, choose, m, max_prompt_tokens, model, settings.template
+                )
             chosen = choose(m)
     if compare:
         _show_compared(lines, table, m, model, plot, as_json)
@@ -132,24 +153,49 @@ def _show_compared(
 ) -> None:
     size = len(table.pool())
     if as_json:
-        document = {"format": "fwc-llm-strategies/1", "task": table.name, "rows": size, "m": m}
+        document = {
+            "format": "fwc-llm-strategies/1",
+            "task": table.name,
+            "rows": size,
+            "m": m,
+        }
         flags.print_json(
-            {**document, "tokens_of": model, "strategies": [asdict(line) for line in lines]}
+            {
+                **document,
+                "tokens_of": model,
+                "strategies": [asdict(line) for line in lines],
+            }
         )
     else:
         rows = []  # closest strategy first; strategies without a distance last
-        for line in sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0)):
+        for line in sorted(
+            lines, key=lambda line: (line.distance is None, line.distance or 0.0)
+        ):
             if line.seconds is None:
                 chosen = DASH
             else:
                 chosen = str(line.m)
-            numbers = (number(x, 3) for x in (line.distance, line.clustering_cost, line.violation))
+            numbers = (
+                number(x, 3)
+                for x in (line.distance, line.clustering_cost, line.violation)
+            )
             yes = [(line.positives or {}).get(group) for group in table.groups]
-            pairs = (DASH if pair is None else f"{pair[0]:g}/{pair[1]:g}" for pair in yes)
+            pairs = (
+                DASH if pair is None else f"{pair[0]:g}/{pair[1]:g}" for pair in yes
+            )
             end = number(line.tokens, 0), number(line.seconds, 2)
             rows.append((line.strategy, chosen, *numbers, *pairs, *end))
         groups = (f"yes, {group}" for group in table.groups)
-        headings = ("strategy", "m", "distance", "clusters", "violation", *groups, "tokens", "s")
+        headings = (
+            "strategy",
+            "m",
+            "distance",
+            "clusters",
+            "violation",
+            *groups,
+            "tokens",
+            "s",
+        )
         title = f"{table.title}, {size:,} rows (tokens: {model})"
         console.out.print(terminal(Section(title, headings, rows)))
     console.notes(*(f"{line.strategy}: {line.note}" for line in lines if line.note))
@@ -164,7 +210,9 @@ def _show_compared(
         console.notes(f"drawn in {plot}")
 
 
-def _show(chosen: Shots, table: "Task", task: str | None, out: Path | None, as_json: bool) -> None:
+def _show(
+    chosen: Shots, table: "Task", task: str | None, out: Path | None, as_json: bool
+) -> None:
     """Print or save the examples, with notes."""
     if as_json:
         flags.print_json(shots_json(chosen))
@@ -240,7 +288,12 @@ def _chooser(
 
 
 def _fitting(
-    task: "Task", choose: Callable[[int], Shots], m: int, limit: int, model: str, template: str
+    task: "Task",
+    choose: Callable[[int], Shots],
+    m: int,
+    limit: int,
+    model: str,
+    template: str,
 ) -> int:
     """The most examples, up to `m`, within `limit` tokens for the longest of 200 rows."""
     from fwc_llm.models.tokens import TokenCounter
@@ -252,5 +305,7 @@ def _fitting(
     rows: Any = task.test().drop(columns=task.outcome).head(200).to_dict("records")
     longest = max(rows, key=lambda row: counter.count(bare.build(row)))
     return fit_m_to(
-        m, limit, lambda size: counter.count(Prompt(task, choose(size), template).build(longest))
+        m,
+        limit,
+        lambda size: counter.count(Prompt(task, choose(size), template).build(longest)),
     )

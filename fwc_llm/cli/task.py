@@ -32,7 +32,13 @@ _FEW = 30  # a group with fewer rows has imprecise rates
 @flags.command("tasks")
 def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) -> None:
     """List tasks with rows, protected attributes, outcome, source and licence."""
-    from fwc_llm.tasks import layout_names, load_task, recorded_task, task_names, task_text
+    from fwc_llm.tasks import (
+        layout_names,
+        load_task,
+        recorded_task,
+        task_names,
+        task_text,
+    )
 
     found = [_described(load_task(name, data_dir)) for name in task_names()]
     copied = (recorded_task(task_text(name), name, None) for name in layout_names())
@@ -53,7 +59,9 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
                 levels = ""
             else:
                 levels = f" ({', '.join(task['groups'])})"
-            others = ", ".join(name for name in task["offered"] if name not in task["protected"])
+            others = ", ".join(
+                name for name in task["offered"] if name not in task["protected"]
+            )
             offered = f"{', '.join(task['protected'])}{levels}{f'; or {others}' if others else ''}"
             if task["data"]:
                 location = f"in {task['data']}; "
@@ -84,7 +92,9 @@ def _described(task: "Task") -> dict[str, Any]:
 
 @flags.command("task init")
 def init(
-    table: Path = flags.argument("CSV with a header line, JSON lines, Parquet or Excel file."),
+    table: Path = flags.argument(
+        "CSV with a header line, JSON lines, Parquet or Excel file."
+    ),
     protected: list[str] = flags.option(
         "Columns of protected attributes, comma-separated or repeated.", default=...
     ),
@@ -93,7 +103,9 @@ def init(
         "Task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
     unknown: str = flags.option(
-        "Further words for an unknown value, comma-separated.", default="", metavar="WORDS"
+        "Further words for an unknown value, comma-separated.",
+        default="",
+        metavar="WORDS",
     ),
     sheet: str = flags.SHEET,
     skip: int = flags.SKIP,
@@ -123,7 +135,9 @@ def init(
     except FwcError as error:
         lines(f"The file cannot be used yet: {error}")
     else:
-        lines(f"The file can be used: {'; '.join(task.notes)}; groups {', '.join(task.groups)}")
+        lines(
+            f"The file can be used: {'; '.join(task.notes)}; groups {', '.join(task.groups)}"
+        )
         lines(f"Next: fwc-llm task check {target}")
 
 
@@ -132,7 +146,9 @@ def check(
     task: str = flags.argument("A task file (.toml), or a built-in task."),
     data_dir: Path | None = flags.DATA_DIR,
     protected: str | None = flags.PROTECTED,
-    template: str = flags.option("Template set of the displayed prompts.", default="default"),
+    template: str = flags.option(
+        "Template set of the displayed prompts.", default="default"
+    ),
     as_json: bool = flags.JSON,
 ) -> None:
     """Show rows kept and lost, groups, outcomes, two rows as prompts, and unsupported options."""
@@ -150,7 +166,8 @@ def check(
     cells = zip(opened.groups, opened.cells_of(opened.table).tolist(), strict=True)
     names = "rows", "no", "yes"
     groups = [
-        {"group": group, "rows": no + yes, "no": no, "yes": yes} for group, (no, yes) in cells
+        {"group": group, "rows": no + yes, "no": no, "yes": yes}
+        for group, (no, yes) in cells
     ]
     columns = list(_columns(opened))
     prompts = list(_shown(opened, template))
@@ -203,18 +220,20 @@ def _columns(task: "Task") -> Iterator[str]:
     for column in task.features:
         values = table[column.name]
         if column.kind == "numeric":
-            summary = (
-                f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
-            )
+            summary = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
         else:
             counts = list(values.value_counts().items())
             summary = listed(
-                counts, 6, lambda pair: f"{' '.join(str(pair[0]).split())} ({pair[1]:,})"
+                counts,
+                6,
+                lambda pair: f"{' '.join(str(pair[0]).split())} ({pair[1]:,})",
             )
         yield f"{column.name} ({column.kind}): {summary}"
     used = {column.name for column in task.columns}
     left_out = [
-        item.name for item in task.rules.fields if item.use != "column" and item.name not in used
+        item.name
+        for item in task.rules.fields
+        if item.use != "column" and item.name not in used
     ]
     if left_out:
         yield f"left out: {', '.join(left_out)}"
@@ -227,9 +246,13 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
     yield f"Question: {task.question}"
     prompt = Prompt(task, None, template)
     for answer in ("yes", "no"):
-        for row, values in rows_of(task.test()[task.test()[task.outcome] == answer].head(1)):
+        for row, values in rows_of(
+            task.test()[task.test()[task.outcome] == answer].head(1)
+        ):
             yield f"{row}, whose answer is {answer}:"
-            yield from (f"  {line}" for line in prompt.build(values)[-1]["content"].splitlines())
+            yield from (
+                f"  {line}" for line in prompt.build(values)[-1]["content"].splitlines()
+            )
 
 
 def _findings(task: "Task") -> Iterator[str]:
@@ -253,7 +276,9 @@ def _findings(task: "Task") -> Iterator[str]:
     if settings.base_parity is not None:
         step = whole_step(task.groups, settings.base_parity)
         yield f"--n-test is rounded to a multiple of {step}, unless with --base-parity none"
-    for group, (no, yes) in zip(task.groups, task.cells_of(task.pool()).tolist(), strict=True):
+    for group, (no, yes) in zip(
+        task.groups, task.cells_of(task.pool()).tolist(), strict=True
+    ):
         for answer, count in (("no", no), ("yes", yes)):
             if count == 0:
                 yield (
@@ -287,7 +312,9 @@ def template_init(
     from fwc_llm.prompts import templates
 
     if template not in templates():
-        raise FwcError(f"unknown template set {template!r}: there are {', '.join(templates())}")
+        raise FwcError(
+            f"unknown template set {template!r}: there are {', '.join(templates())}"
+        )
     with failing_as(FwcError, f"cannot make the folder {folder}: "):
         copytree(resource_dir("prompts") / template, folder)
     notes(f"wrote the template set {template} to {folder}")
@@ -297,15 +324,21 @@ def template_init(
 def _new_file(path: Path, ending: str, force: bool) -> Path:
     """The path of a new file; `FwcError` if it exists and `force` is False."""
     if path.suffix != ending:
-        raise FwcError(f"the task file {path} must end in {ending}, so that --task recognises it")
+        raise FwcError(
+            f"the task file {path} must end in {ending}, so that --task recognises it"
+        )
     flags.check_new(force, path)
     return path
 
 
 @flags.command("task copy")
 def task_copy(
-    task: str = flags.argument("Built-in task with a file, or one to copy (`fwc-llm tasks`)."),
-    output: Path | None = flags.option("File to write. [default: TASK.toml, here]", "--out", "-o"),
+    task: str = flags.argument(
+        "Built-in task with a file, or one to copy (`fwc-llm tasks`)."
+    ),
+    output: Path | None = flags.option(
+        "File to write. [default: TASK.toml, here]", "--out", "-o"
+    ),
     force: bool = flags.FORCE,
 ) -> None:
     """Copy the file of a built-in task, to edit and use with --task FILE."""
@@ -315,14 +348,18 @@ def task_copy(
     target = _new_file(output or Path(f"{task}.toml"), ".toml", force)
     write_whole(text, target, "the task file ")
     if task in layout_names():
-        notes(f"the first lines of {target} name its table: put that table into the same folder")
+        notes(
+            f"the first lines of {target} name its table: put that table into the same folder"
+        )
     notes(f"wrote {target}; look at it with: fwc-llm task check {target}")
 
 
 @flags.command("task freeze")
 def task_freeze(
     task: str = flags.argument("A task file (.toml), or a built-in task."),
-    output: Path | None = flags.option("File to write. [default: TASK.json, here]", "--out", "-o"),
+    output: Path | None = flags.option(
+        "File to write. [default: TASK.json, here]", "--out", "-o"
+    ),
     protected: str | None = flags.PROTECTED,
     data_dir: Path | None = flags.DATA_DIR,
     force: bool = flags.FORCE,
@@ -334,4 +371,6 @@ def task_freeze(
     target = _new_file(output or Path(f"{table.name}.json"), ".json", force)
     with working("reading the table"):
         table.freeze(target)
-    notes(f"wrote {target}; see a prompt with: fwc-llm prompt --task {target} --record ROW.json")
+    notes(
+        f"wrote {target}; see a prompt with: fwc-llm prompt --task {target} --record ROW.json"
+    )

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 @flags.command("tune", Settings, Client, names=("n_test", "base_parity", "seed", "api"))
 def tune(
-    task: str = flags.option("A built-in task or a task file (.toml).", default="adult"),
+    task: str = flags.option(
+        "A built-in task or a task file (.toml).", default="adult"
+    ),
     protected: str | None = flags.PROTECTED,
     model: str = flags.option(
-        "Model, as for `fwc-llm eval`; `surrogate` is a simulation.", default="surrogate"
+        "Model, as for `fwc-llm eval`; `surrogate` is a simulation.",
+        default="surrogate",
     ),
     target_dp: float | None = flags.option("DP gap to reach, as a share, such as 0.1."),
     target: str | None = flags.option(
@@ -44,7 +47,9 @@ def tune(
     order: str | None = flags.option(
         "Orders, comma-separated, tried in turn. [default: given,random]"
     ),
-    strategy: str | None = flags.option("Strategies to try, comma-separated. [default: all]"),
+    strategy: str | None = flags.option(
+        "Strategies to try, comma-separated. [default: all]"
+    ),
     instructions: Path | None = flags.option(
         "Sentences to try: a text file or a folder of template sets."
     ),
@@ -75,7 +80,9 @@ def tune(
     client = flags.read(Client, options)
     with console.before_asking(out), console.printing_aside():
         tuned = run(
-            task if protected is None else load_task(task, data_dir, protected=protected),
+            task
+            if protected is None
+            else load_task(task, data_dir, protected=protected),
             models[0],
             target_dp,
             max_loss,
@@ -112,7 +119,10 @@ def tune(
     else:
         _report(tuned, verbose)
     if tuned.result is not None and tuned.result.unanswered:
-        why = tuned.result.data["stopped"] or f"{tuned.result.unanswered} questions have no reply"
+        why = (
+            tuned.result.data["stopped"]
+            or f"{tuned.result.unanswered} questions have no reply"
+        )
         where = quote(str(tuned.folder))
         raise IncompleteRunError(
             f"the test is not complete: {why}; the same command with --out {where} continues"
@@ -131,7 +141,9 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
         described = describe_tuning(tuned.tuning, tuned.result.audit().statistics)
         console.out.print(terminal(validation(described)))
         console.out.print(
-            run_table(tuned.result.run, verbose) if verbose else answer(tuned.result.run)
+            run_table(tuned.result.run, verbose)
+            if verbose
+            else answer(tuned.result.run)
         )
     if not verbose:
         console.notes(MORE)

@@ -26,7 +26,11 @@ def warm_up() -> None:
             seconds, count = get_ready(name)
             lines(
                 f"{name}: "
-                + (f"compiled in {seconds:.1f} s" if count else f"ready ({seconds:.1f} s)")
+                + (
+                    f"compiled in {seconds:.1f} s"
+                    if count
+                    else f"ready ({seconds:.1f} s)"
+                )
             )
             total = total + seconds
             compiled = compiled + count
@@ -37,5 +41,9 @@ def warm_up() -> None:
             "writable folder."
         )
     else:
-        done = f"Compiled {compiled} functions" if compiled else "Everything was compiled already"
+        done = (
+            f"Compiled {compiled} functions"
+            if compiled
+            else "Everything was compiled already"
+        )
         lines(f"{done}; {total:.1f} s in total. The compiled code is in {folder}")

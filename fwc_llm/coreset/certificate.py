@@ -121,12 +121,16 @@ def certify(
     check_terms(model)
     unlimited = replace(model, epsilon=None, penalty=None)
     rows = read_rows(unlimited, Columns(X, y, sensitive, sample_weight))
-    encoded = rows.encoder.encode(points, strict=False, role="points").values.astype(np.float64)
+    encoded = rows.encoder.encode(points, strict=False, role="points").values.astype(
+        np.float64
+    )
     given = find_cells(points_y, points_sensitive, len(encoded))
     outcome = places(given.outcomes, rows.cells.outcomes)
     if (outcome < 0).any():
         unknown = given.outcomes.tolist()[outcome.argmin()]
-        raise InputError(f"points_y holds {unknown!r}, which no row has: leave out such points")
+        raise InputError(
+            f"points_y holds {unknown!r}, which no row has: leave out such points"
+        )
     level, index = np.divmod(given.cell, given.n_outcomes)
     cells = replace(rows.cells, levels=given.levels)
     problem = Problem(
@@ -147,7 +151,9 @@ def certify(
     return certified(problem, encoded, weights, epsilon)
 
 
-def certified(problem: Problem, points: Array, weights: Any, epsilon: Any) -> CoresetCertificate:
+def certified(
+    problem: Problem, points: Array, weights: Any, epsilon: Any
+) -> CoresetCertificate:
     """Certify points (m, p) for the rows with `weights` (m,); None: with the best for these rows.
 
     `epsilon` is the limit as the caller gave it.
@@ -159,7 +165,9 @@ def certified(problem: Problem, points: Array, weights: Any, epsilon: Any) -> Co
         charge = 0.0
     else:
         weight = check_weights(weights, m)
-        plan = wasserstein(problem.costs(points, problem.cell_of), weight, problem.masses)
+        plan = wasserstein(
+            problem.costs(points, problem.cell_of), weight, problem.masses
+        )
         charge = problem.penalty or 0.0
     weight = weight * (m / weight.sum())
     mass = np.bincount(problem.cell_of, weight, problem.cells.n_cells)

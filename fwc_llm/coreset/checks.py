@@ -15,7 +15,9 @@ from fwc_llm.errors import InputError
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a value that is not one of `choices`."""
     if value not in choices:
-        raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(choices)}")
+        raise InputError(
+            f"{name}={value!r} is unknown: use one of {', '.join(choices)}"
+        )
 
 
 def check_epsilon(epsilon: Any) -> None:
@@ -23,7 +25,9 @@ def check_epsilon(epsilon: Any) -> None:
     if isinstance(epsilon, Mapping) and epsilon and None not in epsilon.values():
         for limit in epsilon.values():
             check_epsilon(limit)
-    elif epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
+    elif epsilon is not None and not (
+        isinstance(epsilon, Real) and 0 <= float(epsilon) < 1
+    ):
         raise InputError(
             f"epsilon is {epsilon!r}: give a number from 0 to below 1, {{level: number}}, or None"
         )
@@ -50,8 +54,12 @@ def check_target(target: Any, n_outcomes: int) -> Array:
         raise InputError(
             f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes"
         )
-    if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
-        raise InputError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
+    if not (
+        np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8
+    ):
+        raise InputError(
+            f"target is {share.tolist()}: it must be positive shares that sum to 1"
+        )
     return np.asarray(share / share.sum())
 
 
@@ -107,7 +115,11 @@ def candidate_mask(candidates: Any, n: int) -> Array:
         rows = rows.astype(int)
     try:
         mask[rows] = True
-        once = rows.min(initial=0) >= 0 and rows.max(initial=0) < n and mask.sum() == len(rows)
+        once = (
+            rows.min(initial=0) >= 0
+            and rows.max(initial=0) < n
+            and mask.sum() == len(rows)
+        )
         valid = rows.ndim == 1 and (rows.dtype == bool or once)
     except (IndexError, TypeError):
         valid = False

@@ -47,7 +47,10 @@ def read_only(array: Array) -> Array:
     """
     if array.flags.writeable:
         return array
-    interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+    interface = {
+        **array.__array_interface__,
+        "data": (array.__array_interface__["data"][0], False),
+    }
     return np.asarray(SimpleNamespace(__array_interface__=interface, keep=array))
 
 

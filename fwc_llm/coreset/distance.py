@@ -13,7 +13,9 @@ from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 
-_DUST = 1e-14  # share of all weight: a smaller weight is lost in the rounding of the sum
+_DUST = (
+    1e-14  # share of all weight: a smaller weight is lost in the rounding of the sum
+)
 
 
 def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport:
@@ -34,7 +36,9 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport
         matrix = matrix[:, positive]
         share = share[positive]
     share = share / share.sum()
-    return fair_transport(matrix, 1, len(share), share, 0.0, sample_weight=sample_weight)
+    return fair_transport(
+        matrix, 1, len(share), share, 0.0, sample_weight=sample_weight
+    )
 
 
 def check_weights(weights: Any, m: int) -> Array:

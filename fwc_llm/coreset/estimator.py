@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -172,7 +176,9 @@ class FairCoreset(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = is_constrained(self)  # y, with a parity limit or a penalty
+        tags.target_tags.required = is_constrained(
+            self
+        )  # y, with a parity limit or a penalty
         return tags
 
     def plot(self) -> "Figure":
@@ -190,7 +196,9 @@ class FairCoreset(
             levels = everything
         else:
             levels = self.sensitive_
-        names = np.array([" & ".join(map(str, np.atleast_1d(level))) for level in levels])
+        names = np.array(
+            [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
+        )
         if self.y_ is None:
             outcomes = everything
         else:
@@ -198,17 +206,23 @@ class FairCoreset(
         shares = pd.crosstab(
             names, outcomes, self.weights_, aggfunc="sum", normalize="index"
         ).fillna(0.0)
-        title = (
-            f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
-        )
-        with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(shares)) as (figure, (parity, descent)):
+        title = f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
+        with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(shares)) as (
+            figure,
+            (parity, descent),
+        ):
             for number, (kind, share) in enumerate(shares.items()):
                 colour = COLOURS[number % len(COLOURS)]
                 marker = MARKERS[number % len(MARKERS)]
-                parity.plot(share, range(len(shares)), marker, color=colour, label=str(kind))
-                if isinstance(self.epsilon, Real) and shares.shape[1] == len(self.target_):
+                parity.plot(
+                    share, range(len(shares)), marker, color=colour, label=str(kind)
+                )
+                if isinstance(self.epsilon, Real) and shares.shape[1] == len(
+                    self.target_
+                ):
                     ends = [
-                        self.target_[number] * (1 + sign * float(self.epsilon)) for sign in (-1, 1)
+                        self.target_[number] * (1 + sign * float(self.epsilon))
+                        for sign in (-1, 1)
                     ]
                     parity.axvspan(*ends, color=colour, alpha=0.3, linewidth=0)
             parity.set(
@@ -219,9 +233,13 @@ class FairCoreset(
             name_lines(parity, shares.index.tolist())
             parity.legend(frameon=False)
             descent.plot(self.history_, color=COLOURS[4])
-            descent.axhline(self.lower_bound_, color=SOFT, linestyle="--", label="lower bound")
+            descent.axhline(
+                self.lower_bound_, color=SOFT, linestyle="--", label="lower bound"
+            )
             descent.set_xticks(range(0, self.n_iter_ + 1, 1 + self.n_iter_ // 8))
-            descent.set(xlabel="move that was kept", ylabel="objective", title="Descent")
+            descent.set(
+                xlabel="move that was kept", ylabel="objective", title="Descent"
+            )
             descent.legend(frameon=False)
         return figure
 
@@ -256,11 +274,18 @@ class FairCoreset(
         few times n · m float64.
         """
         problem = self._problem_of(X, y, sensitive, sample_weight)
-        return -wasserstein(self._costs(problem), self.weights_, problem.masses).objective
+        return -wasserstein(
+            self._costs(problem), self.weights_, problem.masses
+        ).objective
 
     @_named
     def certify(
-        self, X: Any, y: Any, sensitive: Any, weights: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sensitive: Any,
+        weights: Any = None,
+        sample_weight: Any = None,
     ) -> CoresetCertificate:
         """Certify the representatives for other rows, such as held-out ones.
 
@@ -270,7 +295,10 @@ class FairCoreset(
                 these rows within the parity limit. The target stays `target_`.
         """
         problem = self._problem_of(X, y, sensitive, sample_weight)
-        for name, labels, fitted in (("y", y, self.y_), ("sensitive", sensitive, self.sensitive_)):
+        for name, labels, fitted in (
+            ("y", y, self.y_),
+            ("sensitive", sensitive, self.sensitive_),
+        ):
             if labels is None and fitted is not None:
                 raise InputError(
                     f"certify needs {name}, because fit had {name}: pass one value per row"

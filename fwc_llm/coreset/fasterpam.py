@@ -14,15 +14,21 @@ import numpy as np
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import kernel, part, read_only
-from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, FeatureCost, in_groups, tile_costs
+from fwc_llm.coreset.problem.ground_cost import (
+    ROWS,
+    WIDTH,
+    FeatureCost,
+    in_groups,
+    tile_costs,
+)
 from fwc_llm.coreset.threads import Threads
 
 _LARGEST_BATCH = 512
 _ESTIMATED = 8192  # candidates at once; their values are copied twice
-_ENOUGH = 0.5  # share of the sum of their single gains that several swaps must gain together
-_WORTH_SHARING = (
-    2_000_000  # comparisons of two values from which threads save time: half a millisecond
+_ENOUGH = (
+    0.5  # share of the sum of their single gains that several swaps must gain together
 )
+_WORTH_SHARING = 2_000_000  # comparisons of two values from which threads save time: half a millisecond
 _CHUNK = 32  # rows with the same nearest point that are summed together: half a block
 _IN_BLOCK = ROWS // _CHUNK
 _AT_ONCE = 64  # blocks that are copied at once
@@ -54,9 +60,7 @@ class Points:
 
     values: Array  # (m, p) float32
     cells: Array  # (m,)
-    keys: (
-        Array  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
-    )
+    keys: Array  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,9 @@ class Exchanged:
     converged: bool  # whether no swap lowers the loss
 
 
-@np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
+@np.errstate(
+    over="ignore", invalid="ignore"
+)  # a swap whose values overflow gains nothing
 def exchange(
     space: Space,
     points: Points,
@@ -108,14 +114,23 @@ def exchange(
     return Exchanged(swapping.rows, swapping.medoids.labels, swapping.losses, converged)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
+@np.errstate(
+    over="ignore", invalid="ignore"
+)  # a swap whose values overflow gains nothing
 def estimate(
-    space: Space, points: Points, candidates: Array, cells: Array, rows: Array, threads: Threads
+    space: Space,
+    points: Points,
+    candidates: Array,
+    cells: Array,
+    rows: Array,
+    threads: Threads,
 ) -> Array:
     """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each
     candidate.
     """
-    part = replace(space, values=space.values[rows], cell=space.cell[rows], mass=space.mass[rows])
+    part = replace(
+        space, values=space.values[rows], cell=space.cell[rows], mass=space.mass[rows]
+    )
     standing = Medoids(part, points, threads)
     changes = np.empty(len(candidates))
     for low in range(0, len(candidates), _ESTIMATED):
@@ -172,7 +187,12 @@ class Medoids:
         changes = np.empty(len(cells))
 
         def compare_part(part: Array) -> None:
-            tiles = points, self._cell_of, in_groups(candidates[part], WIDTH), cells[part]
+            tiles = (
+                points,
+                self._cell_of,
+                in_groups(candidates[part], WIDTH),
+                cells[part],
+            )
             room = (
                 np.empty((WIDTH, ROWS), np.float32),
                 np.empty((WIDTH, m), np.float32),
@@ -217,7 +237,12 @@ class Medoids:
             only = np.arange(len(self._points))
         else:
             only = slots
-        tiles = in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
+        tiles = (
+            in_groups(self._points[only], WIDTH),
+            only,
+            self._cell_of[only],
+            slots is None,
+        )
         p = self._values.shape[1]
 
         def find(part: Array) -> None:
@@ -275,7 +300,15 @@ class Medoids:
         mass = np.where(full, space.mass[rows], 0)
         costs = (np.where(full, values[rows], far) for values in (d_first, d_second))
         reach = np.where(full, reach[rows], far)[::_CHUNK]
-        return blocks, space.cell[rows].astype(np.uint16), *costs, slot, reach, removal, mass
+        return (
+            blocks,
+            space.cell[rows].astype(np.uint16),
+            *costs,
+            slot,
+            reach,
+            removal,
+            mass,
+        )
 
 
 class _Swapping:
@@ -338,7 +371,9 @@ class _Swapping:
         touched: set[int] = set()
         keys: set[int] = set()
         nearest = self.medoids.labels[self._candidates[batch]]
-        swaps = zip(slot.tolist(), nearest.tolist(), self._keys[batch].tolist(), strict=True)
+        swaps = zip(
+            slot.tolist(), nearest.tolist(), self._keys[batch].tolist(), strict=True
+        )
         for q, (point, neighbour, key) in enumerate(swaps):
             if not {point, neighbour} & touched and key not in keys:
                 chosen.append(q)
@@ -351,10 +386,14 @@ class _Swapping:
     def _compare(self, batch: Array) -> tuple[Array, Array]:
         """Return the point that each candidate best replaces, and the change of the loss."""
         rows = self._candidates[batch]
-        order = np.argsort(self.medoids.labels[rows], kind="stable")  # similar candidates adjacent
+        order = np.argsort(
+            self.medoids.labels[rows], kind="stable"
+        )  # similar candidates adjacent
         slots = np.empty(len(batch), np.int64)
         changes = np.empty(len(batch))
-        compared = self.medoids.compare(self._values[rows[order]], self._cells[batch[order]])
+        compared = self.medoids.compare(
+            self._values[rows[order]], self._cells[batch[order]]
+        )
         slots[order], changes[order] = compared
         return slots, changes
 
@@ -438,7 +477,9 @@ def best_exchanges(  # type: ignore[no-untyped-def]
             tile_costs(point_blocks[b], tiles, t, cost, tile)
             for w in range(width):
                 for s in range(b * ROWS, min(b * ROWS + ROWS, m)):
-                    away = tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
+                    away = (
+                        tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
+                    )
                     limit[w, s] = (np.sqrt(away) if cost.root else away) * _SLACK
                     gain[w, s] = removal[s]
         for w in range(width):
@@ -465,7 +506,9 @@ def best_exchanges(  # type: ignore[no-untyped-def]
                 for c in range(_IN_BLOCK):
                     low = np.uint64(c * _CHUNK)
                     size = np.uint64(_CHUNK)
-                    added, change = _gains(tile, w, d_first, d_second, mass, first, low, size)
+                    added, change = _gains(
+                        tile, w, d_first, d_second, mass, first, low, size
+                    )
                     changes[t * WIDTH + w] += added
                     gain[w, slot[b * _IN_BLOCK + c]] += change
         for w in range(width):

@@ -24,7 +24,12 @@ from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_p
 from fwc_llm.coreset.outer_bound import check_pairs, outer_bound
 from fwc_llm.coreset.problem.allocation import Slots, count_slots
 from fwc_llm.coreset.problem.cells import between_cells, find_cells
-from fwc_llm.coreset.problem.encoded_input import EncodedInput, check_terms, read_rows, set_features
+from fwc_llm.coreset.problem.encoded_input import (
+    EncodedInput,
+    check_terms,
+    read_rows,
+    set_features,
+)
 from fwc_llm.coreset.problem.encoded_table import value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, pick
 from fwc_llm.coreset.problem.frames import Columns, as_given, take_named
@@ -46,7 +51,9 @@ class Represented:
     points: Array  # (m, p) encoded
     encoder: Encoder
     terms: Problem  # has no rows
-    costs: Mapping[str, float]  # of another level and outcome; 0 if the fit got no such labels
+    costs: Mapping[
+        str, float
+    ]  # of another level and outcome; 0 if the fit got no such labels
     epsilon: Any  # the limit as the caller gave it
 
     def problem_of(self, columns: Columns) -> Problem:
@@ -142,7 +149,9 @@ class CoresetFit:
         self.proven_: bool = False
         self.row_index_: Array | None = None
         self.representatives_: Any = None
-        if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
+        if not (
+            by_position and isinstance(X, np.memmap)
+        ):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
             raise InputError(
@@ -166,7 +175,9 @@ class CoresetFit:
         self.representatives_ = as_given(self.representatives_, X)
         if sampled is None:
             inner, shares = steps.certify(points)
-            self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
+            self._certify(
+                shares.weights(), inner.objective, inner.lower_bound, best, problem
+            )
             if self.prove and best.rows is not None:
                 given = problem, best.rows, inner.prices, inner.objective
                 if self.proven_:
@@ -181,7 +192,10 @@ class CoresetFit:
         if self.row_index_ is not None:
             self.row_index_ = sampled.positions[self.row_index_]
         certified = certify_table(
-            sampled, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
+            sampled,
+            problem,
+            points,
+            lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}"),
         )
         self._certify(*certified, best, problem)
         self.labels_ = None
@@ -210,8 +224,12 @@ class CoresetFit:
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1)):
             value = getattr(self, name)
             is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-            if not (is_whole and value >= least) and not (name == "n_init" and value == "auto"):
-                raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
+            if not (is_whole and value >= least) and not (
+                name == "n_init" and value == "auto"
+            ):
+                raise InputError(
+                    f"{name}={value!r}: give a whole number of at least {least}"
+                )
         for name in ("swaps", "progressive"):
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):
@@ -241,13 +259,19 @@ class CoresetFit:
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
         else:
-            pools = [np.flatnonzero(may & (cells.cell == g)) for g in range(cells.n_cells)]
+            pools = [
+                np.flatnonzero(may & (cells.cell == g)) for g in range(cells.n_cells)
+            ]
         repeat = ids.max() + 1 < len(ids)
-        available = np.array([len(np.unique(ids[pool])) if repeat else len(pool) for pool in pools])
+        available = np.array(
+            [len(np.unique(ids[pool])) if repeat else len(pool) for pool in pools]
+        )
         available *= cells.counts > 0
         slots = self.slots
         if not isinstance(self.init, str) and np.ndim(self.init) == 1:
-            slots = np.bincount(cells.cell[self._init_rows(rows)], minlength=cells.n_cells)
+            slots = np.bincount(
+                cells.cell[self._init_rows(rows)], minlength=cells.n_cells
+            )
         if self.m > table.n:
             raise InputError(
                 f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m"
@@ -303,7 +327,9 @@ class CoresetFit:
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)
                 if len(refused):
                     row = among.used[refused[0]]
-                    raise InputError(f"init names row {row}, which is not a candidate of its cell")
+                    raise InputError(
+                        f"init names row {row}, which is not a candidate of its cell"
+                    )
             return rows
         if self.support != "free":
             raise InputError(
@@ -331,8 +357,8 @@ class CoresetFit:
         terms = self.swaps, self.progressive, n_jobs, tolerance
         solver = Solver(problem, int(self.max_iter), *terms)
         if isinstance(self.init, str):
-            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
-                solver, self.init, rng, starts
+            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = (
+                best_start(solver, self.init, rng, starts)
             )
         else:
             self.n_starts_ = 1
@@ -387,7 +413,12 @@ class CoresetFit:
         return points
 
     def _certify(
-        self, weights: Array, objective: float, lower_bound: float, best: Descent, problem: Problem
+        self,
+        weights: Array,
+        objective: float,
+        lower_bound: float,
+        best: Descent,
+        problem: Problem,
     ) -> None:
         """Set the attributes of the certificate and of the descent."""
         self.weights_ = weights * (problem.m / weights.sum())

@@ -21,9 +21,7 @@ from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
 
-_PAIRS = (
-    25_000_000  # largest number of pairs of a row and a candidate; their costs are kept as float32
-)
+_PAIRS = 25_000_000  # largest number of pairs of a row and a candidate; their costs are kept as float32
 _AT_ONCE = 65_536  # pairs per block, which fit into the cache
 _STEPS = 600  # steps, at most
 _MEMORY = 0.7  # factor of the last direction in the next one
@@ -44,7 +42,9 @@ def check_pairs(problem: Problem) -> None:
         )
 
 
-def outer_bound(problem: Problem, rows: Array, prices: Array, objective: float) -> float:
+def outer_bound(
+    problem: Problem, rows: Array, prices: Array, objective: float
+) -> float:
     """Return a lower bound of the objective of all coresets of rows with these slots.
 
     `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` solve its inner
@@ -53,7 +53,9 @@ def outer_bound(problem: Problem, rows: Array, prices: Array, objective: float) 
     relaxation = _Relaxation(problem, prices)
     points = problem.table.values_of(rows)
     start = problem.costs(points, problem.cell_of) - prices[problem.cell_of]
-    multipliers = np.sort(start, axis=1)[:, :2].mean(axis=1)  # midway between the two least costs
+    multipliers = np.sort(start, axis=1)[:, :2].mean(
+        axis=1
+    )  # midway between the two least costs
     best = -np.inf
     length = 1.0
     idle = 0
@@ -75,7 +77,10 @@ def outer_bound(problem: Problem, rows: Array, prices: Array, objective: float) 
             if length < _SHORTEST:
                 break
             continue
-        direction = (slopes[0] + _MEMORY * direction[0], slopes[1] + _MEMORY * direction[1])
+        direction = (
+            slopes[0] + _MEMORY * direction[0],
+            slopes[1] + _MEMORY * direction[1],
+        )
         size = relaxation.mass @ direction[0] ** 2 + direction[1] @ direction[1]
         if size == 0 or value >= objective:  # nothing is left to gain
             break
@@ -105,7 +110,9 @@ class _Relaxation:
         if self.fair is not None and not self.moving:
             self.least = self.fair.best(prices)[0]
 
-    def evaluate(self, multipliers: Array, prices: Array) -> tuple[float, tuple[Array, Array]]:
+    def evaluate(
+        self, multipliers: Array, prices: Array
+    ) -> tuple[float, tuple[Array, Array]]:
         """L in float32 precision, its slopes in λ per unit of mass (n,), and its slopes in u
         (G,).
         """
@@ -123,7 +130,9 @@ class _Relaxation:
         if self.fair is not None and self.moving:
             self.least, vertex = self.fair.best(prices)
             self.wanted = self.fair.masses(vertex)
-        slope = self.wanted - np.bincount(self.cell[chosen], self.mass @ carried, len(prices))
+        slope = self.wanted - np.bincount(
+            self.cell[chosen], self.mass @ carried, len(prices)
+        )
         value = self.mass @ multipliers + gain[chosen].sum() + self.least
         return float(value), (1.0 - carried.sum(axis=1), slope * self.moving)
 
@@ -140,7 +149,12 @@ class _Relaxation:
             least = self.fair.best(prices)[0]
         size = float(self.mass @ np.abs(multipliers)) + float(np.abs(prices).max())
         error = _ROUNDING * (table.n + 2 * table.p + 16) * (self.problem.m + 2) * size
-        return float(self.mass @ multipliers) + float(gain[self._least(gain)].sum()) + least - error
+        return (
+            float(self.mass @ multipliers)
+            + float(gain[self._least(gain)].sum())
+            + least
+            - error
+        )
 
     def _least(self, gain: Array) -> Array:
         """The candidates (m,) with the s_g least ρ of each cell g."""

@@ -24,7 +24,9 @@ def count_threads() -> int:
 
 
 _lock = Lock()
-_limits: list[Any] = []  # one per active caller; the first restores BLAS's own number of threads
+_limits: list[
+    Any
+] = []  # one per active caller; the first restores BLAS's own number of threads
 _libraries = cache(ThreadpoolController)
 
 
@@ -32,7 +34,9 @@ _libraries = cache(ThreadpoolController)
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread: the matrices are small, and idle BLAS threads would spin."""
     with _lock:
-        _limits.append(None if _limits else _libraries().limit(limits=1, user_api="blas"))
+        _limits.append(
+            None if _limits else _libraries().limit(limits=1, user_api="blas")
+        )
     try:
         yield
     finally:

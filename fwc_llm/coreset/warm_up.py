@@ -44,13 +44,19 @@ def _table(n: int, p: int) -> tuple[Array, Array, Array]:
     (n,).
     """
     rng = np.random.default_rng(0)
-    return rng.normal(size=(n, p)).round(1), rng.integers(0, 2, n), rng.integers(0, 2, n)
+    return (
+        rng.normal(size=(n, p)).round(1),
+        rng.integers(0, 2, n),
+        rng.integers(0, 2, n),
+    )
 
 
 def _free() -> None:
     table = _table(50_000, 20)
     for cost in ("l1", "sqeuclidean"):
-        FairCoreset(100, cost=cost, init="random", max_iter=4, random_state=0).fit(*table)
+        FairCoreset(100, cost=cost, init="random", max_iter=4, random_state=0).fit(
+            *table
+        )
     single = table[0].astype(np.float32)
     FairCoreset(100, init="random", max_iter=2, random_state=0).fit(single, *table[1:])
 
@@ -70,7 +76,9 @@ def _blocks() -> None:
 
 def _swaps() -> None:
     for cost in ("l1", "sqeuclidean"):
-        FairCoreset(4, cost=cost, max_iter=1, swaps=True, random_state=0).fit(*_table(1_000, 3))
+        FairCoreset(4, cost=cost, max_iter=1, swaps=True, random_state=0).fit(
+            *_table(1_000, 3)
+        )
 
 
 PROBLEMS: dict[str, Callable[[], object]] = {

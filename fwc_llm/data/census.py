@@ -33,10 +33,14 @@ def census_tables(
 
     frames = []
     for part, (n, name) in enumerate(((n_pool, "data"), (n_test, "test"))):
-        frame = simulate(n, seed=(seed, part))[[column.name for column in adult.columns]]
+        frame = simulate(n, seed=(seed, part))[
+            [column.name for column in adult.columns]
+        ]
         outcome = adult.outcome.source
         frame[outcome] = np.where(frame[outcome] == ">50K", "yes", "no")
-        frame.index = pd.Index([f"census.{name}:{row}" for row in range(1, n + 1)], dtype="str")
+        frame.index = pd.Index(
+            [f"census.{name}:{row}" for row in range(1, n + 1)], dtype="str"
+        )
         frames.append(frame.astype({outcome: "str"}))
     note = f"simulated, seed {seed}: {n_pool:,} rows to choose examples from, {n_test:,} to test on"
     return CleanTables(frames[0], frames[1], (note,))
@@ -52,7 +56,11 @@ def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
     )  # exact joint shares of sex and income
     cells = rng.permutation(np.repeat(np.arange(sizes.size), sizes))
     codes = dict(
-        zip(network["joint"]["values"], np.unravel_index(cells, counts.shape), strict=True)
+        zip(
+            network["joint"]["values"],
+            np.unravel_index(cells, counts.shape),
+            strict=True,
+        )
     )
     for node in network["nodes"]:
         codes[node["name"]] = _draw(node, codes, n, rng)
@@ -67,21 +75,31 @@ def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
         columns[name] = np.array(values, dtype=object)[codes[name]]
     for node in network["nodes"]:
         values = np.array(
-            node["values"], dtype=object if isinstance(node["values"][0], str) else np.int64
+            node["values"],
+            dtype=object if isinstance(node["values"][0], str) else np.int64,
         )
         column = values[codes[node["name"]]]
-        if "until" in node:  # the values are intervals of integers: draw uniformly within each
+        if (
+            "until" in node
+        ):  # the values are intervals of integers: draw uniformly within each
             column = rng.integers(
                 column, np.array(node["until"])[codes[node["name"]]], endpoint=True
             )
         columns[node["name"]] = column
-    for name, twin in network["twins"].items():  # columns that another column determines
-        columns[name] = pd.Series(columns[twin["of"]]).map(twin["values"]).to_numpy(dtype=np.int64)
+    for name, twin in network[
+        "twins"
+    ].items():  # columns that another column determines
+        columns[name] = (
+            pd.Series(columns[twin["of"]]).map(twin["values"]).to_numpy(dtype=np.int64)
+        )
     return pd.DataFrame(columns)
 
 
 def _draw(
-    node: Mapping[str, Any], codes: Mapping[str, np.ndarray], n: int, rng: np.random.Generator
+    node: Mapping[str, Any],
+    codes: Mapping[str, np.ndarray],
+    n: int,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Draw one node's codes (n,) given the codes of its parents.
 
@@ -98,7 +116,9 @@ def _draw(
     for depth in range(len(node["parents"]), -1, -1):
         table = _Tabulated(node["tables"][len(node["parents"]) - depth], n_values)
         context = np.zeros(n, dtype=np.int64)
-        for parent, size in zip(node["parents"][:depth], node["sizes"][:depth], strict=True):
+        for parent, size in zip(
+            node["parents"][:depth], node["sizes"][:depth], strict=True
+        ):
             context = context * size + codes[parent]
         rows = pending
         for _ in range(_TRIES):
@@ -131,15 +151,23 @@ class _Tabulated:
         self.n_values = n_values
         self.contexts = np.array([entry[0] for entry in entries], dtype=np.int64)
         self.values = np.array(values, dtype=np.int64)
-        self.edges = np.concatenate(edges)  # increasing: entry number + cumulative share
+        self.edges = np.concatenate(
+            edges
+        )  # increasing: entry number + cumulative share
         self.keys = np.array(keys, dtype=np.int64)
 
     def draw(self, context: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One value per row; −1 without an entry, or for a dropped share."""
-        entry = np.minimum(np.searchsorted(self.contexts, context), self.contexts.size - 1)
-        index = np.searchsorted(self.edges, entry + rng.random(context.size), side="right")
+        entry = np.minimum(
+            np.searchsorted(self.contexts, context), self.contexts.size - 1
+        )
+        index = np.searchsorted(
+            self.edges, entry + rng.random(context.size), side="right"
+        )
         in_table = self.contexts[entry] == context
-        return np.where(in_table, self.values[np.minimum(index, self.values.size - 1)], -1)
+        return np.where(
+            in_table, self.values[np.minimum(index, self.values.size - 1)], -1
+        )
 
     def counts(self, context: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Whether the table has a count for each row's context and value."""

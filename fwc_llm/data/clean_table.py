@@ -62,13 +62,17 @@ class RowCount:
         """A warning if groups' shares of lost rows differ (chi-squared test), else None."""
         from scipy.special import chdtrc  # scipy.stats takes a second to import
 
-        counts = self.counts[(self.counts["kept"] > 0) | ~self.counts.index.str.contains(UNKNOWN)]
+        counts = self.counts[
+            (self.counts["kept"] > 0) | ~self.counts.index.str.contains(UNKNOWN)
+        ]
         lost = counts["read"] - counts["kept"]
         share = lost / counts["read"]
         if len(counts) < 2 or share.max() - share.min() < _LEAST_DIFFERENCE:
             return None
         overall = lost.sum() / counts["read"].sum()
-        statistic = (counts["read"] * (share - overall) ** 2).sum() / (overall * (1 - overall))
+        statistic = (counts["read"] * (share - overall) ** 2).sum() / (
+            overall * (1 - overall)
+        )
         if chdtrc(len(counts) - 1, statistic) >= _SIGNIFICANT:
             return None
         return (
@@ -83,7 +87,11 @@ class RowCount:
             return {"read": int(read), "kept": int(kept), "lost": int(read - kept)}
 
         groups = [
-            {"group": str(group), **rows(counts["read"], counts["kept"]), "reasons": _lost(counts)}
+            {
+                "group": str(group),
+                **rows(counts["read"], counts["kept"]),
+                "reasons": _lost(counts),
+            }
             for group, counts in self.counts.iterrows()
         ]
         content = {"reasons": self.reasons, "groups": groups, "warning": self.warning}
@@ -96,7 +104,9 @@ class RowCount:
 
 def _lost(counts: pd.Series) -> dict[str, int]:
     """Numbers of lost rows by reason."""
-    return {str(reason): int(n) for reason, n in counts.drop(["read", "kept"]).items() if n}
+    return {
+        str(reason): int(n) for reason, n in counts.drop(["read", "kept"]).items() if n
+    }
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,9 @@ class CleanTables:
     test: pd.DataFrame
     notes: tuple[str, ...]
     rows: RowCount | None = None  # None if no row can be lost
-    meaning: Meaning | None = None  # of the outcome's values; None of numbers and simulated rows
+    meaning: Meaning | None = (
+        None  # of the outcome's values; None of numbers and simulated rows
+    )
 
 
 def clean_tables(
@@ -126,7 +138,9 @@ def clean_tables(
     outcome = task.outcome.source
     if task.outcome.above is None:
         meaning = meaning or outcome_meaning(task, raw.loc[~_any(lost), outcome])
-        lost[f"{outcome} neither yes nor no"] = raw[outcome].isin(meaning.dropped).to_numpy()
+        lost[f"{outcome} neither yes nor no"] = (
+            raw[outcome].isin(meaning.dropped).to_numpy()
+        )
         raw[outcome] = raw[outcome].where(raw[outcome].isin(meaning.texts))
     filled = _fill_missing(task, raw, used, lost)
     keep = ~_any(lost)
@@ -135,21 +149,33 @@ def clean_tables(
     groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
     rows = RowCount(counts.groupby(groups).sum().astype(int))
     if not rows.kept:
-        why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
+        why = ", ".join(
+            f"{reason} ({count:,})" for reason, count in rows.reasons.items()
+        )
         raise FwcError(f"{task.path}: all {rows.read:,} rows were left out: {why}")
-    table = _typed(task, raw[keep], {name: level[keep] for name, level in levels.items()}, meaning)
+    table = _typed(
+        task, raw[keep], {name: level[keep] for name, level in levels.items()}, meaning
+    )
     _check_whole(task, table)
-    described = _described(task.outcome, raw.loc[keep, outcome], table[outcome], meaning)
+    described = _described(
+        task.outcome, raw.loc[keep, outcome], table[outcome], meaning
+    )
     file_of_row = np.repeat(np.arange(len(raws)), [*map(len, raws)])
     frames = [table[file_of_row[keep] == number] for number in range(len(raws))]
     for name, before, frame in zip(task.source.files, raws, frames, strict=False):
         if not len(frame):
-            raise FwcError(f"{task.path}: {name}: no row is left after the missing-value rule")
-        notes.append(f"{name.rpartition('/')[2]}: {len(frame):,} of {len(before):,} rows kept")
+            raise FwcError(
+                f"{task.path}: {name}: no row is left after the missing-value rule"
+            )
+        notes.append(
+            f"{name.rpartition('/')[2]}: {len(frame):,} of {len(before):,} rows kept"
+        )
     for reason, n in rows.reasons.items():
         notes.append(f"{n:,} row{'s' * (n > 1)} left out, {reason}")
     if filled:
-        notes.append(f"missing values made the category {UNKNOWN!r} ({_listed(filled)})")
+        notes.append(
+            f"missing values made the category {UNKNOWN!r} ({_listed(filled)})"
+        )
     rows = replace(rows, outcome=described)
     return CleanTables(frames[0], frames[-1], tuple(notes), rows, meaning)
 
@@ -172,7 +198,9 @@ def _used(task: TaskFile) -> list[FileColumn]:
     from.
     """
     sources = {attribute.source for attribute in task.protected}
-    return [item for item in task.fields if item.use == "column" or item.name in sources]
+    return [
+        item for item in task.fields if item.use == "column" or item.name in sources
+    ]
 
 
 def needed(task: TaskFile) -> list[str]:
@@ -183,7 +211,9 @@ def needed(task: TaskFile) -> list[str]:
 
 def edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
     """A column's texts (n,) with its rules applied; NaN for missing values."""
-    return _mapped(cells.mask(cells.isin(item.markers)), partial(cell_rules.edited, task, item))
+    return _mapped(
+        cells.mask(cells.isin(item.markers)), partial(cell_rules.edited, task, item)
+    )
 
 
 def counted(cells: pd.Series) -> dict[str, int]:
@@ -212,7 +242,9 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     """What the values of the outcome mean; `FwcError` for one without a meaning."""
     rule = task.outcome
     counts = counted(cells)
-    described = MeaningRule(rule.positive, rule.negative, rule.others, "python", "above=NUMBER")
+    described = MeaningRule(
+        rule.positive, rule.negative, rule.others, "python", "above=NUMBER"
+    )
     if task.path != FRAME:
         above = "threshold = { above = NUMBER }"
         described = replace(described, options="task file", above=above)
@@ -220,7 +252,10 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
 
 
 def _fill_missing(
-    task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], lost: dict[str, np.ndarray]
+    task: TaskFile,
+    raw: pd.DataFrame,
+    used: Sequence[FileColumn],
+    lost: dict[str, np.ndarray],
 ) -> dict[str, int]:
     """Apply the rules for missing values: add to `lost`, or make categories in `raw`; count these."""
     within = ~_any(lost)
@@ -239,7 +274,9 @@ def _fill_missing(
         else:
             top = ""
             if len(counts) > 1 and not item.missing:
-                unruled = _any({one.name: missing[one.name] for one in used if not one.missing})
+                unruled = _any(
+                    {one.name: missing[one.name] for one in used if not one.missing}
+                )
                 stay = f"{int((within & ~unruled).sum()):,} of {int(within.sum()):,} rows stay"
                 top = f', or all columns missing = "drop" at the top ({stay})'
             raise FwcError(
@@ -270,7 +307,9 @@ def _levels(
     for attribute in task.protected:
         cells = raw[attribute.source]
         found = _mapped(cells, partial(cell_rules.find_level, attribute))
-        _mapped(cells[keep & found.isna()], partial(cell_rules.parse_level, task, attribute))
+        _mapped(
+            cells[keep & found.isna()], partial(cell_rules.parse_level, task, attribute)
+        )
         found[keep & found.isna()] = UNKNOWN
         spelled = merge_spellings(counted(found[keep]))
         if spelled:
@@ -280,7 +319,9 @@ def _levels(
     return levels, notes
 
 
-def crossed(frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[str]) -> np.ndarray:
+def crossed(
+    frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[str]
+) -> np.ndarray:
     """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
     levels = frame[protected[0]]
     for name in protected[1:]:
@@ -289,7 +330,10 @@ def crossed(frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[s
 
 
 def _typed(
-    task: TaskFile, rows: pd.DataFrame, levels: Mapping[str, pd.Series], meaning: Meaning | None
+    task: TaskFile,
+    rows: pd.DataFrame,
+    levels: Mapping[str, pd.Series],
+    meaning: Meaning | None,
 ) -> pd.DataFrame:
     """The table of kept rows, with typed cells."""
     values = dict(levels)
@@ -304,7 +348,9 @@ def _typed(
         elif column.kind == "numeric":
             values[name] = numbers(task, rows[name])
         elif name not in levels:
-            values[name] = _mapped(rows[name], partial(cell_rules.parse_value, task, column))
+            values[name] = _mapped(
+                rows[name], partial(cell_rules.parse_value, task, column)
+            )
     return pd.DataFrame({column.name: values[column.name] for column in task.columns})
 
 
@@ -313,7 +359,9 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
     answers = table[task.outcome.source].unique()
     if len(answers) == 1:
         where = f"{task.path}: outcome {task.outcome.source!r}"
-        raise FwcError(f"{where} is {answers[0]!r} in all {len(table):,} rows: nothing to predict")
+        raise FwcError(
+            f"{where} is {answers[0]!r} in all {len(table):,} rows: nothing to predict"
+        )
     for attribute in task.protected:
         where = f"{task.path}: protected attribute {attribute.name!r}"
         _check_levels(where, counted(table[attribute.name]))
@@ -342,14 +390,18 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
     """Parse a numeric column: int64 if every value is whole, else float64."""
-    column = _mapped(cells, partial(cell_rules.parse_number, task, str(cells.name)), float)
+    column = _mapped(
+        cells, partial(cell_rules.parse_number, task, str(cells.name)), float
+    )
     integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
     if integral:
         return column.astype("int64")
     return column
 
 
-def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:
+def _mapped(
+    cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str"
+) -> pd.Series:
     """Apply `rule` to a column's distinct texts; errors name the text's first row."""
     code, different = pd.factorize(cells)
     values = []

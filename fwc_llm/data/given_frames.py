@@ -13,7 +13,13 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm import cell_rules
-from fwc_llm.data.clean_table import clean_tables, edited, needed, numbers, outcome_meaning
+from fwc_llm.data.clean_table import (
+    clean_tables,
+    edited,
+    needed,
+    numbers,
+    outcome_meaning,
+)
 from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.meaning import Meaning
@@ -68,7 +74,9 @@ class FrameReader:
             texts = texts.fillna(UNKNOWN)
         _refuse(texts.isna(), texts, "has no value")
         domain = cell_rules.Domain(values=frozenset(known))
-        known_level = partial(cell_rules.known_level, self.rules, attribute, domain=domain)
+        known_level = partial(
+            cell_rules.known_level, self.rules, attribute, domain=domain
+        )
         levels = texts.astype("category").map(known_level).astype("str")
         _refuse(~levels.isin(known), texts, "is in no row of the task's table")
         return levels
@@ -96,7 +104,11 @@ class FrameReader:
         for name, domain in self.domains.items():
             cells = pool[name]
             if domain.values is not None:
-                _refuse(~cells.isin(domain.values), cells, "is in no row of the task's table")
+                _refuse(
+                    ~cells.isin(domain.values),
+                    cells,
+                    "is in no row of the task's table",
+                )
             elif domain.least is not None:
                 _refuse((cells < 0) & (domain.least >= 0), cells, "is negative")
 
@@ -125,7 +137,9 @@ class FrameReader:
 
     def _texts(self, frame: Any, names: Sequence[str]) -> pd.DataFrame:
         """Columns as texts, without the values that mark a missing one."""
-        table = replace(frame_table(frame), markers=frozenset(self.rules.source.markers))
+        table = replace(
+            frame_table(frame), markers=frozenset(self.rules.source.markers)
+        )
         return table.frame(names, _ROW, self.rules.notations)
 
     def _edited(self, frame: Any, name: str) -> pd.Series:

@@ -30,8 +30,12 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> CleanTables:
                 content = path.read_bytes()
             expected = task.source.sha256.get(file)
             if expected and hashlib.sha256(content).hexdigest() != expected:
-                notes.append(f"{path} differs from the published file (its sha256 differs)")
-            table = open_table(path, content, task.source, [item.name for item in task.fields])
+                notes.append(
+                    f"{path} differs from the published file (its sha256 differs)"
+                )
+            table = open_table(
+                path, content, task.source, [item.name for item in task.fields]
+            )
             parts.append(table.frame(names, label_of[path], task.notations))
         raws.append(pd.concat(parts))
         if not len(raws[-1]):

@@ -16,12 +16,16 @@ from fwc_llm.files import home_expanded, is_file, whole_file
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.taskfile import LOOPBACK, TaskFile, is_safe_address
 
-MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # address of a mirror, instead of the task file's `url`
+MIRROR_VARIABLE = (
+    "FWC_LLM_DATA_URL"  # address of a mirror, instead of the task file's `url`
+)
 _TIMEOUT = 30.0  # longest time in seconds without a received byte
 _LARGEST = 1 << 28  # bytes that are read of a file; a cut file fails the checksum
 
 
-def data_folders(data_dir: str | Path | None, task_folder: Path | None = None) -> tuple[Path, ...]:
+def data_folders(
+    data_dir: str | Path | None, task_folder: Path | None = None
+) -> tuple[Path, ...]:
     """The folders to search for data files, in this order; `beside` is a task file's."""
     folders = [] if task_folder is None else [task_folder]
     if data_dir is not None:
@@ -47,26 +51,41 @@ def cache_folder() -> Path:
     return base / "fwc-llm"
 
 
-def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...] | None:
+def find_files(
+    task: TaskFile, folders: Sequence[Path]
+) -> tuple[tuple[Path, ...], ...] | None:
     """The files of each table of `task`, from the first complete folder, or None."""
     for folder in folders:
-        tables = tuple(_named(folder / home_expanded(name)) for name in task.source.files)
+        tables = tuple(
+            _named(folder / home_expanded(name)) for name in task.source.files
+        )
         if all(tables):
             return tables
     return None
 
 
-def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
+def locate_or_download(
+    task: TaskFile, folders: Sequence[Path]
+) -> tuple[tuple[Path, ...], ...]:
     """The files of `find_files`, else downloaded from the task's `url`."""
     tables = find_files(task, folders)
     if tables is not None:
         return tables
     if task.source.url:
         return tuple((_download(task, name, folders),) for name in task.source.files)
-    found = [name for name in task.source.files for folder in folders if _named(folder / name)]
-    lacking = next((name for name in task.source.files if name not in found), task.source.files[0])
+    found = [
+        name
+        for name in task.source.files
+        for folder in folders
+        if _named(folder / name)
+    ]
+    lacking = next(
+        (name for name in task.source.files if name not in found), task.source.files[0]
+    )
     if home_expanded(lacking).is_absolute():
-        raise FwcError(f"{lacking}: there is no such file, and no file matches it as a pattern")
+        raise FwcError(
+            f"{lacking}: there is no such file, and no file matches it as a pattern"
+        )
     raise FwcError(
         f"{task.path}: its data file {lacking} is in none of {', '.join(map(str, folders))}; "
         f"correct the "
@@ -80,10 +99,14 @@ def _named(path: Path) -> tuple[Path, ...]:
         return (path,)
     if os.path.isdir(path):  # skips by-products of table writers, such as `_temporary/`
         below = (
-            file.relative_to(path) for file in sorted(path.rglob("*.parquet")) if is_file(file)
+            file.relative_to(path)
+            for file in sorted(path.rglob("*.parquet"))
+            if is_file(file)
         )
         return tuple(
-            path / f for f in below if not any(part.startswith(("_", ".")) for part in f.parts)
+            path / f
+            for f in below
+            if not any(part.startswith(("_", ".")) for part in f.parts)
         )
     if not glob.has_magic(str(path)) or "\0" in str(path):
         return ()
@@ -118,12 +141,16 @@ def _fetch(url: str, target: Path, sha256: str) -> None:
         raise ValueError("it is not an https address")
     target.parent.mkdir(parents=True, exist_ok=True)
     request = urllib.request.Request(url, headers={"User-Agent": "fwc-llm"})
-    found = urlsplit(url).hostname in LOOPBACK  # requests to this machine bypass the proxy
+    found = (
+        urlsplit(url).hostname in LOOPBACK
+    )  # requests to this machine bypass the proxy
     if found:
         proxies = [urllib.request.ProxyHandler({})]
     else:
         proxies = []
-    with urllib.request.build_opener(*proxies).open(request, timeout=_TIMEOUT) as response:
+    with urllib.request.build_opener(*proxies).open(
+        request, timeout=_TIMEOUT
+    ) as response:
         content = response.read(_LARGEST)
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:

@@ -34,9 +34,15 @@ _SNIFFED = 200  # records of a CSV file that are read to find its separator
 csv.field_size_limit(
     2**31 - 1
 )  # a wrong separator makes one cell of a long line: the guess fails, no error
-LARGEST_EXACT = 2**53  # doubles, such as spreadsheet numbers, cannot represent every larger integer
-_TYPED = re.compile(r"u?int\d+|halffloat|float|double|bool|(large_)?string")  # of Arrow, for pandas
-_SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a first line for Excel
+LARGEST_EXACT = (
+    2**53
+)  # doubles, such as spreadsheet numbers, cannot represent every larger integer
+_TYPED = re.compile(
+    r"u?int\d+|halffloat|float|double|bool|(large_)?string"
+)  # of Arrow, for pandas
+_SEP_LINE = re.compile(
+    r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE
+)  # a first line for Excel
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +64,14 @@ class RawTable:
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
-        positions = [position for position, title in enumerate(self.titles) if title == name]
+        positions = [
+            position for position, title in enumerate(self.titles) if title == name
+        ]
         if not positions:
             return self._inner(name, written)
-        first, *others = (as_categories(self.cells_of(k), self.markers, written) for k in positions)
+        first, *others = (
+            as_categories(self.cells_of(k), self.markers, written) for k in positions
+        )
         if not all(map(first.equals, others)):
             raise FwcError(
                 f"{self.where}: the header names column {name!r} more than once, and the columns "
@@ -77,7 +87,9 @@ class RawTable:
             cells = self.cells_of(list(self.titles).index(title))
             inner = [at(cell, path[len(title) :]) for cell in cells]
             if not inner or not all(map(is_null, inner)):
-                return as_categories(pd.Series(inner, dtype=object), self.markers, written)
+                return as_categories(
+                    pd.Series(inner, dtype=object), self.markers, written
+                )
         raise self._lacks(path)
 
     def readable(
@@ -102,13 +114,18 @@ class RawTable:
         self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}
     ) -> pd.DataFrame:
         """The columns `names` as a text frame with row ids that begin with `label`."""
-        return self.framed({name: self.texts(name, written.get(name, "")) for name in names}, label)
+        return self.framed(
+            {name: self.texts(name, written.get(name, "")) for name in names}, label
+        )
 
-    def framed(self, columns: Mapping[str, "pd.Categorical[Any]"], label: str) -> pd.DataFrame:
+    def framed(
+        self, columns: Mapping[str, "pd.Categorical[Any]"], label: str
+    ) -> pd.DataFrame:
         """Texts (n,) by column as a text frame; see `frame`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
         texts = {
-            name: c.categories.array.take(c.codes, allow_fill=True) for name, c in columns.items()
+            name: c.categories.array.take(c.codes, allow_fill=True)
+            for name, c in columns.items()
         }
         return pd.DataFrame(texts, index=ids)
 
@@ -120,19 +137,28 @@ class RawTable:
         else:
             separator = ""
         hint = did_you_mean(name, self.titles)
-        return FwcError(f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}")
+        return FwcError(
+            f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}"
+        )
 
 
 def as_categories(
     cells: Any, markers: Iterable[str], written: Written = ""
 ) -> "pd.Categorical[Any]":
     """Typed cells (n,) as categories of texts; nulls, "" and markers have the code -1."""
-    column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
-    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
+    column: Any = (
+        cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
+    )
+    if (
+        column.dtype == object
+        and pd.api.types.infer_dtype(column, skipna=True) != "string"
+    ):
         texts = [None if is_null(cell) else as_text(cell, written) for cell in column]
         column = pd.Series(texts, dtype=object)
     code, different = pd.factorize(column)
-    exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
+    exact = getattr(
+        column.dtype, "numpy_dtype", column.dtype
+    )  # of nullable and Arrow columns
     if exact in (np.float16, np.float32):  # Python's float would show other digits
         values = list(different.to_numpy(exact))
     else:
@@ -146,19 +172,25 @@ def as_categories(
     return pd.Categorical.from_codes(merged[code], pd.Index(names, dtype="str"))
 
 
-def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] = ()) -> RawTable:
+def open_table(
+    path: Path, content: bytes, source: Source, names: Sequence[str] = ()
+) -> RawTable:
     """Read the table in a file's bytes; `names` are the columns if it has no header."""
     _, content = unpacked(path, content)
     if source.format == "csv":
         return _read_csv(path, content, source, names)
     if source.format == "jsonl":
-        return table_of_rows(path, json_rows(path, json_value(path, content)), source.markers)
+        return table_of_rows(
+            path, json_rows(path, json_value(path, content)), source.markers
+        )
     if source.format == "parquet":
         return _read_parquet(path, content, source)
     return _read_excel(path, content, source)
 
 
-LARGEST_UNPACKED = 1 << 30  # bytes: a small file can unpack to more than any memory holds
+LARGEST_UNPACKED = (
+    1 << 30
+)  # bytes: a small file can unpack to more than any memory holds
 
 
 def _at_most(path: Path, packed: Any) -> bytes:
@@ -179,13 +211,21 @@ def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
     with failing_as(FwcError, f"{path} cannot be unpacked: ", also=(Exception,)):
         if ending == ".zip":
             with ZipFile(BytesIO(content)) as archive:
-                files = [item for item in archive.namelist() if not item.startswith("__MACOSX")]
+                files = [
+                    item
+                    for item in archive.namelist()
+                    if not item.startswith("__MACOSX")
+                ]
                 if len(files) != 1:
-                    raise FwcError(f"{path} holds {len(files)} files: pack one table alone")
+                    raise FwcError(
+                        f"{path} holds {len(files)} files: pack one table alone"
+                    )
                 with archive.open(files[0]) as packed:
                     return Path(files[0]), _at_most(path, packed)
         if ending == ".gz":
-            return Path(path.stem), _at_most(path, gzip.GzipFile(fileobj=BytesIO(content)))
+            return Path(path.stem), _at_most(
+                path, gzip.GzipFile(fileobj=BytesIO(content))
+            )
         if ending == ".bz2":
             return Path(path.stem), _at_most(path, bz2.BZ2File(BytesIO(content)))
         if ending == ".xlsx":
@@ -203,10 +243,14 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
     """Detect a file's format and, for CSV, separator and encoding."""
     inner, content = unpacked(path, content)
     source = Source(file=path.name, format=format_of(inner), **layout)
-    has = {"csv": ("skip", "comment"), "excel": ("sheet", "skip", "comment")}.get(source.format, ())
+    has = {"csv": ("skip", "comment"), "excel": ("sheet", "skip", "comment")}.get(
+        source.format, ()
+    )
     extra = [name for name, value in layout.items() if value and name not in has]
     if extra:
-        raise FwcError(f"{path} is a table of the format {source.format}: leave --{extra[0]} out")
+        raise FwcError(
+            f"{path} is a table of the format {source.format}: leave --{extra[0]} out"
+        )
     if source.format != "csv":
         return source
     if not content.strip():
@@ -218,7 +262,8 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
             break
         tried = source.model_copy(update={"separator": separator})
         widths = Counter(
-            len(record) for _, record in islice(csv_records(path, content, tried), _SNIFFED)
+            len(record)
+            for _, record in islice(csv_records(path, content, tried), _SNIFFED)
         )
         for width, times in widths.most_common(1):
             if (
@@ -239,7 +284,9 @@ def _encoding(content: bytes) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     for encoding in (
-        ("utf-8-sig", "cp1252") if re.search(rb"[\x80-\x9f]", content) else ("utf-8-sig",)
+        ("utf-8-sig", "cp1252")
+        if re.search(rb"[\x80-\x9f]", content)
+        else ("utf-8-sig",)
     ):
         try:
             content.decode(encoding)
@@ -252,7 +299,9 @@ def _encoding(content: bytes) -> str:
 # --- CSV
 
 
-def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) -> RawTable:
+def _read_csv(
+    path: Path, content: bytes, source: Source, names: Sequence[str]
+) -> RawTable:
     records = csv_records(path, content, source)
     if source.header:
         header = next(records, (0, []))[1]
@@ -282,10 +331,19 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
 
 
 def _mismatch(
-    source: Source, header: Sequence[str], line: int, record: Sequence[str], first: bool, last: bool
+    source: Source,
+    header: Sequence[str],
+    line: int,
+    record: Sequence[str],
+    first: bool,
+    last: bool,
 ) -> str:
     """The remedy for a line with another number of values than the header."""
-    if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
+    if (
+        source.header
+        and (mark := re.match(r"#|//|%|;", header[0]))
+        and not source.comment
+    ):
         return (
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" "
             f"under [data])"
@@ -300,19 +358,30 @@ def _mismatch(
 
 def _header_at(kind: str, number: int) -> str:
     skip = number - 1
-    return f"if {kind} {number} is the header: --skip {skip} (skip = {skip} under [data])"
+    return (
+        f"if {kind} {number} is the header: --skip {skip} (skip = {skip} under [data])"
+    )
 
 
-def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
+def csv_records(
+    path: Path, content: bytes, source: Source
+) -> Iterator[tuple[int, list[str]]]:
     """Yield (first line from 1, cells) of each record; skip empty lines and comments."""
-    remedy = '); name its encoding (encoding = "latin-1") or format = "parquet" under [data]'
+    remedy = (
+        '); name its encoding (encoding = "latin-1") or format = "parquet" under [data]'
+    )
     with failing_as(
-        FwcError, f"{path} is not a table of {source.encoding} text (", remedy, (LookupError,)
+        FwcError,
+        f"{path} is not a table of {source.encoding} text (",
+        remedy,
+        (LookupError,),
     ):
         text = content.decode(source.encoding)
         text.encode("utf-8")  # some encodings produce lone surrogates
     if "\0" in text:
-        raise FwcError(f"{path} is not a table: it holds NUL characters; is it a binary file?")
+        raise FwcError(
+            f"{path} is not a table: it holds NUL characters; is it a binary file?"
+        )
     sep_line = _SEP_LINE.match(text)
     file = StringIO(text, newline="")
     above = max(source.skip, int(sep_line is not None))
@@ -333,7 +402,9 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
             start = above + reader.line_num + 1
     except csv.Error as error:
         line = above + reader.line_num
-        raise FwcError(f"{path}:{line}: this line is not a row of a table: {error}") from error
+        raise FwcError(
+            f"{path}:{line}: this line is not a row of a table: {error}"
+        ) from error
 
 
 # --- JSON
@@ -409,7 +480,9 @@ def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
         objects = cells
     else:
         objects = ()
-    keys = dict.fromkeys(key for cell in objects if isinstance(cell, dict) for key in cell)
+    keys = dict.fromkeys(
+        key for cell in objects if isinstance(cell, dict) for key in cell
+    )
     if keys:
         others = [None if isinstance(cell, dict) else cell for cell in objects]
     else:
@@ -449,9 +522,13 @@ def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
 
     def cells_of(position: int) -> Any:
         name = names[position]
-        with failing_as(FwcError, f"{path} is not a Parquet table: ", also=(Exception,)):
+        with failing_as(
+            FwcError, f"{path} is not a Parquet table: ", also=(Exception,)
+        ):
             part = _flat(file.read(columns=[name]))
-            same = [index for index, title in enumerate(part.column_names) if title == name]
+            same = [
+                index for index, title in enumerate(part.column_names) if title == name
+            ]
             column = part.column(same[names[:position].count(name)])
             if str(column.type).startswith("dictionary"):
                 column = column.cast(column.type.value_type)
@@ -459,7 +536,10 @@ def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
             return column.to_pandas(types_mapper=pd.ArrowDtype)
         try:
             return column.to_pylist()
-        except (OverflowError, ValueError):  # a time or date outside the years that Python knows
+        except (
+            OverflowError,
+            ValueError,
+        ):  # a time or date outside the years that Python knows
             return [_python_value(cell) for cell in column]
 
     titles = [name.strip() for name in names]
@@ -516,7 +596,9 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     while header and header[-1] is None:
         header.pop()
     for number, cells in rows:
-        outside = next((k for k in range(len(header), len(cells)) if cells[k] is not None), None)
+        outside = next(
+            (k for k in range(len(header), len(cells)) if cells[k] is not None), None
+        )
         if outside is not None:
             text = not any(isinstance(cell, int | float) for cell in cells)
             remedy = ""
@@ -532,7 +614,11 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     def unstored() -> set[tuple[int, int]]:
         """(row, column) of each formula without a stored value; "" is a stored value."""
         with ZipFile(BytesIO(content)) as archive:
-            parts = (archive.read(name) for name in archive.namelist() if "worksheets/" in name)
+            parts = (
+                archive.read(name)
+                for name in archive.namelist()
+                if "worksheets/" in name
+            )
             if not any(re.search(rb"<f[ />]", part) for part in parts):
                 return set()
         formulas = load(BytesIO(content), read_only=True)[sheet.title]
@@ -540,15 +626,17 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
             (formula.row, formula.column)
             for pair in zip(_cells(formulas), _cells(sheet), strict=False)
             for formula, stored in zip(*pair, strict=False)
-            if formula.data_type == "f" and stored.value is None and stored.data_type != "str"
+            if formula.data_type == "f"
+            and stored.value is None
+            and stored.data_type != "str"
         }
 
     def cells_of(position: int) -> list[Any]:
-        column = [cells[position] if position < len(cells) else None for _, cells in rows]
+        column = [
+            cells[position] if position < len(cells) else None for _, cells in rows
+        ]
         for (number, _), cell in zip(rows, column, strict=True):
-            where = (
-                f"{path}: cell {column_letter(position + 1)}{number} of column {titles[position]!r}"
-            )
+            where = f"{path}: cell {column_letter(position + 1)}{number} of column {titles[position]!r}"
             if isinstance(cell, int | float) and abs(cell) > LARGEST_EXACT:
                 raise FwcError(
                     f"{where} holds the number {cell}, of which a spreadsheet keeps 15 digits: two "
@@ -572,7 +660,12 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     )
     numbers = [number for number, _ in rows]
     return RawTable(
-        path, titles, numbers, cells_of, frozenset(source.markers), hint if others else ""
+        path,
+        titles,
+        numbers,
+        cells_of,
+        frozenset(source.markers),
+        hint if others else "",
     )
 
 
@@ -582,7 +675,9 @@ def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
     by_name |= {sheet.title: sheet for sheet in sheets}
     if wanted and wanted not in by_name:
         titles = [sheet.title for sheet in sheets]
-        raise FwcError(f"{path}: there is no sheet {wanted!r}{did_you_mean(wanted, titles)}")
+        raise FwcError(
+            f"{path}: there is no sheet {wanted!r}{did_you_mean(wanted, titles)}"
+        )
     return by_name[wanted] if wanted else sheets[0]
 
 
@@ -616,7 +711,9 @@ def frame_table(frame: Any) -> RawTable:
         names = table.columns
         numbers = range(len(table))
         cells = (table.get_column(name) for name in names)
-        columns = [list(c.to_numpy()) if c.dtype == nw.Float32 else c.to_list() for c in cells]
+        columns = [
+            list(c.to_numpy()) if c.dtype == nw.Float32 else c.to_list() for c in cells
+        ]
     titled = zip(map(title_of, names), columns, strict=True)
     if len(set(numbers)) < len(numbers):  # row ids are unique
         numbers = range(len(numbers))
@@ -625,6 +722,10 @@ def frame_table(frame: Any) -> RawTable:
 
 def titles_of(frame: Any, names: Any) -> list[str]:
     """The titles of one or several columns of `frame`; a label may be a tuple."""
-    labels: list[Any] = frame.columns.tolist() if isinstance(frame, pd.DataFrame) else []
-    several = isinstance(names, list | tuple | set) and not any(names == label for label in labels)
+    labels: list[Any] = (
+        frame.columns.tolist() if isinstance(frame, pd.DataFrame) else []
+    )
+    several = isinstance(names, list | tuple | set) and not any(
+        names == label for label in labels
+    )
     return [title_of(name) for name in (names if several else [names])]

@@ -20,11 +20,11 @@ Keys = npt.NDArray[np.uint64]
 
 _FOLDS = 5
 _BINS, _LEAST_BIN = 50, 5  # most bins of a numeric column, least rows in each
-_NUMBERED = 20  # in a table with at most 20 rows, a column of distinct values is no identifier
-_AUC = 0.99
-_FEWER_ERRORS = (
-    0.1  # a column reveals classes if its errors are at most this share of the errors by chance
+_NUMBERED = (
+    20  # in a table with at most 20 rows, a column of distinct values is no identifier
 )
+_AUC = 0.99
+_FEWER_ERRORS = 0.1  # a column reveals classes if its errors are at most this share of the errors by chance
 _PURE, _COVERED = (
     0.02,
     0.5,
@@ -32,9 +32,7 @@ _PURE, _COVERED = (
 _LEAST_ERRORS = 15  # least errors by chance: with fewer expected, no error may be luck
 _MOST_CLASSES = 20
 _MOST_ROWS = 50_000  # rows that are checked, at most
-_COARSE = (
-    0.02  # a finest column in which a larger share of row pairs agrees is too coarse to decide
-)
+_COARSE = 0.02  # a finest column in which a larger share of row pairs agrees is too coarse to decide
 _EXCESS = 2.5  # equal pairs of rows up to this multiple of the expected number may be coincidence
 _MATERIAL = 0.005  # least share of repeated rows that is worth a note on intervals
 
@@ -45,26 +43,38 @@ class TableChecks:
 
     columns: Mapping[str, str] = field(default_factory=dict)
     repeated: str = ""
-    material: bool = False  # repeated rows are frequent enough to make intervals too narrow
+    material: bool = (
+        False  # repeated rows are frequent enough to make intervals too narrow
+    )
 
     @property
     def sentences(self) -> list[str]:
         """All warnings."""
-        of_columns = [f"column {name}: {sentence}" for name, sentence in self.columns.items()]
+        of_columns = [
+            f"column {name}: {sentence}" for name, sentence in self.columns.items()
+        ]
         return [*of_columns, *filter(None, [self.repeated])]
 
     def as_json(self, cluster: str = "") -> dict[str, str]:
         """The warnings for run.json by column; the key "" has that on repeated rows."""
-        return {**self.columns, **({"": self.repeated} if self.material and not cluster else {})}
+        return {
+            **self.columns,
+            **({"": self.repeated} if self.material and not cluster else {}),
+        }
 
 
 def check_table(
-    frame: pd.DataFrame, columns: Sequence[Column], outcome: str, protected: Sequence[str]
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    outcome: str,
+    protected: Sequence[str],
 ) -> TableChecks:
     """Check the features among the columns of a clean table."""
     rows = np.arange(len(frame))
     if len(rows) > _MOST_ROWS:
-        rows = np.sort(np.random.default_rng(0).choice(len(frame), _MOST_ROWS, replace=False))
+        rows = np.sort(
+            np.random.default_rng(0).choice(len(frame), _MOST_ROWS, replace=False)
+        )
     fold = np.random.default_rng(0).permutation(np.arange(len(rows)) % _FOLDS)
     sample = frame.iloc[rows]
     targets = {name: pd.factorize(sample[name])[0] for name in (outcome, *protected)}
@@ -82,7 +92,10 @@ def check_table(
         found = []
         for target, classes in targets.items():
             is_outcome = target == outcome
-            told = [how + _told(codes, classes, fold, is_outcome) for how, codes in ways.items()]
+            told = [
+                how + _told(codes, classes, fold, is_outcome)
+                for how, codes in ways.items()
+            ]
             told = [finding for finding in told if finding not in ways]
             found += [_sentence(target, is_outcome, finding) for finding in told[:1]]
         if found:
@@ -147,7 +160,9 @@ def _told(codes: Codes, classes: Codes, fold: Codes, one_sided: bool) -> str:
         in_class = counts[..., kind]
         if _LEAST_ERRORS <= sizes[kind] <= n - _LEAST_ERRORS:
             auc = _auc(
-                share[..., kind].ravel(), in_class.ravel(), (counts.sum(2) - in_class).ravel()
+                share[..., kind].ravel(),
+                in_class.ravel(),
+                (counts.sum(2) - in_class).ravel(),
             )
             if auc > _AUC:
                 return f"alone it has an AUC of {auc:.3f}"
@@ -172,7 +187,8 @@ def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
     above = np.bincount(index, yes, len(values))
     below = np.bincount(index, no, len(values))
     return float(
-        (above * (np.cumsum(below) - below / 2)).sum() / max(above.sum() * below.sum(), 1.0)
+        (above * (np.cumsum(below) - below / 2)).sum()
+        / max(above.sum() * below.sum(), 1.0)
     )
 
 
@@ -189,12 +205,18 @@ def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
     columns = list[tuple[float, int, Keys]]()
     for index in range(frame.shape[1]):
         cells = frame.iloc[:, index]
-        cells = cells.astype(str) if cells.dtype == object else cells  # lists have no hash
+        cells = (
+            cells.astype(str) if cells.dtype == object else cells
+        )  # lists have no hash
         codes, values = pd.factorize(cells, use_na_sentinel=False)
         if len(values) < n:  # skips ids, in which a copied row differs
             agree = float(((np.bincount(codes) / n) ** 2).sum())
             columns.append(
-                (agree, len(values), rng.integers(0, 1 << 63, len(values), dtype=np.uint64)[codes])
+                (
+                    agree,
+                    len(values),
+                    rng.integers(0, 1 << 63, len(values), dtype=np.uint64)[codes],
+                )
             )
     total: Keys = np.zeros(n, np.uint64)
     for _, _, keys in columns:
@@ -203,9 +225,13 @@ def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
     columns.sort(key=lambda column: column[0])
     if not columns or not repeated:
         return "", False
-    finest = next((column for column in columns if not _determined(column, columns)), columns[0])
+    finest = next(
+        (column for column in columns if not _determined(column, columns)), columns[0]
+    )
     by_chance = _pairs(total - finest[2]) * finest[0]
-    if finest[0] > _COARSE or _pairs(total) <= 1 + _EXCESS * by_chance + 3 * np.sqrt(by_chance):
+    if finest[0] > _COARSE or _pairs(total) <= 1 + _EXCESS * by_chance + 3 * np.sqrt(
+        by_chance
+    ):
         return "", False
     sentence = (
         f"{repeated:,} of {n:,} rows repeat another row exactly, and each counts as a person: "

@@ -41,14 +41,23 @@ from fwc_llm.words import (
     spellings_note,
 )
 
-_FEW = 10  # a numeric column with at most this many distinct whole values may hold codes
-_FEW_MISSING = 0.03  # rows with missing values are dropped if their share is at most this
+_FEW = (
+    10  # a numeric column with at most this many distinct whole values may hold codes
+)
+_FEW_MISSING = (
+    0.03  # rows with missing values are dropped if their share is at most this
+)
 _MANY_TEXTS = 20  # more distinct texts may be names or free text
-_MOSTLY_MISSING = 0.5  # a numeric column with a larger share of missing values is left out
+_MOSTLY_MISSING = (
+    0.5  # a numeric column with a larger share of missing values is left out
+)
 _SMALL = 10  # levels with fewer rows should perhaps be merged
 _LOOKED_AT = 1000  # most values that are compared with a pattern
 _MAJORITY = 0.95  # least share of numbers in a numeric column with various other texts
-_MOSTLY, _FEW_TEXTS = 0.5, 3  # least share of numbers in one with at most this many other texts
+_MOSTLY, _FEW_TEXTS = (
+    0.5,
+    3,
+)  # least share of numbers in one with at most this many other texts
 _LISTED = 5  # most values that a doubt lists
 _LONGEST = 60  # characters of a number with a unit
 _LONG_TEXT = 500  # characters that no category has
@@ -78,11 +87,23 @@ _PEOPLE_NAME = re.compile(
     r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)([ _-]?(id|nr|no|number|key))?$"
 )
 _FACTORS = {
-    **dict.fromkeys(["k", "K", "tsd", "Tsd", "tsd.", "Tsd.", "thousand", "mille"], 1_000),
-    **dict.fromkeys(["M", "mio", "Mio", "mio.", "Mio.", "mn", "mln", "million"], 1_000_000),
+    **dict.fromkeys(
+        ["k", "K", "tsd", "Tsd", "tsd.", "Tsd.", "thousand", "mille"], 1_000
+    ),
+    **dict.fromkeys(
+        ["M", "mio", "Mio", "mio.", "Mio.", "mn", "mln", "million"], 1_000_000
+    ),
     **dict.fromkeys(["bn", "Mrd", "Mrd.", "billion"], 1_000_000_000),
 }
-_SAME_UNIT = {"EUR": "€", "eur": "€", "Euro": "€", "euro": "€", "USD": "$", "US$": "$", "GBP": "£"}
+_SAME_UNIT = {
+    "EUR": "€",
+    "eur": "€",
+    "Euro": "€",
+    "euro": "€",
+    "USD": "$",
+    "US$": "$",
+    "GBP": "£",
+}
 _ID_NAME = (
     r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$"
     r"|Id$|ID$"
@@ -98,11 +119,14 @@ _TOTAL = re.compile(
     r"|sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
     r"|total g[eé]n[eé]ral|totale|totaal|razem|ogółem|average|mean|durchschnitt|mittelwert)\b\W*"
 )
-_WHERE = {"feature": "", "extra": "", "id": "; it is not shown", "drop": "; it is left out"}
+_WHERE = {
+    "feature": "",
+    "extra": "",
+    "id": "; it is not shown",
+    "drop": "; it is left out",
+}
 # Stems of verbs for decisions: "Should this case be approved?"
-_DONE = (
-    r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
-)
+_DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
 
 
 @dataclass(frozen=True)
@@ -116,7 +140,9 @@ class ColumnProfile:
     unit: str = ""  # shown after the numbers in prompts
     suffix: str = ""  # stripped from the cells
     factors: tuple[str, ...] = ()  # "k" in "1.9k"
-    units: tuple[tuple[str, int], ...] = ()  # texts around numbers, "" for none, and their cells
+    units: tuple[
+        tuple[str, int], ...
+    ] = ()  # texts around numbers, "" for none, and their cells
     missing: str = ""
     bands: tuple[float, ...] = ()
     markers: tuple[str, ...] = ()
@@ -130,7 +156,9 @@ class ColumnProfile:
     @cached_property
     def _rules(self) -> FileColumn:
         factors = {word: _FACTORS[word] for word in self.factors}
-        return FileColumn(name="x", strip_suffix=self.suffix, factors=factors, written=self.written)
+        return FileColumn(
+            name="x", strip_suffix=self.suffix, factors=factors, written=self.written
+        )
 
     def checked(self, *doubts: str) -> "ColumnProfile":
         """The profile with further doubts, which the author of the task file should check."""
@@ -151,7 +179,11 @@ class ColumnProfile:
         entry |= {"role": self.role.removeprefix("feature"), "missing": self.missing}
         entry |= {"missing_marker": self.markers}
         if is_used:
-            entry |= {"strip_suffix": self.suffix, "unit": unit, "written": self.written}
+            entry |= {
+                "strip_suffix": self.suffix,
+                "unit": unit,
+                "written": self.written,
+            }
             entry |= {
                 "bands": self.bands,
                 "factors": {word: _FACTORS[word] for word in self.factors},
@@ -177,14 +209,18 @@ def profile_column(
         markers = _unknown_texts(cells, counts, part, unknown, stated)
     else:
         if len(profile.odd) <= _FEW_TEXTS and counts[[*profile.odd]].sum() > _FEW:
-            markers |= {*profile.odd}  # few texts, often: what stands for a missing number
+            markers |= {
+                *profile.odd
+            }  # few texts, often: what stands for a missing number
             profile = replace(profile, odd=())
         held = _without(cells, (*markers, *profile.odd))
         distinct = {*held.dropna()}
     why = "" if part else _why_left_out(name, held, distinct, profile.kind == "numeric")
     if why:
         return ColumnProfile(profile.kind, "id" if "an id" in why else "drop", why)
-    profile = replace(profile, markers=tuple(cell for cell in counts.index if cell in markers))
+    profile = replace(
+        profile, markers=tuple(cell for cell in counts.index if cell in markers)
+    )
     if profile.kind == "numeric":
         doubts = [] if part else _doubts(profile, counts, distinct)
         return profile.checked(*_not_numbers(cells, counts, profile), *doubts)
@@ -192,12 +228,20 @@ def profile_column(
     if not profile.markers:
         return profile
     if part == "outcome":
-        return replace(profile, missing="drop").checked(f"rows with {texts} are left out")
-    return replace(profile, missing="category").checked(f"{texts} made one category, unknown")
+        return replace(profile, missing="drop").checked(
+            f"rows with {texts} are left out"
+        )
+    return replace(profile, missing="category").checked(
+        f"{texts} made one category, unknown"
+    )
 
 
 def _unknown_texts(
-    cells: pd.Series, counts: pd.Series, part: str, unknown: Collection[str], stated: set[str]
+    cells: pd.Series,
+    counts: pd.Series,
+    part: str,
+    unknown: Collection[str],
+    stated: set[str],
 ) -> set[str]:
     """The texts of a categorical column that mean "unknown"."""
     blanks = bool(cells.isna().any())
@@ -221,7 +265,9 @@ def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
     return cells.mask(cells.isin([*texts])) if texts else cells
 
 
-def _not_numbers(cells: pd.Series, counts: pd.Series, profile: ColumnProfile) -> Iterator[str]:
+def _not_numbers(
+    cells: pd.Series, counts: pd.Series, profile: ColumnProfile
+) -> Iterator[str]:
     """Yield doubts about texts in a numeric column that are not numbers."""
 
     def place(text: str) -> str:
@@ -239,16 +285,22 @@ def _not_numbers(cells: pd.Series, counts: pd.Series, profile: ColumnProfile) ->
         yield f"no numbers: {odd}: repair them, or add them to its missing_marker"
 
 
-def _doubts(profile: ColumnProfile, counts: pd.Series, distinct: Collection[str]) -> Iterator[str]:
+def _doubts(
+    profile: ColumnProfile, counts: pd.Series, distinct: Collection[str]
+) -> Iterator[str]:
     yield from _doubts_about_units(profile)
     texts = counts[[*distinct]]
     of_numbers = texts.groupby(texts.index.map(profile.number)).sum()
     numbers = of_numbers.index.tolist()
     coded = [number for number in numbers if MISSING_CODE.fullmatch(f"{number:.10g}")]
     rest = of_numbers.drop(coded)
-    codes = [f"{code:g}" for code in coded if _may_be_code(code, of_numbers[code], rest)]
+    codes = [
+        f"{code:g}" for code in coded if _may_be_code(code, of_numbers[code], rest)
+    ]
     if codes:
-        among = f"{', '.join(codes)} beside {rest.index.min():g} to {rest.index.max():g}"
+        among = (
+            f"{', '.join(codes)} beside {rest.index.min():g} to {rest.index.max():g}"
+        )
         yield (
             f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this "
             f"column"
@@ -259,13 +311,17 @@ def _doubts(profile: ColumnProfile, counts: pd.Series, distinct: Collection[str]
         span = f"{numbers[0]:g} to {numbers[-1]:g}"
         yield f'only {len(numbers)} values, {span}, kept as numbers; codes? kind = "categorical"'
     dotted = [cell for cell in distinct if "." in cell]
-    if len(dotted) > _FEW and all(re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", cell) for cell in dotted):
+    if len(dotted) > _FEW and all(
+        re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", cell) for cell in dotted
+    ):
         yield f'{min(dotted)} is read as a fraction; if it is thousands, written = "1.234,5"'
 
 
 def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
     if profile.factors:
-        words = ", ".join(f"{word!r} as {_FACTORS[word]:,.0f}" for word in profile.factors)
+        words = ", ".join(
+            f"{word!r} as {_FACTORS[word]:,.0f}" for word in profile.factors
+        )
         yield f"numbers are multiplied by their factors: {words}"
     listing = ", ".join(f"{unit or 'none'} ({n:,})" for unit, n in profile.units)
     kinds = {_SAME_UNIT.get(unit, unit) for unit, _ in profile.units}
@@ -313,7 +369,9 @@ def how_written(counts: pd.Series) -> ColumnProfile:
     best = None
     for suffix, way in product(dict.fromkeys(("", unit)), ways):
         tried = replace(profile, written=way, suffix=suffix)
-        odd = [cell for cell in cells.index if not abs(tried.number(cell)) < LARGEST_EXACT]
+        odd = [
+            cell for cell in cells.index if not abs(tried.number(cell)) < LARGEST_EXACT
+        ]
         rows = cells[odd].sum()
         if rows <= most:
             best = replace(tried, odd=tuple(odd))
@@ -340,7 +398,9 @@ def _units(cells: Collection[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:
+def _why_left_out(
+    name: str, cells: pd.Series, distinct: set[str], numeric: bool
+) -> str:
     """The first reason to leave out a column, or ""."""
     n = len(cells)
     many = len(distinct) > _FEW
@@ -354,29 +414,45 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
 
     def are(pattern: str) -> bool:
         """Whether at least 95 % of the values match the pattern."""
-        return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(some)
+        return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(
+            some
+        )
 
     different = countable and len(distinct) == n
-    if different and numeric and not has_id_name and max(integers) - min(integers) >= 2 * n:
+    if (
+        different
+        and numeric
+        and not has_id_name
+        and max(integers) - min(integers) >= 2 * n
+    ):
         different = cells.astype(float).is_monotonic_increasing  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
     is_place = _PLACE_NAME.search(name) and (numeric or are(r"[\d-]+"))
-    is_place = is_place or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
+    is_place = is_place or (
+        many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?")
+    )
     texts = f"{len(distinct):,} different texts"
     if len(numbers) > _FEW:
         texts += f", of which {len(numbers):,} are numbers,"
     free_text = f"CHECK: free text, {texts}"
-    people = f'role = "extra" here and --set cluster={name} count people in place of rows'
+    people = (
+        f'role = "extra" here and --set cluster={name} count people in place of rows'
+    )
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
-        (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
+        (
+            are(_DATE),
+            "CHECK: dates; to use them, turn them into numbers, such as days or years",
+        ),
         (
             is_place,
             "CHECK: codes of places: not quantities, and they may reveal the protected group",
         ),
         (
-            many and _PEOPLE_NAME.search(name) and len(seen) / 4 < len(distinct) < len(seen),
+            many
+            and _PEOPLE_NAME.search(name)
+            and len(seen) / 4 < len(distinct) < len(seen),
             f"CHECK: people with several rows? then {people}",
         ),
         (different and words >= 4, free_text),
@@ -387,9 +463,15 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         ),
         (numeric, ""),
         (max(map(len, distinct), default=0) > _LONG_TEXT, free_text),
-        (re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS, "CHECK: names of people"),
+        (
+            re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS,
+            "CHECK: names of people",
+        ),
         (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
-        (len(distinct) > max(50, n // 4), f"CHECK: {texts} are too many for a category"),
+        (
+            len(distinct) > max(50, n // 4),
+            f"CHECK: {texts} are too many for a category",
+        ),
     )
     return next((why for fits, why in looks if fits), "")
 
@@ -415,7 +497,9 @@ def draft_task(
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
-    return Drafting(path, source, table, protected, outcome, path.name, "", unknown).draft(folder)
+    return Drafting(
+        path, source, table, protected, outcome, path.name, "", unknown
+    ).draft(folder)
 
 
 @dataclass
@@ -454,12 +538,16 @@ class Drafting:
         self.raw = self.raw.drop(index=list(self.totals))
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
         markers = {name: (*of.markers, *of.odd) for name, of in self.profiles.items()}
-        self.cells = self.raw.apply(lambda cells: _without(cells, markers[str(cells.name)]))
+        self.cells = self.raw.apply(
+            lambda cells: _without(cells, markers[str(cells.name)])
+        )
         others = [name for name in self.profiles if name not in special]
         others = [name for name in others if self.cells[name].notna().any()]
         if all(self.profiles[name].role != "feature" for name in others):
             # A task needs a feature: keep doubtful ones.
-            self.profiles |= {name: replace(self.profiles[name], role="feature") for name in others}
+            self.profiles |= {
+                name: replace(self.profiles[name], role="feature") for name in others
+            }
         ruled = [
             name
             for name, of in self.profiles.items()
@@ -474,7 +562,9 @@ class Drafting:
 
     def _total(self, cells: pd.Series) -> list[tuple[str, str]]:
         """(column, word) of a row that looks like a total of the rows above."""
-        words = [(str(name), cell) for name, cell in cells.items() if _TOTAL.fullmatch(cell)]
+        words = [
+            (str(name), cell) for name, cell in cells.items() if _TOTAL.fullmatch(cell)
+        ]
         return words[:1] if self.outcome not in cells else []
 
     def _profile(self, name: str) -> ColumnProfile:
@@ -540,7 +630,8 @@ class Drafting:
         """The draft of a task file in `folder`; `answer` has lines of [outcome], if any."""
         found = self._found(parse_taskfile(self._text(folder, answer)[0], self.path))
         self.profiles |= {
-            name: self.profiles[name].checked(doubt) for name, doubt in found.columns.items()
+            name: self.profiles[name].checked(doubt)
+            for name, doubt in found.columns.items()
         }
         text, checks = self._text(folder, answer)
         return Draft(text, (*checks, *filter(None, [found.repeated])))
@@ -548,7 +639,8 @@ class Drafting:
     def _text(self, folder: Path, answer: Sequence[str]) -> tuple[str, list[str]]:
         """The text of the task file, and its checks."""
         self.checks = [
-            f"column {_one_line(name)} is left out: {fault}" for name, fault in self.faults.items()
+            f"column {_one_line(name)} is left out: {fault}"
+            for name, fault in self.faults.items()
         ]
         for row, (column, word) in self.totals.items():
             how = f"left out by keep, {column} without {word!r}"
@@ -589,7 +681,9 @@ class Drafting:
         if self.source.format == "csv":
             text.append("header = true")
             if self.source.encoding != "utf-8-sig":
-                text.append(f'encoding = "{self.source.encoding}" # CHECK: it is not UTF-8')
+                text.append(
+                    f'encoding = "{self.source.encoding}" # CHECK: it is not UTF-8'
+                )
         for column, word in self.totals.values():
             text += ["", "[[keep]]", f"column = {_toml(column)}"]
             text.append(f"without = {_toml([word])} # CHECK: a total")
@@ -601,17 +695,28 @@ class Drafting:
         ]
         self.checks += [] if answer else [doubt]
         for name in self.protected:
-            text += ["", "[[protected]]", f"column = {_toml(name)}", *self._protected(name)]
+            text += [
+                "",
+                "[[protected]]",
+                f"column = {_toml(name)}",
+                *self._protected(name),
+            ]
         return "\n".join(text) + "\n", self.checks
 
     def _missing(self) -> str:
         if self.rule == "error":
             return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
         counts = {name: f"{_one_line(name)} {n:,}" for name, n in self.missing.items()}
-        lost = [name for name in counts if (self.profiles[name].missing or self.rule) == "drop"]
+        lost = [
+            name
+            for name in counts
+            if (self.profiles[name].missing or self.rule) == "drop"
+        ]
         kept = ", ".join(count for name, count in counts.items() if name not in lost)
         if kept:
-            self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
+            self.checks.append(
+                f'missing: a missing value becomes the category "unknown" ({kept})'
+            )
         if lost:
             of_lost = ", ".join(counts[name] for name in lost)
             complete = self.cells[lost].notna().all(axis=1)
@@ -619,29 +724,40 @@ class Drafting:
             self.checks.append(
                 f"missing: rows with a missing value are dropped ({of_lost}); {stay}"
             )
-        why = {"drop": 'or "category", or "error"', "category": "dropping rows would lose too many"}
+        why = {
+            "drop": 'or "category", or "error"',
+            "category": "dropping rows would lose too many",
+        }
         every = ", ".join(counts.values())
         return f'missing = "{self.rule}" # CHECK: {why[self.rule]}; missing values: {every}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """(value that means yes, threshold, lines of the task file, point to check)."""
         counts = counted(self.cells[self.outcome])
-        values = ", ".join(f"{_one_line(value)} ({counts[value]:,})" for value in [*counts][:12])
+        values = ", ".join(
+            f"{_one_line(value)} ({counts[value]:,})" for value in [*counts][:12]
+        )
         where = f"outcome {self.outcome}"
         meaning = usual_meaning(counts)
         threshold = []
-        if len(counts) > 3 and self.profiles[self.outcome].kind == "numeric":  # 0, 1, 9 are codes
+        if (
+            len(counts) > 3 and self.profiles[self.outcome].kind == "numeric"
+        ):  # 0, 1, 9 are codes
             middle = float(self._numbers(self.outcome).median())
             threshold = [f"# threshold = {{ above = {middle:g} }} #"]
             if len(counts) > _FEW:
-                doubt = f"{where}: a number; say above which threshold the answer is yes"
+                doubt = (
+                    f"{where}: a number; say above which threshold the answer is yes"
+                )
                 return None, middle, [f"{threshold[0]} CHECK: the median"], doubt
             threshold = [
                 '# others = "drop" # or "no": what the values mean that you do not name',
                 f"{threshold[0]} in place of both, if larger numbers mean yes",
             ]
         if threshold or not meaning.yes or not meaning.no:
-            lines = [f"# positive = […] # CHECK: name the values that mean yes, of {values}"]
+            lines = [
+                f"# positive = […] # CHECK: name the values that mean yes, of {values}"
+            ]
             doubt = f"{where}: say which values mean yes: {values}"
             return next(iter(meaning.yes), "…"), None, lines + threshold, doubt
         lines = [
@@ -677,8 +793,12 @@ class Drafting:
             return []
         few = f"{len(levels)} levels, some with few rows; a map can group them"
         self.checks.append(f"protected {name}: {few}")
-        entries = ", ".join(f"{_toml(level)} = {_toml(level)}" for level in levels.index[:20])
-        return [f"# map = {{ {entries} }} # CHECK: group levels by giving them one name"]
+        entries = ", ".join(
+            f"{_toml(level)} = {_toml(level)}" for level in levels.index[:20]
+        )
+        return [
+            f"# map = {{ {entries} }} # CHECK: group levels by giving them one name"
+        ]
 
 
 def _quartiles(numbers: pd.Series) -> tuple[float, ...]:
@@ -715,7 +835,8 @@ def _toml(value: Any) -> str:
     if isinstance(value, dict):
         keys = [key if re.fullmatch(r"\w+", key) else _toml(key) for key in value]
         entries = [
-            f"{key} = {_toml(entry)}" for key, entry in zip(keys, value.values(), strict=True)
+            f"{key} = {_toml(entry)}"
+            for key, entry in zip(keys, value.values(), strict=True)
         ]
         return f"{{ {', '.join(entries)} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

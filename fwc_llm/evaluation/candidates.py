@@ -55,7 +55,9 @@ class Candidate:
     @property
     def wording(self) -> str:
         """The template set; with an instruction, the name of its copy in the tuning's folder."""
-        digest = sha256(json.dumps([self.template, self.instruction]).encode()).hexdigest()
+        digest = sha256(
+            json.dumps([self.template, self.instruction]).encode()
+        ).hexdigest()
         if self.instruction:
             return f"instruction-{digest[:8]}"
         return self.template
@@ -76,21 +78,29 @@ class Candidate:
         }
 
 
-def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], list[str]]:
+def read_instructions(
+    source: str | Path | Iterable[str],
+) -> tuple[list[str], list[str]]:
     """(sentences, []) of a list or a file, or ([], template sets) of a folder."""
     try:
         if isinstance(source, (str, Path)):
             if Path(source).is_dir():
-                folders = sorted(str(file.parent) for file in Path(source).glob("**/query.j2"))
+                folders = sorted(
+                    str(file.parent) for file in Path(source).glob("**/query.j2")
+                )
                 if folders:
                     return [], folders
                 raise FwcError(
                     f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)"
                 )
             source = read_text(Path(source)).splitlines()
-        sentences = dict.fromkeys(" ".join(replace_invisible(line).split()) for line in source)
+        sentences = dict.fromkeys(
+            " ".join(replace_invisible(line).split()) for line in source
+        )
     except (OSError, ValueError) as error:
-        raise FwcError(f"cannot read the instructions {source}: {reason(error)}") from None
+        raise FwcError(
+            f"cannot read the instructions {source}: {reason(error)}"
+        ) from None
     sentences.pop("", None)
     if not sentences:
         raise FwcError("the instructions hold no sentence: write one a line")
@@ -103,7 +113,9 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
     Counter-stereotypical examples change the gap most: of groups with low base rates they are
     mostly yes, of groups with high base rates mostly no.
     """
-    usable = [name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)]
+    usable = [
+        name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)
+    ]
     if names is None:
         chosen = usable
     else:
@@ -133,7 +145,12 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
         else:
             others.append(Recipe(name, name))
     turns = range(max(len(counter), len(others)))  # the shorter list starts again
-    return [kinds[turn % len(kinds)] for turn in turns for kinds in (counter, others) if kinds]
+    return [
+        kinds[turn % len(kinds)]
+        for turn in turns
+        for kinds in (counter, others)
+        if kinds
+    ]
 
 
 def choose_candidates(
@@ -155,11 +172,21 @@ def choose_candidates(
     examples.
     """
     by_size = [recipes(task, m, names) for m in sizes]
-    kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]
+    kinds = [
+        pair
+        for same in zip(*by_size, strict=True)
+        for pair in zip(sizes, same, strict=True)
+    ]
     if not kinds:
-        raise FwcError("no strategy is left to choose candidates: name some with --strategies")
+        raise FwcError(
+            "no strategy is left to choose candidates: name some with --strategies"
+        )
     orders = orders or _ORDERS
-    wordings = [(template, sentence) for sentence in ("", *instructions) for template in templates]
+    wordings = [
+        (template, sentence)
+        for sentence in ("", *instructions)
+        for template in templates
+    ]
     chosen: list[Candidate] = []
     if alone is not None:
         if count <= len(wordings):
@@ -169,13 +196,21 @@ def choose_candidates(
             )
         chosen = [
             Candidate(
-                f"candidate-{number:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction
+                f"candidate-{number:03d}",
+                NO_EXAMPLES,
+                seed,
+                "given",
+                template,
+                alone,
+                instruction,
             )
             for number, (template, instruction) in enumerate(wordings[1:], 1)
         ]
     without_examples = len(chosen)
     refused: dict[str, str] = {}
-    for number, (m, recipe) in enumerate(islice(cycle(kinds), 4 * count + 4 * len(kinds))):
+    for number, (m, recipe) in enumerate(
+        islice(cycle(kinds), 4 * count + 4 * len(kinds))
+    ):
         if len(chosen) == count:
             break
         if f"{recipe.label}, m={m}" in refused:
@@ -210,7 +245,9 @@ def choose_candidates(
         )
         template, instruction = wordings[turned % len(wordings)]
         name = f"candidate-{len(chosen) + 1:03d}"
-        chosen.append(Candidate(name, recipe, own_seed, order, template, shots, instruction))
+        chosen.append(
+            Candidate(name, recipe, own_seed, order, template, shots, instruction)
+        )
     if len(chosen) == without_examples:
         raise FwcError(f"no candidate can be chosen: {next(iter(refused.values()))}")
     return chosen, [f"{label}: {reason}" for label, reason in refused.items()]

@@ -112,7 +112,9 @@ def evaluate(
     the run; `InterruptedRunError` on Ctrl-C. The answers before one of the last two are saved, and
     scored in the error's attribute `result`.
     """
-    settings, client = split_options(options, settings or Settings(), client or Client())
+    settings, client = split_options(
+        options, settings or Settings(), client or Client()
+    )
     taken = on_step is not None or on_progress is not None
     display = choose(False if progress is None and taken else progress)
     with display.working("reading the table") as step:
@@ -184,7 +186,9 @@ class _Caller:
             self.working.cancel()
 
 
-_caller: contextvars.ContextVar[_Caller | None] = contextvars.ContextVar("caller", default=None)
+_caller: contextvars.ContextVar[_Caller | None] = contextvars.ContextVar(
+    "caller", default=None
+)
 aevaluate = _in_this_loop(evaluate)
 aevaluate.__name__ = aevaluate.__qualname__ = "aevaluate"
 
@@ -218,13 +222,24 @@ def prepare(
     else:
         answerer = as_model(model, client.deadline)
     # A model in this process always returns log-probabilities.
-    gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
+    gives = (
+        needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
+    )
     if gives:
-        tell(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
+        tell(
+            f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on"
+        )
     check_api(answerer, settings, client)
     table = as_task(task, data_dir)
     plan = make_plan(
-        table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens
+        table,
+        arms,
+        settings,
+        allow_changed_data,
+        on_step,
+        None,
+        answerer,
+        max_prompt_tokens,
     )
     options_given = {
         "task": task_option(named or task),
@@ -233,7 +248,9 @@ def prepare(
         "no_rows": no_rows,
         "fail_if": list(fail_if) or None,
         "reference": reference,
-        "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
+        "protected": None
+        if table.protected in ((), table.usual)
+        else ",".join(table.protected),
     }
     return Job(plan, answerer, client, options_given, reference)
 
@@ -256,14 +273,20 @@ class Job:
         if traits(self.model).local:
             return no_price(self.model.name)
         return price_of(
-            self.model.name, self.client.prices, self.plan.settings.api, self.client.params
+            self.model.name,
+            self.client.prices,
+            self.plan.settings.api,
+            self.client.params,
         )
 
     @property
     def why_unpriced(self) -> str:
         """Why `price` is None, and what to do."""
         return why_unpriced(
-            self.model.name, self.client.prices, self.plan.settings.api, self.client.params
+            self.model.name,
+            self.client.prices,
+            self.plan.settings.api,
+            self.client.params,
         )
 
     @cached_property
@@ -273,8 +296,15 @@ class Job:
 
         settings = self.plan.settings
         arms = [arm.name for arm in self.plan.arms]
-        drawn = settings.n_test, settings.base_parity, settings.repeats, settings.min_group
-        return questions_until_decided(design_of(self.plan.task, *drawn), settings, arms)
+        drawn = (
+            settings.n_test,
+            settings.base_parity,
+            settings.repeats,
+            settings.min_group,
+        )
+        return questions_until_decided(
+            design_of(self.plan.task, *drawn), settings, arms
+        )
 
     def forecast(self) -> Forecast:
         """Forecast the run's requests, tokens and cost, without sending a request."""
@@ -310,7 +340,9 @@ class Job:
             part = self.plan
         with Journal(folder.path, self.plan.task.spellings) as journal:
             before = folder.describe() if begun else {}
-            self.settle_format(self.plan.first_calls, journal, before.get("parameters"), budget)
+            self.settle_format(
+                self.plan.first_calls, journal, before.get("parameters"), budget
+            )
             try:
                 described = self._description(folder.path)
                 if begun:
@@ -323,7 +355,9 @@ class Job:
                 folder.begin(described)  # last: a folder with a run.json is complete
                 if until:
                     folder.change(
-                        calls=part.n_questions, ended="", expected=self.expected_questions
+                        calls=part.n_questions,
+                        ended="",
+                        expected=self.expected_questions,
                     )
             except (
                 StorageError
@@ -382,7 +416,11 @@ class Job:
         rows_asked = 0
         arms = len(self.plan.arms)
         for rows in self.plan.looks:
-            if self.client.batch and rows_asked and rows < min(2 * rows_asked, self.plan.looks[-1]):
+            if (
+                self.client.batch
+                and rows_asked
+                and rows < min(2 * rows_asked, self.plan.looks[-1])
+            ):
                 continue  # a batch may take hours: few looks
             part = self.plan.part(rows)
             before = arms * rows_asked
@@ -391,11 +429,15 @@ class Job:
                 if on_progress is not None:
                     on_progress(replace(news, skipped=news.skipped + before))
 
-            outcome = ask(partial(part.calls, rows_asked), self.plan.n_calls, on_progress=tell)
+            outcome = ask(
+                partial(part.calls, rows_asked), self.plan.n_calls, on_progress=tell
+            )
             if outcome.stopped and rows_asked:
                 folder.change(ended=outcome.stopped)
                 return replace(outcome, stopped=None)
-            if outcome.stopped or (outcome.errors and not outcome.done + outcome.skipped):
+            if outcome.stopped or (
+                outcome.errors and not outcome.done + outcome.skipped
+            ):
                 return outcome
             write_questions(folder, part)
             folder.change(calls=part.n_questions)
@@ -405,7 +447,9 @@ class Job:
                 break
         return outcome
 
-    def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
+    def _result(
+        self, folder: RunFolder, journal: Journal, stopped: str | None = None
+    ) -> Result:
         from fwc_llm.runs.recorded_run import scored
 
         results, run = scored(folder, journal, stopped, self._assisting)
@@ -456,7 +500,9 @@ class Job:
                     stopped = batches.stopped or self._why_left(left, journal)
                     return ExecutionSummary(0, len(left), answered, stopped)
                 if left and begin:
-                    tell(f"asked live, because batches left them: {self._price_of(left)}")
+                    tell(
+                        f"asked live, because batches left them: {self._price_of(left)}"
+                    )
             options = (
                 self.client.concurrency,
                 on_progress,
@@ -484,18 +530,26 @@ class Job:
 
     def _price_of(self, calls: Sequence[PlannedCall]) -> str:
         dollars = forecast(self.model, calls, self.price).dollars_most
-        price = "the price is not known" if dollars is None else f"at most ${dollars:.2f}"
+        price = (
+            "the price is not known" if dollars is None else f"at most ${dollars:.2f}"
+        )
         return f"{len(calls):,} requests, {price}"
 
     def _why_left(self, left: Sequence[PlannedCall], journal: Journal) -> str:
         """Why batches left calls without a reply, and what it costs to ask them live."""
         parameters = parameters_json(self.model)
         requests = {call_id(parameters, call) for call in left}
-        last = {record["request"]: str(record.get("error")) for record in journal.records()}
+        last = {
+            record["request"]: str(record.get("error")) for record in journal.records()
+        }
         reasons = Counter(why for request, why in last.items() if request in requests)
-        listed = "; ".join(f"{number:,} of them: {why}" for why, number in reasons.most_common(3))
+        listed = "; ".join(
+            f"{number:,} of them: {why}" for why, number in reasons.most_common(3)
+        )
         remedy = f"--finish-live asks them one by one: {self._price_of(left)}"
-        return f"batches left {len(left):,} requests without a reply ({listed}): {remedy}"
+        return (
+            f"batches left {len(left):,} requests without a reply ({listed}): {remedy}"
+        )
 
     def settle_format(
         self,
@@ -514,23 +568,33 @@ class Job:
         if wanted == "word" or answer_in is None:
             return
         words = tuple(self.plan.task.words.values())
-        answer_in("word" if recorded is not None and not asks_json(recorded) else "json", words, "")
+        answer_in(
+            "word" if recorded is not None and not asks_json(recorded) else "json",
+            words,
+            "",
+        )
         if recorded is not None or (wanted == "json" and self.client.batch):
             return
         trials = list(islice(calls, _TRIALS))
         problem = self._tried(trials, journal, budget)
         if not problem:
             answer_in(
-                "json", words, f"in a trial it answered {len(trials)} questions of the run in JSON"
+                "json",
+                words,
+                f"in a trial it answered {len(trials)} questions of the run in JSON",
             )
         elif wanted == "auto":
             journal.set_aside()
             answer_in("word", words, f"it gives no answer in JSON ({problem})")
         else:
             remedy = "use --answer-format word, or auto"
-            raise ProviderError(f"{self.model.name} gives no answer in JSON ({problem}): {remedy}")
+            raise ProviderError(
+                f"{self.model.name} gives no answer in JSON ({problem}): {remedy}"
+            )
 
-    def _tried(self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None) -> str:
+    def _tried(
+        self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None
+    ) -> str:
         """Send the calls in turn until a reply is not JSON; return the reason, or ""."""
         live = replace(self, client=self.client.updated(batch=False))
         parameters = parameters_json(self.model)
@@ -545,7 +609,9 @@ class Job:
                 raise IncompleteRunError(outcome.stopped)
             request = call_id(parameters, call)
             reply = next(
-                record for record in reversed([*journal.records()]) if record["request"] == request
+                record
+                for record in reversed([*journal.records()])
+                if record["request"] == request
             )
             if reply["reason"] in KEPT_BACK:
                 continue
@@ -605,7 +671,9 @@ class Job:
             except FwcError as error:
                 raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         if self.price is not None and self.price.context is not None:
-            forecast(self.model, self.plan.first_calls, self.price)  # raises for too long a prompt
+            forecast(
+                self.model, self.plan.first_calls, self.price
+            )  # raises for too long a prompt
 
 
 def interrupted(folder: Path) -> InterruptedRunError:
@@ -622,7 +690,9 @@ def check_api(model: Model, settings: Settings, client: Client) -> None:
         who = "use a model of a service with this protocol (--base-url)"
         raise FwcError(f"{model.name} does not support --api {settings.api}: {who}")
     if client.answer_format == "json" and traits(model).answer_in is None:
-        raise FwcError(f"{model.name} does not support --answer-format json: leave it out")
+        raise FwcError(
+            f"{model.name} does not support --answer-format json: leave it out"
+        )
     if api != "chat" and client.batch:
         raise FwcError(f"--batch does not work with --api {api}: leave out --batch")
 
@@ -632,7 +702,9 @@ def write_examples(folder: RunFolder, plan: Plan) -> None:
     for repeat in plan.repeats:
         for arm in plan.arms:
             if arm.name in repeat.shots:
-                path = folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
+                path = (
+                    folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
+                )
                 path.parent.mkdir(parents=True, exist_ok=True)
                 save_shots(repeat.shots[arm.name], path)
     for call in plan.first_calls:
@@ -654,7 +726,9 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         started.set_result((asyncio.get_running_loop(), asking))
         return await asking
 
-    context = contextvars.copy_context()  # keeps the thread's output in this notebook cell
+    context = (
+        contextvars.copy_context()
+    )  # keeps the thread's output in this notebook cell
     with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
         outcome = thread.submit(context.run, asyncio.run, cancellable())
         try:

@@ -14,13 +14,13 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, task_names
 
 FILE_NAME = "experiment.toml"
-_HEAD = (
-    f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
-)
+_HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
 _PATHS = {"prices", "data-dir"}
 
 
-def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **others: Any) -> str:
+def experiment_text(
+    plan: Plan, client: Client, model: str, folder: Path, **others: Any
+) -> str:
     """The text of the experiment file of a run in `folder`; paths are relative to it.
 
     The file has all options of `Settings`; of the options of `Client` and the `others` (including
@@ -37,16 +37,30 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
             values[_flag(name)] = "none" if value is None else value
     until = values.pop("until-decided")
     if until:
-        values |= {"until-decided": True, "fail-if": [text for text in until if text != "verdict"]}
+        values |= {
+            "until-decided": True,
+            "fail-if": [text for text in until if text != "verdict"],
+        }
     wordings = [
-        relative(name, folder) if Path(name).is_dir() else name for name in plan.settings.wordings
+        relative(name, folder) if Path(name).is_dir() else name
+        for name in plan.settings.wordings
     ]
     values |= {"template": ",".join(wordings), "templates": []}
     bare = Client()
-    values |= {_flag(name): value for name, value in client if value != getattr(bare, name)}
-    values |= {_flag(name): value for name, value in others.items() if value not in (None, False)}
-    values |= {name: relative(values[name], folder) for name in _PATHS if name in values}
-    lines = [_line(name, value) for name, value in values.items() if value not in ([], {})]
+    values |= {
+        _flag(name): value for name, value in client if value != getattr(bare, name)
+    }
+    values |= {
+        _flag(name): value
+        for name, value in others.items()
+        if value not in (None, False)
+    }
+    values |= {
+        name: relative(values[name], folder) for name in _PATHS if name in values
+    }
+    lines = [
+        _line(name, value) for name, value in values.items() if value not in ([], {})
+    ]
     return _HEAD + "\n".join(lines) + "\n"
 
 
@@ -112,6 +126,11 @@ def _line(name: str, value: Any) -> str:
     if name == "order":
         value = ",".join(value)
     elif isinstance(value, Mapping):
-        value = [f"{key}={json.dumps(item, ensure_ascii=False)}" for key, item in value.items()]
-    text = json.dumps(value, ensure_ascii=False, default=str)  # valid TOML except for U+007F
+        value = [
+            f"{key}={json.dumps(item, ensure_ascii=False)}"
+            for key, item in value.items()
+        ]
+    text = json.dumps(
+        value, ensure_ascii=False, default=str
+    )  # valid TOML except for U+007F
     return f"{name} = {text}".replace("\x7f", "\\u007f")

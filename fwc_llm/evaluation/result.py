@@ -29,7 +29,9 @@ class Result(Ambiguous):
     the run. `scored` is the run as it was scored; None without any reply.
     """
 
-    instead = "write result.check(condition).passed, or compare result.unanswered with 0"
+    instead = (
+        "write result.check(condition).passed, or compare result.unanswered with 0"
+    )
 
     folder: Path
     data: dict[str, Any]
@@ -75,7 +77,9 @@ class Result(Ambiguous):
         answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=columns)
         answers["repeat"] = answers["repeat"].astype("int64")
         answers["simulated"] = answers["simulated"] == "true"
-        answers["p_yes"] = pd.to_numeric(answers["p_yes"].replace("", None)).astype("float64")
+        answers["p_yes"] = pd.to_numeric(answers["p_yes"].replace("", None)).astype(
+            "float64"
+        )
         for name in answers.columns.intersection(["answer", THRESHOLD_COLUMN]):
             answers[name] = answers[name].replace("", None).astype("str")
         return answers
@@ -107,7 +111,9 @@ class Result(Ambiguous):
         else:
             where = Path(path)
         format = choose_format(None, where)
-        text = render([self.folder], format, task or self.task, data_dir, rows, reference)
+        text = render(
+            [self.folder], format, task or self.task, data_dir, rows, reference
+        )
         write_whole(text, where)
         return where
 
@@ -120,7 +126,12 @@ class Result(Ambiguous):
         from fwc_llm.report.compare import compare_runs
         from fwc_llm.runs.recorded_run import read_run
 
-        require(other, (Result, str, Path), "the other run", "give a result, or a run's folder")
+        require(
+            other,
+            (Result, str, Path),
+            "the other run",
+            "give a result, or a run's folder",
+        )
         second = other.run if isinstance(other, Result) else read_run(other)
         return compare_runs(self.run, second)
 
@@ -168,7 +179,9 @@ class Result(Ambiguous):
         condition or an unknown arm.
         """
         if self.unanswered:
-            raise IncompleteRunError(f"{self.folder}: {self.missing[0]}; no gate was decided")
+            raise IncompleteRunError(
+                f"{self.folder}: {self.missing[0]}; no gate was decided"
+            )
         return self.audit().check(condition)
 
     @property
@@ -191,7 +204,9 @@ class Result(Ambiguous):
         if not self.unanswered:
             return []
         first = [reason["reason"] for reason in self.data.get("no_reply", [])[:1]]
-        words = f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
+        words = (
+            f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
+        )
         return ["; ".join([words, *first])]
 
     @property
@@ -213,7 +228,9 @@ class Result(Ambiguous):
 
         label = "".join(f"  ({mark})" for mark in self._marked)
         metrics = ("coverage", *METRICS)
-        values = {arm: [self.records.find(m, arm).value for m in metrics] for arm in self.arms}
+        values = {
+            arm: [self.records.find(m, arm).value for m in metrics] for arm in self.arms
+        }
         table = pd.DataFrame.from_dict(values, "index", columns=list(metrics)).round(3)
         return f"{self._title}{label}\n{table.to_string(na_rep='–')}"
 
@@ -236,4 +253,6 @@ class Result(Ambiguous):
         except FwcError as error:
             notes.append(str(error))
         notes.append(f"everything is in {self.folder}")
-        return notebook(self._title, *tables, Section("", notes=notes, intro=" "), **self._marks)
+        return notebook(
+            self._title, *tables, Section("", notes=notes, intro=" "), **self._marks
+        )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Value = TypeVar("Value", float, Floats)
 TARGETS = {
-    metric.key: metric.title for metric in TABLE if metric.headline and metric.kind != "share"
+    metric.key: metric.title
+    for metric in TABLE
+    if metric.headline and metric.kind != "share"
 }
 _DIGITS = 9  # decimals by which values are compared: further ones depend on the order of summation
 
@@ -61,20 +63,32 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
         raise FwcError(
             "name one target: --target-dp 0.1, or --target with label_gap=0.1 or dp_ratio=0.8"
         )
-    name, _, text = (part.strip() for part in (target or f"dp_gap={target_dp}").partition("="))
+    name, _, text = (
+        part.strip() for part in (target or f"dp_gap={target_dp}").partition("=")
+    )
     if name not in TARGETS:
-        raise FwcError(f"the target {target!r} names no metric: choose one of {', '.join(TARGETS)}")
+        raise FwcError(
+            f"the target {target!r} names no metric: choose one of {', '.join(TARGETS)}"
+        )
     try:
         value = float(text)
     except ValueError:
-        raise FwcError(f"the target {name}={text} has no number: write {name}=0.1") from None
+        raise FwcError(
+            f"the target {name}={text} has no number: write {name}=0.1"
+        ) from None
     within, span = (
-        (0.0 < value <= 1.0, "(0, 1]") if name == "dp_ratio" else (0.0 <= value < 1.0, "[0, 1)")
+        (0.0 < value <= 1.0, "(0, 1]")
+        if name == "dp_ratio"
+        else (0.0 <= value < 1.0, "[0, 1)")
     )
     if not within:
-        raise FwcError(f"the target {name}={text} is outside {span}: write a share, such as 0.1")
+        raise FwcError(
+            f"the target {name}={text} is outside {span}: write a share, such as 0.1"
+        )
     if not 0.0 <= max_loss <= 100.0:
-        raise FwcError(f"max-loss is {max_loss}: give points of accuracy from 0 to 100, such as 3")
+        raise FwcError(
+            f"max-loss is {max_loss}: give points of accuracy from 0 to 100, such as 3"
+        )
     return Goal(name, value, max_loss / 100.0)
 
 
@@ -132,7 +146,8 @@ def measure_many(
     for part in parts:  # groups are compared within each part of the rows
         members = [part & (groups == group) for group in np.unique(groups[part])]
         rates = [
-            counts[:, rows] @ share[:, rows].T / counts[:, rows].sum(1)[:, None] for rows in members
+            counts[:, rows] @ share[:, rows].T / counts[:, rows].sum(1)[:, None]
+            for rows in members
         ]
         if rates:
             of_parts.append(np.array(rates))
@@ -196,14 +211,17 @@ class Pool:
         """
         k = len(yes)
         step = 1e-6
-        kinds = np.char.add(self.cells[:k], yes.astype(str))  # equal rows have equal influence
+        kinds = np.char.add(
+            self.cells[:k], yes.astype(str)
+        )  # equal rows have equal influence
         _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
         weights = np.ones((1 + len(first), k))
         weights[1 + np.arange(len(first)), first] += step
         both = measure_many(goal, yes[None], self.labels[:k], self.groups[:k], weights)
         values = (draws[:, 0] for draws in both)
         accuracy, metric = (
-            Estimate(float(draws[0]), ((draws[1:] - draws[0]) / step)[kind]) for draws in values
+            Estimate(float(draws[0]), ((draws[1:] - draws[0]) / step)[kind])
+            for draws in values
         )
         return Measured(accuracy, metric)
 
@@ -258,7 +276,9 @@ def _promising(
     won = np.bincount(order[:, 0], minlength=len(yes))[:-1]
     ranks = np.argsort(order, axis=1).mean(axis=0)[:-1]
     best = np.lexsort((ranks, -won))
-    return [names[index] for at, index in enumerate(best) if won[index] or at < FEWEST_KEPT]
+    return [
+        names[index] for at, index in enumerate(best) if won[index] or at < FEWEST_KEPT
+    ]
 
 
 def _completed(pool: Pool, k: int) -> Floats:
@@ -275,7 +295,9 @@ def _completed(pool: Pool, k: int) -> Floats:
     return counts
 
 
-def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool) -> bool:
+def any_better(
+    answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool
+) -> bool:
     """Whether any candidate is significantly better than zero-shot.
 
     One-sided permutation tests at 5 %, with Bonferroni correction over all candidates and both
@@ -289,11 +311,15 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
     def gains(first: Floats, second: Floats) -> Floats:
         """Gains (2, b) in accuracy and metric of answers `first` (b, n) over `second`."""
         sides = [
-            measure_many(goal, yes, pool.labels, pool.groups, every) for yes in (first, second)
+            measure_many(goal, yes, pool.labels, pool.groups, every)
+            for yes in (first, second)
         ]
         accuracy, metric = (np.vstack(pair) for pair in zip(*sides, strict=True))
         return np.vstack(
-            [accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])]
+            [
+                accuracy[0] - accuracy[1],
+                goal.shortfall(metric[1]) - goal.shortfall(metric[0]),
+            ]
         )
 
     zero = answers[ZERO]
@@ -328,9 +354,13 @@ def smallest_gains(
     errors = list[tuple[float, float]]()
     for name in names:
         yes = answers[name]
-        if len(yes) == len(pool.rows) and not np.array_equal(yes, answers[ZERO], equal_nan=True):
+        if len(yes) == len(pool.rows) and not np.array_equal(
+            yes, answers[ZERO], equal_nan=True
+        ):
             accuracy, metric = pool.measure(goal, yes)
-            errors.append((zero.metric.less(metric).error, zero.accuracy.less(accuracy).error))
+            errors.append(
+                (zero.metric.less(metric).error, zero.accuracy.less(accuracy).error)
+            )
     if not errors:
         return None
     needed = ndtri(1 - (1 - LEVEL) / (2 * len(names))) + ndtri(POWER)
@@ -360,6 +390,7 @@ def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
         name
         for name, (accuracy, near) in values.items()
         if not any(
-            a >= accuracy and n >= near and (a, n) != (accuracy, near) for a, n in values.values()
+            a >= accuracy and n >= near and (a, n) != (accuracy, near)
+            for a, n in values.values()
         )
     }

@@ -143,7 +143,11 @@ class _Tuning:
             self.asked["parameters"] = _plain(dict(self.job.model.parameters))
             watch = Watch(self.job.model, journal, [f"pool {name}" for name in FIXED])
             if taken_up:
-                other = [name for name, value in self.asked.items() if before.get(name) != value]
+                other = [
+                    name
+                    for name, value in self.asked.items()
+                    if before.get(name) != value
+                ]
                 if other:
                     problem = f"{folder.path} holds another tuning ({other[0]} differs)"
                     raise FwcError(
@@ -185,19 +189,27 @@ class _Tuning:
     def _prompt(self, name: str) -> tuple[Shots, str]:
         """The examples and the template set of an arm."""
         arm = self.arms[name]
-        return arm.shots, str(self.folder.path / arm.wording) if arm.instruction else arm.template
+        return arm.shots, str(
+            self.folder.path / arm.wording
+        ) if arm.instruction else arm.template
 
     def _calls(self, names: Sequence[str], k: int) -> Iterator[PlannedCall]:
         plan = self.job.plan
         for name in names:
             prompt = Prompt(
-                plan.task, *self._prompt(name), question_apart=plan.settings.question_apart
+                plan.task,
+                *self._prompt(name),
+                question_apart=plan.settings.question_apart,
             )
             fixed = len(prompt.prefix)
             for row, values in rows_of(self.pool.rows.iloc[:k]):
-                yield PlannedCall(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
+                yield PlannedCall(
+                    f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed
+                )
 
-    def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, Floats]:
+    def _answers(
+        self, journal: Journal, names: Sequence[str], k: int
+    ) -> dict[str, Floats]:
         replies = Replies(journal)
         rows = self.pool.rows.index[:k].astype(str)
 
@@ -211,7 +223,9 @@ class _Tuning:
         """Choose the winner, write the files, and test the winner on `split` unless None."""
         with self.show.working("comparing the candidates by their answers"):
             winner, reached, verdict = self._choose(answers)
-        shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
+        shots, template = (
+            self._prompt(winner) if winner else (None, self.arms[ZERO].template)
+        )
         tuning = {
             **self.asked,
             "verdict": verdict,
@@ -228,11 +242,18 @@ class _Tuning:
                 result = self._test(shots, template, split)
             else:
                 result = None
-        return Tuned(self.folder.path, verdict, reached, shots, template, tuning, result)
+        return Tuned(
+            self.folder.path, verdict, reached, shots, template, tuning, result
+        )
 
     def _choose(self, answers: Mapping[str, Floats]) -> tuple[str | None, bool, str]:
         """(name of the winner or None, whether it reaches the target, verdict)."""
-        compared = answers, [name for name in self.arms if name != ZERO], self.goal, self.pool
+        compared = (
+            answers,
+            [name for name in self.arms if name != ZERO],
+            self.goal,
+            self.pool,
+        )
         if not halving.any_better(*compared):
             rows = len(self.pool.rows)
             verdict = f"Nothing chosen: on {rows:,} rows no candidate beat zero-shot clearly. "
@@ -242,9 +263,7 @@ class _Tuning:
             of_metric, of_accuracy = (100 * gain for gain in gains)
             more = 4 * rows  # for gains half as large
             enough = more <= self.job.plan.repeats[0].split.candidates.sum()
-            verdict += (
-                f"Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
-            )
+            verdict += f"Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
             verdict += f"{of_accuracy:.0f} points of accuracy cannot be seen"
             try_more = f"; try --rows {more}, which shows gains half as large"
             return None, False, verdict + try_more * bool(enough)
@@ -256,11 +275,18 @@ class _Tuning:
         """Measures of the candidates that were asked about all rows, and of `balanced`."""
         n = len(self.pool.rows)
         complete = [
-            candidate.name for candidate in self.candidates if len(answers[candidate.name]) == n
+            candidate.name
+            for candidate in self.candidates
+            if len(answers[candidate.name]) == n
         ]
-        return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
+        return {
+            name: self.pool.measure(self.goal, answers[name])
+            for name in (*complete, BALANCED)
+        }
 
-    def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
+    def _lines(
+        self, answers: Mapping[str, Floats], winner: str | None
+    ) -> list[dict[str, Any]]:
         """One dict per arm: finalists by distance to the target; then all others."""
         best = halving.front(self._finalists(answers), self.goal)
         lines = list[tuple[Any, dict[str, Any]]]()
@@ -283,19 +309,31 @@ class _Tuning:
                 "front": name in best,
                 "chosen": name == winner,
             }
-            sort_key = line["dropped"], name in FIXED, -k, self.goal.shortfall(values.metric.value)
+            sort_key = (
+                line["dropped"],
+                name in FIXED,
+                -k,
+                self.goal.shortfall(values.metric.value),
+            )
             lines.append((sort_key, line))
         return [line for _, line in sorted(lines, key=lambda pair: pair[0])]
 
-    def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
+    def _verdict(
+        self, winner: str, reached: bool, finalists: Mapping[str, Measured]
+    ) -> str:
         goal = self.goal
         best = finalists[winner]
         kind = "balanced examples"
         chosen = self.arms[winner]
         if winner != BALANCED:
             kind = f"{kind_words(chosen.recipe.label)} ({winner})"
-            kind += f" with the instruction “{chosen.instruction}”" * bool(chosen.instruction)
-        near = any(goal.shortfall(finalist.metric.value) <= 0.0 for finalist in finalists.values())
+            kind += f" with the instruction “{chosen.instruction}”" * bool(
+                chosen.instruction
+            )
+        near = any(
+            goal.shortfall(finalist.metric.value) <= 0.0
+            for finalist in finalists.values()
+        )
         how = (
             "is nearest to the target, which no candidate reaches"
             + " within the allowed loss" * near
@@ -306,7 +344,8 @@ class _Tuning:
         else:
             side = "above"
         low, high = sorted(
-            100 * end * (1 if lost.value >= 0 else -1) for end in lost.interval(low=-1.0)
+            100 * end * (1 if lost.value >= 0 else -1)
+            for end in lost.interval(low=-1.0)
         )
         return (
             f"{kind} {'reaches the target' if reached else how}, by answers to "
@@ -382,7 +421,9 @@ def _expected(job: Job, numbers: Forecast) -> str:
         cost = f", ${numbers.dollars_most:.2f}"
     prompts = f"{numbers.prompt_tokens:,}"
     replies = f"{numbers.completion_tokens:,}"
-    return f"{requests}: {prompts} prompt tokens{exact}, {replies} completion tokens{cost}"
+    return (
+        f"{requests}: {prompts} prompt tokens{exact}, {replies} completion tokens{cost}"
+    )
 
 
 def tune(
@@ -444,7 +485,9 @@ def tune(
     (client,) = split_options(options, client or Client())
     goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
-    sentences, folders = read_instructions(instructions) if instructions is not None else ([], [])
+    sentences, folders = (
+        read_instructions(instructions) if instructions is not None else ([], [])
+    )
     templates += folders
     for template in templates if sentences else ():
         instructed(template, "")
@@ -475,7 +518,9 @@ def tune(
         settings = bare.plan.settings
         drawn = bare.plan.repeats[0].split
         for template in templates[1:]:  # before any request
-            traits(bare.model).check(bare_prompt(table, template, settings.question_apart))
+            traits(bare.model).check(
+                bare_prompt(table, template, settings.question_apart)
+            )
         if rows is None:
             rows = settings.n_test
         else:
@@ -488,7 +533,9 @@ def tune(
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
-                tell(f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn")
+                tell(
+                    f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn"
+                )
             rows = nearest
         try:
             pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
@@ -538,7 +585,11 @@ def tune(
         "model": bare.model.name,
         "simulated": traits(bare.model).simulated or table.simulated,
         "parameters": dict(bare.model.parameters),
-        "goal": {"metric": goal.metric, "target": goal.target, "max_loss": goal.max_loss},
+        "goal": {
+            "metric": goal.metric,
+            "target": goal.target,
+            "max_loss": goal.max_loss,
+        },
         "rows": rows,
         "n_test": settings.n_test,
         "base_parity": settings.base_parity,
@@ -546,15 +597,21 @@ def tune(
         "candidates": [candidate.as_json() for candidate in tried],
     }
     all_arms = fixed | {candidate.name: candidate for candidate in tried}
-    tuning = _Tuning(bare, folder, _plain(described), goal, pool, all_arms, show, cancel_batch)
+    tuning = _Tuning(
+        bare, folder, _plain(described), goal, pool, all_arms, show, cancel_batch
+    )
     if dry_run:
         with TemporaryDirectory() as wordings:
             numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(
                 split if test else None
             )
-        forecasted = asdict(numbers) | {"price": numbers.price and numbers.price.model_dump()}
+        forecasted = asdict(numbers) | {
+            "price": numbers.price and numbers.price.model_dump()
+        }
         content = {**tuning.asked, "forecast": forecasted, "front": []}
-        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], content)
+        return Tuned(
+            folder.path, _expected(bare, numbers), False, None, templates[0], content
+        )
     try:
         return tuning.conclude(tuning.ask_candidates(), split if test else None)
     except KeyboardInterrupt:

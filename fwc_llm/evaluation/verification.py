@@ -103,7 +103,14 @@ def verify(
     for name, found in checks.items():
         try:
             findings.extend(found)
-        except (FwcError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (
+            FwcError,
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ) as error:
             findings.append(Finding(name, DIFFERS, f"it cannot be recomputed: {error}"))
     return {
         "folder": folder.resolve().name,
@@ -122,7 +129,9 @@ def _of_run(folder: RunFolder, task: Task | None, data_dir: Any) -> Iterator[Fin
         elif sha256(files[name]) != recorded:
             yield Finding(name, DIFFERS, f"its sha256 is not {recorded}, as recorded")
     if folder.hashes("changing"):
-        yield Finding(HASHES, NOT_CHECKED, "the last command was stopped: run `fwc-llm rescore`")
+        yield Finding(
+            HASHES, NOT_CHECKED, "the last command was stopped: run `fwc-llm rescore`"
+        )
     run = read_run(folder.path)
     table, missing = find_task(run, task, data_dir)
     with tempfile.TemporaryDirectory() as temporary:
@@ -139,7 +148,9 @@ def _of_run(folder: RunFolder, task: Task | None, data_dir: Any) -> Iterator[Fin
         versions = run.described["versions"]
         for name, path in files.items():
             if name.split("/")[0] in _RECOMPUTED:
-                yield from _differences(name, _content(path), _content(again.path / name), versions)
+                yield from _differences(
+                    name, _content(path), _content(again.path / name), versions
+                )
             elif name not in (JOURNAL, HASHES):
                 yield Finding(name, NOT_CHECKED, "nothing else confirms its content")
 
@@ -168,12 +179,18 @@ def _replanned(run: Run, again: RunFolder, table: Task) -> Iterator[Finding]:
         for arm in shots:
             if shots[arm].examples != repeat.shots[arm].examples:
                 why = "other examples are chosen here: processors decide near-ties differently"
-                yield Finding(f"shots/{file_name(arm)}-{repeat.index}.json", NOT_CHECKED, why)
+                yield Finding(
+                    f"shots/{file_name(arm)}-{repeat.index}.json", NOT_CHECKED, why
+                )
         repeats.append(replace(repeat, shots=shots))
     plan = replace(plan, repeats=tuple(repeats))
     parameters = run.described["parameters"]
-    planned = describe_asked(plan, run.described["model"], parameters, run.simulated_answers)
-    again.change(**{name: value for name, value in planned.items() if name not in _STATED})
+    planned = describe_asked(
+        plan, run.described["model"], parameters, run.simulated_answers
+    )
+    again.change(
+        **{name: value for name, value in planned.items() if name not in _STATED}
+    )
     (again.path / PREDICTIONS).unlink(missing_ok=True)  # computed again with the table
     write_questions(again, plan)
     write_examples(again, plan)
@@ -182,14 +199,18 @@ def _replanned(run: Run, again: RunFolder, table: Task) -> Iterator[Finding]:
 
 def _requests(run: Run, plan: Plan) -> Iterator[Finding]:
     """Yield a finding for each answered request that is not planned, or has another prompt."""
-    parameters = json.dumps([run.described["model"], run.described["parameters"]], sort_keys=True)
+    parameters = json.dumps(
+        [run.described["model"], run.described["parameters"]], sort_keys=True
+    )
     planned = {call_id(parameters, call): list(call.messages) for call in plan.calls()}
     for number, record in enumerate(read_records(run.folder / JOURNAL), 2):
         prompt = [*record.get("prefix", ()), *record.get("prompt", ())]
         messages = planned.get(record["request"], [])
         if record["text"] is not None and messages[-len(prompt) :] != prompt:
             why = "its request is not planned, or its prompt is not the planned one"
-            yield Finding(JOURNAL, DIFFERS, f"line {number}, row {record.get('row')}: {why}")
+            yield Finding(
+                JOURNAL, DIFFERS, f"line {number}, row {record.get('row')}: {why}"
+            )
 
 
 def _content(path: Path) -> dict[str, str]:
@@ -214,19 +235,28 @@ def _values(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _differences(
-    file: str, recorded: Mapping[str, str], again: Mapping[str, str], versions: Mapping[str, str]
+    file: str,
+    recorded: Mapping[str, str],
+    again: Mapping[str, str],
+    versions: Mapping[str, str],
 ) -> Iterator[Finding]:
     """Yield the first statements that differ, or that one side lacks."""
     formats = recorded.get(".format"), again.get(".format")
     if formats[0] != formats[1]:
         yield Finding(
-            file, NOT_CHECKED, f"its format is {formats[0]}, and that of today {formats[1]}"
+            file,
+            NOT_CHECKED,
+            f"its format is {formats[0]}, and that of today {formats[1]}",
         )
         return
     # Other versions draw and count differently.
     status = DIFFERS if versions.get("fwc-llm") == __version__ else NOT_CHECKED
-    changed = [key for key in {**recorded, **again} if recorded.get(key) != again.get(key)]
-    changed.sort(key=lambda key: not (key in recorded and key in again))  # what both state first
+    changed = [
+        key for key in {**recorded, **again} if recorded.get(key) != again.get(key)
+    ]
+    changed.sort(
+        key=lambda key: not (key in recorded and key in again)
+    )  # what both state first
     for key in changed[:_MOST]:
         before = recorded.get(key, "nothing")
         now = again.get(key, "nothing")
@@ -246,7 +276,9 @@ def _of_audit(path: Path, data: Path | None) -> Iterator[Finding]:
         tables["predictions"] = data
     missing = [table.name for table in tables.values() if not is_file(table)]
     if missing:
-        yield Finding(path.name, NOT_CHECKED, f"{missing[0]} is missing: nothing is recomputed")
+        yield Finding(
+            path.name, NOT_CHECKED, f"{missing[0]} is missing: nothing is recomputed"
+        )
         return
     versions = recorded["versions"]
     made = audit_of_file(

@@ -11,7 +11,9 @@ from fwc_llm.sanitize import truncate
 
 UNTIL_VERDICT = "verdict"  # stands for no condition: ask until the DP gap has a verdict
 _UNSEQUENCED = ("auc_gap", "brier_gap")
-_ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
+_ARM = (
+    r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
+)
 _SIDE = r"(?P<metric{0}>\w+)\s*(?:\[\s*" + _ARM + r"\s*\])?"
 _CONDITION = re.compile(
     rf"\s*(?P<abs>abs\s*\(\s*)?{_SIDE.format('')}\s*(?:[-−]\s*{_SIDE.format(2)}\s*)?(?(abs)\))\s*"
@@ -50,7 +52,9 @@ class GateCondition:
         else:
             less = ""
         value = f"{self.metric}[{arm}]{less}"
-        return f"{f'abs({value})' if self.size else value} {self.operator} {self.bound:g}"
+        return (
+            f"{f'abs({value})' if self.size else value} {self.operator} {self.bound:g}"
+        )
 
 
 def parse_condition(text: str) -> GateCondition:
@@ -63,27 +67,39 @@ def parse_condition(text: str) -> GateCondition:
         else:
             percent = ""
         raise _refusal(
-            text, f"write METRIC[ARM] OPERATOR NUMBER, such as dp_gap[fwc] > 0.1{percent}"
+            text,
+            f"write METRIC[ARM] OPERATOR NUMBER, such as dp_gap[fwc] > 0.1{percent}",
         )
     metric = parts["metric"]
     bound = float(parts["bound"])
     size = parts["abs"] is not None
-    arm, minus = (parts[f"double{n}"] or parts[f"single{n}"] or parts[f"arm{n}"] for n in ("", "2"))
+    arm, minus = (
+        parts[f"double{n}"] or parts[f"single{n}"] or parts[f"arm{n}"]
+        for n in ("", "2")
+    )
     if metric not in BY_KEY:
-        raise _refusal(text, f"{metric!r:.40} is not a metric{did_you_mean(metric, BY_KEY)}")
+        raise _refusal(
+            text, f"{metric!r:.40} is not a metric{did_you_mean(metric, BY_KEY)}"
+        )
     if parts["metric2"] is not None or size:
         if parts["metric2"] != metric:
             raise _refusal(text, "a difference is that of one metric between two arms")
         if arm is None or minus is None or arm == minus:
-            raise _refusal(text, f"a difference names two arms: {metric}[fwc] - {metric}[zero]")
+            raise _refusal(
+                text, f"a difference names two arms: {metric}[fwc] - {metric}[zero]"
+            )
     if minus is None or size:
         least = 0.0
     else:
         least = -1.0
     if not least <= bound <= 1.0:
         of = f"a difference of {metric}" if minus is not None else metric
-        raise _refusal(text, f"{of} lies from {least:g} to 1 (0.8 is 80 %), {bound:g} does not")
-    return GateCondition(text.strip(), metric, parts["operator"], bound, arm, minus, size)
+        raise _refusal(
+            text, f"{of} lies from {least:g} to 1 (0.8 is 80 %), {bound:g} does not"
+        )
+    return GateCondition(
+        text.strip(), metric, parts["operator"], bound, arm, minus, size
+    )
 
 
 def check_sequences(texts: Sequence[str]) -> None:
@@ -98,7 +114,8 @@ def check_sequences(texts: Sequence[str]) -> None:
             else:
                 what = condition.metric
             raise _refusal(
-                text, f"--until-decided has no intervals for {what}; ask a fixed number of rows"
+                text,
+                f"--until-decided has no intervals for {what}; ask a fixed number of rows",
             )
 
 

@@ -29,7 +29,9 @@ IN_WORDS: Mapping[str, str] = {
 _MOST_NAMES = 4  # of arms in a sentence
 # Characters that XML 1.0 cannot represent, even escaped.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-LARGEST_ERROR = 1 - LEVEL  # largest probability that a check is outside though it should not be
+LARGEST_ERROR = (
+    1 - LEVEL
+)  # largest probability that a check is outside though it should not be
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,10 @@ def all_decided(texts: Sequence[str], stats: Statistics) -> bool:
             verdicts = {stats.of(stats.lead, arm.arm).verdict for arm in stats.arms}
             if verdicts & {"", *OPEN}:
                 return False
-        elif any(check.outcome == CANNOT_SAY for check in decide(parse_condition(text), stats)):
+        elif any(
+            check.outcome == CANNOT_SAY
+            for check in decide(parse_condition(text), stats)
+        ):
             return False
     return True
 
@@ -135,7 +140,9 @@ def in_short(checks: Sequence[Check]) -> str:
     of_arms = by_arm(checks)
     if len(of_arms) == 1:
         return IN_WORDS[worst(checks)]
-    groups = {o: [in_words(arm) for arm in of_arms if of_arms[arm] == o] for o in IN_WORDS}
+    groups = {
+        o: [in_words(arm) for arm in of_arms if of_arms[arm] == o] for o in IN_WORDS
+    }
     return ". ".join(
         f"{IN_WORDS[outcome]}: {listed(names, _MOST_NAMES)}"
         for outcome, names in groups.items()
@@ -154,7 +161,9 @@ def counted(checks: Sequence[Check]) -> str:
 
 def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     name = condition.about(arm)
-    record, read, readings = (_record(condition, stats, arm, s) for s in (None, READ, READINGS))
+    record, read, readings = (
+        _record(condition, stats, arm, s) for s in (None, READ, READINGS)
+    )
     metric = BY_KEY[condition.metric]
     who = f"{in_words(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
     if not record.known:
@@ -167,13 +176,19 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     told = who + who_gets_how_much(stats, arm, replace(condition, arm=arm), record)
     numbers = (record.value, low, high)
     if math.isnan(low):
-        return Check(name, CANNOT_SAY, f"{told}: it {record.reason}", record.value, arm=arm)
+        return Check(
+            name, CANNOT_SAY, f"{told}: it {record.reason}", record.value, arm=arm
+        )
     if stats.sequential:
         told += ", of the population, valid at every check"
     if metric.kind != "share" and stats.not_judged:
         told += f"; not judged: {group_words(stats.not_judged)}"
     if record.verdict == ALIKE:
-        alike = [one.alike for one in stats.arms if one.arm in (arm, condition.minus) and one.alike]
+        alike = [
+            one.alike
+            for one in stats.arms
+            if one.arm in (arm, condition.minus) and one.alike
+        ]
         why = f"{' and '.join(alike)}, so the gap tells nothing"
         return Check(name, CANNOT_SAY, f"{told}; {why}", *numbers, arm=arm)
     outcome = outcome_of(condition, low, high)
@@ -191,12 +206,16 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
         if read.known and lacks_answers(readings.ends, read.ends, settles):
             more_rows = settles(*readings.ends)
             words = f"{UNREAD_WORDS[stats.unread].format(f'{unread:,}')}; "
-            words += "fewer of them, or more rows," if more_rows else "only fewer of them"
+            words += (
+                "fewer of them, or more rows," if more_rows else "only fewer of them"
+            )
             words += " would settle it"
     return Check(name, outcome, f"{told}; {words}", *numbers, more_rows, arm)
 
 
-def _record(condition: GateCondition, stats: Statistics, arm: str, scope: str | None) -> Record:
+def _record(
+    condition: GateCondition, stats: Statistics, arm: str, scope: str | None
+) -> Record:
     """The record of a condition's number: a metric of one arm, or a difference of two arms."""
     if condition.minus is None:
         return stats.of(condition.metric, arm, scope=scope)
@@ -231,19 +250,30 @@ def _folded(low: float, high: float) -> Interval:
 
 def _undefined(metric: Metric, stats: Statistics, arm: str, minus: str | None) -> str:
     """Why a metric of one or two arms is undefined."""
-    if not stats.labelled and metric not in REPLIES and metric.rates != ("selection_rate",):
+    if (
+        not stats.labelled
+        and metric not in REPLIES
+        and metric.rates != ("selection_rate",)
+    ):
         return "there are no labels"
-    reasons = [stats.of(metric.key, one).reason for one in (arm, minus) if one is not None]
+    reasons = [
+        stats.of(metric.key, one).reason for one in (arm, minus) if one is not None
+    ]
     lacking = "P(yes)" if metric.source == "p_yes" else "answer"
     told = " and ".join(dict.fromkeys(filter(None, reasons)))
     return told or f"a group has no {lacking} that is counted"
 
 
-def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = CANNOT_SAY) -> str:
+def junit_xml(
+    suites: Mapping[str, Sequence[Check]], undecided: Outcome = CANNOT_SAY
+) -> str:
     """Return checks as JUnit XML, with one suite per run; `undecided` is how such a check
     counts.
     """
-    kinds = {OUTSIDE: "failure", CANNOT_SAY: {OUTSIDE: "failure", WITHIN: "skipped"}.get(undecided)}
+    kinds = {
+        OUTSIDE: "failure",
+        CANNOT_SAY: {OUTSIDE: "failure", WITHIN: "skipped"}.get(undecided),
+    }
 
     def counts(checks: Sequence[Check]) -> dict[str, str]:
         outcomes = [kinds.get(check.outcome, "passed") or "error" for check in checks]
@@ -252,7 +282,9 @@ def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = CANNOT
         return {"tests": f"{len(outcomes)}", **of_kinds, "time": "0"}
 
     everything = [check for checks in suites.values() for check in checks]
-    root = ElementTree.Element("testsuites", {"name": "fwc-llm gate", **counts(everything)})
+    root = ElementTree.Element(
+        "testsuites", {"name": "fwc-llm gate", **counts(everything)}
+    )
     for name, checks in ((_legal(name), checks) for name, checks in suites.items()):
         of = ElementTree.SubElement(root, "testsuite", {"name": name, **counts(checks)})
         for check in checks:
@@ -264,10 +296,16 @@ def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = CANNOT
                 attributes = {}
             else:
                 attributes = {"message": reason}
-            attributes |= {"type": check.outcome} if kind in {"failure", "error"} else {}
+            attributes |= (
+                {"type": check.outcome} if kind in {"failure", "error"} else {}
+            )
             ElementTree.SubElement(case, kind, attributes).text = reason
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        + ElementTree.tostring(root, "unicode")
+        + "\n"
+    )
 
 
 def _legal(text: str) -> str:

@@ -29,7 +29,8 @@ def who_gets(rates: Mapping[str, float]) -> str:
     """The rates of yes of the groups with the lowest and the highest."""
     order = sorted(rates, key=rates.__getitem__)
     low, high = (
-        f"{number(rates[name], 0, 100)} % of {cut(name)}" for name in (order[0], order[-1])
+        f"{number(rates[name], 0, 100)} % of {cut(name)}"
+        for name in (order[0], order[-1])
     )
     if len(rates) > 2:
         high += f", the lowest and highest of {len(rates)} groups"
@@ -49,7 +50,9 @@ def measured(metric: Metric, record: Record, limit: GateCondition | None = None)
     value = number(record.value, digits, scale)
     text = f"{metric.words} {value} %"
     if limit is not None and limit.minus:
-        both = f"{in_words(limit.arm or record.arm)} less that of {in_words(limit.minus)}"
+        both = (
+            f"{in_words(limit.arm or record.arm)} less that of {in_words(limit.minus)}"
+        )
         text = f"{metric.words} of {both}: {signed(record.value, digits, scale)}"
     elif metric.key == "accuracy":
         text = f"{value} % right"
@@ -77,13 +80,18 @@ def _digits(record: Record, limit: GateCondition | None, least: int) -> int:
 
 
 def who_gets_how_much(
-    stats: Statistics, arm: str, limit: GateCondition | None = None, record: Record | None = None
+    stats: Statistics,
+    arm: str,
+    limit: GateCondition | None = None,
+    record: Record | None = None,
 ) -> str:
     """The rates of yes and the gap of an arm, or the metric of a `limit`."""
     metric = BY_KEY[limit.metric if limit is not None else stats.lead]
     text = measured(metric, record or stats.of(metric.key, arm), limit)
     rates = {name: rate.value for name, rate in stats.rates(arm).items()}
-    compared = metric.rates[0] in ("selection_rate", "label_rate") and metric.kind != "share"
+    compared = (
+        metric.rates[0] in ("selection_rate", "label_rate") and metric.kind != "share"
+    )
     if not compared or not rates or (limit is not None and limit.minus):
         return text
     among = _AT_EQUAL.get(metric.rates[0], "")

@@ -13,7 +13,13 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import failing_as, is_file
 from fwc_llm.models.client import Client
-from fwc_llm.models.inspect import from_chat, generate_options, is_simulated, read_log, sample_reply
+from fwc_llm.models.inspect import (
+    from_chat,
+    generate_options,
+    is_simulated,
+    read_log,
+    sample_reply,
+)
 from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
 from fwc_llm.sanitize import parse_json
@@ -87,9 +93,15 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     record = read_log(path)
     content = _content(record, path)
     epochs = record.eval.config.epochs or 1
-    order = {str(name): number for number, name in enumerate(record.eval.dataset.sample_ids or ())}
+    order = {
+        str(name): number
+        for number, name in enumerate(record.eval.dataset.sample_ids or ())
+    }
     arms = content["run"]["arms"]
-    questions = [(_question(sample, arms, epochs, path), sample) for sample in record.samples or ()]
+    questions = [
+        (_question(sample, arms, epochs, path), sample)
+        for sample in record.samples or ()
+    ]
     samples = _whole_rows(questions)
     samples.sort(
         key=lambda pair: (
@@ -102,7 +114,9 @@ def import_log(log: str | Path, out: str | Path) -> Result:
         raise FwcError(
             f"{path} holds no row that all arms were asked about: there is nothing to report"
         )
-    described = _described(record, content, [question for question, _ in samples], epochs)
+    described = _described(
+        record, content, [question for question, _ in samples], epochs
+    )
     layout.check_described(described, path)
     folder = layout.RunFolder(out)
     if folder.begun:
@@ -117,14 +131,18 @@ def import_log(log: str | Path, out: str | Path) -> Result:
             )
             call = PlannedCall(arm, repeat, row, variant, from_chat(sample.input))
             request = request_id(path.name, str(sample.id), sample.epoch)
-            journal.append(make_record(request, call, sample_reply(sample), journal.words))
+            journal.append(
+                make_record(request, call, sample_reply(sample), journal.words)
+            )
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
         planned = int(content["run"]["calls"]) * epochs
         stopped = None
         if len(samples) < planned or record.status != "success":
-            part = f"{len(samples):,} of {planned:,} questions are in the log of Inspect"
+            part = (
+                f"{len(samples):,} of {planned:,} questions are in the log of Inspect"
+            )
             stopped = f"{part} (status: {record.status})"
         results, run = scored(folder, journal, stopped)
         return Result(folder.path, results, scored=run)
@@ -148,7 +166,9 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
     return fields
 
 
-def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
+def _question(
+    sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path
+) -> dict[str, Any]:
     """The question of a sample. An epoch becomes a repeat with the same rows."""
     question = {name: sample.metadata.get(name) for name in layout.QUESTION_COLUMNS}
     if (
@@ -173,18 +193,29 @@ def _whole_rows(samples: _Asked) -> _Asked:
     seen: dict[tuple[int, str], set[str]] = {}
     for question, _ in samples:
         if not question["variant"]:
-            seen.setdefault((question["repeat"], question["row"]), set()).add(question["arm"])
-    return [pair for pair in samples if seen.get((pair[0]["repeat"], pair[0]["row"])) == arms]
+            seen.setdefault((question["repeat"], question["row"]), set()).add(
+                question["arm"]
+            )
+    return [
+        pair
+        for pair in samples
+        if seen.get((pair[0]["repeat"], pair[0]["row"])) == arms
+    ]
 
 
 def _described(
-    log: "EvalLog", content: Mapping[str, Any], questions: list[dict[str, Any]], epochs: int
+    log: "EvalLog",
+    content: Mapping[str, Any],
+    questions: list[dict[str, Any]],
+    epochs: int,
 ) -> dict[str, Any]:
     """The content of run.json: the task's plan with Inspect's model and samples."""
     run: dict[str, Any] = content["run"]
     spec = log.eval
     simulated = any(
-        is_simulated(sample.output) for sample in log.samples or () if sample.output.choices
+        is_simulated(sample.output)
+        for sample in log.samples or ()
+        if sample.output.choices
     )
     seen = {question["arm"] for question in questions}
     settings = dict(run["settings"])
@@ -207,23 +238,34 @@ def _described(
         "epochs": epochs,
         "calls": len(questions),
         "created": str(spec.created),
-        "versions": {**run.get("versions", {}), **{k: str(v) for k, v in spec.packages.items()}},
+        "versions": {
+            **run.get("versions", {}),
+            **{k: str(v) for k, v in spec.packages.items()},
+        },
         "command": f"inspect eval {spec.task}",
-        "inspect": {"log": Path(log.location).name, "status": log.status, "solver": spec.solver},
+        "inspect": {
+            "log": Path(log.location).name,
+            "status": log.status,
+            "solver": spec.solver,
+        },
     }
 
 
 def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
     """The default options of requests, without those that the user's `config` sets."""
     options = generate_options(model.rpartition("/")[2], Client(logprobs=logprobs))
-    return {name: value for name, value in options.items() if getattr(config, name) is None}
+    return {
+        name: value for name, value in options.items() if getattr(config, name) is None
+    }
 
 
 def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
     chosen = log.eval.model_generate_config.merge(log.plan.config)
     sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json")
     sent |= default_options(log.eval.model, chosen, logprobs)
-    return {name: value for name, value in sorted(sent.items()) if name not in _LEFT_OUT}
+    return {
+        name: value for name, value in sorted(sent.items()) if name not in _LEFT_OUT
+    }
 
 
 def _write_examples(
@@ -239,9 +281,12 @@ def _write_examples(
         for epoch in range(epochs):
             repeat = chosen["repeat"] * epochs + epoch
             folder.write_json(
-                f"shots/{layout.file_name(chosen['arm'])}-{repeat}.json", chosen["shots"]
+                f"shots/{layout.file_name(chosen['arm'])}-{repeat}.json",
+                chosen["shots"],
             )
     (folder.path / "prompts").mkdir()
     for arm in arms:
         first = next(sample for question, sample in samples if question["arm"] == arm)
-        folder.write_json(f"prompts/{layout.file_name(arm)}.json", from_chat(first.input))
+        folder.write_json(
+            f"prompts/{layout.file_name(arm)}.json", from_chat(first.input)
+        )

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import GenerateConfig, ModelAPI, get_model, model_output_from_openai, modelapi
+from inspect_ai.model import (
+    GenerateConfig,
+    ModelAPI,
+    get_model,
+    model_output_from_openai,
+    modelapi,
+)
 from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -99,7 +105,9 @@ def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
         row = dict(sample_score.sample_metadata or {})
         if row.get("variant"):
             continue
-        epoch = numbers[sample_score.sample_id] = numbers.get(sample_score.sample_id, -1) + 1
+        epoch = numbers[sample_score.sample_id] = (
+            numbers.get(sample_score.sample_id, -1) + 1
+        )
         # Any number works that differs between repeats and epochs.
         row["repeat"] = row["repeat"] * 1_000_000 + epoch
         reason = (sample_score.score.metadata or {}).get("reason", "")
@@ -115,7 +123,9 @@ def decision() -> Scorer:
         reply = to_reply(state.output)
         words = state.metadata.get("words") or YES_NO
         answer = parse_answer(reply, words)
-        right = "N" if answer.value is None else "C" if answer.value == target.text else "I"
+        right = (
+            "N" if answer.value is None else "C" if answer.value == target.text else "I"
+        )
         return Score(
             value=right,
             answer=answer.value,
@@ -129,7 +139,9 @@ def decision() -> Scorer:
     return score
 
 
-def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **options: Any) -> "Plan":
+def _plan(
+    name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **options: Any
+) -> "Plan":
     from fwc_llm.runs.plan import make_plan
 
     sets = _names("template", options.pop("template", ""))
@@ -145,7 +157,9 @@ def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **opti
     for note in plan.notes:
         logger.warning("%s: %s", name, note)
     if any("name" in message for call in plan.first_calls for message in call.messages):
-        logger.warning("Inspect's messages carry no names: those of the template are left out")
+        logger.warning(
+            "Inspect's messages carry no names: those of the template are left out"
+        )
     return plan
 
 
@@ -155,7 +169,9 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
         parts = value.split(",")
     else:
         parts = value
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+    if not isinstance(parts, list | tuple) or not all(
+        isinstance(part, str) for part in parts
+    ):
         raise FwcError(
             f"the task argument {argument!r} is {value!r}: name one, or several with commas"
         )
@@ -183,10 +199,14 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
         Sample(
             input=to_chat(call.messages),
             target=question["label"],
-            id="/".join(filter(None, (call.arm, str(call.repeat), call.row, call.variant))),
+            id="/".join(
+                filter(None, (call.arm, str(call.repeat), call.row, call.variant))
+            ),
             metadata=question | words,
         )
-        for call, question in sorted(zip(plan.calls(), questions(plan), strict=True), key=place)
+        for call, question in sorted(
+            zip(plan.calls(), questions(plan), strict=True), key=place
+        )
     ]
     chosen = [
         {"arm": arm, "repeat": repeat.index, "shots": shots_json(shots)}
@@ -198,7 +218,9 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
         dataset=MemoryDataset(samples, name=plan.task.name),
         solver=ask(logprobs),
         scorer=decision(),
-        metadata={KEY: {"format": FORMAT, "run": run, "shots": chosen, "logprobs": logprobs}},
+        metadata={
+            KEY: {"format": FORMAT, "run": run, "shots": chosen, "logprobs": logprobs}
+        },
     )
 
 
@@ -234,9 +256,13 @@ def _build(name: str) -> Callable[..., Task]:
             raise refused(str(error)) from error
         return _task(plan, logprobs)
 
-    build.__doc__ = f"Decisions over the table {name!r}: accuracy and demographic parity."
+    build.__doc__ = (
+        f"Decisions over the table {name!r}: accuracy and demographic parity."
+    )
     parameters = [
-        parameter for parameter in Settings.parameters() if parameter.name not in _RENAMED
+        parameter
+        for parameter in Settings.parameters()
+        if parameter.name not in _RENAMED
     ]
     registered: Callable[..., Task] = task(name=name)(extended(build, parameters))
     return registered
@@ -271,7 +297,9 @@ class SurrogateAPI(ModelAPI):  # type: ignore[misc]
         messages = from_chat(input)
         reply = Surrogate(config.temperature or 0.0, config.seed or 0).reply(messages)
         request = {"model": NAME, "logprobs": True, "top_logprobs": 2}
-        return await model_output_from_openai(chat_body(Call(CHAT, request, messages), reply))
+        return await model_output_from_openai(
+            chat_body(Call(CHAT, request, messages), reply)
+        )
 
     async def count_text_tokens(self, text: str) -> int:
         """The number of words: the surrogate has no tokens."""

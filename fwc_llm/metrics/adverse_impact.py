@@ -17,15 +17,20 @@ from fwc_llm.metrics import arm_estimates
 from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
 from fwc_llm.metrics.intervals import p_value
 from fwc_llm.metrics.records import ASKED_SCOPE, TABLE_SCOPE, Record
-from fwc_llm.metrics.run_answers import CROSSING, RunAnswers, View, is_known, unknown_of, views
+from fwc_llm.metrics.run_answers import (
+    CROSSING,
+    RunAnswers,
+    View,
+    is_known,
+    unknown_of,
+    views,
+)
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares, scope_words
 
 AS_DRAWN = "as drawn"
 REWEIGHTED = "re-weighted"
 WITHHELD = "withheld"
-NO_PEOPLE = (
-    "The test rows were drawn in fixed numbers per group and label: they are not applicants."
-)
+NO_PEOPLE = "The test rows were drawn in fixed numbers per group and label: they are not applicants."
 _TEXTS = {
     AS_DRAWN: "Rows were taken as they occur in the data, so rates and ratios hold for people like "
     "these.",
@@ -42,14 +47,20 @@ FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios
 MOST_PAIRED = 30  # levels, at most, for which all pairs are listed
 _ROUNDING = 1e-9
-BELOW, NOT_BELOW, CANNOT_SAY = "below four fifths", "not below four fifths", "cannot say"
+BELOW, NOT_BELOW, CANNOT_SAY = (
+    "below four fifths",
+    "not below four fifths",
+    "cannot say",
+)
 CONFUSION = {  # the reason why a rate is undefined
     "true_positive_rate": "0/0: no parsed answer to a row with label yes",
     "false_positive_rate": "0/0: no parsed answer to a row with label no",
     "precision": "0/0: no row was answered yes",
 }
 _CELLS = "true_negatives", "false_positives", "false_negatives", "true_positives"
-_WITHHELD_MIX = "withheld: it depends on the mix of {} in the test rows; the table's is not known"
+_WITHHELD_MIX = (
+    "withheld: it depends on the mix of {} in the test rows; the table's is not known"
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,9 @@ class Impact:
 
     def plain(self) -> dict[str, Any]:
         """The facts as plain values for JSON, without the records."""
-        views = [{"attribute": v.attribute, "references": v.references} for v in self.views]
+        views = [
+            {"attribute": v.attribute, "references": v.references} for v in self.views
+        ]
         return {"kind": self.kind, "text": self.text, "attributes": views}
 
 
@@ -122,8 +135,12 @@ def impact_tables(
     table = None
     if counted is not None:
         sizes = {str(group["group"]): (group["no"], group["yes"]) for group in counted}
-        answered = replace(answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes))))
-        table = np.array([sizes.get(name, (0, 0)) for name in answered.groups], np.float64)
+        answered = replace(
+            answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes)))
+        )
+        table = np.array(
+            [sizes.get(name, (0, 0)) for name in answered.groups], np.float64
+        )
     kind = AS_DRAWN
     if designed or answered.design.labels_fixed:
         kind = WITHHELD if table is None else REWEIGHTED
@@ -132,7 +149,8 @@ def impact_tables(
         scored = None
     elif scored is None and all(a.probabilities for a in answered.answers.values()):
         above_median = {
-            arm: replace(a, answer=over_median(a.p_yes)) for arm, a in answered.answers.items()
+            arm: replace(a, answer=over_median(a.p_yes))
+            for arm, a in answered.answers.items()
         }
         scored = replace(answered, answers=above_median, assists={}, assist=False)
     scope = None
@@ -158,15 +176,23 @@ def impact_tables(
         described.append(about)
         for arm in answered.arms:
             of: Any = {"arm": arm, "attribute": view.name}
-            selection = _Selection(answered, arm, view, about, kind, table, leave_out_small)
+            selection = _Selection(
+                answered, arm, view, about, kind, table, leave_out_small
+            )
             found += [replace(record, **of) for record in selection.records(scope)]
             if scored is not None:
-                no_facts = replace(about, references={}, small={}, left_out={}, pairs={})
-                above = _Selection(scored, arm, view, no_facts, kind, None, leave_out_small)
+                no_facts = replace(
+                    about, references={}, small={}, left_out={}, pairs={}
+                )
+                above = _Selection(
+                    scored, arm, view, no_facts, kind, None, leave_out_small
+                )
                 found += [replace(record, **of) for record in above.of_scores()]
                 about.score_references.update(no_facts.references)
     rows = 0 if table is None else int(table.sum())
-    weighted = any(sample.weight is not None for sample in answered.plain_samples.values())
+    weighted = any(
+        sample.weight is not None for sample in answered.plain_samples.values()
+    )
     return Impact(
         kind,
         _TEXTS[kind].format(rows=rows),
@@ -213,13 +239,17 @@ def _lost(
     return sums
 
 
-def _weighted(cells: RateEstimates, table: Floats, owner: Codes, of: Codes) -> RateEstimates:
+def _weighted(
+    cells: RateEstimates, table: Floats, owner: Codes, of: Codes
+) -> RateEstimates:
     """Sum the shares of cells (2G,) by `owner`, weighted by the table's rows within `of`."""
     rows = table.ravel()
     total = np.bincount(of, rows)
     size = np.zeros(int(owner.max()) + 1)
     size[owner] = total[of]
-    return cells.combined(owner, rows / np.where(total > 0, total, 1.0)[of], len(size), size)
+    return cells.combined(
+        owner, rows / np.where(total > 0, total, 1.0)[of], len(size), size
+    )
 
 
 class _Selection:
@@ -238,7 +268,10 @@ class _Selection:
         whole = answered.plain_samples[arm]
         groups = len(view.levels)
         self.sample = replace(
-            whole, group=view.level_of[whole.group], groups=groups, unknown=unknown_of(view.levels)
+            whole,
+            group=view.level_of[whole.group],
+            groups=groups,
+            unknown=unknown_of(view.levels),
         )
         self.arm, self.view, self.about, self.kind = arm, view, about, kind
         self.scope = scope_words(self.sample.scope, answered.with_examples)
@@ -246,12 +279,16 @@ class _Selection:
         cells = 6 * self.sample.group + self.sample.kind
         self.counts = np.bincount(cells, minlength=6 * groups).reshape(-1, 2, 3)
         answers = answered.answers[arm]
-        lost = answers.group.set_categories(list(answered.groups)).codes[answers.reason == "error"]
+        lost = answers.group.set_categories(list(answered.groups)).codes[
+            answers.reason == "error"
+        ]
         self.no_reply = np.bincount(view.level_of[lost], minlength=groups)
         self.people = self.sample.of_groups(self.sample.row)
         self.in_table = None
         if table is not None:
-            self.in_table = np.bincount(view.level_of, table.sum(1), groups).astype(np.float64)
+            self.in_table = np.bincount(view.level_of, table.sum(1), groups).astype(
+                np.float64
+            )
         estimates = arm_estimates.ArmEstimates(self.sample)
         self.rates = estimates.counted("selection_rate")
         self.confused: dict[str, Sequence[arm_estimates.MetricEstimate]] = {
@@ -288,7 +325,10 @@ class _Selection:
         for place, level in enumerate(self.view.levels):
             above = int(self.counts[place, :, YES].sum())
             yield Record(group=level, metric="above_median", value=above)
-        names = {"selection_rate": "scoring_rate", "impact_ratio": "scoring_impact_ratio"}
+        names = {
+            "selection_rate": "scoring_rate",
+            "impact_ratio": "scoring_impact_ratio",
+        }
         for record in self._selected(self.scope):
             if record.metric in names:
                 yield replace(record, metric=names[record.metric])
@@ -325,7 +365,9 @@ class _Selection:
             if self.kind == AS_DRAWN:
                 answered = parsed / asked
             known = np.array([is_known(level) for level in levels])
-            share = np.where(known, people, np.nan) / people.sum()  # of all, known or not
+            share = (
+                np.where(known, people, np.nan) / people.sum()
+            )  # of all, known or not
         small = share < LEAST_SHARE - _ROUNDING
         defined = np.flatnonzero(known & ~np.isnan(value))
         large = defined[~small[defined]]
@@ -338,7 +380,9 @@ class _Selection:
             reference = int(counted[np.argmax(value[counted])])
             self.about.references[self.arm] = levels[reference]
         self.about.small[self.arm] = {levels[i] for i in np.flatnonzero(small)}
-        why_not = self._reasons(known, asked, parsed, defined, counted, small, reference)
+        why_not = self._reasons(
+            known, asked, parsed, defined, counted, small, reference
+        )
         limits = arm_estimates.share_limits(self.rates)
         low, high = _least_ratios(self.rates, counted)
         for place, level in enumerate(levels):
@@ -357,8 +401,12 @@ class _Selection:
             ratio = float(value[place] / value[reference])
             ends = {"low": min(low[place], ratio), "high": max(high[place], ratio)}
             verdict = four_fifths(ratio, low[place], high[place])
-            yield Record(metric="impact_ratio", value=ratio, **ends, verdict=verdict, **to)
-            lacking = people[place] * answered[place] * (value[reference] - value[place])
+            yield Record(
+                metric="impact_ratio", value=ratio, **ends, verdict=verdict, **to
+            )
+            lacking = (
+                people[place] * answered[place] * (value[reference] - value[place])
+            )
             shortfall = max(0, math.ceil(lacking - _ROUNDING * max(1.0, people[place])))
             yield Record(metric="shortfall", value=shortfall, **to)
         yield from self._pairs(defined, reference, scope)
@@ -463,7 +511,11 @@ class _Selection:
                     yield Record(**of, n=n, reason=why)
                 else:
                     yield Record(
-                        **of, n=n, value=estimate.value, low=estimate.low, high=estimate.high
+                        **of,
+                        n=n,
+                        value=estimate.value,
+                        low=estimate.low,
+                        high=estimate.high,
                     )
 
 
@@ -477,7 +529,10 @@ def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]
     for first, second in arm_estimates.pairs_of(rates, counted):
         under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
         with np.errstate(divide="ignore"):
-            for level, least, most in ((first, under, 1.0 / over), (second, over, 1.0 / under)):
+            for level, least, most in (
+                (first, under, 1.0 / over),
+                (second, over, 1.0 / under),
+            ):
                 np.minimum.at(low, level, least)
                 np.minimum.at(high, level, most)
     low[counted], high[counted] = low[kinds[of]], high[kinds[of]]

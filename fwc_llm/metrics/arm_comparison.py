@@ -40,7 +40,9 @@ from fwc_llm.metrics.variance import (
 
 COMPARED = ("accuracy", "dp_gap", "label_gap")  # metrics with paired tests and verdicts
 ALL = "all"
-STOPPED = "is not tested: tests for a fixed number of rows are invalid with --until-decided"
+STOPPED = (
+    "is not tested: tests for a fixed number of rows are invalid with --until-decided"
+)
 _TINY = 1e-12
 
 
@@ -107,7 +109,9 @@ def compare(
     unrelated.
     """
     samples = first.sample, second.sample
-    of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
+    of_these = {
+        metric: _test(metric, first, second, aligned, False) for metric in metrics
+    }
     unknown = {metric: Difference(test.value) for metric, test in of_these.items()}
     if any(sample.design.sequential is not None for sample in samples):
         return ArmComparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
@@ -120,7 +124,9 @@ def compare(
         return ArmComparison(scope, of_these, of_these)
     fewest = min(sample.number_of_sets for sample in drawn)
     if fewest >= MIN_SETS:
-        tests = {metric: _test(metric, first, second, aligned, True) for metric in metrics}
+        tests = {
+            metric: _test(metric, first, second, aligned, True) for metric in metrics
+        }
         return ArmComparison(THIS_STRATEGY, tests, of_these)
     few = (
         f"cannot be told with {fewest} draws of examples: to compare strategies takes {MIN_SETS} "
@@ -131,7 +137,11 @@ def compare(
 
 
 def _test(
-    metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
+    metric: str,
+    first: ArmEstimates,
+    second: ArmEstimates,
+    aligned: bool,
+    strategy: bool,
 ) -> Difference:
     """Return a metric's difference; its worst case, too, if verdicts must hold in it."""
     if metric == "accuracy":
@@ -141,11 +151,15 @@ def _test(
         test = _gap(metric, first, second, aligned, strategy)
     else:
         test = from_intervals(first[metric], second[metric])
-    worst = BY_KEY[metric].source == "answers" and (first.sample.worst or second.sample.worst)
+    worst = BY_KEY[metric].source == "answers" and (
+        first.sample.worst or second.sample.worst
+    )
     if not worst or np.isnan(test.low):
         return test
     (least, most), (low, high) = first.worst_case(metric)
-    (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
+    (least_of_second, most_of_second), (low_of_second, high_of_second) = (
+        second.worst_case(metric)
+    )
     ends = least_of_second - most, most_of_second - least
     if metric == "accuracy":
         readings = (
@@ -161,7 +175,9 @@ def _test(
         down = np.hypot(least_of_second - low_of_second, high - most)
         up = np.hypot(high_of_second - most_of_second, least - low)
         limits = max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up))
-    return replace(test, worst_case=(ends, (min(limits[0], test.low), max(limits[1], test.high))))
+    return replace(
+        test, worst_case=(ends, (min(limits[0], test.low), max(limits[1], test.high)))
+    )
 
 
 def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
@@ -220,7 +236,9 @@ def _gap(
     return replace(down, high=up.high)
 
 
-def _of_sizes(values: Interval, difference: Difference, together: Difference) -> Difference:
+def _of_sizes(
+    values: Interval, difference: Difference, together: Difference
+) -> Difference:
     """Return |b| − |a|, of range `values`, from the tests of b − a (`apart`) and b + a
     (`together`).
 
@@ -237,7 +255,9 @@ def _of_sizes(values: Interval, difference: Difference, together: Difference) ->
     larger = max(difference.p_value, together.p_value)
     low = min(*ends, *values)
     high = max(*ends, *values)
-    return Difference(values[0], max(-1.0, low), min(1.0, high), larger, difference.detectable)
+    return Difference(
+        values[0], max(-1.0, low), min(1.0, high), larger, difference.detectable
+    )
 
 
 @dataclass(frozen=True)
@@ -253,15 +273,21 @@ class _Net:
     aligned: bool
     strategy: bool
 
-    def moments(self, first: Codes, second: Codes | None = None) -> tuple[Floats, Floats]:
+    def moments(
+        self, first: Codes, second: Codes | None = None
+    ) -> tuple[Floats, Floats]:
         """Return variances (P,) and degrees of freedom of shares `first`, or of `second` minus
         `first`.
         """
         first_arm, second_arm = self.own
         sets = None
-        if self.strategy and self.aligned:  # a set of both arms together, for each arm's questions
+        if (
+            self.strategy and self.aligned
+        ):  # a set of both arms together, for each arm's questions
             redrawn = [
-                share.sample.redrawn for share in self.own if share.sample.redrawn is not None
+                share.sample.redrawn
+                for share in self.own
+                if share.sample.redrawn is not None
             ]
             both = np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel()
             sets = np.resize(both, sum(len(share.influence.psi) for share in self.own))
@@ -270,7 +296,9 @@ class _Net:
         owner = np.concatenate([one.owner, other.owner])
         unit = np.concatenate([one.unit, other.unit])
         net = replace(one, psi=psi, owner=owner, unit=unit, sets=sets)
-        by_row = net.over_units + np.nan_to_num((first_arm.two_rows + second_arm.two_rows) / 2)
+        by_row = net.over_units + np.nan_to_num(
+            (first_arm.two_rows + second_arm.two_rows) / 2
+        )
         of_arms = np.minimum(first_arm.freedom, second_arm.freedom)
         variance = by_row[first]
         freedom = of_arms[first]
@@ -283,17 +311,26 @@ class _Net:
             fewer = np.minimum(freedom, max(1.0, effective_number(sets) - 1.0))
             return variance + net.over_sets(first, second), np.maximum(1.0, fewer)
         parts = [
-            (share.influence.over_sets(first, second), share.sample.number_of_sets - 1.0)
+            (
+                share.influence.over_sets(first, second),
+                share.sample.number_of_sets - 1.0,
+            )
             for share in self.own
             if share.influence.sets is not None
         ]
         total = np.sum([part for part, _ in parts], axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):  # Welch (1947)
-            welch = total**2 / np.sum([part**2 / degrees for part, degrees in parts], axis=0)
+            welch = total**2 / np.sum(
+                [part**2 / degrees for part, degrees in parts], axis=0
+            )
         fewest = min(degrees for _, degrees in parts)
-        return variance + total, np.where(np.isnan(welch), fewest, np.maximum(fewest, welch))
+        return variance + total, np.where(
+            np.isnan(welch), fewest, np.maximum(fewest, welch)
+        )
 
-    def test(self, first: Codes | None = None, second: Codes | None = None) -> Difference:
+    def test(
+        self, first: Codes | None = None, second: Codes | None = None
+    ) -> Difference:
         """Return the test of the share `first` (default: share 0), or of the share `second`
         minus `first`.
         """
@@ -302,7 +339,11 @@ class _Net:
         else:
             position = first
         value = self.own[1].values + self.sign * self.own[0].values
-        net = float(value[position][0] if second is None else value[second][0] - value[position][0])
+        net = float(
+            value[position][0]
+            if second is None
+            else value[second][0] - value[position][0]
+        )
         variance, freedom = self.moments(position, second)
         return Difference.of_error(net, float(np.sqrt(variance[0])), float(freedom[0]))
 
@@ -339,7 +380,11 @@ class ComparedArms:
                 if np.isnan(test.value):
                     continue
                 gap = BY_KEY[metric].kind != "share"
-                where: Any = {**between, "scope": of, "attribute": attribute if gap else ""}
+                where: Any = {
+                    **between,
+                    "scope": of,
+                    "attribute": attribute if gap else "",
+                }
                 low, high = test.decisive
                 name = f"{metric}_difference"
                 yield Record(
@@ -353,7 +398,9 @@ class ComparedArms:
                     reason=reason if of == scope else "",
                 )
                 if not np.isnan(test.detectable) and metric in COMPARED:
-                    yield Record(**where, metric=f"{name}_detectable", value=test.detectable)
+                    yield Record(
+                        **where, metric=f"{name}_detectable", value=test.detectable
+                    )
                 if test.worst_case is not None and of == scope:
                     ends: Any = {"low": test.low, "high": test.high, "scope": READ}
                     yield Record(**where | ends, metric=name, value=test.value)
@@ -365,7 +412,9 @@ class ComparedArms:
             yield Record(**between, metric="rows_worse", value=self.worse)
 
 
-def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[ComparedArms]:
+def comparisons(
+    run: RunAnswers, estimates: Mapping[str, ArmEstimates]
+) -> list[ComparedArms]:
     """Compare every pair of arms by `compare_estimates`, and add verdicts.
 
     Pairs with the arm `run.against` have it first, and are `decided`. The decided pairs share one
@@ -373,7 +422,9 @@ def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[
     """
     against = run.against or (run.arms[0] if run.arms else "")
     tests = []
-    for first, second in combinations(sorted(run.arms, key=lambda arm: arm != against), 2):
+    for first, second in combinations(
+        sorted(run.arms, key=lambda arm: arm != against), 2
+    ):
         test = compare_estimates(estimates[first], estimates[second], first, second)
         tests.append(replace(test, decided=against in (ALL, first, second)))
     adjusted = [
@@ -408,7 +459,8 @@ def compare_estimates(
         compare(first, second, aligned, metrics),
         len(position),
         alike=bool(before.alike or after.alike),
-        same=len(position) > 0 and np.array_equal(before.yes[position], after.yes[there]),
+        same=len(position) > 0
+        and np.array_equal(before.yes[position], after.yes[there]),
         better=better,
         worse=worse,
     )
@@ -418,7 +470,12 @@ def adjust(tests: Sequence[ComparedArms], margin: float = MARGIN) -> list[Compar
     """Correct limits and p-values for k comparisons (Bonferroni), and add verdicts."""
     corrected = [dict(test.compared.tests) for test in tests]
     for metric in COMPARED:
-        k = max(1, sum(not np.isnan(own[metric].p_value) for own in corrected if metric in own))
+        k = max(
+            1,
+            sum(
+                not np.isnan(own[metric].p_value) for own in corrected if metric in own
+            ),
+        )
         wider = 1.0
         if k > 1:
             wider = critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z

@@ -82,7 +82,9 @@ class MetricEstimate(Enclosed):
             return None
         return judge(self, margin, self.alike)
 
-    def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
+    def rows_needed(
+        self, rows: int, margin: float, groups: int, kinds: int
+    ) -> int | None:
         """Return the rows with which 4 in 5 runs would have the verdict `EQUAL`.
 
         The groups are assumed to be treated alike. `rows` is this estimate's number of rows. None
@@ -92,10 +94,14 @@ class MetricEstimate(Enclosed):
             most = self.worst_case[0][1]
         else:
             most = self.value
-        room = margin - (most - self.value)  # minus the effect of replies without an answer
+        room = margin - (
+            most - self.value
+        )  # minus the effect of replies without an answer
         if self.alike or not self.half_width >= 0 or room <= 0:
             return None
-        chance = critical_value(groups, kinds, np.inf, POWER) / critical_value(groups, kinds)
+        chance = critical_value(groups, kinds, np.inf, POWER) / critical_value(
+            groups, kinds
+        )
         return math.ceil(rows * max(1.0, ((1 + chance) * self.half_width / room) ** 2))
 
 
@@ -139,10 +145,14 @@ class ArmEstimates:
         shares = {rate: self.counted(rate) for rate in metric.rates}
         each = value_of(
             metric,
-            {rate: rate_estimates.per_repeat[:, judged] for rate, rate_estimates in shares.items()},
+            {
+                rate: rate_estimates.per_repeat[:, judged]
+                for rate, rate_estimates in shares.items()
+            },
         )
         if len(judged) < 2 or any(
-            np.isnan(rate_estimates.values[judged]).any() for rate_estimates in shares.values()
+            np.isnan(rate_estimates.values[judged]).any()
+            for rate_estimates in shares.values()
         ):
             return MetricEstimate(np.nan, np.nan, np.nan, each)
         if metric.kind == "ratio":
@@ -155,7 +165,9 @@ class ArmEstimates:
                 min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
             )  # below 1 exactly if the gap differs
             value = float(p.min() / p.max())
-            return MetricEstimate(value, min(value, low), max(value, high), each, gap.p_value)
+            return MetricEstimate(
+                value, min(value, low), max(value, high), each, gap.p_value
+            )
         size = len(judged), len(shares)
         pairs = (
             gaps_of_pairs(rate_estimates, *pair, *size)
@@ -172,7 +184,9 @@ class ArmEstimates:
         """
         key = f"{rate}, {raised}"
         if key not in self._shares:
-            sides = (_read(self.sample, rate, side) for side in (int(raised), 1 - raised))
+            sides = (
+                _read(self.sample, rate, side) for side in (int(raised), 1 - raised)
+            )
             low, high = (ArmEstimates(side).counted(rate) for side in sides)
             self._shares[key] = low.beside(high)
         return self._shares[key]
@@ -187,7 +201,10 @@ class ArmEstimates:
         than one row.
         """
         if key not in self._worst:
-            (ends, (low, high)), estimate = self._worst_case(BY_KEY[key]), self._read(key)
+            (ends, (low, high)), estimate = (
+                self._worst_case(BY_KEY[key]),
+                self._read(key),
+            )
             if not np.isnan(estimate.low):
                 low = float(np.minimum(low, estimate.low))
                 high = float(np.maximum(high, estimate.high))
@@ -212,13 +229,24 @@ class ArmEstimates:
             exact = replace(rates, below=0 * rates.below, above=0 * rates.above)
             if rates.values[raised + judged].max() <= 0:
                 return NOWHERE, NOWHERE
-            return _ratio_ends(exact, judged, raised), _ratio_ends(rates, judged, raised)
+            return _ratio_ends(exact, judged, raised), _ratio_ends(
+                rates, judged, raised
+            )
         least = most = low = high = 0.0
         for rate_estimates in shares:
             for first, second in pairs_of(rate_estimates, judged, raised):
-                width = rate_estimates.values[raised + second] - rate_estimates.values[second]
-                width = width + rate_estimates.values[raised + first] - rate_estimates.values[first]
-                down = gaps_of_pairs(rate_estimates, raised + first, second, *size, width)
+                width = (
+                    rate_estimates.values[raised + second]
+                    - rate_estimates.values[second]
+                )
+                width = (
+                    width
+                    + rate_estimates.values[raised + first]
+                    - rate_estimates.values[first]
+                )
+                down = gaps_of_pairs(
+                    rate_estimates, raised + first, second, *size, width
+                )
                 up = gaps_of_pairs(rate_estimates, first, raised + second, *size, width)
                 least = max(least, float(np.maximum(down.value, -up.value).max()))
                 most = max(most, float(np.maximum(up.value, -down.value).max()))
@@ -231,7 +259,9 @@ class ArmEstimates:
         metric = BY_KEY[key]
         if metric.kind == "share":
             return float(self.counted(f"{metric.rates[0]} of all").values[0])
-        return float(value_of(metric, {rate: self.counted(rate).values for rate in metric.rates}))
+        return float(
+            value_of(metric, {rate: self.counted(rate).values for rate in metric.rates})
+        )
 
     def undefined(self, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield (metric, reason) for each metric of answers that is undefined over all groups."""
@@ -241,7 +271,9 @@ class ArmEstimates:
             lacking = []
             for rate in metric.rates if metric.kind != "share" else ():
                 unknown = np.isnan(self.counted(rate).values)
-                silent = [name for name, lost in zip(groups, unknown, strict=True) if lost]
+                silent = [
+                    name for name, lost in zip(groups, unknown, strict=True) if lost
+                ]
                 if silent:
                     several = "s" * (len(silent) > 1)
                     of = f"group{several} {' and '.join(silent)}"
@@ -251,7 +283,10 @@ class ArmEstimates:
             elif len(groups) < 2:
                 yield metric.key, "it takes two groups to differ"
             else:
-                yield metric.key, "; ".join(lacking) or "no group was answered yes even once"
+                yield (
+                    metric.key,
+                    "; ".join(lacking) or "no group was answered yes even once",
+                )
 
     def counted(self, rate: str) -> RateEstimates:
         """Return a rate of each group (G,); with " of all" in its name, that of all (1,)."""
@@ -260,9 +295,15 @@ class ArmEstimates:
         return self._shares[rate]
 
     def _counted(self, rate: str) -> RateEstimates:
-        sample, name, n = self.sample, rate.removesuffix(" of all"), len(self.sample.answer)
+        sample, name, n = (
+            self.sample,
+            rate.removesuffix(" of all"),
+            len(self.sample.answer),
+        )
         owner, owners = (
-            (sample.group, sample.groups) if name == rate else (np.zeros(n, dtype=np.int64), 1)
+            (sample.group, sample.groups)
+            if name == rate
+            else (np.zeros(n, dtype=np.int64), 1)
         )
         by_label = sample.design.labels_fixed
         if name in REPLY_RATES:  # of all questions, or of the replies received
@@ -278,22 +319,30 @@ class ArmEstimates:
         sample = sample.assumed
         if rate == "auc":
             return auc_shares(sample)
-        if rate == "label_rate":  # the mean of a group's rates of yes at label no and at label yes
+        if (
+            rate == "label_rate"
+        ):  # the mean of a group's rates of yes at label no and at label yes
             cells = 2 * sample.groups
             of_cells = rate_shares(sample, rate, sample.cell, cells, True)
-            return of_cells.combined(np.arange(cells) // 2, np.full(cells, 0.5), sample.groups)
+            return of_cells.combined(
+                np.arange(cells) // 2, np.full(cells, 0.5), sample.groups
+            )
         if rate == "brier":
             if sample.p_yes is None:
                 p = np.full(n, np.nan)
             else:
                 p = sample.p_yes
-            counted = (~np.isnan(p) if sample.design.labelled else np.zeros(n)).astype(np.float64)
+            counted = (~np.isnan(p) if sample.design.labelled else np.zeros(n)).astype(
+                np.float64
+            )
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
             return mean_shares(sample, counted, off, owner, owners, by_label)
         no, yes, _ = RATES[
             name
         ].counted.T  # in a precision the answer decides which rows are counted
-        return rate_shares(sample, name, owner, owners, by_label and np.array_equal(no, yes))
+        return rate_shares(
+            sample, name, owner, owners, by_label and np.array_equal(no, yes)
+        )
 
     def rates(self, rate: str = "selection_rate") -> list[MetricEstimate]:
         """Return a rate of each group (G,), with limits."""
@@ -315,7 +364,11 @@ def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
     limits = zip(
-        shares.values.tolist(), low.tolist(), high.tolist(), shares.per_repeat.T, strict=True
+        shares.values.tolist(),
+        low.tolist(),
+        high.tolist(),
+        shares.per_repeat.T,
+        strict=True,
     )
     return [MetricEstimate(*numbers) for numbers in limits]
 
@@ -353,8 +406,14 @@ def gaps_of_pairs(
     down = factor * np.hypot(shares.below[second], shares.above[first])
     up = factor * np.hypot(shares.above[second], shares.below[first])
     with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.where(value == 0, 0.0, np.abs(value) / np.where(value > 0, down, up) * Z)
-    if width is not None and (groups, kinds, shares.sample.design.sequential) == (2, 1, None):
+        errors = np.where(
+            value == 0, 0.0, np.abs(value) / np.where(value > 0, down, up) * Z
+        )
+    if width is not None and (groups, kinds, shares.sample.design.sequential) == (
+        2,
+        1,
+        None,
+    ):
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
         critical = np.array(
             [
@@ -364,7 +423,9 @@ def gaps_of_pairs(
         )
     low = value - critical / Z * down
     high = value + critical / Z * up
-    return Pairs(value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, critical)
+    return Pairs(
+        value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, critical
+    )
 
 
 def representatives(
@@ -378,10 +439,16 @@ def representatives(
     """
     if len(places) <= 50 or shares.influence.sets is not None or shares.influence.spans:
         return places, np.arange(len(places)), np.ones(len(places), dtype=np.int64)
-    kinds = np.stack([shares.values, shares.below, shares.above, shares.plain, shares.variance])
+    kinds = np.stack(
+        [shares.values, shares.below, shares.above, shares.plain, shares.variance]
+    )
     kinds = kinds.reshape(-1, owners or len(shares.values))[:, places]
     _, first, of, count = np.unique(
-        kinds.round(12), axis=1, return_index=True, return_inverse=True, return_counts=True
+        kinds.round(12),
+        axis=1,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
     )
     return places[first], of.ravel(), count
 
@@ -406,7 +473,11 @@ def pairs_of(
 
 
 def _largest(
-    sample: ArmArrays, pairs: Iterable[Pairs], groups: int, kinds: int, per_repeat: Floats
+    sample: ArmArrays,
+    pairs: Iterable[Pairs],
+    groups: int,
+    kinds: int,
+    per_repeat: Floats,
 ) -> MetricEstimate:
     """Return the largest |gap| of one or several rates, and the largest limits of any pair's |gap|.
 
@@ -419,7 +490,8 @@ def _largest(
         low = max(low, float(np.maximum(pair.low, -pair.high).max()))
         high = max(high, float(np.maximum(pair.high, -pair.low).max()))
         half_width = max(
-            half_width, float(np.maximum(pair.high - pair.value, pair.value - pair.low).max())
+            half_width,
+            float(np.maximum(pair.high - pair.value, pair.value - pair.low).max()),
         )
         most = int(np.argmax(pair.errors / pair.critical))
         if pair.errors[most] / pair.critical[most] > beyond:
@@ -437,7 +509,13 @@ def _largest(
         min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)
     )  # agree despite rounding
     return MetricEstimate(
-        value, min(low, value), min(1.0, max(high, value)), per_repeat, p, True, half_width
+        value,
+        min(low, value),
+        min(1.0, max(high, value)),
+        per_repeat,
+        p,
+        True,
+        half_width,
     )
 
 
@@ -451,10 +529,15 @@ def ratios_of_pairs(
     """
     relative = shares
     p = shares.values
-    if shares.influence.sets is not None and (np.minimum(p[first], p[second]) > 0).all():
+    if (
+        shares.influence.sets is not None
+        and (np.minimum(p[first], p[second]) > 0).all()
+    ):
         # Over sets of examples, a ratio varies with the relative deviations of its rates.
         with np.errstate(divide="ignore", invalid="ignore"):
-            relative = shares.combined(np.arange(len(p)), np.where(p > 0, 1.0 / p, 0.0), len(p))
+            relative = shares.combined(
+                np.arange(len(p)), np.where(p > 0, 1.0 / p, 0.0), len(p)
+            )
     factor, freedom = relative.spread(first, second)
     grown = factor * shares.sample.critical_values(freedom, groups) / Z
     under = ratio_limits(
@@ -475,7 +558,9 @@ def _read(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
     # count.
     effect = np.where(kinds.hits, 1, np.where(kinds.counted, -1, 0))[:, :UNPARSED]
     answer = (effect.argmax(1) if side else effect.argmin(1))[sample.label]
-    return replace(sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None)
+    return replace(
+        sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None
+    )
 
 
 def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interval:
@@ -501,7 +586,9 @@ class ParityWithinStrata(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
-def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> ParityWithinStrata | None:
+def conditional_parity(
+    sample: ArmArrays, groups: Sequence[str]
+) -> ParityWithinStrata | None:
     """Return the DP gap within strata (Mantel & Haenszel 1959); None without strata.
 
     Its variance is Sato's (1989), times the design effect of the gap without strata, from weights,
@@ -523,9 +610,12 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> ParityWithin
         weight = weight * (arm.parsed.sum() / max(weight.sum(), 1e-300))
         cell = np.ravel_multi_index((code, arm.group), shape)
         yes, n = (
-            np.bincount(cell, w, shape[0] * shape[1]) for w in (weight * arm.yes, 1.0 * weight)
+            np.bincount(cell, w, shape[0] * shape[1])
+            for w in (weight * arm.yes, 1.0 * weight)
         )
-        return np.asarray(yes.reshape(shape), float), np.asarray(n.reshape(shape), float)
+        return np.asarray(yes.reshape(shape), float), np.asarray(
+            n.reshape(shape), float
+        )
 
     yes, n = counts(known)
     if sample.worst:
@@ -553,7 +643,9 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> ParityWithin
         gaps.append(_mantel_haenszel(yes[kept][:, pair], n[kept][:, pair], *of_pair))
         worst.append(gaps[-1])
         if readings:
-            (lowered, read), (raised, _) = ((x[kept], m[kept][:, pair]) for x, m in readings)
+            (lowered, read), (raised, _) = (
+                (x[kept], m[kept][:, pair]) for x, m in readings
+            )
             ends = (
                 np.stack([raised[:, pair[0]], lowered[:, pair[1]]], 1),
                 np.stack([lowered[:, pair[0]], raised[:, pair[1]]], 1),
@@ -567,7 +659,9 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> ParityWithin
     if readings:
         limits = _largest(sample, worst, len(eligible), 1, nothing)
         value = largest.value
-        largest = replace(largest, worst_case=((value, value), (limits.low, limits.high)))
+        largest = replace(
+            largest, worst_case=((value, value), (limits.low, limits.high))
+        )
     widest = pairs[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
     of_groups = tuple(groups[index] for index in widest)
     estimate = replace(largest, alike=bool(sample.alike))
@@ -590,5 +684,7 @@ def _mantel_haenszel(
     sparse = (x * share**2 - other * rest**2 + share * rest * (m - k) / 2).sum()
     mixed = ((other * (m - x) + x * (k - other)) / (m + k)).sum() / 2
     error = np.sqrt(effect * (value * sparse + mixed + 0.5)) / total
-    low, high = (np.clip(value + side * critical * error, -1.0, 1.0) for side in (-1, 1))
+    low, high = (
+        np.clip(value + side * critical * error, -1.0, 1.0) for side in (-1, 1)
+    )
     return Pairs(value, low, high, np.abs(value) / error, freedom, critical)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,13 @@ from fwc_llm.metrics.run_answers import (
 )
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.sanitize import listed
-from fwc_llm.words import UNKNOWN, merge_spellings, merged_categories, one_part, spellings_note
+from fwc_llm.words import (
+    UNKNOWN,
+    merge_spellings,
+    merged_categories,
+    one_part,
+    spellings_note,
+)
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
@@ -107,7 +114,9 @@ def answers_of(
         row=texts("row") if "row" in frame else as_names(frame.index.astype(str)),
         variant=one_name("", n),
         group=_crossed([*levels.values()]) if protected else levels["group"],
-        label=(_two_kinds(frame, "label") if "label" in frame else np.zeros(n)).astype(np.int8),
+        label=(_two_kinds(frame, "label") if "label" in frame else np.zeros(n)).astype(
+            np.int8
+        ),
         answer=answers,
         reason=empty_but(texts("reason"), np.isnan(answers)),
         p_yes=numbers("p_yes") if "p_yes" in frame else np.full(n, np.nan),
@@ -174,25 +183,35 @@ def of_population(
     used = [key, *groups, *filter(None, (cluster, target))]
     missing = [name for name in used if name not in population.columns]
     if missing:
-        raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
+        raise FwcError(
+            f"the population has no column {missing[0]!r}: it needs {', '.join(used)}"
+        )
     truth = np.zeros(len(population))
     if target is not None:
-        population, _ = decided(population, [target], outcomes or OutcomeRules(), groups)
+        population, _ = decided(
+            population, [target], outcomes or OutcomeRules(), groups
+        )
         truth = _two_kinds(population, target)
     for name in used:
         if population[name].isna().to_numpy().any():
-            raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
+            raise FwcError(
+                f"rows of the population have no {name}: fill it in, or leave them out"
+            )
     several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
     column = {name: as_names(population[name].to_numpy(object)) for name in used}
     levels = [_merged(name, column[name], unknown, several)[0] for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
     rows = pd.Index(np.asarray(column[key], object))
-    answered_rows = {name for sample in answered.answers.values() for name in sample.row}
+    answered_rows = {
+        name for sample in answered.answers.values() for name in sample.row
+    }
     others = population.loc[:, ~population.columns.isin([*used, "answer", "label"])]
     # A column that is constant in all rows not asked about only shows who was asked.
     tells = others[~rows.isin(answered_rows)].head(MOST).astype(str).nunique() > 1
     titles = list(map(str, others.columns[tells.to_numpy()]))
-    features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
+    features = others.loc[:, tells.to_numpy()].set_axis(
+        map(str, range(tells.sum())), axis=1
+    )
     people = np.asarray(column[cluster], object) if cluster else None
     table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
     return assisted_answers(answered, table)
@@ -204,9 +223,13 @@ def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...
     """
     names, member = levels_of(answers.group)
     yes = answers.label if labelled else answers.answer
-    weight = np.where(np.isnan(yes), 0.0, 1.0 if answers.weight is None else answers.weight)
+    weight = np.where(
+        np.isnan(yes), 0.0, 1.0 if answers.weight is None else answers.weight
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates = np.bincount(member, weight * np.nan_to_num(yes)) / np.bincount(member, weight)
+        rates = np.bincount(member, weight * np.nan_to_num(yes)) / np.bincount(
+            member, weight
+        )
     return tuple(names[index] for index in np.argsort(rates, kind="stable"))
 
 
@@ -218,13 +241,21 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
     alone = {}
     unassisted = replace(crossed, assists={}, assist=False)
     for number, name in enumerate(names):
+        level = partial(_level, number)
         answers = {
-            arm: replace(a, group=mapped(a.group, lambda group: group.split(CROSSING)[number]))  # noqa: B023
+            arm: replace(a, group=mapped(a.group, level))
             for arm, a in crossed.answers.items()
         }
         groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
-        alone[name] = replace(unassisted, answers=answers, groups=groups, attributes=(name,))
+        alone[name] = replace(
+            unassisted, answers=answers, groups=groups, attributes=(name,)
+        )
     return {**alone, CROSSING.join(names): crossed}
+
+
+def _level(number: int, group: str) -> str:
+    """The level of one attribute of a crossed group."""
+    return group.split(CROSSING)[number]
 
 
 def empty_but(names: "Names", mask: Any) -> "Names":
@@ -249,14 +280,20 @@ def _merged(
             f"In {name}, {listed(others, _SHOWN, repr)} count as {UNKNOWN}: the category of these "
             f"people is not known."
         )
-    return names_of(levels.codes, [UNKNOWN if level in merged else level for level in usual]), notes
+    return names_of(
+        levels.codes, [UNKNOWN if level in merged else level for level in usual]
+    ), notes
 
 
 def _crossed(columns: Sequence["Names"]) -> "Names":
     """Cross several columns: join their levels by " & "."""
-    rows = pd.DataFrame(dict(enumerate(columns))).groupby([*range(len(columns))], observed=True)
+    rows = pd.DataFrame(dict(enumerate(columns))).groupby(
+        [*range(len(columns))], observed=True
+    )
     levels = rows.size().index.to_frame().itertuples(index=False)
-    return names_of(rows.ngroup().to_numpy(), [CROSSING.join(map(one_part, one)) for one in levels])
+    return names_of(
+        rows.ngroup().to_numpy(), [CROSSING.join(map(one_part, one)) for one in levels]
+    )
 
 
 def _in_order(names: "Names") -> Codes:
@@ -272,7 +309,10 @@ def _in_order(names: "Names") -> Codes:
 
 
 def decided(
-    frame: pd.DataFrame, names: Sequence[str], outcomes: OutcomeRules, groups: Sequence[str]
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    outcomes: OutcomeRules,
+    groups: Sequence[str],
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return a table with yes, no or missing in `names`, and a note on rows left out."""
     left_out = np.zeros(len(frame), dtype=np.bool_)
@@ -292,12 +332,18 @@ def decided(
             left_out |= frame[name].isin(meaning.dropped).to_numpy()
             frame[name] = yes_or_no(frame[name].map(means))
     outcomes.known.update(found)
-    if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
+    if (
+        "row" in frame.columns and left_out.any()
+    ):  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     if not left_out.any():
         return frame, []
-    lost = Counter(zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True))
-    by_group = ", ".join(f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN))
+    lost = Counter(
+        zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True)
+    )
+    by_group = ", ".join(
+        f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN)
+    )
     titles = " or ".join(outcomes.titles.get(name, name) for name in names)
     rows = f"{lost.total():,} of {len(frame):,} rows"
     return frame[~left_out], [
@@ -318,13 +364,18 @@ def _two_kinds(frame: pd.DataFrame, name: str) -> Floats:
 
 
 def unused_columns(
-    columns: Iterable[str], used: Collection[str], weight: str | None, cluster: str | None
+    columns: Iterable[str],
+    used: Collection[str],
+    weight: str | None,
+    cluster: str | None,
 ) -> tuple[str, ...]:
     """Return notes on unused columns that look like weights or a person's id."""
     others = [name for name in columns if name not in used]
     notes = []
     for kind, chosen in (("weight", weight), ("cluster", cluster)):
-        if chosen is None and (like := [name for name in others if name.lower() in _LOOKS[kind]]):
+        if chosen is None and (
+            like := [name for name in others if name.lower() in _LOOKS[kind]]
+        ):
             notes.append(
                 f"The column {like[0]!r} looks like a {kind} and is not used: name it as {kind}."
             )

@@ -44,7 +44,9 @@ RATES: Mapping[str, Rate] = {
     "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx."), "parsed answer"),
     "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx"), "answer"),
     "selection_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer"),
-    "label_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer to each label"),
+    "label_rate": Rate(
+        _kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer to each label"
+    ),
     "true_positive_rate": Rate(
         _kinds("...", ".x."), _kinds("...", "xx."), "parsed answer with label yes"
     ),
@@ -129,7 +131,9 @@ REPLIES: tuple[Metric, ...] = tuple(
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
-COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if metric.source == "answers")
+COUNTED: tuple[Metric, ...] = tuple(
+    metric for metric in TABLE if metric.source == "answers"
+)
 
 
 def value_of(metric: Metric, rates: Mapping[str, Floats]) -> Floats:

@@ -44,7 +44,11 @@ def threshold_curve(
     p: npt.ArrayLike, labels: npt.ArrayLike, groups: Any, weights: Floats | None = None
 ) -> Curve:
     """Compute the results of every threshold on `p` (n,)."""
-    score, truth, (names, code) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
+    score, truth, (names, code) = (
+        np.asarray(p, float),
+        np.asarray(labels, float),
+        levels_of(groups),
+    )
     if weights is None:
         weight = np.ones(len(score))
     else:
@@ -54,13 +58,20 @@ def threshold_curve(
     def yes(chosen: npt.NDArray[np.bool_]) -> Floats:
         """Weight (T,) of the rows `here` that each threshold answers yes."""
         return np.append(
-            np.bincount(inverse[chosen], weight[chosen], len(values))[::-1].cumsum()[::-1], 0.0
+            np.bincount(inverse[chosen], weight[chosen], len(values))[::-1].cumsum()[
+                ::-1
+            ],
+            0.0,
         )
 
     right = yes(truth == 1.0)
     wrong = yes(truth == 0.0)
     rates = np.stack(
-        [yes(code == group) / weight[code == group].sum() for group in range(len(names))], 1
+        [
+            yes(code == group) / weight[code == group].sum()
+            for group in range(len(names))
+        ],
+        1,
     )
     return Curve(
         thresholds=np.append(values, np.inf),
@@ -79,7 +90,9 @@ def most_accurate(curve: Curve) -> int:
 
     On ties, the least gap decides, then the distance from one half.
     """
-    return _least(np.arange(len(curve.thresholds)), -curve.accuracy, curve.gap, _from_half(curve))
+    return _least(
+        np.arange(len(curve.thresholds)), -curve.accuracy, curve.gap, _from_half(curve)
+    )
 
 
 def at_base_rate(curve: Curve) -> int:

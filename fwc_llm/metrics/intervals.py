@@ -110,7 +110,9 @@ def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
     size = np.asarray(n, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         centre = (p + Z**2 / (2 * size)) / (1 + Z**2 / size)
-        half = Z / (1 + Z**2 / size) * np.sqrt(p * (1 - p) / size + Z**2 / (4 * size**2))
+        half = (
+            Z / (1 + Z**2 / size) * np.sqrt(p * (1 - p) / size + Z**2 / (4 * size**2))
+        )
         low = np.maximum(centre - half, 0.0)
         high = np.minimum(centre + half, 1.0)
         exact_low, exact_high = clopper_pearson(p, size)
@@ -166,13 +168,17 @@ def critical_value(
     """
     if groups <= 2 and kinds == 1:
         return float(
-            ndtri((1 + level) / 2) if freedom == np.inf else stdtrit(freedom, (1 + level) / 2)
+            ndtri((1 + level) / 2)
+            if freedom == np.inf
+            else stdtrit(freedom, (1 + level) / 2)
         )
     pairs = kinds * groups * (groups - 1) / 2
     one_pair = critical_value(2, 1, freedom, level)
     bonferroni = critical_value(2, 1, freedom, 1 - (1 - level) / pairs)
     return root(
-        lambda at: coverage_of_pairs(at, groups, kinds, freedom) - level, one_pair, bonferroni
+        lambda at: coverage_of_pairs(at, groups, kinds, freedom) - level,
+        one_pair,
+        bonferroni,
     )
 
 
@@ -212,10 +218,15 @@ def coverage_of_pairs(
 ) -> float:
     """Return P(all pairwise differences < `critical` standard errors), by the studentized range."""
     if groups <= 2 and kinds == 1:
-        return float(1 - 2 * (ndtr(-critical) if freedom == np.inf else stdtr(freedom, -critical)))
+        return float(
+            1
+            - 2 * (ndtr(-critical) if freedom == np.inf else stdtr(freedom, -critical))
+        )
     x = np.linspace(-8.0, 8.0, 161)
     scale = np.ones(1)
-    if freedom != np.inf:  # average over the distribution of the estimated standard error
+    if (
+        freedom != np.inf
+    ):  # average over the distribution of the estimated standard error
         places = (np.arange(100) + 0.5) / 100
         scale = np.sqrt(chdtri(freedom, places) / freedom)
     width = np.sqrt(2.0) * critical * scale[:, None]
@@ -243,8 +254,12 @@ def range_critical_value(width: float, freedom: float = np.inf) -> float:
     return root(within, 0.0, critical_value(2, 1, freedom) + 1e-9)
 
 
-def p_value(errors: float, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
+def p_value(
+    errors: float, groups: int = 2, kinds: int = 1, freedom: float = np.inf
+) -> float:
     """Return the p-value of the largest pairwise difference, which is `errors` standard errors."""
     if groups <= 2 and kinds == 1:
-        return float(2 * (ndtr(-errors) if freedom == np.inf else stdtr(freedom, -errors)))
+        return float(
+            2 * (ndtr(-errors) if freedom == np.inf else stdtr(freedom, -errors))
+        )
     return max(0.0, 1.0 - coverage_of_pairs(errors, groups, kinds, freedom))

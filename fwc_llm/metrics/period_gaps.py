@@ -22,7 +22,9 @@ from fwc_llm.metrics.intervals import clopper_pearson, ratio_limits
 
 MIN_DECISIONS = 30  # effective decisions of a group before it is compared
 ERROR = 0.05  # largest probability that any of a file's intervals ever leaves out the true value
-_TIGHTEST = 1_000  # decisions, of two equally large groups, at which an interval is tightest
+_TIGHTEST = (
+    1_000  # decisions, of two equally large groups, at which an interval is tightest
+)
 
 
 def split_error(arrival: npt.ArrayLike, conditions: int = 1) -> tuple[float, Floats]:
@@ -50,7 +52,8 @@ def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
     if not pairs:
         return np.full((3, *counts.shape[:-4]), np.nan)
     compared = [
-        _pairs(counts, rate, metric.kind, pairs, level / len(pairs)) for rate in metric.rates
+        _pairs(counts, rate, metric.kind, pairs, level / len(pairs))
+        for rate in metric.rates
     ]
     together = np.concatenate(compared, axis=-1)
     pick = np.fmin if metric.kind == "ratio" else np.fmax
@@ -77,7 +80,9 @@ def _share(counts: Codes, metric: Metric, level: Floats) -> Floats:
     counted, hits = _counted(counts, metric.rates[0])
     n_decisions = np.where(counted >= MIN_DECISIONS, counted, np.nan)
     value = hits / n_decisions
-    low, high = clopper_pearson(value, n_decisions, ndtr(-_critical_value(n_decisions, level)))
+    low, high = clopper_pearson(
+        value, n_decisions, ndtr(-_critical_value(n_decisions, level))
+    )
     return np.array([value, low, high])
 
 
@@ -104,7 +109,12 @@ def _pairs(
     other_low, other_high = clopper_pearson(other, m_effective, tail)
     if kind == "ratio":
         return _ratio(
-            one, one - one_low, one_high - one, other, other - other_low, other_high - other
+            one,
+            one - one_low,
+            one_high - one,
+            other,
+            other - other_low,
+            other_high - other,
         )
     gap = one - other
     down = np.hypot(one - one_low, other_high - other)
@@ -126,7 +136,9 @@ def _ratio(
     value = np.minimum(one, other) / np.maximum(one, other)
     of_one = ratio_limits(one, one_below, other, other_above)
     of_other = ratio_limits(other, other_below, one, one_above)
-    return np.array([value, np.minimum(of_one, of_other), 1.0 / np.maximum(of_one, of_other)])
+    return np.array(
+        [value, np.minimum(of_one, of_other), 1.0 / np.maximum(of_one, of_other)]
+    )
 
 
 def _critical_value(decisions: Floats, level: Floats) -> Floats:

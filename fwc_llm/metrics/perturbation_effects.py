@@ -41,7 +41,10 @@ def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
     ranked = Probabilities.of(replace(averaged, p_yes=share), run.groups, run.design)
     if ranked is not None and run.design.labelled:
         for record in ranked.records(run.attribute):
-            if record.metric in ("auc", "brier", "calibration_error") and not record.group:
+            if (
+                record.metric in ("auc", "brier", "calibration_error")
+                and not record.group
+            ):
                 yield replace(record, metric=f"{record.metric}_of_repeated_prompts")
 
 
@@ -60,7 +63,9 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
     else:
         several = None
     sample = ArmArrays(value, none, none, none, unit, 1, cluster=several)
-    return share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))[0]
+    return share_limits(
+        mean_shares(sample, np.ones(len(value)), value, none, 1, False)
+    )[0]
 
 
 def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
@@ -73,7 +78,12 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
         before = factual.answer[in_group]
         after = changed.answer[in_group]
         moved = _share((before != after).astype(np.float64), changed.unit[in_group])
-        of: Any = {"group": group, "against": other, "n": len(before), "scope": CHANGED_ATTRIBUTE}
+        of: Any = {
+            "group": group,
+            "against": other,
+            "n": len(before),
+            "scope": CHANGED_ATTRIBUTE,
+        }
         yield _record(moved, metric="changed", **of)
         yield Record(metric="changed_to_yes", value=int((before < after).sum()), **of)
         yield Record(metric="changed_to_no", value=int((before > after).sum()), **of)
@@ -83,7 +93,9 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
     """Pair the answers to unchanged rows with those to their variants, in the same order."""
     factual_ids, other = questions_of([factual, changed])
     order = np.argsort(factual_ids, kind="stable")
-    position = order[np.minimum(np.searchsorted(factual_ids[order], other), len(factual_ids) - 1)]
+    position = order[
+        np.minimum(np.searchsorted(factual_ids[order], other), len(factual_ids) - 1)
+    ]
     paired = factual_ids[position] == other
     return factual.where(position[paired]), changed.where(paired)
 
@@ -96,21 +108,31 @@ def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
 
     def answers_to(beginning: str) -> ArmAnswers:
         return perturbed.where(
-            perturbed.variant.isin([kind for kind in kinds if kind.startswith(beginning)])
+            perturbed.variant.isin(
+                [kind for kind in kinds if kind.startswith(beginning)]
+            )
         )
 
     name_kinds = [kind for kind in kinds if kind.startswith("names:")]
     for first, second in combinations(name_kinds, 2):
-        (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))
+        (attribute, level), (other, told_as) = (
+            kind[6:].split("=", 1) for kind in (first, second)
+        )
         if attribute == other:
             before, after = _twins(answers_to(first), answers_to(second))
-            yield from changes(before, after, group=level, against=told_as, scope="names")
+            yield from changes(
+                before, after, group=level, against=told_as, scope="names"
+            )
     for kind in kinds:
         if kind.startswith("proxies:"):
             before, after = _twins(factual, answers_to(kind))
             for group in run.groups:
                 here = np.asarray(after.group == group)
-                of: Any = {"group": group, "against": kind[8:].split("=", 1)[1], "scope": "proxies"}
+                of: Any = {
+                    "group": group,
+                    "against": kind[8:].split("=", 1)[1],
+                    "scope": "proxies",
+                }
                 if here.any():
                     yield from changes(before.where(here), after.where(here), **of)
 
@@ -163,7 +185,9 @@ def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
     if number > 1:
         squares = (np.bincount(code, change - value) ** 2).sum()
         error = (
-            np.sqrt(number / (number - 1) * squares + rows) / n * critical_value(2, 1, number - 1.0)
+            np.sqrt(number / (number - 1) * squares + rows)
+            / n
+            * critical_value(2, 1, number - 1.0)
         )
     low, high = np.clip([value - error, value + error], -1.0, 1.0).tolist()
     return MetricEstimate(value, low, high)

@@ -67,12 +67,16 @@ class Design:
     @property
     def drawn(self) -> Floats:
         """Share of the table's rows that one repeat asks about, by cell."""
-        return np.divide(self.rows, self.table, out=np.zeros_like(self.rows), where=self.rows > 0)
+        return np.divide(
+            self.rows, self.table, out=np.zeros_like(self.rows), where=self.rows > 0
+        )
 
     @property
     def judged(self) -> npt.NDArray[np.bool_]:
         """Whether each group (G,) is judged; if fewer than two would be, all are."""
-        different = (self.table * (1 - (1 - np.minimum(self.drawn, 1.0)) ** self.repeats)).sum(1)
+        different = (
+            self.table * (1 - (1 - np.minimum(self.drawn, 1.0)) ** self.repeats)
+        ).sum(1)
         large = different >= self.min_group - 1e-9
         return large if large.sum() > 1 else np.ones(len(large), dtype=np.bool_)
 
@@ -110,7 +114,9 @@ class Assumptions:
             value = getattr(self, name)
             if not 0.0 <= value <= most:  # NaN fails too
                 words = name.replace("_", " ")
-                raise FwcError(f"{words} is {value:g}: it must lie between 0 and {most:g}")
+                raise FwcError(
+                    f"{words} is {value:g}: it must lie between 0 and {most:g}"
+                )
         if self.discordant == 0.0:
             raise FwcError(
                 "discordant is 0, as of arms that answer every row alike: give a share above 0"
@@ -124,7 +130,9 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
     for first, second in combinations(samples.values(), 2):
         position, there = both_answered(first, second)
         shares += (
-            [float(np.mean(first.yes[position] != second.yes[there]))] if len(position) else []
+            [float(np.mean(first.yes[position] != second.yes[there]))]
+            if len(position)
+            else []
         )
     for arm in samples.values():
         cell = arm.cell[arm.parsed]
@@ -141,20 +149,27 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
     )
 
 
-def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dict[str, Any]]:
+def smallest(
+    design: Design, assumptions: Assumptions | None = None
+) -> list[dict[str, Any]]:
     """Return the smallest differences detected with a power of 80 %, by scope and question."""
     assumed = assumptions or Assumptions()
     scopes = [THESE_EXAMPLES, *[THIS_STRATEGY] * (design.repeats >= MIN_SETS)]
     return [
         {
             "of": of,
-            **{name: smallest_of(name, design, assumed, of == THIS_STRATEGY) for name in QUESTIONS},
+            **{
+                name: smallest_of(name, design, assumed, of == THIS_STRATEGY)
+                for name in QUESTIONS
+            },
         }
         for of in scopes
     ]
 
 
-def smallest_of(question: str, design: Design, assumptions: Assumptions, strategy: bool) -> float:
+def smallest_of(
+    question: str, design: Design, assumptions: Assumptions, strategy: bool
+) -> float:
     """Return the smallest difference detected with a power of 80 %, for one of `QUESTIONS`."""
     variance = variance_of(question, design, assumptions)
     groups = int(design.judged.sum())
@@ -165,7 +180,9 @@ def smallest_of(question: str, design: Design, assumptions: Assumptions, strateg
     return smallest_difference(variance + sets, groups, design.repeats - 1)
 
 
-def smallest_difference(variance: float, groups: int = 2, freedom: float = math.inf) -> float:
+def smallest_difference(
+    variance: float, groups: int = 2, freedom: float = math.inf
+) -> float:
     """Return the difference detected with a power of 80 %; `freedom` is that of a t test."""
     hoped = float(ndtri(POWER) if freedom == math.inf else stdtrit(freedom, POWER))
     return (critical_value(groups, 1, freedom) + hoped) * math.sqrt(variance)
@@ -185,7 +202,9 @@ def variance_of(question: str, design: Design, assumptions: Assumptions) -> floa
         share = design.rows / design.rows.sum()
     else:  # at equal labels every label counts the same
         share = np.full_like(rows, 1 / design.labels)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a cell without questions adds 0
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # a cell without questions adds 0
         of_groups = np.where(rows > 0, share**2 * spread / rows, 0.0).sum(1)
     if question == "accuracy":
         return float(of_groups.sum())
@@ -198,24 +217,34 @@ def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
     examples.
     """
     eligible = design.judged | (question == "accuracy")
-    names = tuple(group for group, judged in zip(design.groups, eligible, strict=True) if judged)
+    names = tuple(
+        group for group, judged in zip(design.groups, eligible, strict=True) if judged
+    )
     endless = Design(names, design.rows[eligible], design.table[eligible], _ENDLESS, 1)
     return smallest_of(question, endless, assumptions, strategy=False)
 
 
 def steps_needed(
-    difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
+    difference: float,
+    question: str,
+    step: Design,
+    assumptions: Assumptions,
+    strategy: bool,
 ) -> int | None:
     """Return the least multiple of `step` that detects `difference`; None without one."""
     with np.errstate(divide="ignore", invalid="ignore"):
         most = math.floor(
-            float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9
+            float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan)))
+            + 1e-9
         )
 
     def finds(steps: int) -> bool:  # with `FEW` rows or more of at least two groups
         design = replace(step, rows=step.rows * steps)
         enough = np.sort(design.rows.sum(1))[-2:].min() >= FEW - 1e-9
-        return bool(enough and smallest_of(question, design, assumptions, strategy) <= difference)
+        return bool(
+            enough
+            and smallest_of(question, design, assumptions, strategy) <= difference
+        )
 
     # Power may fall with more rows: when a further group becomes large enough to be judged.
     if most:
@@ -225,4 +254,6 @@ def steps_needed(
     index = next((index for index, steps in enumerate(tried) if finds(steps)), None)
     if index is None:
         return None
-    return bisect_left(range(tried[index]), True, tried[index - 1] if index else 1, key=finds)
+    return bisect_left(
+        range(tried[index]), True, tried[index - 1] if index else 1, key=finds
+    )

@@ -17,7 +17,12 @@ from fwc_llm.metrics.arm_estimates import UNDEFINED, ArmEstimates, MetricEstimat
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.intervals import LEVEL, Z
 from fwc_llm.metrics.records import Record
-from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
+from fwc_llm.metrics.run_answers import (
+    MIN_PROBABILITIES,
+    ArmAnswers,
+    RunAnswers,
+    samples_of,
+)
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, area, codes
 
@@ -28,7 +33,9 @@ _WEIGHTS = 4_000_000  # weights in memory at once
 _STILL = 0.01
 _STILL_ODDS = 0.1  # the same range of log-odds: small P(yes) may depend on the row
 _ROUNDING = 1e-9
-LEAST_CERTAIN = 0.01  # P(yes) below this value, or above 1 minus this value, counts as clipped
+LEAST_CERTAIN = (
+    0.01  # P(yes) below this value, or above 1 minus this value, counts as clipped
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,9 @@ class Probabilities:
         known = answers.where(~np.isnan(answers.p_yes))
         if len(known) < MIN_PROBABILITIES:
             return None
-        curve = thresholds.threshold_curve(known.p_yes, known.label, known.group, known.weight)
+        curve = thresholds.threshold_curve(
+            known.p_yes, known.label, known.group, known.weight
+        )
         return cls(answers, known, order, design, curve)
 
     @property
@@ -79,7 +88,9 @@ class Probabilities:
     def ties(self, threshold: float) -> int:
         """The number of P(yes) exactly at a threshold."""
         place = self.curve.place(threshold)
-        return int(self.curve.ties[place]) * bool(self.curve.thresholds[place] == threshold)
+        return int(self.curve.ties[place]) * bool(
+            self.curve.thresholds[place] == threshold
+        )
 
     def records(self, attribute: str) -> Iterator[Record]:
         """Yield ranking, calibration and thresholds."""
@@ -87,11 +98,15 @@ class Probabilities:
         n = len(known)
         if np.ptp(known.label):
             yield replace(_auc(known), n=n)
-        brier = float(np.average((known.p_yes - known.label) ** 2, weights=known.weight))
+        brier = float(
+            np.average((known.p_yes - known.label) ** 2, weights=known.weight)
+        )
         yield Record(metric="brier", value=brier, n=n)
         gap = probability_gap(known.p_yes, known.group, known.weight)
         yield Record(metric="mean_p_yes_gap", value=gap, attribute=attribute, n=n)
-        yield Record(metric="p_yes_coverage", value=n / len(self.answers), n=len(self.answers))
+        yield Record(
+            metric="p_yes_coverage", value=n / len(self.answers), n=len(self.answers)
+        )
         yield Record(metric="p_yes_clipped", value=self.clipped, n=n)
         yield from _calibration(known, self.design)
         for group in self.order:
@@ -99,7 +114,9 @@ class Probabilities:
             of_group: Any = {"attribute": attribute, "group": group}
             if here.any():
                 share = float((~np.isnan(self.answers.p_yes[here])).mean())
-                yield Record(metric="p_yes_coverage", value=share, n=int(here.sum()), **of_group)
+                yield Record(
+                    metric="p_yes_coverage", value=share, n=int(here.sum()), **of_group
+                )
             of_known = known.where(known.group == group)
             for record in _calibration(of_known, self.design) if len(of_known) else ():
                 yield replace(record, **of_group)
@@ -123,7 +140,9 @@ class Probabilities:
             at_half = (self.known.p_yes >= threshold).astype(np.float64)
             answered = {"": replace(self.known, answer=at_half)}
             half = ArmEstimates(samples_of(answered, self.order, design)[""])
-            accuracy = replace(accuracy, low=half["accuracy"].low, high=half["accuracy"].high)
+            accuracy = replace(
+                accuracy, low=half["accuracy"].low, high=half["accuracy"].high
+            )
             gap = replace(gap, low=half["dp_gap"].low, high=half["dp_gap"].high)
         yield replace(accuracy, metric=f"accuracy_at_{name}")
         yield replace(gap, metric=f"dp_gap_at_{name}", attribute=attribute)
@@ -139,7 +158,10 @@ def _auc(known: ArmAnswers) -> Record:
     unit = levels_of(known.unit)[1]
     reach = Z * float(np.sqrt((np.bincount(unit, psi) ** 2).sum()))
     return Record(
-        metric="auc", value=value, low=max(0.0, value - reach), high=min(1.0, value + reach)
+        metric="auc",
+        value=value,
+        low=max(0.0, value - reach),
+        high=min(1.0, value + reach),
     )
 
 
@@ -149,16 +171,24 @@ def _calibration(known: ArmAnswers, design: SamplingDesign) -> Iterator[Record]:
     n = len(known)
     yield Record(metric="mean_p_yes", value=found.mean, n=n)
     yield Record(metric="base_rate", value=found.share, n=n)
-    yield Record(metric="calibration", value=found.difference, low=found.low, high=found.high, n=n)
+    yield Record(
+        metric="calibration",
+        value=found.difference,
+        low=found.low,
+        high=found.high,
+        n=n,
+    )
     yield Record(metric="calibration_error", value=found.error, n=n)
 
 
-def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None) -> float:
+def probability_gap(
+    p: npt.ArrayLike, groups: Any, weights: Floats | None = None
+) -> float:
     """Return the largest minus the smallest mean P(yes) of the groups; NaN for one group."""
     score, (names, level) = np.asarray(p, float), levels_of(groups)
-    means = np.bincount(level, score if weights is None else weights * score) / np.bincount(
-        level, weights
-    )
+    means = np.bincount(
+        level, score if weights is None else weights * score
+    ) / np.bincount(level, weights)
     if len(names) > 1:
         return float(np.ptp(means))
     return np.nan
@@ -220,7 +250,8 @@ def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
         part = float(weight[in_stratum].sum())
         residual = np.bincount(
             code,
-            weight[in_stratum] * (off[in_stratum] - weight[in_stratum] @ off[in_stratum] / part),
+            weight[in_stratum]
+            * (off[in_stratum] - weight[in_stratum] @ off[in_stratum] / part),
         )
         if k > 1:
             spread = k / (k - 1) * float(residual @ residual)
@@ -245,9 +276,7 @@ def decision_notes(run: RunAnswers) -> Iterator[str]:
             lie = "lies" if tied == 1 else "lie"
             yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
         if 0 < len(with_p) < MIN_PROBABILITIES:
-            few = (
-                f"{len(with_p)} of {len(a)} answers {'has' if len(with_p) == 1 else 'have'} P(yes)"
-            )
+            few = f"{len(with_p)} of {len(a)} answers {'has' if len(with_p) == 1 else 'have'} P(yes)"
             yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
         if _is_still(with_p):
             lowest = f"{with_p.p_yes.min():.3g}"
@@ -314,7 +343,9 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
         yes = p > median[:, None]
         with np.errstate(invalid="ignore"):
             rates = (weights * yes) @ members / (weights @ members)
-        return np.hstack([rates, (weights * (yes == label)).sum(1, keepdims=True) / total])
+        return np.hstack(
+            [rates, (weights * (yes == label)).sum(1, keepdims=True) / total]
+        )
 
     block = max(1, _WEIGHTS // len(with_p))
     sizes = [min(block, _DRAWS - start) for start in range(0, _DRAWS, block)]
@@ -330,7 +361,9 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     }
 
 
-def centred_records(found: Mapping[str, Any] | None, attribute: str) -> Iterator[Record]:
+def centred_records(
+    found: Mapping[str, Any] | None, attribute: str
+) -> Iterator[Record]:
     """Yield the results of `centred` as records."""
     if found is None:
         return
@@ -351,7 +384,9 @@ def _gap(rates: Floats, drawn: Floats) -> MetricEstimate:
         return UNDEFINED
     first, second = np.triu_indices(len(rates), 1)
     tail = (1 - LEVEL) / 2 / len(first)
-    low, high = np.nanquantile(drawn[:, second] - drawn[:, first], [tail, 1 - tail], axis=0)
+    low, high = np.nanquantile(
+        drawn[:, second] - drawn[:, first], [tail, 1 - tail], axis=0
+    )
     value = float(np.ptp(rates))
     least = float(np.maximum(np.maximum(low, -high), 0.0).max())
     most = float(np.maximum(high, -low).max())

@@ -39,7 +39,12 @@ _C = 0.5  # inverse strength of the predictor's ridge penalty
 _LARGEST = 2.0  # largest λ: predictions are shrunken, so the best λ may be above 1
 BY_CHANCE = 0.001  # probability of refusing rows that were drawn at random
 _CELL = "group and label"
-RATES_ASSISTED = ("accuracy", "selection_rate", "true_positive_rate", "false_positive_rate")
+RATES_ASSISTED = (
+    "accuracy",
+    "selection_rate",
+    "true_positive_rate",
+    "false_positive_rate",
+)
 
 
 @dataclass(frozen=True)
@@ -64,14 +69,18 @@ class FeatureTable:
         from sklearn.compose import make_column_transformer
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-        values = self.features.select_dtypes("number", exclude=["timedelta", "complex"]).astype(
-            np.float64
-        )
-        values = values.where(values.abs() < 1e100)  # larger and infinite numbers count as missing
+        values = self.features.select_dtypes(
+            "number", exclude=["timedelta", "complex"]
+        ).astype(np.float64)
+        values = values.where(
+            values.abs() < 1e100
+        )  # larger and infinite numbers count as missing
         numbers = list(values.columns)
         values = values.fillna(values.mean().fillna(0.0))
         texts = [name for name in self.features.columns if name not in numbers]
-        cell = pd.Series(self.group, values.index, name=_CELL).astype(str) + self.label.astype(str)
+        cell = pd.Series(self.group, values.index, name=_CELL).astype(
+            str
+        ) + self.label.astype(str)
         frame = pd.concat([self.features[texts].astype(str), values, cell], axis=1)
         rare = OneHotEncoder(
             min_frequency=10,
@@ -79,10 +88,14 @@ class FeatureTable:
             sparse_output=False,
             feature_name_combiner=lambda name, _: str(name),
         )
-        encode = make_column_transformer((StandardScaler(), numbers), (rare, [*texts, _CELL]))
+        encode = make_column_transformer(
+            (StandardScaler(), numbers), (rare, [*texts, _CELL])
+        )
         matrix = np.asarray(encode.fit_transform(frame), np.float64)
         names = [name.partition("__")[2] for name in encode.get_feature_names_out()]
-        return matrix, [self.titles[int(n)] if n.isdecimal() and self.titles else n for n in names]
+        return matrix, [
+            self.titles[int(n)] if n.isdecimal() and self.titles else n for n in names
+        ]
 
 
 @dataclass(frozen=True)
@@ -134,27 +147,34 @@ class Predictions:
         if (
             strata <= sample.groups
         ):  # strata are groups: a cell without questions belongs to its group
-            by_cell = np.where(by_cell < 0, by_cell.reshape(-1, 2).max(1).repeat(2), by_cell)
+            by_cell = np.where(
+                by_cell < 0, by_cell.reshape(-1, 2).max(1).repeat(2), by_cell
+            )
 
         def of_cells(values: Floats) -> Floats:
             used = by_cell >= 0
-            return np.asarray(np.bincount(by_cell[used], values.ravel()[used], strata), float)
+            return np.asarray(
+                np.bincount(by_cell[used], values.ravel()[used], strata), float
+            )
 
         rest = of_cells(self.rows * eligible)
         asked_share = (
-            eligible[sample.label] / np.bincount(stratum, eligible[sample.label], strata)[stratum]
+            eligible[sample.label]
+            / np.bincount(stratum, eligible[sample.label], strata)[stratum]
         )
         if_no, if_yes = (np.tile(hit, sample.groups) for hit in hits)
         hit = self.predicted * if_yes[cell] + (1 - self.predicted) * if_no[cell]
         means = self.means.reshape(len(self.means), -1)
         predictions = (
-            np.nan_to_num(means * if_yes + (1 - means) * if_no) * (self.rows * eligible).ravel()
+            np.nan_to_num(means * if_yes + (1 - means) * if_no)
+            * (self.rows * eligible).ravel()
         )
         means = np.stack([of_cells(fold) for fold in predictions]) / rest  # (K, C)
         part = np.bincount(stratum, weight, strata)
         psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
         away = np.nan_to_num(
-            asked_share * (hit - np.bincount(stratum, asked_share * hit, strata)[stratum])
+            asked_share
+            * (hit - np.bincount(stratum, asked_share * hit, strata)[stratum])
         )
         # U units within strata.
         if people:
@@ -177,7 +197,9 @@ class Predictions:
         weights = np.clip(np.nan_to_num(shared / squared), 0.0, _LARGEST)[
             :, None
         ]  # λ by the other folds
-        number, enough = (np.bincount(of, values > 0, strata) for values in (sampled, counted_of))
+        number, enough = (
+            np.bincount(of, values > 0, strata) for values in (sampled, counted_of)
+        )
         weights = weights * rest / (rest + number)  # (K, C)
         before = np.bincount(of, answers**2, strata)
         corrected = answers - weights[fold, of] * control
@@ -200,16 +222,27 @@ class Predictions:
             total = np.bincount(other, n, strata)[other]
             off = (
                 hits_of
-                - n * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[other]
+                - n
+                * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[
+                    other
+                ]
             )
-            everyone, index = np.unique(np.append(key, other * many + squared), return_inverse=True)
-            both = np.bincount(index, np.append(corrected, weights.mean(0)[other] * off / total))
-            total_spread = np.bincount(everyone // many, np.nan_to_num(both) ** 2, strata)
+            everyone, index = np.unique(
+                np.append(key, other * many + squared), return_inverse=True
+            )
+            both = np.bincount(
+                index, np.append(corrected, weights.mean(0)[other] * off / total)
+            )
+            total_spread = np.bincount(
+                everyone // many, np.nan_to_num(both) ** 2, strata
+            )
         worth = before / total_spread
         scale = np.sqrt(total_spread / after)
         of_question = weights[self.fold, stratum]
         shift = -np.bincount(
-            stratum, of_question * asked_share * (hit - means[self.fold, stratum]), strata
+            stratum,
+            of_question * asked_share * (hit - means[self.fold, stratum]),
+            strata,
         )
         moved = share + shift
         used = (
@@ -238,7 +271,9 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
     if first.weight is not None:
         raise FwcError(NO_WEIGHTS)
     if first.cluster is not None and table.people is None:
-        raise FwcError("the table does not say which rows are of one person: leave out cluster")
+        raise FwcError(
+            "the table does not say which rows are of one person: leave out cluster"
+        )
     names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
     if not table.rows.is_unique:
         raise FwcError(
@@ -250,8 +285,12 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
             f"the table lacks the row {names[int(np.argmin(position))]!r}, which was asked about"
         )
     for sample in samples.values():
-        group, label = (values[position[sample.row]] for values in (table.group, table.label))
-        other = (group != np.array(run.groups, object)[sample.group]) | (label != sample.label)
+        group, label = (
+            values[position[sample.row]] for values in (table.group, table.label)
+        )
+        other = (group != np.array(run.groups, object)[sample.group]) | (
+            label != sample.label
+        )
         if other.any():
             raise FwcError(
                 f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or label "
@@ -261,7 +300,9 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
     if first.rows < MIN_ROWS:
         return replace(run, assist=True)
     rest = np.setdiff1d(np.arange(len(table.rows)), position)
-    code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group, dtype=object))
+    code = pd.Index(run.groups, dtype=object).get_indexer(
+        pd.Index(table.group, dtype=object)
+    )
     rest = rest[code[rest] >= 0]
     cells = 2 * code + table.label
     cell = cells[rest]
@@ -277,7 +318,9 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
     if (
         first.design.sequential is None
     ):  # else the run itself drew the rows, and each look would be a test
-        check_balance(table, np.unique(position[first.row]), rest, stratum.astype(np.int64))
+        check_balance(
+            table, np.unique(position[first.row]), rest, stratum.astype(np.int64)
+        )
     x, _ = table.encoded
     if first.cluster is None:
         people = None
@@ -298,12 +341,16 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
             others = None
         else:
             others = people[rest]
-        found = _predictions(sample, x[asked_rows], fold[unit], x[rest], cell, size, unit, others)
+        found = _predictions(
+            sample, x[asked_rows], fold[unit], x[rest], cell, size, unit, others
+        )
         assists |= {} if found is None else {arm: found}
     return replace(run, assists=assists, assist=True)
 
 
-def check_balance(table: FeatureTable, asked_rows: Codes, rest: Codes, stratum: Codes) -> None:
+def check_balance(
+    table: FeatureTable, asked_rows: Codes, rest: Codes, stratum: Codes
+) -> None:
     """Refuse rows asked about that differ from all other rows beyond chance.
 
     The test compares the mean difference of a feature within strata (N,) of the design with its
@@ -313,7 +360,9 @@ def check_balance(table: FeatureTable, asked_rows: Codes, rest: Codes, stratum: 
     from scipy import sparse
 
     shared = np.intersect1d(stratum[asked_rows], stratum[rest])
-    asked_rows, rest = (rows[np.isin(stratum[rows], shared)] for rows in (asked_rows, rest))
+    asked_rows, rest = (
+        rows[np.isin(stratum[rows], shared)] for rows in (asked_rows, rest)
+    )
     if min(len(asked_rows), len(rest)) < 2:
         return
     if table.people is None:
@@ -322,13 +371,15 @@ def check_balance(table: FeatureTable, asked_rows: Codes, rest: Codes, stratum: 
         people = codes(np.asarray(table.people).astype(str))
     everyone, (x, names) = np.concatenate([asked_rows, rest]), table.encoded
     pooled = (_within(x[everyone], stratum[everyone]) ** 2).mean(0)
-    share = np.bincount(stratum[asked_rows], minlength=int(shared.max()) + 1) / len(asked_rows)
+    share = np.bincount(stratum[asked_rows], minlength=int(shared.max()) + 1) / len(
+        asked_rows
+    )
     difference = np.zeros(x.shape[1])
     variance = np.zeros(x.shape[1])
     for rows, sign in ((asked_rows, 1), (rest, -1)):
-        part = (share / np.maximum(np.bincount(stratum[rows], minlength=len(share)), 1))[
-            stratum[rows]
-        ]
+        part = (
+            share / np.maximum(np.bincount(stratum[rows], minlength=len(share)), 1)
+        )[stratum[rows]]
         sums = sparse.csr_array((part, (codes(people[rows]), np.arange(len(rows)))))
         sampled = (np.asarray(sums @ _within(x[rows], stratum[rows])) ** 2).sum(0)
         difference += sign * (part @ x[rows])
@@ -336,7 +387,9 @@ def check_balance(table: FeatureTable, asked_rows: Codes, rest: Codes, stratum: 
     errors = np.abs(difference) / np.sqrt(np.maximum(variance, 1e-24))
     worst = int(np.argmax(errors))
     units = len(np.unique(people[asked_rows]))
-    if errors[worst] > critical_value(2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)):
+    if errors[worst] > critical_value(
+        2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)
+    ):
         raise FwcError(
             f"the rows with answers differ from the others in {names[worst]!r} beyond chance: "
             "prediction-powered estimates need answers to rows drawn at random"
@@ -372,7 +425,9 @@ def _predictions(
     known = sample.parsed
     target = sample.yes
     if sample.p_yes is not None:  # P(yes) says more than the answer
-        target = np.asarray(np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64)
+        target = np.asarray(
+            np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64
+        )
     predicted = np.zeros(len(fold))
     cells = len(size)
     shape = (sample.groups, -1)
@@ -396,7 +451,9 @@ def _predictions(
     numbers = means.reshape(FOLDS, *shape), size.reshape(shape)
     if others is None:
         return Predictions(predicted, fold, *numbers)
-    key, index, n = np.unique(others * cells + cell, return_inverse=True, return_counts=True)
+    key, index, n = np.unique(
+        others * cells + cell, return_inverse=True, return_counts=True
+    )
     sums = np.bincount(index, total, len(key))
     return Predictions(
         predicted,
@@ -424,7 +481,9 @@ def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:
     return float(b[0]), b[1:]
 
 
-def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str) -> int | None:
+def effective_sample_size(
+    plain: ArmEstimates, assisted: ArmEstimates, key: str
+) -> int | None:
     """Return n V / V_assisted of a metric for n rows; None if undefined.
 
     V is the variance, for a gap or ratio that of the two groups farthest apart.
@@ -442,7 +501,9 @@ def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str)
     variances = []
     for shares in (plain.counted(rate), assisted.counted(rate)):
         factor, _ = shares.spread(*places)
-        variances.append(float(factor[0] ** 2 * sum(shares.plain[index][0] for index in places)))
+        variances.append(
+            float(factor[0] ** 2 * sum(shares.plain[index][0] for index in places))
+        )
     if not all(np.isfinite(variance) and variance > 0 for variance in variances):
         return None
     return round(plain.sample.rows * variances[0] / variances[1])

@@ -70,7 +70,9 @@ class Record:
 
     def plain(self) -> dict[str, Any]:
         """The record as plain values for JSON; cells that say nothing are left out."""
-        return {name: cell for name, cell in vars(self).items() if _says_something(cell)}
+        return {
+            name: cell for name, cell in vars(self).items() if _says_something(cell)
+        }
 
     @property
     def known(self) -> bool:
@@ -109,7 +111,9 @@ class Records(Sequence[Record]):
         self._list = list(records)
         self._keys = {record.key for record in self._list}
         if len(self._keys) < len(self._list):
-            twice = next(k for k, n in Counter(r.key for r in self._list).items() if n > 1)
+            twice = next(
+                k for k, n in Counter(r.key for r in self._list).items() if n > 1
+            )
             raise ValueError(f"two records of {twice}")
 
     def and_also(self, more: Iterable[Record]) -> "Records":
@@ -136,8 +140,16 @@ class Records(Sequence[Record]):
         found: dict[tuple[str, ...], list[Record]] = {}
         for record in self._list:
             if record.repeat is None:
-                attribute = "" if record.attribute == self.attribute else record.attribute
-                key = (record.metric, record.arm, record.against, attribute, record.group)
+                attribute = (
+                    "" if record.attribute == self.attribute else record.attribute
+                )
+                key = (
+                    record.metric,
+                    record.arm,
+                    record.against,
+                    attribute,
+                    record.group,
+                )
                 found.setdefault(key, []).append(record)
         return found
 
@@ -155,7 +167,9 @@ class Records(Sequence[Record]):
             if cell not in there:
                 nearest = did_you_mean(str(cell), sorted(there))
                 raise FwcError(f"no record has the {column} {cell!r}{nearest}")
-        together = ", ".join(f"{column} {cell!r}" for column, cell in cells.items() if cell)
+        together = ", ".join(
+            f"{column} {cell!r}" for column, cell in cells.items() if cell
+        )
         raise FwcError(f"no record has all of {together}")
 
     def find(
@@ -184,8 +198,12 @@ class Records(Sequence[Record]):
     def where(self, **cells: Any) -> list[Record]:
         """Return the records with these cells; `FwcError` for a column that records lack."""
         for column in cells.keys() - set(COLUMNS):
-            raise FwcError(f"records have no column {column!r}{did_you_mean(column, COLUMNS)}")
-        return [r for r in self._list if all(getattr(r, k) == v for k, v in cells.items())]
+            raise FwcError(
+                f"records have no column {column!r}{did_you_mean(column, COLUMNS)}"
+            )
+        return [
+            r for r in self._list if all(getattr(r, k) == v for k, v in cells.items())
+        ]
 
     def plain(self) -> list[dict[str, Any]]:
         """The records as plain values for JSON."""
@@ -208,7 +226,13 @@ def lost_rows_records(groups: Iterable[Mapping[str, Any]]) -> list[Record]:
     found = []
     for entry in groups:
         counts = {f"rows_{name}": entry[name] for name in ("read", "kept", "lost")}
-        counts |= {f"rows_lost: {reason}": count for reason, count in entry["reasons"].items()}
+        counts |= {
+            f"rows_lost: {reason}": count for reason, count in entry["reasons"].items()
+        }
         for metric, count in counts.items():
-            found.append(Record(metric=metric, group=entry["group"], value=count, n=entry["read"]))
+            found.append(
+                Record(
+                    metric=metric, group=entry["group"], value=count, n=entry["read"]
+                )
+            )
     return found

@@ -63,7 +63,11 @@ class ArmAnswers:
         """
         if chosen.dtype == np.bool_ and chosen.all():
             return self
-        parts = {name: values[chosen] for name, values in vars(self).items() if values is not None}
+        parts = {
+            name: values[chosen]
+            for name, values in vars(self).items()
+            if values is not None
+        }
         return replace(self, **parts)
 
     @property
@@ -79,7 +83,9 @@ class ArmAnswers:
     @property
     def without_reason(self) -> int:
         """The number of missing answers whose reason is not known, such as blanks in a table."""
-        return int(np.count_nonzero(np.isnan(self.answer) & np.asarray(self.reason == "")))
+        return int(
+            np.count_nonzero(np.isnan(self.answer) & np.asarray(self.reason == ""))
+        )
 
     @property
     def unit(self) -> "Names":
@@ -145,7 +151,9 @@ class View:
 def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
     """Return a view of every attribute and last, if there are several, of all crossed."""
     names = [str(name) for name in attributes] or ["group"]
-    crossed = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
+    crossed = View(
+        CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1
+    )
     parts = [group.split(CROSSING) for group in groups]
     if len(names) == 1 or any(len(part) != len(names) for part in parts):
         return [crossed]
@@ -204,20 +212,30 @@ class RunAnswers:
         if weight is None:
             return
         names, code = levels_of(next(iter(self.answers.values())).group)
-        nothing = [names[index] for index in np.flatnonzero(np.bincount(code, weight) == 0)]
+        nothing = [
+            names[index] for index in np.flatnonzero(np.bincount(code, weight) == 0)
+        ]
         if nothing:
-            kept = {arm: a.where(~a.group.isin(nothing)) for arm, a in self.answers.items()}
-            note = f"All weights of {', '.join(nothing)} are 0: these rows are left out."
+            kept = {
+                arm: a.where(~a.group.isin(nothing)) for arm, a in self.answers.items()
+            }
+            note = (
+                f"All weights of {', '.join(nothing)} are 0: these rows are left out."
+            )
             object.__setattr__(self, "answers", kept)
             object.__setattr__(
-                self, "groups", tuple(name for name in self.groups if name not in nothing)
+                self,
+                "groups",
+                tuple(name for name in self.groups if name not in nothing),
             )
             object.__setattr__(self, "unused", (*self.unused, note))
 
     @property
     def with_examples(self) -> bool:
         """Whether any prompt is known to have had examples."""
-        return any(bool((answers.examples != "").any()) for answers in self.answers.values())
+        return any(
+            bool((answers.examples != "").any()) for answers in self.answers.values()
+        )
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -246,7 +264,8 @@ class RunAnswers:
             return None
         answers = next(iter(self.answers.values()))
         rates = [
-            float(answers.label[answers.group == group].mean()) for group in set(answers.group)
+            float(answers.label[answers.group == group].mean())
+            for group in set(answers.group)
         ]
         return max(rates) - min(rates)
 
@@ -272,7 +291,9 @@ def samples_of(
     rows = numbered([a.row for a in answers.values()])
     people: Sequence[Codes | None] = [None] * len(rows)
     if all(a.cluster is not None for a in answers.values()):
-        people = numbered([a.cluster for a in answers.values() if a.cluster is not None])
+        people = numbered(
+            [a.cluster for a in answers.values() if a.cluster is not None]
+        )
     samples = {}
     for (arm, a), row, cluster in zip(answers.items(), rows, people, strict=True):
         repeat = np.searchsorted(repeats, a.repeat)
@@ -288,7 +309,9 @@ def samples_of(
             row=row[order],
             groups=len(groups),
             design=design,
-            examples=numbered([a.examples])[0][order] if len(a.examples.unique()) > 1 else None,
+            examples=numbered([a.examples])[0][order]
+            if len(a.examples.unique()) > 1
+            else None,
             weight=None if a.weight is None else a.weight[order],
             cluster=None if cluster is None else cluster[order],
             p_yes=a.p_yes[order] if a.probabilities >= MIN_PROBABILITIES else None,

@@ -25,7 +25,9 @@ UNREAD = "unread answers"
 ASSIST = "assist"
 UNTIL = "until decided"
 OPTIONS = BASE_PARITY, REPEATS, EXAMPLES, PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST, UNTIL
-REFUSED = {frozenset(pair) for pair in ((WEIGHTS, ASSIST), (REPEATS, UNTIL), (EXAMPLES, UNTIL))}
+REFUSED = {
+    frozenset(pair) for pair in ((WEIGHTS, ASSIST), (REPEATS, UNTIL), (EXAMPLES, UNTIL))
+}
 NO_WEIGHTS = "assist (prediction-powered) does not work with weights: leave one out"
 
 

@@ -30,11 +30,12 @@ from fwc_llm.metrics.intervals import LEVEL, Z, critical_value, root, wilson
 
 MIN_ROWS_FIRST_LOOK = 30  # rows of every judged group before the first look
 LOOKS = 10
-INFLATION = (
-    1.038  # ratio of N to the fixed sample of equal error and a power of 0.8 (`evals.stopping`)
-)
+INFLATION = 1.038  # ratio of N to the fixed sample of equal error and a power of 0.8 (`evals.stopping`)
 GAPS = (0.0, 0.05, 0.1, 0.2, 0.3)
-_NODES, _FARTHEST = 200, 8.0  # nodes of the quadrature; largest boundary in standard errors
+_NODES, _FARTHEST = (
+    200,
+    8.0,
+)  # nodes of the quadrature; largest boundary in standard errors
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ class GroupSequential:
         looks.
         """
         look = min(bisect_left(self.rows, rows), len(self.rows) - 1)
-        shares = tuple((1 + number) / len(self.rows) for number in range(len(self.rows)))
+        shares = tuple(
+            (1 + number) / len(self.rows) for number in range(len(self.rows))
+        )
         return critical_value(groups, kinds, freedom, nominal_levels(shares)[look])
 
     def looks(self, first: int) -> list[int]:
@@ -66,7 +69,9 @@ class GroupSequential:
 
 def equal_looks(most: int) -> tuple[int, ...]:
     """Return the numbers of rows at ten looks, spaced as evenly as possible."""
-    return tuple(np.unique(np.ceil(np.arange(1, LOOKS + 1) / LOOKS * most).astype(int)).tolist())
+    return tuple(
+        np.unique(np.ceil(np.arange(1, LOOKS + 1) / LOOKS * most).astype(int)).tolist()
+    )
 
 
 def spent(share: float) -> float:
@@ -130,8 +135,12 @@ def simulate(
     groups = len(rates)
     part = np.asarray(shares, np.float64) / np.sum(shares)
     waited = part[part * design.most >= MIN_ROWS_FIRST_LOOK]
-    numbers = np.array(design.looks(int(np.ceil(MIN_ROWS_FIRST_LOOK / waited.min(initial=1.0)))))
-    rows = np.diff(np.round(numbers[:, None] * part), axis=0, prepend=0).astype(np.int64)
+    numbers = np.array(
+        design.looks(int(np.ceil(MIN_ROWS_FIRST_LOOK / waited.min(initial=1.0))))
+    )
+    rows = np.diff(np.round(numbers[:, None] * part), axis=0, prepend=0).astype(
+        np.int64
+    )
     with np.errstate(divide="ignore", invalid="ignore"):  # a group may have no row yet
         p = rng.binomial(rows, rates, (paths, *rows.shape)).cumsum(1) / rows.cumsum(0)
     ends = wilson(p, rows.cumsum(0))
@@ -146,7 +155,9 @@ def simulate(
     high = np.maximum(gap + up, down - gap).max(-1)
     decided = (low > bounds[0]) | (high <= bounds[1])
     last = np.where(decided.any(1), decided.argmax(1), len(numbers) - 1)
-    above_bound = np.where(decided.any(1), low[np.arange(paths), last] > bounds[0], np.nan)
+    above_bound = np.where(
+        decided.any(1), low[np.arange(paths), last] > bounds[0], np.nan
+    )
     return numbers[last].astype(np.float64), above_bound
 
 
@@ -159,6 +170,10 @@ def expected_rows(
         rates = [0.5 - gap / 2, *[0.5] * (len(shares) - 2), 0.5 + gap / 2]
         rows, above = simulate(rates, shares, bounds, design)
         gaps.append(
-            {"gap": gap, "rows": round(float(rows.mean())), "decided": float(np.mean(above >= 0))}
+            {
+                "gap": gap,
+                "rows": round(float(rows.mean())),
+                "decided": float(np.mean(above >= 0)),
+            }
         )
     return {"most": design.most, "fixed": round(design.most / INFLATION), "gaps": gaps}

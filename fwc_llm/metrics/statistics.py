@@ -10,7 +10,11 @@ import numpy as np
 
 from fwc_llm.metrics import counts, records
 from fwc_llm.metrics.arm_comparison import ComparedArms, comparisons
-from fwc_llm.metrics.arm_estimates import ArmEstimates, ParityWithinStrata, conditional_parity
+from fwc_llm.metrics.arm_estimates import (
+    ArmEstimates,
+    ParityWithinStrata,
+    conditional_parity,
+)
 from fwc_llm.metrics.counts import Metric
 from fwc_llm.metrics.intervals import TOO_FEW, Enclosed
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_records
@@ -20,7 +24,11 @@ from fwc_llm.metrics.predicted_probabilities import (
     centred_records,
     decision_notes,
 )
-from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
+from fwc_llm.metrics.prediction_powered import (
+    MIN_ROWS,
+    RATES_ASSISTED,
+    effective_sample_size,
+)
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import RunAnswers, View, is_known, unknown_of
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
@@ -30,7 +38,12 @@ from fwc_llm.sanitize import listed
 SMALL = 10  # rows of a group per repeat; fewer are marked as small
 _LISTED = 4  # groups that a note names, at most
 _MANY = 1_000_000  # rows; notes say "more than" for larger numbers
-_OF_GROUPS = ("selection_rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
+_OF_GROUPS = (
+    "selection_rate",
+    "true_positive_rate",
+    "false_positive_rate",
+    *counts.REPLY_RATES,
+)
 _QUARTER = 0.25  # of a group's rows; a person with so many is named
 _NO_LABELS = "there are no labels"
 LEADS = "dp_gap", "label_gap"
@@ -124,11 +137,19 @@ class Statistics:
         names = ["repeats", "labelled", "with_examples", "assisted", "margin", "unread"]
         names += ["min_group", "perfect_gap", "lead", "notes"]
         arms = [
-            {"arm": arm.arm, "n": arm.n, "alike": arm.alike, "unparsed": dict(arm.unparsed)}
+            {
+                "arm": arm.arm,
+                "n": arm.n,
+                "alike": arm.alike,
+                "unparsed": dict(arm.unparsed),
+            }
             for arm in self.arms
         ]
         groups = [vars(group) for group in self.groups]
-        return {name: getattr(self, name) for name in names} | {"arms": arms, "groups": groups}
+        return {name: getattr(self, name) for name in names} | {
+            "arms": arms,
+            "groups": groups,
+        }
 
 
 Lines = Callable[[RunAnswers, Mapping[str, ArmEstimates]], tuple[Any, list[Record]]]
@@ -148,7 +169,9 @@ def statistics(
     attribute = run.attribute
     unassisted = estimates
     if run.assist:
-        unassisted = {arm: ArmEstimates(sample) for arm, sample in run.plain_samples.items()}
+        unassisted = {
+            arm: ArmEstimates(sample) for arm, sample in run.plain_samples.items()
+        }
     pairs = comparisons(run, unassisted)
     lines, of_lines = None, list[Record]()
     if references is not None:
@@ -164,7 +187,12 @@ def statistics(
         found += _true_answers(ArmEstimates(perfect), all_views[-1])
     sizes = np.bincount(first.group, minlength=first.groups)
     groups = [
-        GroupFacts(name, int(n), bool(n < SMALL * first.repeats), number in first.eligible_groups)
+        GroupFacts(
+            name,
+            int(n),
+            bool(n < SMALL * first.repeats),
+            number in first.eligible_groups,
+        )
         for number, (name, n) in enumerate(zip(run.groups, sizes, strict=True))
     ]
     content = Statistics(
@@ -210,7 +238,9 @@ def record_of(estimate: Enclosed, **cells: Any) -> Record:
     return Record(value=estimate.value, low=low, high=high, p=estimate.p_value, **cells)
 
 
-def measured(metric: Metric, estimates: ArmEstimates, margin: float, **cells: Any) -> Record:
+def measured(
+    metric: Metric, estimates: ArmEstimates, margin: float, **cells: Any
+) -> Record:
     """A metric's record with its verdict."""
     estimate = estimates[metric.key]
     verdict = estimate.verdict(margin) or ""
@@ -220,7 +250,11 @@ def measured(metric: Metric, estimates: ArmEstimates, margin: float, **cells: An
 def _metrics(run: RunAnswers) -> list[Metric]:
     """The metrics that need no P(yes). Where the rows have no labels, they need none either."""
     known = run.design.labelled
-    return [metric for metric in counts.COUNTED if known or metric.rates == ("selection_rate",)]
+    return [
+        metric
+        for metric in counts.COUNTED
+        if known or metric.rates == ("selection_rate",)
+    ]
 
 
 def _of_arm(
@@ -244,7 +278,9 @@ def _of_arm(
     yield from _of_replies(run, arm, estimates, cells)
     for metric in (*of_answers, *of_p_yes):
         found = measured(metric, estimates, margin, **cells(metric))
-        yield found if found.known else replace(found, reason=reasons.get(metric.key, ""))
+        yield (
+            found if found.known else replace(found, reason=reasons.get(metric.key, ""))
+        )
         estimate = estimates[metric.key]
         if estimate.worst_case is not None:
             read = cells(metric, records.READ)
@@ -256,10 +292,14 @@ def _of_arm(
                 **read,
             )
             low, high = estimate.worst_case[0]
-            yield Record(metric=metric.key, low=low, high=high, **cells(metric, records.READINGS))
+            yield Record(
+                metric=metric.key, low=low, high=high, **cells(metric, records.READINGS)
+            )
         if run.repeats > 1:
             for repeat, value in enumerate(estimate.per_repeat.tolist()):
-                yield Record(metric=metric.key, repeat=repeat, value=value, **cells(metric))
+                yield Record(
+                    metric=metric.key, repeat=repeat, value=value, **cells(metric)
+                )
     yield from _of_scopes(run, facts, estimates, of_answers, cells)
     for key in LEADS:
         gap = estimates[key]
@@ -279,7 +319,10 @@ def _of_arm(
 
 
 def _of_replies(
-    run: RunAnswers, arm: str, estimates: ArmEstimates, cells: Callable[[Metric], dict[str, Any]]
+    run: RunAnswers,
+    arm: str,
+    estimates: ArmEstimates,
+    cells: Callable[[Metric], dict[str, Any]],
 ) -> Iterator[Record]:
     """Yield the shares of replies with an answer, and without one by reason, if reasons are known."""
     blanks = run.answers[arm].without_reason
@@ -311,7 +354,9 @@ def _of_scopes(
         for metric in metrics:
             if metric.kind != "share":
                 value = estimates.value(metric.key)
-                yield Record(metric=metric.key, value=value, **cells(metric, records.ALL_GROUPS))
+                yield Record(
+                    metric=metric.key, value=value, **cells(metric, records.ALL_GROUPS)
+                )
     if facts.arm in run.assists:
         own = ArmEstimates(plain)
         assisted = ArmEstimates(replace(plain, assist=run.assists[facts.arm]))
@@ -335,23 +380,32 @@ def _of_view(
         level = view.level_of[sample.group]
         unknown = unknown_of(view.levels)
         groups = len(view.levels)
-        sample = replace(sample, group=level, groups=groups, unknown=unknown, assist=None)
+        sample = replace(
+            sample, group=level, groups=groups, unknown=unknown, assist=None
+        )
         estimates = ArmEstimates(sample)
     of: Any = {"arm": facts.arm, "attribute": view.name, "scope": facts.scope}
     for metric in _metrics(run) if not crossed else ():
         if metric.headline and metric.kind != "share":
             yield measured(metric, estimates, run.design.margin, **of, n=facts.n)
     sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
-    rates = [*_OF_GROUPS, *(("auc", "brier") if sample.p_yes is not None and crossed else ())]
+    rates = [
+        *_OF_GROUPS,
+        *(("auc", "brier") if sample.p_yes is not None and crossed else ()),
+    ]
     if not any(a.unread.any() for a in run.answers.values()):
         rates = [rate for rate in rates if rate not in counts.REPLY_RATES[1:]]
     for rate in rates:
         if run.design.labelled or rate in ("selection_rate", *counts.REPLY_RATES):
-            for group, share, n in zip(view.levels, estimates.rates(rate), sizes, strict=True):
+            for group, share, n in zip(
+                view.levels, estimates.rates(rate), sizes, strict=True
+            ):
                 yield record_of(share, metric=rate, group=group, **of, n=n)
 
 
-def _further(run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates) -> Iterator[Record]:
+def _further(
+    run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates
+) -> Iterator[Record]:
     """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
     a = run.answers[facts.arm]
     if facts.probabilities is not None:
@@ -375,7 +429,9 @@ def _true_answers(perfect: ArmEstimates, view: View) -> Iterator[Record]:
             yield Record(metric=metric.key, value=value, attribute=attribute, **of)
     shares = perfect.counted("selection_rate").values.tolist()
     for group, share in zip(view.levels, shares, strict=True):
-        yield Record(metric="selection_rate", group=group, attribute=view.name, value=share, **of)
+        yield Record(
+            metric="selection_rate", group=group, attribute=view.name, value=share, **of
+        )
 
 
 def notes(run: RunAnswers, content: Statistics) -> list[str]:
@@ -413,7 +469,9 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         )
 
     sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)
-    few = [name for name, size in sizes if size < run.design.min_group and is_known(name)]
+    few = [
+        name for name, size in sizes if size < run.design.min_group and is_known(name)
+    ]
     fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
     if small:
         yield f"Not judged, with {fewer}: {group_words(small)}."
@@ -448,7 +506,9 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         if people < 2 * MIN_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
     drawn = {
-        arm: arrays.number_of_sets for arm, arrays in run.samples.items() if arrays.sets is not None
+        arm: arrays.number_of_sets
+        for arm, arrays in run.samples.items()
+        if arrays.sets is not None
     }
     few = [arm for arm, sets in drawn.items() if sets < MIN_SETS]
     if few:
@@ -464,7 +524,9 @@ def small_groups(run: RunAnswers) -> list[str]:
     """Return the known groups that have too few rows to be judged (`SamplingDesign.min_group`)."""
     judged = next(iter(run.samples.values())).eligible_groups
     return [
-        name for number, name in enumerate(run.groups) if number not in judged and is_known(name)
+        name
+        for number, name in enumerate(run.groups)
+        if number not in judged and is_known(name)
     ]
 
 
@@ -501,10 +563,16 @@ def _about_unread(run: RunAnswers) -> Iterator[str]:
     counted = ", ".join(f"{arm} {n:,}" for arm, n in unread.items())
     assumed = run.design.unread
     if assumed != WORST:
-        how = "counted as no" if assumed == AS_NO else "left out, as if they were like the others"
+        how = (
+            "counted as no"
+            if assumed == AS_NO
+            else "left out, as if they were like the others"
+        )
         yield (f"Replies without an answer ({counted}) are {how}: an assumption.")
         return
-    yield (f"Replies without an answer: {counted}; intervals hold whether each is a yes or a no.")
+    yield (
+        f"Replies without an answer: {counted}; intervals hold whether each is a yes or a no."
+    )
 
 
 def _about(rows: int) -> str:
@@ -517,9 +585,13 @@ def _about(rows: int) -> str:
 def _about_arms(content: Statistics) -> Iterator[str]:
     """Yield notes on power, groups without answers, strata, lost replies and comparisons."""
     lead = content.lead
-    needed = {arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms}
+    needed = {
+        arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms
+    }
     needed_rows = [
-        f"{_about(int(rows.value))} rows ({arm})" for arm, rows in needed.items() if rows.known
+        f"{_about(int(rows.value))} rows ({arm})"
+        for arm, rows in needed.items()
+        if rows.known
     ]
     if needed_rows:
         yield (
@@ -528,7 +600,8 @@ def _about_arms(content: Statistics) -> Iterator[str]:
         )
     for arm in content.arms:
         answered = {
-            group.group: content.of("coverage", arm.arm, group.group) for group in content.groups
+            group.group: content.of("coverage", arm.arm, group.group)
+            for group in content.groups
         }
         silent = [group for group, share in answered.items() if share.value == 0]
         if silent:

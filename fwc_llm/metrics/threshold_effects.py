@@ -23,7 +23,9 @@ def threshold_records(
         yield from _of_arm(run, at_threshold[arm], arm, count)
 
 
-def _of_arm(run: RunAnswers, moved: ArmAnswers, arm: str, ties: int) -> Iterator[Record]:
+def _of_arm(
+    run: RunAnswers, moved: ArmAnswers, arm: str, ties: int
+) -> Iterator[Record]:
     answers = run.answers[arm]
     both = {"given": answers, "moved": replace(moved, examples=answers.examples)}
     design = replace(run.design, min_group=1, sequential=None)

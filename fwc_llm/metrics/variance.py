@@ -15,8 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats, levels_of
-from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, critical_value, wilson
+from fwc_llm.metrics.counts import (
+    RATES,
+    REPLY_RATES,
+    UNPARSED,
+    Codes,
+    Floats,
+    levels_of,
+)
+from fwc_llm.metrics.intervals import (
+    FEW_EVENTS,
+    Z,
+    clopper_pearson,
+    critical_value,
+    wilson,
+)
 from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, WORST, SamplingDesign
 
 if TYPE_CHECKING:
@@ -34,15 +47,16 @@ THESE_EXAMPLES: Scope = "these examples"
 THIS_STRATEGY: Scope = "this strategy"
 MIN_SETS = 5  # sets of examples, at least, for the scope "this strategy"
 UNLABELLED = "selection_rate", *REPLY_RATES  # rates that are defined without labels
-NEARLY_ALL = (
-    0.9  # share of rows with examples of their own, from which examples count as chosen per row
-)
+NEARLY_ALL = 0.9  # share of rows with examples of their own, from which examples count as chosen per row
 FEW_FREEDOM = 4  # degrees of freedom below which Satterthwaite's formula for two shares is not used
-FEW_ANSWERS = 5  # rows with the rarer answer below which a model's answers may count as all alike
+FEW_ANSWERS = (
+    5  # rows with the rarer answer below which a model's answers may count as all alike
+)
 _ROUNDING = 1e-10
 # Predictions of one arm's answers: `prediction_powered.Predictions`.
 Assist = Callable[
-    ["ArmArrays", str, Floats, Floats, Floats, Codes], tuple[Floats, Floats, Floats, Floats] | None
+    ["ArmArrays", str, Floats, Floats, Floats, Codes],
+    tuple[Floats, Floats, Floats, Floats] | None,
 ]
 
 
@@ -93,7 +107,11 @@ class ArmArrays:
     def unread_rows(self) -> npt.NDArray[np.bool_]:
         """(n,) true for replies without an answer, except those lost in transport."""
         missing = np.isnan(self.answer)
-        return missing if self.reason is None else missing & (self.reason != REASONS.index("error"))
+        return (
+            missing
+            if self.reason is None
+            else missing & (self.reason != REASONS.index("error"))
+        )
 
     @cached_property
     def assumed(self) -> "ArmArrays":
@@ -119,7 +137,9 @@ class ArmArrays:
         answer = self.assumed.answer
         if not self.design.model or not known.any():
             return ""
-        no, yes = (len(np.unique(self.row[known & (answer == side)])) for side in (0, 1))
+        no, yes = (
+            len(np.unique(self.row[known & (answer == side)])) for side in (0, 1)
+        )
         rarer = int(yes <= no)
         few = min(no, yes)
         rows = no + yes
@@ -133,7 +153,9 @@ class ArmArrays:
             f"rows"
         )
 
-    def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
+    def critical_values(
+        self, freedom: Floats, groups: int = 2, kinds: int = 1
+    ) -> Floats:
         """Critical values (P,), in standard errors, of all differences together, at each
         `freedom` (P,).
         """
@@ -155,7 +177,9 @@ class ArmArrays:
     @cached_property
     def kind(self) -> Codes:
         """(n,) 0 for no, 1 for yes, 2 for unparsed replies; plus 3 if the label is yes."""
-        return (3 * self.label + np.where(self.parsed, self.answer, UNPARSED)).astype(np.int64)
+        return (3 * self.label + np.where(self.parsed, self.answer, UNPARSED)).astype(
+            np.int64
+        )
 
     @property
     def cell(self) -> Codes:
@@ -179,7 +203,9 @@ class ArmArrays:
 
     def of_groups(self, unit: Codes) -> Floats:
         """Return (G,) the number of distinct values of `unit` (n,), rows or people, per group."""
-        first = np.unique(self.group * (int(unit.max(initial=0)) + 1) + unit, return_index=True)[1]
+        first = np.unique(
+            self.group * (int(unit.max(initial=0)) + 1) + unit, return_index=True
+        )[1]
         return np.bincount(self.group[first], minlength=self.groups).astype(np.float64)
 
     @cached_property
@@ -222,7 +248,11 @@ class ArmArrays:
     @property
     def scope(self) -> Scope:
         """The scope of this arm's intervals: these examples, or the strategy that draws them."""
-        return THIS_STRATEGY if self.per_row or self.number_of_sets >= MIN_SETS else THESE_EXAMPLES
+        return (
+            THIS_STRATEGY
+            if self.per_row or self.number_of_sets >= MIN_SETS
+            else THESE_EXAMPLES
+        )
 
     @property
     def redrawn(self) -> Codes | None:
@@ -231,7 +261,10 @@ class ArmArrays:
 
 
 def arrays_of(
-    answer: npt.ArrayLike, label: npt.ArrayLike, groups: Any, weight: npt.ArrayLike | None = None
+    answer: npt.ArrayLike,
+    label: npt.ArrayLike,
+    groups: Any,
+    weight: npt.ArrayLike | None = None,
 ) -> tuple[ArmArrays, list[str]]:
     """Make arrays of answers (n,), 1, 0 or NaN, to n rows with labels 1 or 0; return the group
     names too.
@@ -245,7 +278,9 @@ def arrays_of(
         counts_for = None
     else:
         counts_for = np.asarray(weight, np.float64)
-    return ArmArrays(given, truth, group, none, row, len(names), weight=counts_for), names
+    return ArmArrays(
+        given, truth, group, none, row, len(names), weight=counts_for
+    ), names
 
 
 def effective_number(sets: Codes) -> int:
@@ -314,14 +349,18 @@ class Influence:
         if self.sets is None:
             return np.zeros((0, self.owners))
         number = max(2, effective_number(self.sets))
-        return np.asarray(self._by(codes(self.sets)).toarray() * np.sqrt(number / (number - 1)))
+        return np.asarray(
+            self._by(codes(self.sets)).toarray() * np.sqrt(number / (number - 1))
+        )
 
     @cached_property
     def _of_both(self) -> Floats:
         """Variance (O,) over units within sets."""
         if self.sets is None:
             return np.zeros(self.owners)
-        return _squares(self._by(codes(self.unit * (int(self.sets.max()) + 1) + self.sets)))
+        return _squares(
+            self._by(codes(self.unit * (int(self.sets.max()) + 1) + self.sets))
+        )
 
     def shared(self, first: Codes, second: Codes) -> Floats:
         """Return the covariance (P,) over units of pairs of shares; 0 unless units span shares."""
@@ -372,7 +411,9 @@ class RateEstimates:
         """(O,) number of independent rows with the variance of each share; NaN if it is 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(
-                self.variance > 0, self.values * (1 - self.values) / self.variance, np.nan
+                self.variance > 0,
+                self.values * (1 - self.values) / self.variance,
+                np.nan,
             )
 
     def spread(
@@ -417,17 +458,32 @@ class RateEstimates:
 
     def beside(self, other: "RateEstimates") -> "RateEstimates":
         """Append other shares of the same questions."""
-        names = "values", "per_repeat", "below", "above", "plain", "variance", "two_rows", "freedom"
-        arrays: Any = {n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names}
+        names = (
+            "values",
+            "per_repeat",
+            "below",
+            "above",
+            "plain",
+            "variance",
+            "two_rows",
+            "freedom",
+        )
+        arrays: Any = {
+            n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names
+        }
         this_influence = self.influence
         more = other.influence
         influence = replace(
             this_influence,
             psi=np.concatenate([this_influence.psi, more.psi]),
-            owner=np.concatenate([this_influence.owner, more.owner + this_influence.owners]),
+            owner=np.concatenate(
+                [this_influence.owner, more.owner + this_influence.owners]
+            ),
             owners=this_influence.owners + more.owners,
             unit=np.tile(this_influence.unit, 2),
-            sets=None if this_influence.sets is None else np.tile(this_influence.sets, 2),
+            sets=None
+            if this_influence.sets is None
+            else np.tile(this_influence.sets, 2),
         )
         return replace(self, **arrays, influence=influence)
 
@@ -443,10 +499,13 @@ class RateEstimates:
 
         def total(values: Floats, power: int = 1) -> Floats:
             return np.asarray(
-                np.bincount(owner, np.where(used, weight**power * values, 0.0), owners), float
+                np.bincount(owner, np.where(used, weight**power * values, 0.0), owners),
+                float,
             )
 
-        values = np.where(np.bincount(owner, weight, owners) > 0, total(self.values), np.nan)
+        values = np.where(
+            np.bincount(owner, weight, owners) > 0, total(self.values), np.nan
+        )
         each = np.array([total(row) for row in self.per_repeat])
         drawn = np.zeros(owners)
         if of is not None:
@@ -464,7 +523,12 @@ class RateEstimates:
             total(self.variance, 2) + drawn,
             total(self.two_rows, 2),
             np.full(owners, self.freedom.min(initial=np.inf)),
-            replace(own, psi=own.psi * weight[own.owner], owner=owner[own.owner], owners=owners),
+            replace(
+                own,
+                psi=own.psi * weight[own.owner],
+                owner=owner[own.owner],
+                owners=owners,
+            ),
         )
 
 
@@ -473,7 +537,9 @@ def rate_shares(
 ) -> RateEstimates:
     """Return one of `RATES` for each owner (n,); `by_label`: strata are groups and labels."""
     of_kinds = RATES[rate].counted, RATES[rate].hits
-    counted, hits = (kinds.astype(np.float64).ravel()[sample.kind] for kinds in of_kinds)
+    counted, hits = (
+        kinds.astype(np.float64).ravel()[sample.kind] for kinds in of_kinds
+    )
     if not sample.design.labelled and rate not in UNLABELLED:
         counted = np.zeros_like(counted)
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
@@ -500,29 +566,43 @@ def mean_shares(
         used = counted * sample.weight
     index = sample.repeat * owners + owner
     shape = (sample.repeats, owners)
-    n_rows, hits = (np.bincount(index, part, shape[0] * owners) for part in (used, used * value))
+    n_rows, hits = (
+        np.bincount(index, part, shape[0] * owners) for part in (used, used * value)
+    )
     of_stratum = np.zeros(strata, dtype=np.int64)
     of_stratum[stratum] = owner
     with np.errstate(divide="ignore", invalid="ignore"):
         per_repeat = (hits / n_rows).reshape(shape)
         defined = (n_rows.reshape(shape) > 0).sum(0)
-        weight = np.where(used > 0, used / (n_rows.reshape(shape) * defined).ravel()[index], 0.0)
+        weight = np.where(
+            used > 0, used / (n_rows.reshape(shape) * defined).ravel()[index], 0.0
+        )
         values = np.where(defined > 0, np.nansum(per_repeat, 0) / defined, np.nan)
         part = np.bincount(stratum, weight, strata)
         share = np.bincount(stratum, weight * value, strata) / part
-        share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
-        rows, units, spread, index = _effective_rows(sample, weight, value, share, stratum, strata)
+        share = np.where(
+            share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share)
+        )
+        rows, units, spread, index = _effective_rows(
+            sample, weight, value, share, stratum, strata
+        )
         residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
-        if sample.assist and (change := sample.assist(sample, rate, weight, value, share, stratum)):
+        if sample.assist and (
+            change := sample.assist(sample, rate, weight, value, share, stratum)
+        ):
             moved, worth, control, scale = change
             share = share + moved
             rows = rows * worth
             residual = (residual - control) * scale[stratum]
-            values = values + np.bincount(of_stratum, np.where(part > 0, part * moved, 0.0), owners)
+            values = values + np.bincount(
+                of_stratum, np.where(part > 0, part * moved, 0.0), owners
+            )
         size = np.bincount(stratum, minlength=strata)
         # If some answers are not parsed at random, weight shifts between strata of unequal shares.
         parsed = np.bincount(stratum, counted > 0, strata) / size
-        shift = part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
+        shift = (
+            part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
+        )
         low, high = wilson(share, rows)
         residual = residual - (np.bincount(stratum, residual, strata) / size)[stratum]
 
@@ -541,18 +621,37 @@ def mean_shares(
     if not np.isin(value, (0.0, 1.0)).all():
         freedom = influence.freedom
     if sample.weight is not None or people:
-        variance = np.where(np.isnan(values), np.nan, np.maximum(plain, influence.over_units))
-        freedom = np.minimum(freedom, _freedom(spread, index, owner, owners, sample.unit))
+        variance = np.where(
+            np.isnan(values), np.nan, np.maximum(plain, influence.over_units)
+        )
+        freedom = np.minimum(
+            freedom, _freedom(spread, index, owner, owners, sample.unit)
+        )
     below, above = (
-        np.sqrt(total((part * (share - end)) ** 2) + Z**2 * extra) for end in (low, high)
+        np.sqrt(total((part * (share - end)) ** 2) + Z**2 * extra)
+        for end in (low, high)
     )
     return RateEstimates(
-        sample, values, per_repeat, below, above, plain, variance, two_rows, freedom, influence
+        sample,
+        values,
+        per_repeat,
+        below,
+        above,
+        plain,
+        variance,
+        two_rows,
+        freedom,
+        influence,
     )
 
 
 def _effective_rows(
-    sample: ArmArrays, weight: Floats, value: Floats, share: Floats, stratum: Codes, strata: int
+    sample: ArmArrays,
+    weight: Floats,
+    value: Floats,
+    share: Floats,
+    stratum: Codes,
+    strata: int,
 ) -> tuple[Floats, Floats, Floats, Codes]:
     """Return effective rows and units, counted or not, of each stratum (C,); variances; places.
 
@@ -563,12 +662,19 @@ def _effective_rows(
     one unit m times. The correlation ρ is the larger of the stratum's own and that of all strata
     together, from 0 to 1; it is 1 if it cannot be estimated.
     """
-    part, squares = (np.bincount(stratum, power, strata) for power in (weight, weight**2))
+    part, squares = (
+        np.bincount(stratum, power, strata) for power in (weight, weight**2)
+    )
     of, unit_of, questions = stratum, np.arange(len(stratum)), part**2 / squares
     several = sample.cluster is not None or sample.rows < len(stratum)
     shares = not np.isin(value, (0.0, 1.0)).all()
     if not (several or shares):
-        return questions, np.bincount(of, minlength=strata).astype(np.float64), weight**2, unit_of
+        return (
+            questions,
+            np.bincount(of, minlength=strata).astype(np.float64),
+            weight**2,
+            unit_of,
+        )
     off = np.where(weight > 0, weight * (value - share[stratum]), 0.0)
     n_rows = np.bincount(stratum, weight > 0, strata)
     independent = n_rows / (n_rows - 1) * np.bincount(stratum, off**2, strata)
@@ -585,7 +691,8 @@ def _effective_rows(
     more = np.bincount(of, sums**2, strata) / squares - 1.0
     seen = np.bincount(of, sums > 0, strata)
     excess = (
-        seen / (seen - 1) * np.bincount(of, np.bincount(unit_of, off) ** 2, strata) - independent
+        seen / (seen - 1) * np.bincount(of, np.bincount(unit_of, off) ** 2, strata)
+        - independent
     )
     estimable = (independent > 0) & (seen > 1) & (more > _ROUNDING)
     if estimable.any():
@@ -596,7 +703,12 @@ def _effective_rows(
     correlation = np.clip(np.maximum(estimated, pooled), 0.0, 1.0)
     effect = 1.0 + correlation * np.maximum(more, 0.0)
     spread = alone + correlation[of] * (sums**2 - alone)
-    return questions / effect, np.bincount(of, minlength=strata).astype(np.float64), spread, unit_of
+    return (
+        questions / effect,
+        np.bincount(of, minlength=strata).astype(np.float64),
+        spread,
+        unit_of,
+    )
 
 
 def bias_reduced(weight: Floats, stratum: Any, unit_of: Codes) -> Floats:
@@ -606,11 +718,16 @@ def bias_reduced(weight: Floats, stratum: Any, unit_of: Codes) -> Floats:
     question's unit. The factor is 1 for the only unit of a stratum.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        leverage = np.bincount(unit_of, weight)[unit_of] / np.bincount(stratum, weight)[stratum]
+        leverage = (
+            np.bincount(unit_of, weight)[unit_of]
+            / np.bincount(stratum, weight)[stratum]
+        )
         return np.where(leverage < 1 - _ROUNDING, 1 / np.sqrt(1 - leverage), 1.0)
 
 
-def _freedom(spread: Floats, unit_of: Codes, owner: Codes, owners: int, unit: Codes) -> Floats:
+def _freedom(
+    spread: Floats, unit_of: Codes, owner: Codes, owners: int, unit: Codes
+) -> Floats:
     """Return degrees of freedom (O,) of variances over units (Satterthwaite 1946).
 
     (Σ v)² / Σ v² for units whose sums have the variances v, and at most the number of units minus
@@ -620,7 +737,9 @@ def _freedom(spread: Floats, unit_of: Codes, owner: Codes, owners: int, unit: Co
     first = np.unique(unit_of, return_index=True)[1]
     key, index = np.unique((owner * number + unit)[first], return_inverse=True)
     of, v = key // number, np.bincount(index, spread)
-    units, total, squares = (np.bincount(of, power, owners) for power in (v > 0, v, v**2))
+    units, total, squares = (
+        np.bincount(of, power, owners) for power in (v > 0, v, v**2)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(squares > 0, np.minimum(units - 1.0, total**2 / squares), 0.0)
 
@@ -646,7 +765,9 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
     per_repeat = np.full((sample.repeats, sample.groups), np.nan)
 
     def of(chosen: Codes) -> tuple[float, Floats]:
-        if not (sample.design.labelled and 0 < sample.label[chosen].sum() < len(chosen)):
+        if not (
+            sample.design.labelled and 0 < sample.label[chosen].sum() < len(chosen)
+        ):
             return np.nan, np.zeros(len(chosen))
         return area(score[chosen], sample.label[chosen], weight[chosen])
 
@@ -659,24 +780,32 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
             codes(sample.unit[chosen] * 2 + sample.label[chosen]),
         )
         few[group] = min(
-            len(np.unique(sample.unit[chosen][sample.label[chosen] == side])) for side in (0, 1)
+            len(np.unique(sample.unit[chosen][sample.label[chosen] == side]))
+            for side in (0, 1)
         )
         per_repeat[:, group] = [
             of(chosen[sample.repeat[chosen] == r])[0] for r in range(sample.repeats)
         ]
     people = sample.cluster is not None
-    influence = Influence(psi, sample.group, sample.groups, sample.unit, people, sample.redrawn)
+    influence = Influence(
+        psi, sample.group, sample.groups, sample.unit, people, sample.redrawn
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.where(np.isnan(values), np.nan, influence.over_units)
-        rows = np.where(variance > _ROUNDING**2, values * (1 - values) / variance, np.inf)
+        rows = np.where(
+            variance > _ROUNDING**2, values * (1 - values) / variance, np.inf
+        )
         # If hardly a row is ranked wrongly, the variance is unknown: at most 2 · `few` rows count.
         rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
     freedom = np.full(sample.groups, np.inf)
-    if people or sample.weight is not None:  # rows of a person with one label count as alike
+    if (
+        people or sample.weight is not None
+    ):  # rows of a person with one label count as alike
         known_weight = np.where(np.isnan(score), 0.0, weight)
         of_label = (
-            known_weight / np.maximum(np.bincount(sample.cell, known_weight), 1e-300)[sample.cell]
+            known_weight
+            / np.maximum(np.bincount(sample.cell, known_weight), 1e-300)[sample.cell]
         )
         unit_of = codes(sample.unit * 2 * sample.groups + sample.cell)
         spread = np.bincount(unit_of, of_label).astype(np.float64) ** 2
@@ -690,14 +819,18 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
     )
 
 
-def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[float, Floats]:
+def area(
+    score: Floats, label: Any, weights: Floats | None = None
+) -> tuple[float, Floats]:
     """Return the area under the ROC curve, and each row's influence on the area (n,)."""
     if weights is None:
         weight = np.ones(len(score))
     else:
         weight = weights
     values, inverse = np.unique(score, return_inverse=True)
-    by_label = [np.bincount(inverse, weight * (label == side), len(values)) for side in (0, 1)]
+    by_label = [
+        np.bincount(inverse, weight * (label == side), len(values)) for side in (0, 1)
+    ]
     share = [part / part.sum() for part in by_label]
     below = [np.cumsum(part) - part / 2 for part in share]
     area = float(below[0] @ share[1])

@@ -20,7 +20,12 @@ from fwc_llm.models.client import Client, ClientKeywords, is_local
 from fwc_llm.notices import tell
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
-_FOR_SERVICES = {"params": "--param", "max_tokens": "--max-tokens", "rpm": "--rpm", "tpm": "--tpm"}
+_FOR_SERVICES = {
+    "params": "--param",
+    "max_tokens": "--max-tokens",
+    "rpm": "--rpm",
+    "tpm": "--tpm",
+}
 
 __all__ = [
     "Client",
@@ -39,7 +44,11 @@ __all__ = [
 
 
 def open_model(
-    name: str, client: Client | None = None, *, api: str = "chat", **options: Unpack[ClientKeywords]
+    name: str,
+    client: Client | None = None,
+    *,
+    api: str = "chat",
+    **options: Unpack[ClientKeywords],
 ) -> Model:
     """Open the model called `name`, with the options of `client` or `options`.
 
@@ -71,7 +80,9 @@ def open_model(
         raise FwcError(
             f"{name} is asked in this process, not at {client.base_url}: leave out one of the two"
         )
-    in_process = default_service and (name == "baseline" or name.partition(":")[0] == "surrogate")
+    in_process = default_service and (
+        name == "baseline" or name.partition(":")[0] == "surrogate"
+    )
     if in_process or name.startswith("python:"):
         _name_unused(name, client)
     if name.partition(":")[0] == "surrogate" and default_service:
@@ -135,7 +146,9 @@ def _check_spelling(name: str) -> None:
     nearest = min((*OURS, *listed), key=lambda known: _edits(written.casefold(), known))
     if _edits(written.casefold(), nearest) <= min(2, (len(nearest) + 1) // 3):
         remedy = "name it, or give the address of the service that knows yours with --base-url"
-        raise FwcError(f"no model {name!r} is known; did you mean {nearest!r}? {remedy}")
+        raise FwcError(
+            f"no model {name!r} is known; did you mean {nearest!r}? {remedy}"
+        )
 
 
 def _edits(first: str, second: str) -> int:

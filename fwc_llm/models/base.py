@@ -4,22 +4,30 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import add
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NotRequired,
+    Protocol,
+    TypedDict,
+    runtime_checkable,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
 
-QUESTION = (
-    "question"  # role of a typed question's message, for models whose `Traits.api` is not "chat"
-)
+QUESTION = "question"  # role of a typed question's message, for models whose `Traits.api` is not "chat"
 CRITERIA = "criteria:"  # prefix of a question message's name if it defines what true or false means
-UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"]
-HEADER = "x-fwc-llm-answers"  # header of a simulated response; LiteLLM adds a prefix to it
-SIMULATED = (
-    "SIMULATED"  # in a reply's fingerprint: the answer is simulated, whatever the model's name
+UsageKey = Literal[
+    "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"
+]
+HEADER = (
+    "x-fwc-llm-answers"  # header of a simulated response; LiteLLM adds a prefix to it
 )
+SIMULATED = "SIMULATED"  # in a reply's fingerprint: the answer is simulated, whatever the model's name
 
 
 FILTERED = "content_filter"  # finish_reason of a reply that a content filter withheld
@@ -57,11 +65,15 @@ def ending_of(finish_reason: str | None) -> Ending:
 
 
 def is_simulation(
-    model: str | None, fingerprint: object = None, headers: Mapping[str, str] | None = None
+    model: str | None,
+    fingerprint: object = None,
+    headers: Mapping[str, str] | None = None,
 ) -> bool:
     """Whether a simulation answered: proxies keep at least one of the three signs."""
     name = (model or "").rpartition("/")[2]
-    values = [value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)]
+    values = [
+        value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)
+    ]
     by_name = name.partition(":")[0] == "surrogate" or name.endswith("(simulated)")
     return by_name or SIMULATED in f"{fingerprint} {values}"
 
@@ -262,6 +274,8 @@ class Traits:
 
 def traits(model: Model) -> Traits:
     """A model's optional members, with defaults for those that it lacks."""
-    declared = {trait.name: getattr(model, trait.name, None) for trait in fields(Traits)}
+    declared = {
+        trait.name: getattr(model, trait.name, None) for trait in fields(Traits)
+    }
     given = {name: value for name, value in declared.items() if value is not None}
     return Traits(**{"opened_as": model.name} | given)

@@ -28,7 +28,9 @@ _MOST_COLUMNS = {
 class TableModel:
     """A `LOGISTIC` or `BOOSTING` model of `labels` (n,), 0 or 1, fitted on n `rows`."""
 
-    def __init__(self, model: str, rows: "pd.DataFrame", labels: "npt.NDArray[np.int8]") -> None:
+    def __init__(
+        self, model: str, rows: "pd.DataFrame", labels: "npt.NDArray[np.int8]"
+    ) -> None:
         from sklearn.ensemble import HistGradientBoostingClassifier
         from sklearn.feature_extraction import DictVectorizer
         from sklearn.linear_model import LogisticRegression
@@ -65,7 +67,9 @@ class TableModel:
             records = rows.to_dict("records")
         else:
             records = rows
-        features = self._vectorizer.transform([self._features(values) for values in records])
+        features = self._vectorizer.transform(
+            [self._features(values) for values in records]
+        )
         with threadpool_limits(1):
             return np.asarray(self._fitted.predict_proba(features)[:, 1], np.float64)
 
@@ -95,9 +99,13 @@ def _columns(
     ranks: dict[Any, dict[Any, int]] = {}
     for name, column in rows.items():
         if isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered:
-            ranks[name] = {value: rank for rank, value in enumerate(column.cat.categories)}
+            ranks[name] = {
+                value: rank for rank, value in enumerate(column.cat.categories)
+            }
             column = column.cat.codes
-        numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        numeric = pd.api.types.is_numeric_dtype(
+            column
+        ) and not pd.api.types.is_bool_dtype(column)
         if numeric:
             spread = float(column.std(ddof=0))
         else:
@@ -127,7 +135,9 @@ class Baseline:
         """Answer for the row, with P(yes); the messages are ignored."""
         training = asked.training()
         if training not in self._fitted:
-            self._fitted[training] = TableModel(LOGISTIC, training.rows, training.labels)
+            self._fitted[training] = TableModel(
+                LOGISTIC, training.rows, training.labels
+            )
         p = float(self._fitted[training].probabilities([asked.values])[0])
         p = min(max(p, _SUREST), 1 - _SUREST)
         return Reply(

@@ -10,7 +10,14 @@ from typing import Any
 
 from fwc_llm.models.base import FILTERED, Reply, Usage, ending_of
 from fwc_llm.models.openai.retry import body_failure, http_failure
-from fwc_llm.sanitize import list_of, mapping_of, parse_finite, parse_json, parse_uint, truncate
+from fwc_llm.sanitize import (
+    list_of,
+    mapping_of,
+    parse_finite,
+    parse_json,
+    parse_uint,
+    truncate,
+)
 
 RESPONSE_FORMAT = "response_format"
 FORM = "fwc_llm_answer"  # name of the JSON schema of an answer
@@ -18,8 +25,12 @@ FORM = "fwc_llm_answer"  # name of the JSON schema of an answer
 # object.
 _JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
 _END_OF_REASONING = "</think>"
-_REASONING = re.compile("think|reason", re.IGNORECASE)  # types of parts that are no answer
-_WAITS = re.compile("(?:function|custom_tool|computer|(?:local_)?shell|apply_patch)_call$")
+_REASONING = re.compile(
+    "think|reason", re.IGNORECASE
+)  # types of parts that are no answer
+_WAITS = re.compile(
+    "(?:function|custom_tool|computer|(?:local_)?shell|apply_patch)_call$"
+)
 _BLOCKED = re.compile(r"block|filter|prohibit|safety", re.IGNORECASE)
 _LONGEST_NAME = 200  # characters of a token or a model's name
 _MOST_LOGPROBS = 100
@@ -48,7 +59,9 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     if failure := content.get("error") or choice.get("error"):
         raise body_failure({"error": failure})  # whatever stands beside it
     if isinstance(message, Mapping):
-        reply = _said([{**message, "type": "message"}], _word_in(choice, "finish_reason"))
+        reply = _said(
+            [{**message, "type": "message"}], _word_in(choice, "finish_reason")
+        )
     elif isinstance(content.get("output"), list):
         cut = _word_in(mapping_of(content.get("incomplete_details")), "reason")
         reply = _said(content["output"], cut or _word_in(content, "status"))
@@ -65,7 +78,9 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
         finish_reason=reply.finish,
         refusal=refuses,
         reasoned=reply.reasoned,
-        logprobs=None if refuses or unfinished else _logprobs(choice.get("logprobs"), reply.text),
+        logprobs=None
+        if refuses or unfinished
+        else _logprobs(choice.get("logprobs"), reply.text),
         usage=_usage_in(body, bool(reply.text)),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
@@ -101,7 +116,9 @@ def _said(items: list[Any], finish: str | None) -> _Said:
             _add_parts(reply, {"refusal": item.get("refusal")})
         thoughts = item.get("reasoning_content") or item.get("reasoning")
         reply.reasoned |= bool(thoughts or _REASONING.search(kind))
-        calls = item.get("tool_calls") or item.get("function_call") or _WAITS.match(kind)
+        calls = (
+            item.get("tool_calls") or item.get("function_call") or _WAITS.match(kind)
+        )
         reply.refusal |= bool(calls)
     return reply
 
@@ -123,7 +140,9 @@ def _add_parts(reply: _Said, content: Any) -> None:
 def _first_choice(body: Any) -> Mapping[str, Any]:
     """The choice of the lowest index in a response; an empty one without choices."""
     choices = map(mapping_of, list_of(mapping_of(body).get("choices")))
-    return min(choices, key=lambda choice: parse_uint(choice.get("index")) or 0, default={})
+    return min(
+        choices, key=lambda choice: parse_uint(choice.get("index")) or 0, default={}
+    )
 
 
 def _is_blocked(body: Mapping[str, Any]) -> bool:
@@ -161,11 +180,15 @@ def _usage_in(body: Any, has_text: bool) -> Usage | None:
     usage = body.get("usage")
     by_chat = read_usage(usage, "prompt_tokens", "completion_tokens", has_text)
     return by_chat or (
-        read_usage(usage, "input_tokens", "output_tokens", has_text) if "output" in body else None
+        read_usage(usage, "input_tokens", "output_tokens", has_text)
+        if "output" in body
+        else None
     )
 
 
-def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False) -> Usage | None:
+def read_usage(
+    usage: Any, prompt: str, completion: str, has_text: bool = False
+) -> Usage | None:
     """Counts in `usage` under these names; None if one of them is not known.
 
     A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the
@@ -175,16 +198,24 @@ def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False)
     prompt_tokens = parse_uint(usage.get(prompt), _MOST_TOKENS)
     completion_tokens = parse_uint(usage.get(completion), _MOST_TOKENS)
     total = parse_uint(usage.get("total_tokens"), _MOST_TOKENS) or 0
-    if not prompt_tokens or completion_tokens is None or (has_text and not completion_tokens):
+    if (
+        not prompt_tokens
+        or completion_tokens is None
+        or (has_text and not completion_tokens)
+    ):
         return None
     details = mapping_of(usage.get(f"{prompt}_details"))
     cached = (
         parse_uint(details.get("cached_tokens"), prompt_tokens + 1) or 0
     )  # else at the full price
-    written = parse_uint(details.get("cache_write_tokens") or 0, prompt_tokens - cached + 1)
+    written = parse_uint(
+        details.get("cache_write_tokens") or 0, prompt_tokens - cached + 1
+    )
     if written is None:
         return None
-    return Usage(prompt_tokens, max(completion_tokens, total - prompt_tokens), cached, written)
+    return Usage(
+        prompt_tokens, max(completion_tokens, total - prompt_tokens), cached, written
+    )
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:
@@ -203,7 +234,9 @@ def _logprobs(logprobs: Any, text: str) -> tuple[tuple[str, float], ...] | None:
     that the model chose, however it is split: "Y" and "ES" are the word "YES".
     """
     positions = list(map(mapping_of, list_of(mapping_of(logprobs).get("content"))))
-    tokens = [str(position.get("token") or "")[:_LONGEST_NAME] for position in positions]
+    tokens = [
+        str(position.get("token") or "")[:_LONGEST_NAME] for position in positions
+    ]
     written = "".join(tokens)
     start = len("".join(written.rpartition(_END_OF_REASONING)[:2]))
     opened = _JSON_ANSWER.match(written, start)
@@ -211,7 +244,9 @@ def _logprobs(logprobs: Any, text: str) -> tuple[tuple[str, float], ...] | None:
         return None
     if _letters(text) not in _letters(written):  # the tokens are of another text
         return None
-    letters = (index for index in range(start, len(written)) if written[index].isalpha())
+    letters = (
+        index for index in range(start, len(written)) if written[index].isalpha()
+    )
     answer = opened.end() if opened else next(letters, len(written))
     end = 0
     for index, token in enumerate(tokens):

@@ -45,13 +45,19 @@ class Client(Options):
         dict, "Further request parameter KEY=VALUE; repeatable.", SERVICE, flag="param"
     )
     max_tokens: int | None = option(
-        None, "Maximum number of tokens per reply.", SERVICE, default_words="a few", ge=1
+        None,
+        "Maximum number of tokens per reply.",
+        SERVICE,
+        default_words="a few",
+        ge=1,
     )
     logprobs: bool = option(
         False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE
     )
     answer_format: Literal["word", "json", "auto"] = option(
-        "word", "Form of answers: word, enforced json, or auto (json if supported).", SERVICE
+        "word",
+        "Form of answers: word, enforced json, or auto (json if supported).",
+        SERVICE,
     )
     no_watch: bool = option(
         False, "Continue even if an arm's first 12 replies hold no answer.", SERVICE

@@ -56,7 +56,11 @@ class Parts:
     """
 
     def __init__(self, messages: Messages) -> None:
-        questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
+        questions = {
+            m.get("name") or MAIN: m["content"]
+            for m in messages
+            if m["role"] == QUESTION
+        }
         # The services have no names of messages.
         turns = (
             Message(role=role_of(m), content=m["content"])
@@ -66,7 +70,9 @@ class Parts:
         self.input = tuple(turns)
         meant = [name for name in questions if name.startswith(CRITERIA)]
         self.criteria = {name.removeprefix(CRITERIA): questions[name] for name in meant}
-        self.question = questions.get(MAIN, self.input[-1]["content"] if self.input else "")
+        self.question = questions.get(
+            MAIN, self.input[-1]["content"] if self.input else ""
+        )
 
     @property
     def has_roles(self) -> bool:
@@ -86,7 +92,9 @@ class Parts:
 
 def _with_criteria(parts: Parts) -> str:
     """The question with its criteria as text."""
-    meant = (f"{answer.capitalize()}: {words}" for answer, words in parts.criteria.items())
+    meant = (
+        f"{answer.capitalize()}: {words}" for answer, words in parts.criteria.items()
+    )
     return "\n".join([parts.question, *meant])
 
 
@@ -124,14 +132,18 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
     if answer.get("type") not in _YES_OR_NO:
         kind = repr(answer["type"])[:40]
         raise AttemptError(
-            FailureScope.UNCLEAR, f"an answer that is not a P(yes) (its type is {kind})", 200
+            FailureScope.UNCLEAR,
+            f"an answer that is not a P(yes) (its type is {kind})",
+            200,
         )
     value = next((answer[key] for key in keys if key in answer), "missing")
     number = parse_finite(value)
     if number is None or not 0.0 <= number <= 1.0:
         text = repr(value)[:40]
         raise AttemptError(
-            FailureScope.UNCLEAR, f"an answer without a probability from 0 to 1 ({text})", 200
+            FailureScope.UNCLEAR,
+            f"an answer without a probability from 0 to 1 ({text})",
+            200,
         )
     return abs(number)  # not -0.0
 
@@ -140,7 +152,9 @@ def _said_of_cuts(part: Any) -> str:
     """A part of a response's statement that the input was truncated; "" without one."""
     part = mapping_of(part)
     cuts = {name: part[name] for name in _CUT if part.get(name)}
-    return ", ".join(f"{name}: {as_single_line(str(value))[:40]}" for name, value in cuts.items())
+    return ", ".join(
+        f"{name}: {as_single_line(str(value))[:40]}" for name, value in cuts.items()
+    )
 
 
 class DecisionModel(ChatModel):
@@ -153,7 +167,9 @@ class DecisionModel(ChatModel):
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
     answer_in = None  # type: ignore[assignment]
 
-    def __init__(self, name: str, *arguments: Any, api: str = "decisions", **options: Any) -> None:
+    def __init__(
+        self, name: str, *arguments: Any, api: str = "decisions", **options: Any
+    ) -> None:
         if api not in _DIALECTS:
             raise FwcError(f"api is {api!r}: choose 'chat', 'decisions' or 'systemone'")
         self.api = api
@@ -200,9 +216,15 @@ class DecisionModel(ChatModel):
         if self._sent[_DIALECT][1] == "decisions":
             with_roles = self._sent[_ROLES] and parts.has_roles
             body = {
-                "input": [dict(message) for message in parts.input] if with_roles else parts.text,
+                "input": [dict(message) for message in parts.input]
+                if with_roles
+                else parts.text,
                 "questions": [
-                    {"type": "predicate", "name": MAIN, "instructions": _with_criteria(parts)}
+                    {
+                        "type": "predicate",
+                        "name": MAIN,
+                        "instructions": _with_criteria(parts),
+                    }
                 ],
             }
         else:
@@ -216,7 +238,9 @@ class DecisionModel(ChatModel):
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
         answer = answer_in(body)
         p = p_yes(answer, _KEYS[self._sent[_DIALECT][1]])
-        cut = ", ".join(filter(None, map(_said_of_cuts, (body, body.get("usage"), answer))))
+        cut = ", ".join(
+            filter(None, map(_said_of_cuts, (body, body.get("usage"), answer)))
+        )
         if cut and self._options.strict:
             raise ProviderError(
                 f"{self.where} reports that it truncated an input ({cut}): use fewer examples or a "
@@ -245,7 +269,9 @@ class DecisionModel(ChatModel):
             return replace(failure, scope=FailureScope.RUN)
         return failure
 
-    def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
+    def _adapt(
+        self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]
+    ) -> bool:
         """Change to the other dialect or to one text; return whether to send again."""
         first, other = _DIALECTS[self.api]
         unclear = failure.status in {400, 422}
@@ -267,14 +293,18 @@ class DecisionModel(ChatModel):
                 f"{sent_instead}"
             )
             return True
-        about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
+        about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(
+            failure.reason
+        )
         unclear = unclear and failure.scope in {FailureScope.RUN, FailureScope.UNCLEAR}
         if not (unclear and about_roles and sent[_ROLES]):
             return False
         if not Parts(messages).has_roles:
             return False
         self._sent = {**self._sent, _ROLES: False}
-        self._tell(f"{self.where} does not accept several roles: every prompt is sent as one text")
+        self._tell(
+            f"{self.where} does not accept several roles: every prompt is sent as one text"
+        )
         return True
 
     def explain(self, failure: AttemptError) -> str:
@@ -282,7 +312,9 @@ class DecisionModel(ChatModel):
         tried = " or ".join(dict.fromkeys(path for path, _ in _DIALECTS[self.api]))
         if failure.about_model:
             why = f"does not answer POST {tried} with the model {self.name!r}"
-            remedy = "name one that it serves for decisions, or ask this one with --api chat"
+            remedy = (
+                "name one that it serves for decisions, or ask this one with --api chat"
+            )
         elif failure.status in _NO_ENDPOINT:
             if self.api == "decisions":
                 other = "systemone"

@@ -48,7 +48,9 @@ class EstimatorModel:
 
     async def ask(self, messages: Messages) -> Reply:
         """Raise `FwcError`: a classifier answers from rows, not from prompts."""
-        raise FwcError(f"{self.name} answers from a table, not from a prompt: use `evaluate`")
+        raise FwcError(
+            f"{self.name} answers from a table, not from a prompt: use `evaluate`"
+        )
 
     async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
         """Answer for the row, with P(yes); the messages are ignored. An exception is an error."""
@@ -59,7 +61,9 @@ class EstimatorModel:
         except Exception as error:
             self.raised = error
             return Reply(text=None, error=f"it raised {described(error)}")
-        return Reply("yes" if p >= 0.5 else "no", "stop", p_yes=p, usage=Usage(), model=self.name)
+        return Reply(
+            "yes" if p >= 0.5 else "no", "stop", p_yes=p, usage=Usage(), model=self.name
+        )
 
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""

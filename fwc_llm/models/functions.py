@@ -21,12 +21,27 @@ from pydantic import TypeAdapter, ValidationError
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.sanitize import as_single_line, clean_text, described, kind_of, parse_finite
+from fwc_llm.sanitize import (
+    as_single_line,
+    clean_text,
+    described,
+    kind_of,
+    parse_finite,
+)
 from fwc_llm.user_code import import_named
 
 PREFIX = "python:"
 ENTRY_POINTS = "fwc_llm.models"
-OURS = ("azure:", "baseline", "gguf:", "inspect:", "python:", "replay:", "smollm2", "surrogate")
+OURS = (
+    "azure:",
+    "baseline",
+    "gguf:",
+    "inspect:",
+    "python:",
+    "replay:",
+    "smollm2",
+    "surrogate",
+)
 TIMEOUT = 300.0
 LARGEST_BATCH = 64
 _MOST_HUNG = 10  # calls that never return, after which the run stops: their threads cannot be ended
@@ -76,7 +91,9 @@ class FunctionModel:
         simulated: bool = False,
     ) -> None:
         self._in_batches = isinstance(function, BatchFunction)
-        self._function: Any = function.ask_many if isinstance(function, BatchFunction) else function
+        self._function: Any = (
+            function.ask_many if isinstance(function, BatchFunction) else function
+        )
         self._qualified = qualified_name(function)
         self.name = name or PREFIX + self._qualified
         if not parse_finite(timeout) or timeout <= 0:
@@ -89,11 +106,15 @@ class FunctionModel:
             given = dict(parameters or {})
             json.dumps(given, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise FwcError(f"parameters cannot be written as JSON ({described(error)})") from None
+            raise FwcError(
+                f"parameters cannot be written as JSON ({described(error)})"
+            ) from None
         self.simulated = simulated
         self.parameters: dict[str, Any] = {"function": self._qualified}
         if isinstance(function, partial):  # as JSON, or by their type
-            bound = json.dumps([*function.args, function.keywords], default=kind_of, skipkeys=True)
+            bound = json.dumps(
+                [*function.args, function.keywords], default=kind_of, skipkeys=True
+            )
             self.parameters["bound"] = json.loads(bound)
         self.parameters |= given
         self._timeout, self._threads = float(timeout), threads
@@ -109,10 +130,14 @@ class FunctionModel:
     async def ask(self, messages: Messages) -> Reply:
         """Call the function; a failure is an error of this row alone."""
         began = asyncio.get_running_loop().time()
-        copies: Messages = [{**message} for message in messages]  # the function may change them
+        copies: Messages = [
+            {**message} for message in messages
+        ]  # the function may change them
         try:
             reply = read_answer(
-                await (self._in_a_batch(copies) if self._in_batches else self._call(copies))
+                await (
+                    self._in_a_batch(copies) if self._in_batches else self._call(copies)
+                )
             )
         except ProviderError:
             raise
@@ -123,7 +148,9 @@ class FunctionModel:
                 words = f"it raised {described(error)}"
                 self.raised = error
             reply = Reply(text=None, error=words)
-        return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
+        return replace(
+            reply, latency=reply.latency or asyncio.get_running_loop().time() - began
+        )
 
     async def aclose(self) -> None:
         """Drop waiting calls; a running call cannot be stopped."""
@@ -133,7 +160,9 @@ class FunctionModel:
         """The function's result, awaited if it is awaitable, within `timeout`."""
         async with self._turn:
             try:
-                value = await self._within(_in_a_thread(partial(self._function, argument)))
+                value = await self._within(
+                    _in_a_thread(partial(self._function, argument))
+                )
             except NoAnswerError:
                 self._hung += 1
                 if self._hung < _MOST_HUNG:
@@ -153,9 +182,13 @@ class FunctionModel:
                 return await work
         except TimeoutError:
             if limit.expired():
-                raise NoAnswerError(f"it gave no answer within {self._timeout:g} s") from None
+                raise NoAnswerError(
+                    f"it gave no answer within {self._timeout:g} s"
+                ) from None
             raise  # raised by the function itself
-        except SystemExit as error:  # would end the process with the function's exit code
+        except (
+            SystemExit
+        ) as error:  # would end the process with the function's exit code
             raise RuntimeError(f"SystemExit: {error}") from None
 
     async def _in_a_batch(self, messages: Messages) -> Any:
@@ -169,9 +202,13 @@ class FunctionModel:
                 batch = self._waiting[:LARGEST_BATCH]
                 try:
                     value = await self._call([row for row, _ in batch])
-                    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+                    if isinstance(value, str | bytes | Mapping) or not hasattr(
+                        value, "__iter__"
+                    ):
                         problem = "not a list with an answer for each row"
-                        raise TypeError(f"ask_many returned {kind_of(value)}, {problem}")
+                        raise TypeError(
+                            f"ask_many returned {kind_of(value)}, {problem}"
+                        )
                     values = list(value)
                     if len(values) != len(batch):
                         raise ValueError(
@@ -204,7 +241,9 @@ def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
         except (
             BaseException
         ) as error:  # an event loop gives StopIteration and SystemExit another meaning
-            usual = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            usual = isinstance(error, Exception) and not isinstance(
+                error, StopIteration
+            )
             future.set_exception(error if usual else RuntimeError(described(error)))
 
     Thread(target=work, name="fwc-llm-function", daemon=True).start()
@@ -222,7 +261,8 @@ def read_answer(answer: Any) -> Reply:
     value: Any = answer
     if not 0.0 <= value <= 1.0:  # NaN fails too
         return Reply(
-            text=None, error=f"it returned {str(value)[:20]}, which is not a probability: {_WANTED}"
+            text=None,
+            error=f"it returned {str(value)[:20]}, which is not a probability: {_WANTED}",
         )
     return Reply(text="yes" if value >= 0.5 else "no", p_yes=float(value))
 
@@ -244,15 +284,21 @@ def _checked(reply: Reply) -> Reply:
     except (TypeError, ValueError):
         raw = None
     if reply.p_yes is not None and not 0.0 <= reply.p_yes <= 1.0:
-        return Reply(text=None, error="it returned a Reply whose p_yes is not a probability")
+        return Reply(
+            text=None, error="it returned a Reply whose p_yes is not a probability"
+        )
     error = (
-        "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
+        "it gave no text and no reason"
+        if reply.text is None and not reply.error
+        else reply.error
     )
     return replace(
         reply,
         text=None if reply.text is None else clean_text(reply.text),
         error=None if error is None else as_single_line(error),
-        logprobs=tuple(pair for pair in reply.logprobs or () if parse_finite(pair[1]) is not None)
+        logprobs=tuple(
+            pair for pair in reply.logprobs or () if parse_finite(pair[1]) is not None
+        )
         or None,
         latency=parse_finite(reply.latency) or 0.0,
         raw=raw,
@@ -281,7 +327,11 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
         return EstimatorModel(model)
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
-    missing = [name for name in ("name", "parameters", "ask", "aclose") if not hasattr(model, name)]
+    missing = [
+        name
+        for name in ("name", "parameters", "ask", "aclose")
+        if not hasattr(model, name)
+    ]
     if len(missing) < 4:
         lacks = f", which lacks {', '.join(missing)}"
     else:
@@ -341,7 +391,9 @@ def imported_model(name: str, timeout: float) -> Model:
     try:
         value = attrgetter(path)(module)
     except AttributeError:
-        raise FwcError(f"{name!r} cannot be found: {module_name} has no {path}") from None
+        raise FwcError(
+            f"{name!r} cannot be found: {module_name} has no {path}"
+        ) from None
     return as_model(value, timeout=timeout)
 
 

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import HEADER, SIMULATED, Message, Messages, Reply, is_simulation
+from fwc_llm.models.base import (
+    HEADER,
+    SIMULATED,
+    Message,
+    Messages,
+    Reply,
+    is_simulation,
+)
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
@@ -57,7 +64,9 @@ def read_log(path: Path) -> "EvalLog":
     from inspect_ai.log import read_eval_log
 
     try:
-        return read_eval_log(path, resolve_attachments="core", exclude_fields={"events", "store"})
+        return read_eval_log(
+            path, resolve_attachments="core", exclude_fields={"events", "store"}
+        )
     except Exception as error:  # any fault of a zip file, of JSON or of the schema
         why = as_single_line(str(error)) or type(error).__name__
         raise FwcError(
@@ -92,7 +101,11 @@ def generate_options(model: str, client: Client) -> dict[str, Any]:
 
 def to_chat(messages: Messages) -> "list[ChatMessage]":
     """Convert messages to Inspect's classes; developer becomes system."""
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+    from inspect_ai.model import (
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageUser,
+    )
 
     kinds: dict[str, Any] = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
     return [
@@ -158,13 +171,16 @@ def to_reply(output: "ModelOutput") -> Reply:
         refused = output.completion
     if not output.choices or refused:
         why = as_single_line(refused or "a response without choices")
-        return Reply(text=None, error=f"the service refuses this row ({why})", latency=seconds)
+        return Reply(
+            text=None, error=f"the service refuses this row ({why})", latency=seconds
+        )
     choice = output.choices[0]
     content = choice.message.content
     details = choice.stop_details
     text = choice.message.text
     refuses = (details is not None and details.type == "refusal") or (
-        isinstance(content, list) and any(getattr(part, "refusal", None) for part in content)
+        isinstance(content, list)
+        and any(getattr(part, "refusal", None) for part in content)
     )
     cached = (usage and usage.input_tokens_cache_read) or 0
     body = {
@@ -175,15 +191,21 @@ def to_reply(output: "ModelOutput") -> Reply:
                 "message": {
                     "content": text,
                     "refusal": text if refuses else None,
-                    "tool_calls": [call.function for call in choice.message.tool_calls or ()],
+                    "tool_calls": [
+                        call.function for call in choice.message.tool_calls or ()
+                    ],
                 },
                 "finish_reason": choice.stop_reason,
-                "logprobs": choice.logprobs.model_dump() if choice.logprobs is not None else None,
+                "logprobs": choice.logprobs.model_dump()
+                if choice.logprobs is not None
+                else None,
             }
         ],
         "usage": usage
         and {
-            "prompt_tokens": usage.input_tokens + cached + (usage.input_tokens_cache_write or 0),
+            "prompt_tokens": usage.input_tokens
+            + cached
+            + (usage.input_tokens_cache_write or 0),
             "completion_tokens": usage.output_tokens,
             "prompt_tokens_details": {
                 "cached_tokens": cached,
@@ -211,11 +233,11 @@ class InspectModel(chat.RemoteService):
     """
 
     answer_in = None  # type: ignore[assignment]
-    key_hint = (
-        "check the key that Inspect's provider reads, or name its variable with --api-key-env"
-    )
+    key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
 
-    def __init__(self, name: str, client: Client, notice: chat.Notice | None = None) -> None:
+    def __init__(
+        self, name: str, client: Client, notice: chat.Notice | None = None
+    ) -> None:
         require_inspect(name)
         self._options, self.where = client, name.removeprefix(PREFIX)
         provider, _, model = self.where.partition("/")
@@ -227,7 +249,9 @@ class InspectModel(chat.RemoteService):
             chat.check_address(client.base_url)
         self._sent = self.parameters = generate_options(model, client)
         super().__init__(name, notice, max(30, 4 * client.concurrency), backoff=1.0)
-        self.simulated = is_simulation(self.where)  # the surrogate, reached through Inspect
+        self.simulated = is_simulation(
+            self.where
+        )  # the surrogate, reached through Inspect
         self._model: Inspected | None = None
 
     def require_key(self) -> None:
@@ -291,11 +315,12 @@ class InspectModel(chat.RemoteService):
                 from inspect_ai.model import get_model
 
                 self._model = get_model(
-                    self.where, base_url=self._options.base_url, api_key=key, memoize=False
+                    self.where,
+                    base_url=self._options.base_url,
+                    api_key=key,
+                    memoize=False,
                 )
-            except (
-                Exception
-            ) as error:  # a missing key or package, an unknown provider, a failing import
+            except Exception as error:  # a missing key or package, an unknown provider, a failing import
                 raise FwcError(
                     f"Inspect cannot open {self.where} ({self._error_text(error)})"
                 ) from None
@@ -310,7 +335,9 @@ class InspectModel(chat.RemoteService):
     def _error_text(self, error: BaseException) -> str:
         """An error's message on one line, without colour markup."""
         words = str(
-            getattr(error, "provider_message", None) or getattr(error, "message", None) or error
+            getattr(error, "provider_message", None)
+            or getattr(error, "message", None)
+            or error
         )
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             words = _MARKUP.sub("", words)
@@ -318,7 +345,9 @@ class InspectModel(chat.RemoteService):
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify an exception of Inspect by the HTTP status and body in its causes."""
-        temporary = isinstance(error, TimeoutError) or type(error).__name__ == "RetryError"
+        temporary = (
+            isinstance(error, TimeoutError) or type(error).__name__ == "RetryError"
+        )
         failure = AttemptError(
             FailureScope.ATTEMPT if temporary else FailureScope.UNCLEAR,
             f"{type(error).__name__}: {self._error_text(error)}",
@@ -333,6 +362,8 @@ class InspectModel(chat.RemoteService):
                     content = body
                 else:
                     content = {"message": self._error_text(cause)}
-                failure = http_failure(status, {"error": content.get("error", content)}, {})
+                failure = http_failure(
+                    status, {"error": content.get("error", content)}, {}
+                )
             cause = cause.__cause__
         return failure

@@ -45,7 +45,9 @@ def model_file(name: str) -> Path:
     printable = replace_invisible(str(path))
     with failing_as(FwcError, f"cannot read {printable}: "), open_binary(path) as file:
         if file.read(4) != b"GGUF":
-            raise FwcError(f"{printable} is not a GGUF file: write {PREFIX}/path/to/model.gguf")
+            raise FwcError(
+                f"{printable} is not a GGUF file: write {PREFIX}/path/to/model.gguf"
+            )
     return path
 
 
@@ -82,7 +84,10 @@ class LocalModel(Service):
         """The options of every request, and the file's name and SHA-256."""
         with open_binary(self._path) as file:
             digest: Any = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
-        return {**self._sent, "gguf": {"file": self._path.name, "sha256": digest.hexdigest()}}
+        return {
+            **self._sent,
+            "gguf": {"file": self._path.name, "sha256": digest.hexdigest()},
+        }
 
     def _request_parameters(self) -> Mapping[str, Any]:
         # A file may be named like a model of OpenAI, but is no model of OpenAI.
@@ -99,7 +104,9 @@ class LocalModel(Service):
         }
         async with self._turn:
             began = time.monotonic()
-            answered = await asyncio.to_thread(self._answer, body)  # cannot be cancelled
+            answered = await asyncio.to_thread(
+                self._answer, body
+            )  # cannot be cancelled
             seconds = time.monotonic() - began
         try:
             reply = read_reply(answered, latency=seconds)
@@ -140,7 +147,9 @@ class LocalModel(Service):
             logprobs = answered["choices"][0].get("logprobs") or {}
             tokens = logprobs.get("content") or []
             letters = (
-                n for n, token in enumerate(tokens, 1) if any(map(str.isalpha, token["token"]))
+                n
+                for n, token in enumerate(tokens, 1)
+                if any(map(str.isalpha, token["token"]))
             )
             logprobs["content"] = tokens[: next(letters, None)]
         engine = f"xllamacpp {version('xllamacpp')}"
@@ -164,7 +173,9 @@ class LocalModel(Service):
             engine.cache_ram_mib = 0  # a slot keeps the examples of its last prompt
             # xllamacpp always listens on loopback; the random key keeps other processes out.
             engine.api_keys, engine.n_threads_http = [secrets.token_hex(16)], 1
-            self._tell(f"{self.name}: {self._path.name}, in this process, on {threads} threads")
+            self._tell(
+                f"{self.name}: {self._path.name}, in this process, on {threads} threads"
+            )
             try:
                 self._server = xllamacpp.Server(engine)
             except RuntimeError as error:

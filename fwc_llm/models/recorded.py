@@ -84,7 +84,11 @@ def reply_of(record: Mapping[str, Any]) -> Reply:
         "latency",
     )
     fields = {name: record[name] for name in names if record.get(name) is not None}
-    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
+    pairs = (
+        (token, value)
+        for token, value in record.get("logprobs") or ()
+        if value is not None
+    )
     usage = record.get("usage")
     return Reply(
         record["text"],
@@ -134,5 +138,9 @@ def parse_record(line: bytes, path: Path, number: int) -> dict[str, Any]:
         ) from None
     return {
         **record,
-        **{name: utf8_safe(record[name]) for name in ("text", "error") if record.get(name)},
+        **{
+            name: utf8_safe(record[name])
+            for name in ("text", "error")
+            if record.get(name)
+        },
     }

@@ -55,13 +55,18 @@ class Replay:
             "; name the folder of a run",
         ):
             content = parse_json(read_text(described))
-        source = check(_Source, content, f"{replace_invisible(str(described))} is damaged")
+        source = check(
+            _Source, content, f"{replace_invisible(str(described))} is damaged"
+        )
         self._folder = replace_invisible(str(folder))
         self.name = (
             f"{replace_invisible(source.model)} (replayed from "
             f"{replace_invisible(folder.resolve().name)})"
         )
-        self.parameters: Mapping[str, Any] = {**source.parameters, REPLAYED: sha256(journal)}
+        self.parameters: Mapping[str, Any] = {
+            **source.parameters,
+            REPLAYED: sha256(journal),
+        }
         self.api = str(source.settings.get("api", "chat"))
         if source.simulated_answers is None:
             answers = source.simulated
@@ -115,7 +120,9 @@ class Replay:
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""
 
-    def _reply(self, messages: Messages, key: Key | None, question: str, never: str) -> Reply:
+    def _reply(
+        self, messages: Messages, key: Key | None, question: str, never: str
+    ) -> Reply:
         reply = self.next_reply(messages, key)
         if reply is not None:
             return reply
@@ -138,7 +145,13 @@ def _recorded(journal: Any) -> list[tuple[Key, str, Reply]]:
     for record in read_records(journal):
         key = key_of(record)
         prefix = prefixes.setdefault(key[:2], record.get("prefix") or [])
-        if not record.get("prompt") or (record["text"] is None and record["request"] in found):
+        if not record.get("prompt") or (
+            record["text"] is None and record["request"] in found
+        ):
             continue
-        found[record["request"]] = key, _text([*prefix, *record["prompt"]]), reply_of(record)
+        found[record["request"]] = (
+            key,
+            _text([*prefix, *record["prompt"]]),
+            reply_of(record),
+        )
     return list(found.values())

@@ -19,7 +19,9 @@ _ENCODINGS = ("o200k_base", "cl100k_base")
 FETCH_SECONDS = 10.0
 _PER_MESSAGE = 3  # the tokens that open and close a message
 _PER_REPLY = 3  # the tokens that open the reply
-_BYTES_PER_TOKEN = 3.5  # in English text with many numbers; for the estimate without an encoding
+_BYTES_PER_TOKEN = (
+    3.5  # in English text with many numbers; for the estimate without an encoding
+)
 
 
 class TokenCounter:
@@ -32,7 +34,9 @@ class TokenCounter:
             name = tiktoken.encoding_name_for_model(model.rpartition("/")[2])
         except KeyError:
             name = ""
-        self._encoding = load_encoding(name if name in _ENCODINGS else _ENCODINGS[0], fetch)
+        self._encoding = load_encoding(
+            name if name in _ENCODINGS else _ENCODINGS[0], fetch
+        )
         self.exact = name in _ENCODINGS and self._encoding is not None
         self.length = lru_cache(maxsize=1024)(
             self._length
@@ -41,7 +45,9 @@ class TokenCounter:
     def count(self, messages: Messages) -> int:
         """The prompt tokens of one conversation, as the provider bills them."""
         return _PER_REPLY + sum(
-            _PER_MESSAGE + sum(map(self.length, map(str, message.values()))) + ("name" in message)
+            _PER_MESSAGE
+            + sum(map(self.length, map(str, message.values())))
+            + ("name" in message)
             for message in messages
         )
 
@@ -64,7 +70,9 @@ def load_encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
     loaded: list[tiktoken.Encoding] = []
 
     def load() -> None:
-        with suppress(Exception):  # a failed download, a file system error, a damaged file
+        with suppress(
+            Exception
+        ):  # a failed download, a file system error, a damaged file
             loaded.append(tiktoken.get_encoding(name))
 
     thread = Thread(
@@ -78,6 +86,8 @@ def load_encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
 def _is_cached(name: str) -> bool:
     """Whether the rank file is in tiktoken's cache folder."""
     usual = str(Path(tempfile.gettempdir()) / "data-gym-cache")
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", usual))
+    folder = os.environ.get(
+        "TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", usual)
+    )
     file = hashlib.sha1(URL.format(name).encode(), usedforsecurity=False).hexdigest()
     return bool(folder) and Path(folder, file).is_file()

@@ -78,7 +78,9 @@ class Audit(Ambiguous):
 
     def to_dict(self) -> dict[str, Any]:
         """Facts and `records` as plain values for JSON."""
-        found: dict[str, Any] = plain({**self.statistics.plain(), "records": self.records})
+        found: dict[str, Any] = plain(
+            {**self.statistics.plain(), "records": self.records}
+        )
         return found
 
     def plot(self) -> "Figure":
@@ -182,11 +184,17 @@ def audit(
     from fwc_llm.report.predictions_reader import population_of, read_answers
 
     if design not in _DESIGNS:
-        raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, _DESIGNS))}")
+        raise FwcError(
+            f"the design is {design!r}: choose {' or '.join(map(repr, _DESIGNS))}"
+        )
     if unread not in UNREAD_WORDS:
-        raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
+        raise FwcError(
+            f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}"
+        )
     if not 0 <= margin < 1:
-        raise FwcError(f"the margin is {margin:g}: it is a share, from 0 to less than 1")
+        raise FwcError(
+            f"the margin is {margin:g}: it is a share, from 0 to less than 1"
+        )
     if y_pred is not None or y_true is not None or sensitive_features is not None:
         if answers is None:
             answers, protected = _table_of(y_pred, y_true, sensitive_features)
@@ -194,7 +202,9 @@ def audit(
         else:
             answer = _one(answer, y_pred, "answer", "y_pred")
             label = _one(label, y_true, "label", "y_true")
-            protected = _one(protected, sensitive_features, "protected", "sensitive_features")
+            protected = _one(
+                protected, sensitive_features, "protected", "sensitive_features"
+            )
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
     named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
@@ -219,7 +229,14 @@ def audit(
         where="the answers",
     )
     frame, notes = read_answers(
-        raw, columns, groups or ["group"], outcomes, threshold, missing, everybody, title_of(key)
+        raw,
+        columns,
+        groups or ["group"],
+        outcomes,
+        threshold,
+        missing,
+        everybody,
+        title_of(key),
     )
     answered = answers_of(
         frame,
@@ -247,7 +264,9 @@ def _one(usual: Any, other: Any, name: str, named: str) -> Any:
     if other is None or usual == other:
         return usual
     if usual not in (name, ()):  # its default
-        raise FwcError(f"{name} is {usual!r} and {named} is {other!r}: give one of them")
+        raise FwcError(
+            f"{name} is {usual!r} and {named} is {other!r}: give one of them"
+        )
     return other
 
 
@@ -259,12 +278,22 @@ def _table_of(
     import pandas as pd
 
     if y_pred is None or sensitive_features is None:
-        raise FwcError("without a table give y_pred and sensitive_features, n values each")
+        raise FwcError(
+            "without a table give y_pred and sensitive_features, n values each"
+        )
     if isinstance(sensitive_features, Mapping | pd.DataFrame):
         groups = {str(name): sensitive_features[name] for name in sensitive_features}
     else:
-        groups = {str(getattr(sensitive_features, "name", None) or "group"): sensitive_features}
-    columns = {**groups, "answer": y_pred, **({} if y_true is None else {"label": y_true})}
+        groups = {
+            str(
+                getattr(sensitive_features, "name", None) or "group"
+            ): sensitive_features
+        }
+    columns = {
+        **groups,
+        "answer": y_pred,
+        **({} if y_true is None else {"label": y_true}),
+    }
     values = {name: np.asarray(column).ravel() for name, column in columns.items()}
     lengths = {name: len(column) for name, column in values.items()}
     if len(set(lengths.values())) > 1:

@@ -34,8 +34,19 @@ from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import findings, four_fifths, missed, next_step, what_was_decided
-from fwc_llm.report.predictions_reader import answered_at, open_file, population_of, read_answers
+from fwc_llm.report.narrative import (
+    findings,
+    four_fifths,
+    missed,
+    next_step,
+    what_was_decided,
+)
+from fwc_llm.report.predictions_reader import (
+    answered_at,
+    open_file,
+    population_of,
+    read_answers,
+)
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -106,7 +117,9 @@ class AuditOfFile:
         described[-1]["ll144"] = self.document["ll144"] if with_law else None
         if with_rows:  # the last audit, of all attributes crossed, has every row
             last = list(self.audits.values())[-1]
-            described[-1]["browser"] = rows_of_audit(_with_reasons(last), self.about["numbered"])
+            described[-1]["browser"] = rows_of_audit(
+                _with_reasons(last), self.about["numbered"]
+            )
         return document_of(self.about["predictions"], title, described)
 
     def _describe(self, name: str, title: str) -> dict[str, Any]:
@@ -201,7 +214,10 @@ def audit_of_file(
         values_of(value) for value in (audit_options.positive, audit_options.negative)
     )
     rule = MeaningRule(positive, negative, audit_options.others, "command line")
-    by_column = {"answer": audit_options.positive_answer, "label": audit_options.positive_label}
+    by_column = {
+        "answer": audit_options.positive_answer,
+        "label": audit_options.positive_label,
+    }
     of_columns = {name: values_of(value) for name, value in by_column.items() if value}
     outcomes = OutcomeRules(rule, of_columns, predictions.name, columns)
     frame, notes = read_answers(
@@ -239,7 +255,9 @@ def audit_of_file(
     if audit_options.score:
         arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
         scores = frame.groupby(arms, observed=True)["score"]
-        above = scores.transform(lambda scores_of: over_median(scores_of.to_numpy(np.float64)))
+        above = scores.transform(
+            lambda scores_of: over_median(scores_of.to_numpy(np.float64))
+        )
         frame["above"] = answered_at(above.to_numpy(np.float64), HALF)
         scored = replace(answered("above"), groups=crossed.groups)
         if not (audit_options.answer or audit_options.reply or audit_options.p_yes):
@@ -260,9 +278,14 @@ def audit_of_file(
     )
     heading = {"run": predictions.name, "task": label or "", "model": source}
     of_law = impact_tables(
-        crossed, of_law=True, leave_out_small=audit_options.small == "exclude", scored=scored
+        crossed,
+        of_law=True,
+        leave_out_small=audit_options.small == "exclude",
+        scored=scored,
     )
-    paths = {"predictions": predictions} | ({"population": population} if population else {})
+    paths = {"predictions": predictions} | (
+        {"population": population} if population else {}
+    )
     document = {
         "format": FORMAT,
         "predictions": predictions.name,
@@ -272,12 +295,17 @@ def audit_of_file(
         ),
         "statistics": {name: plain(audit.statistics) for name, audit in audits.items()},
         "ll144": summary(
-            of_law, heading, audit_options.about.model_dump(), audited, audit_options.because or ""
+            of_law,
+            heading,
+            audit_options.about.model_dump(),
+            audited,
+            audit_options.because or "",
         ),
         "created": audited,
         "asked": audit_options.model_dump(mode="json", exclude_defaults=True),
         "files": {
-            role: {"name": path.name, "sha256": sha256(path)} for role, path in paths.items()
+            role: {"name": path.name, "sha256": sha256(path)}
+            for role, path in paths.items()
         },
         "versions": versions(),
     }
@@ -288,7 +316,11 @@ def audit_of_file(
         "numbered": audit_options.row is None,
     }
     parts = list[str]()
-    if audit_options.answer is None and audit_options.reply is None and audit_options.p_yes:
+    if (
+        audit_options.answer is None
+        and audit_options.reply is None
+        and audit_options.p_yes
+    ):
         about["threshold"], shares = threshold, frame["p_yes"]
         ties = int((shares == threshold).sum())
         if ties:
@@ -316,7 +348,9 @@ def _check_options(options: AuditOptions, of_population: bool) -> None:
         "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or "
         "scores "
         "(--score)": not (answers or options.p_yes or options.score),
-        "--reply parses the answers, and --answer gives them: leave out one of them": len(answers)
+        "--reply parses the answers, and --answer gives them: leave out one of them": len(
+            answers
+        )
         > 1,
         "--reply with --positive-answer needs --negative: the word in which replies say no": (
             options.reply and options.positive_answer and not options.negative

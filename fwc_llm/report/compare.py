@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 
-from fwc_llm.metrics.arm_comparison import COMPARED, ComparedArms, adjust, compare_estimates
+from fwc_llm.metrics.arm_comparison import (
+    COMPARED,
+    ComparedArms,
+    adjust,
+    compare_estimates,
+)
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.records import Record, Records
@@ -15,7 +20,14 @@ from fwc_llm.metrics.statistics import small_groups
 from fwc_llm.number_format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.sections import as_words
-from fwc_llm.report.table_model import Row, Section, as_text, difference, notebook, terminal
+from fwc_llm.report.table_model import (
+    Row,
+    Section,
+    as_text,
+    difference,
+    notebook,
+    terminal,
+)
 from fwc_llm.runs.recorded_run import Run, check_same_task
 from fwc_llm.taskfile import without_key
 
@@ -66,14 +78,21 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     records = [record for arm in compared_arms for record in arm.records]
     for test in tests:
         of_test = test.records(attribute, first.answered.with_examples)
-        records += [replace(record, arm=test.second, against=BEFORE) for record in of_test]
+        records += [
+            replace(record, arm=test.second, against=BEFORE) for record in of_test
+        ]
     compared = {
         "task": first.task,
         "first": {"label": first.label, "folder": str(first.folder)},
         "second": {"label": second.label, "folder": str(second.folder)},
         "changed": list(_changed(first.described, second.described)),
         "arms": [
-            {"arm": arm.arm, "paired": arm.paired, "of": test.compared.scope, "reason": reason}
+            {
+                "arm": arm.arm,
+                "paired": arm.paired,
+                "of": test.compared.scope,
+                "reason": reason,
+            }
             for arm, test in zip(compared_arms, tests, strict=True)
             for reason in [test.compared.reason]
         ],
@@ -93,7 +112,10 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
     if first.simulated or second.simulated:
         yield "A simulated run is not a finding about a language model."
     files = [run.described.get("task_file") for run in runs]
-    if all(files) and len({without_key(str(text), "use_protected") for text in files}) > 1:
+    if (
+        all(files)
+        and len({without_key(str(text), "use_protected") for text in files}) > 1
+    ):
         yield "The two runs used different versions of the task file."
     for run in runs:
         yield from lost_lines(run.results.get("rows"))
@@ -151,8 +173,12 @@ class _OneArm:
 def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
     before = first.answered.answers[arm]
     after = second.answered.answers[arm]
-    question_sets = [set(questions.tolist()) for questions in questions_of([before, after])]
-    same_table = first.described.get("fingerprint") == second.described.get("fingerprint")
+    question_sets = [
+        set(questions.tolist()) for questions in questions_of([before, after])
+    ]
+    same_table = first.described.get("fingerprint") == second.described.get(
+        "fingerprint"
+    )
     is_paired = same_table and len(question_sets[0] & question_sets[1]) >= 0.5 * min(
         map(len, question_sets)
     )
@@ -162,7 +188,9 @@ def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
     designs = [replace(run.answered.design, min_group=1) for run in (first, second)]
     fixed = all(design.labels_fixed for design in designs)
     sequential = designs[0].sequential or designs[1].sequential
-    designs = [replace(design, labels_fixed=fixed, sequential=sequential) for design in designs]
+    designs = [
+        replace(design, labels_fixed=fixed, sequential=sequential) for design in designs
+    ]
     samples = samples_of({"first": before, "second": after}, groups, designs[0])
     estimates = (
         ArmEstimates(samples["first"]),
@@ -182,15 +210,20 @@ def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
             attribute = "" if key == "accuracy" else first.answered.attribute
             value = of_run[key].value
             records.append(
-                Record(arm=arm, attribute=attribute, metric=key, scope=scope, value=value)
+                Record(
+                    arm=arm, attribute=attribute, metric=key, scope=scope, value=value
+                )
             )
     return _OneArm(arm, is_paired, test, records)
 
 
-def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _changed(
+    first: Mapping[str, Any], second: Mapping[str, Any]
+) -> Iterator[dict[str, str]]:
     """Yield the keys of run.json with different values, except those shown elsewhere."""
     sections = [
-        (first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")
+        (first.get(name) or {}, second.get(name) or {})
+        for name in ("settings", "versions")
     ]
     for before, other in ((first, second), *sections):
         for name in sorted({*before, *other} - _SHOWN_ELSEWHERE):
@@ -204,7 +237,10 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     first, second = (compared[side]["label"] for side in ("first", "second"))
     if first == second:
         first, second = (compared[side]["folder"] for side in ("first", "second"))
-    changed = [(entry["name"], entry["first"], entry["second"]) for entry in compared["changed"]]
+    changed = [
+        (entry["name"], entry["first"], entry["second"])
+        for entry in compared["changed"]
+    ]
     intro = "" if changed else "Nothing changed in settings or versions."
     rows: list[Row] = []
     records: Records = compared["records"]
@@ -212,16 +248,35 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
         name = arm["arm"]
         for metric in (BY_KEY[key] for key in COMPARED):
             how = metric.digits, metric.scale
-            sides = [records.find(metric.key, name, scope=scope) for scope in (BEFORE, AFTER)]
+            sides = [
+                records.find(metric.key, name, scope=scope) for scope in (BEFORE, AFTER)
+            ]
             if any(side.known for side in sides):
                 test = records.find(f"{metric.key}_difference", name, against=BEFORE)
                 values = [number(side.value, *how) for side in sides]
                 verdict = test.verdict or test.reason or "undefined"
                 rows.append(
-                    [name, metric.title, *values, difference(test, *how), p_value(test.p), verdict]
+                    [
+                        name,
+                        metric.title,
+                        *values,
+                        difference(test, *how),
+                        p_value(test.p),
+                        verdict,
+                    ]
                 )
-    headings = ["Arm", "Metric", "First", "Second", "Difference", "p (adjusted)", "Verdict"]
-    head = Section("", ["What changed", first, second] if changed else (), changed, intro=intro)
+    headings = [
+        "Arm",
+        "Metric",
+        "First",
+        "Second",
+        "Difference",
+        "p (adjusted)",
+        "Verdict",
+    ]
+    head = Section(
+        "", ["What changed", first, second] if changed else (), changed, intro=intro
+    )
     return head, Section("", headings, rows, list(_notes(compared)), keys=2)
 
 

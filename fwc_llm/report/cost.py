@@ -9,12 +9,16 @@ from fwc_llm.models.openai.prices import Price, no_price, price_of
 
 
 def cost(
-    results: Mapping[str, Any], parameters: Mapping[str, Any], price: Price | None = None
+    results: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    price: Price | None = None,
 ) -> dict[str, Any]:
     """Requests, tokens and dollars of a run; `results` is results.json, `parameters` those of
     requests.
     """
-    live, batched = (Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage"))
+    live, batched = (
+        Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage")
+    )
     costs: dict[str, Any] = {
         "requests": results.get("requests"),
         "unanswered": results.get("unanswered"),
@@ -25,7 +29,9 @@ def cost(
     model = str(results["model"])
     api = str(results.get("api") or "chat")
     price = price or (
-        no_price(model) if results.get("local") else price_of(model, None, api, parameters)
+        no_price(model)
+        if results.get("local")
+        else price_of(model, None, api, parameters)
     )
     if price is not None and not results.get("simulated_answers", results["simulated"]):
         mean = (live + batched).prompt_tokens // max(costs["requests"] or 0, 1)
@@ -40,7 +46,9 @@ def cost(
 
 
 def cost_line(
-    results: Mapping[str, Any], parameters: Mapping[str, Any], price: Price | None = None
+    results: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    price: Price | None = None,
 ) -> str:
     """The usage and cost of a run in one line; arguments as in `cost`."""
     costs = cost(results, parameters, price)

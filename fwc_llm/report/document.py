@@ -13,7 +13,14 @@ from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import selected, who_was_selected
-from fwc_llm.report.narrative import findings, limits, low_coverage, missed, next_step, what_was_run
+from fwc_llm.report.narrative import (
+    findings,
+    limits,
+    low_coverage,
+    missed,
+    next_step,
+    what_was_run,
+)
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
 from fwc_llm.report.reference_models import add_references, references_of
@@ -28,9 +35,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-report/2"
-_UNUSABLE = (
-    "the run's task file does not fit the data found here (pass the file with --task to see why)"
-)
+_UNUSABLE = "the run's task file does not fit the data found here (pass the file with --task to see why)"
 
 
 def make_document(
@@ -85,10 +90,14 @@ def make_document(
     if with_rows:
         for run, entry in zip(runs, described, strict=True):
             entry["browser"] = rows_of_run(run)
-    return document_of(runs[0].task, str(runs[0].described.get("title") or runs[0].task), described)
+    return document_of(
+        runs[0].task, str(runs[0].described.get("title") or runs[0].task), described
+    )
 
 
-def document_of(task: str, title: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def document_of(
+    task: str, title: str, runs: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """The document of described runs; see `make_document`."""
     return {
         "format": FORMAT,
@@ -111,7 +120,9 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.comparisons(stats),
         sections.paper(stats),
         sections.attributes(stats),
-        who_was_selected(run["audit"], stats.records, first_table=_opens_with_groups(run)),
+        who_was_selected(
+            run["audit"], stats.records, first_table=_opens_with_groups(run)
+        ),
         sections.coverage(stats, run["unread"]),
         sections.lost(run["rows"]),
         sections.flips(stats),
@@ -168,7 +179,10 @@ def find_task(
         else:
             task = load_task(given or run.task, data_dir)
         if task.locate() is None:
-            return None, "the data is not here: name its folder with --data-dir or FWC_LLM_DATA"
+            return (
+                None,
+                "the data is not here: name its folder with --data-dir or FWC_LLM_DATA",
+            )
         task.pool()
     except FwcError as error:
         return None, _UNUSABLE if text else str(error)

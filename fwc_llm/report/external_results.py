@@ -48,10 +48,15 @@ def _batch(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         except AttemptError as failure:
             reply = Reply(None, error=str(failure))
         table.append(
-            _row(reply, {"arm": reply.model or "", "row": str(row.get("custom_id") or "")})
+            _row(
+                reply,
+                {"arm": reply.model or "", "row": str(row.get("custom_id") or "")},
+            )
         )
     if not any(result["output"] for result in table):
-        raise FwcError(f"{path}: no row has a reply of chat completions or of the Responses API")
+        raise FwcError(
+            f"{path}: no row has a reply of chat completions or of the Responses API"
+        )
     return table
 
 
@@ -69,7 +74,10 @@ def _inspect(path: Path) -> Iterator[dict[str, Any]]:
             "row": str(sample.id),
             "repeat": sample.epoch - 1,
         }
-        scores = {f"score.{name}": score.value for name, score in (sample.scores or {}).items()}
+        scores = {
+            f"score.{name}": score.value
+            for name, score in (sample.scores or {}).items()
+        }
         yield _row(sample_reply(sample), about, sample.metadata, scores)
 
 
@@ -81,7 +89,10 @@ def _row(reply: Reply, about: dict[str, Any], *more: Any) -> dict[str, Any]:
         | about
         | {"decision": answer.value or "", "reason": answer.reason}
     )
-    row |= {"finish_reason": reply.finish_reason or "", "refusal": "yes" if reply.refusal else ""}
+    row |= {
+        "finish_reason": reply.finish_reason or "",
+        "refusal": "yes" if reply.refusal else "",
+    }
     for values in more:
         for name, cell in values.items() if isinstance(values, Mapping) else ():
             if isinstance(cell, dict | list):

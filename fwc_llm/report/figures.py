@@ -11,7 +11,16 @@ from fwc_llm.gates.sentences import in_words
 from fwc_llm.metrics.records import TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.number_format import percent
-from fwc_llm.plotting import COLOURS, MARKERS, SOFT, check_plot, name_lines, panels, save, short
+from fwc_llm.plotting import (
+    COLOURS,
+    MARKERS,
+    SOFT,
+    check_plot,
+    name_lines,
+    panels,
+    save,
+    short,
+)
 from fwc_llm.runs.folder import file_name
 
 if TYPE_CHECKING:
@@ -23,7 +32,12 @@ if TYPE_CHECKING:
 _COLUMN = 3.5  # inches: a journal's column
 _MOST_GROUPS = 10  # most groups in a figure
 _LONGEST = 20  # characters of a name
-_LEGEND: Any = {"frameon": False, "fontsize": 7, "loc": "outside lower center", "ncols": 2}
+_LEGEND: Any = {
+    "frameon": False,
+    "fontsize": 7,
+    "loc": "outside lower center",
+    "ncols": 2,
+}
 
 
 def marks(simulated: bool, reference: bool) -> list[str]:
@@ -35,7 +49,9 @@ def marks(simulated: bool, reference: bool) -> list[str]:
 
 def overview(stats: Statistics, title: Sequence[str]) -> "Figure":
     """Who gets how much: a line for each arm, with each group's rate of yes and the true answers."""
-    height = 1.5 + 0.4 * (len(stats.arms) + 1) + 0.08 * min(len(stats.groups), _MOST_GROUPS)
+    height = (
+        1.5 + 0.4 * (len(stats.arms) + 1) + 0.08 * min(len(stats.groups), _MOST_GROUPS)
+    )
     with panels([*title], [_COLUMN], height) as (figure, (panel,)):
         _draw(stats, panel)
     return figure
@@ -46,7 +62,9 @@ def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]
     folder = Path(folder)
     written = list[Path]()
     labels = [file_name(str(run["label"])) for run in document["runs"]]
-    for number, (run, label) in enumerate(zip(document["runs"], labels, strict=True), 1):
+    for number, (run, label) in enumerate(
+        zip(document["runs"], labels, strict=True), 1
+    ):
         prefix = "" if len(labels) == 1 else f"{label}-"
         if labels.count(label) > 1:
             prefix = f"{number}-{label}-"
@@ -64,23 +82,39 @@ def _draw(stats: Statistics, panel: "Axes") -> None:
     largest = {group.group for group in by_size[:_MOST_GROUPS]}
     groups = [group.group for group in stats.groups if group.group in largest]
     names = list[str]()
-    for line, arm in enumerate([*(arm.arm for arm in stats.arms), *[TRUTH] * stats.labelled]):
+    for line, arm in enumerate(
+        [*(arm.arm for arm in stats.arms), *[TRUTH] * stats.labelled]
+    ):
         rates = {group: stats.of("selection_rate", arm, group) for group in groups}
         known = [100 * rate.value for rate in rates.values() if rate.known]
         if known:
-            panel.plot([min(known), max(known)], [line, line], color=SOFT, linewidth=3, alpha=0.4)
+            panel.plot(
+                [min(known), max(known)],
+                [line, line],
+                color=SOFT,
+                linewidth=3,
+                alpha=0.4,
+            )
         for number, (group, rate) in enumerate(rates.items()):
             true = stats.of("selection_rate", TRUTH, group)
             if true.known and arm != TRUTH:
-                hollow: Any = {"markerfacecolor": "none", "color": SOFT, "markersize": 9}
+                hollow: Any = {
+                    "markerfacecolor": "none",
+                    "color": SOFT,
+                    "markersize": 9,
+                }
                 panel.plot(100 * true.value, line, "o", **hollow)
             style: Any = {"color": COLOURS[number % len(COLOURS)], "markersize": 5}
-            style |= {"fmt": MARKERS[number % len(MARKERS)], "label": short(group, _LONGEST)}
+            style |= {
+                "fmt": MARKERS[number % len(MARKERS)],
+                "label": short(group, _LONGEST),
+            }
             if rate.known:
                 panel.errorbar(100 * rate.value, line, xerr=_error(rate, 100), **style)
         right = stats.of("accuracy", arm)
         names.append(
-            short(in_words(arm), _LONGEST) + f"\n{percent(right.value)} right" * right.known
+            short(in_words(arm), _LONGEST)
+            + f"\n{percent(right.value)} right" * right.known
         )
     left_out = f" (the {len(groups)} largest of {len(stats.groups)} groups)"
     hollow_means = ", with 95 % intervals" + "\nhollow: true answers" * stats.labelled
@@ -91,7 +125,9 @@ def _draw(stats: Statistics, panel: "Axes") -> None:
     handles, labels = panel.get_legend_handles_labels()
     first = dict(zip(labels[::-1], handles[::-1], strict=True))
     panel.figure.legend(
-        [first[group] for group in labels[: len(first)]], labels[: len(first)], **_LEGEND
+        [first[group] for group in labels[: len(first)]],
+        labels[: len(first)],
+        **_LEGEND,
     )
 
 
@@ -103,11 +139,14 @@ def _error(record: Record, scale: float) -> Any:
     return scale * np.maximum(ends, 0.0)
 
 
-def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
+def plot_comparison(
+    lines: "Sequence[StrategyComparison]", path: str | Path, title: str
+) -> None:
     """Write bar charts of distance and parity violation, closest strategy on top."""
     check_plot(path)
     choices = sorted(
-        (line for line in lines if line.distance is not None), key=lambda line: line.distance or 0
+        (line for line in lines if line.distance is not None),
+        key=lambda line: line.distance or 0,
     )
     if not choices:
         raise FwcError("there is nothing to plot: no strategy gave examples")
@@ -119,7 +158,9 @@ def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, tit
     with panels([title], [4.5, 4.5], 1.2 + 0.34 * len(choices)) as (figure, drawn):
         for panel, (attribute, label) in zip(drawn, labels.items(), strict=True):
             bars = panel.barh(
-                range(len(choices)), [getattr(bar, attribute) for bar in choices], color=colours
+                range(len(choices)),
+                [getattr(bar, attribute) for bar in choices],
+                color=colours,
             )
             panel.bar_label(bars, fmt="%.2f", padding=3)
             panel.set_xlabel(label)

@@ -33,7 +33,9 @@ def choose_format(name: str | None, out: Path | None) -> str:
     chosen = {"htm": "html", "markdown": "md"}.get(chosen, chosen)
     if chosen not in FORMATS:
         problem = f"format {name!r}" if name else f"the ending of {out}"
-        raise FwcError(f"{problem} is none of {', '.join(FORMATS)}: name one with --format")
+        raise FwcError(
+            f"{problem} is none of {', '.join(FORMATS)}: name one with --format"
+        )
     if out is not None and chosen == "ll144":
         ending = out.suffix.lower()
     else:
@@ -54,12 +56,19 @@ def render(
 ) -> str:
     """The report of run folders as text; arguments and errors as in `make_document`."""
     document = make_document(
-        runs, task, data_dir, with_rows and format == "html", reference, of_law=format in _SUMMARY
+        runs,
+        task,
+        data_dir,
+        with_rows and format == "html",
+        reference,
+        of_law=format in _SUMMARY,
     )
     return write_document(document, format, appendix)
 
 
-def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
+def write_document(
+    document: Mapping[str, Any], format: str, appendix: bool = False
+) -> str:
     """A document as text in one of `FORMATS`; `appendix` as in `render`."""
     if format == "json":
         return json_text(plain(document))
@@ -92,16 +101,26 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
 def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
     """Summaries of Local Law 144 as "csv" (only the tables), "md" or "html"."""
     if kind == "csv":
-        return as_csv([line for summary in made for line in summary["lines"]], law.COLUMNS)
+        return as_csv(
+            [line for summary in made for line in summary["lines"]], law.COLUMNS
+        )
     tables = [law.sections(summary) for summary in made]
     if kind == "html":
         title = tables[0].title
         rule = f"{law.RULE}."
         tables = [
-            replace(s, title=law.RULE, intro=s.intro.removeprefix(rule).strip()) for s in tables
+            replace(s, title=law.RULE, intro=s.intro.removeprefix(rule).strip())
+            for s in tables
         ]
-        return environment().get_template("sections.html.j2").render(title=title, sections=tables)
-    return "\n".join(line for section in tables for line in markdown(section, 1)).rstrip() + "\n"
+        return (
+            environment()
+            .get_template("sections.html.j2")
+            .render(title=title, sections=tables)
+        )
+    return (
+        "\n".join(line for section in tables for line in markdown(section, 1)).rstrip()
+        + "\n"
+    )
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
@@ -112,7 +131,10 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
         for section in sections_of(run):
             yield from markdown(section)
         yield from markdown(
-            Section("To be signed", ["", "To be signed"], [[name, ""] for name in SIGNED]), 4
+            Section(
+                "To be signed", ["", "To be signed"], [[name, ""] for name in SIGNED]
+            ),
+            4,
         )
 
 
@@ -134,7 +156,10 @@ def _tex(run: Mapping[str, Any]) -> str:
 
 def _head(run: Mapping[str, Any]) -> Iterator[str]:
     if run["simulated"]:
-        yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
+        yield from (
+            "> **Simulated.** Nothing here is a finding about a language model.",
+            "",
+        )
     warning = (run["rows"] or {}).get("warning")
     if warning:
         yield from (f"> **Warning:** {escaped(warning)}.", "")

@@ -18,17 +18,26 @@ from fwc_llm.report.sections import DEFINITIONS, overview
 from fwc_llm.report.table_model import TableCell
 from fwc_llm.shots.base import Certificate
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+)
 
 
 def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
-    found = [(run["label"], run["statistics"], run["outcomes"]) for run in document["runs"]]
+    found = [
+        (run["label"], run["statistics"], run["outcomes"]) for run in document["runs"]
+    ]
     overall = overview(found, "All runs")
     audit = any(DECISIONS in run["about"] for run in document["runs"])
     several = len(document["runs"]) > 1
-    values = {"document": document, "several": several, "audit": audit, "overview": overall}
+    values = {
+        "document": document,
+        "several": several,
+        "audit": audit,
+        "overview": overall,
+    }
     values |= {
         "appendix": appendix,
         "browsers": browsers,
@@ -51,7 +60,9 @@ def environment() -> jinja2.Environment:
     )
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     made.filters |= {
-        "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
+        "cell": lambda value: (
+            value if isinstance(value, TableCell) else TableCell(str(value))
+        ),
         "number": number,
         "at": lambda share: f"{100 * share:.2f}",
         "count": lambda value: DASH if value is None else f"{value:,}",
@@ -71,10 +82,10 @@ def environment() -> jinja2.Environment:
 
 def _script() -> dict[str, Any]:
     """The `script` of a page with rows, and the `policy` that allows no other script."""
-    source = (files("fwc_llm.report") / "templates" / "rows.js").read_text(encoding="utf-8")
+    source = (files("fwc_llm.report") / "templates" / "rows.js").read_text(
+        encoding="utf-8"
+    )
     script = f'"use strict";\n(() => {{\n{source}}})();\n'
     checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    allowed = (
-        f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
-    )
+    allowed = f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
     return {"policy": Markup(f"{_POLICY}; {allowed}"), "script": Markup(script)}

@@ -18,7 +18,15 @@ from fwc_llm.metrics.adverse_impact import (
 )
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.number_format import DASH, p_value
-from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
+from fwc_llm.report.table_model import (
+    Cells,
+    Row,
+    Scale,
+    Section,
+    TableCell,
+    difference,
+    valued,
+)
 from fwc_llm.sanitize import listed
 
 _LAW = (
@@ -108,11 +116,15 @@ class ImpactTables:
     def asked(self) -> Section:
         """Numbers of rows lost, asked and answered, without uninformative columns."""
         before = {
-            level: f"{lost['lost']:,} of {lost['read']:,}" for level, lost in self.view.lost.items()
+            level: f"{lost['lost']:,} of {lost['read']:,}"
+            for level, lost in self.view.lost.items()
         }
         lost = any(losses["lost"] for losses in self.view.lost.values())
         lines = list(self.lines())
-        again = any(self.of("questions", *at).value != self.of("rows", *at).value for at in lines)
+        again = any(
+            self.of("questions", *at).value != self.of("rows", *at).value
+            for at in lines
+        )
         counted = {"Rows": "rows"}
         if any(self.of("in_table", *at).known for at in lines):
             counted = {"Rows of the table": "in_table", "Rows asked": "rows"}
@@ -122,7 +134,8 @@ class ImpactTables:
         for arm, level in lines:
             counts = [self.count(metric, arm, level) for metric in counted.values()]
             answered = (
-                self.of("selected", arm, level).value + self.of("not_selected", arm, level).value
+                self.of("selected", arm, level).value
+                + self.of("not_selected", arm, level).value
             )
             missing = [self.count(metric, arm, level) for metric in rest.values()]
             first = [before.get(level, DASH)] * lost
@@ -158,12 +171,20 @@ class ImpactTables:
                 continue
             yes = self.of("selected", arm, level).value
             answered = yes + self.of("not_selected", arm, level).value
-            shortfall = self.of("shortfall", arm, level, self.view.references.get(arm, ""))
+            shortfall = self.of(
+                "shortfall", arm, level, self.view.references.get(arm, "")
+            )
             lacking = f"{shortfall.value:,.0f}" if shortfall.known else DASH
             chosen = f"{yes:,.0f} of {answered:,.0f}"
             rows[arm, level] = [chosen, rate, cell, ratio.verdict or DASH, lacking]
         title = f"Who was selected, by {self.view.attribute}"
-        headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall"]
+        headings = [
+            "Selected",
+            "Selection rate",
+            "Impact ratio",
+            "Four fifths",
+            "Shortfall",
+        ]
         if self.impact.kind == REWEIGHTED:
             headings[0] = "Yes, test rows"
             headings[1:3] = [f"{heading}, reweighted" for heading in headings[1:3]]
@@ -176,10 +197,11 @@ class ImpactTables:
             notes = [f"{more} more groups have higher ratios."] * (more > 0)
             notes += self._reasons(rest, {"impact_ratio": "No ratio"}, 3)
             return self._table(title, headings[1:4], rows, notes)
-        notes = [*self._reading(), *self._reasons(lines, {"impact_ratio": "Impact ratio"})]
-        intro = (
-            "Selection rates and impact ratios (rate over the highest rate), with 95 % intervals."
-        )
+        notes = [
+            *self._reading(),
+            *self._reasons(lines, {"impact_ratio": "Impact ratio"}),
+        ]
+        intro = "Selection rates and impact ratios (rate over the highest rate), with 95 % intervals."
         keys = 1 + self.several
         scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
         return self._table(title, headings, rows, notes, intro, "selection", scales)
@@ -207,7 +229,13 @@ class ImpactTables:
             "Only pairs with the group of the highest rate are shown, because there are many "
             "groups."
         )
-        headings = [self.view.attribute, *["Arm"] * self.several, "Rates", "Ratio", "p (adjusted)"]
+        headings = [
+            self.view.attribute,
+            *["Arm"] * self.several,
+            "Rates",
+            "Ratio",
+            "p (adjusted)",
+        ]
         notes = [
             "p is adjusted for all pairs of groups; it tests whether rates are equal, not the "
             "ratio of 0.8."
@@ -221,7 +249,9 @@ class ImpactTables:
         rows: dict[tuple[str, str], Row] = {}
         for arm, level in self.lines():
             counts = [self.count(cell, arm, level) for cell in _CELLS]
-            shares = [_or_undefined(valued(self.of(rate, arm, level), 2)) for rate in _RATES]
+            shares = [
+                _or_undefined(valued(self.of(rate, arm, level), 2)) for rate in _RATES
+            ]
             rows[arm, level] = [*counts, *shares]
         headings = [*_CELLS.values(), *_RATES.values()]
         notes = self._reasons(list(self.lines()), _RATES)
@@ -248,7 +278,9 @@ class ImpactTables:
             at = f"{arm}, {level}" if self.several else level
             for metric, title in names.items():
                 ratio = metric == "impact_ratio"
-                record = self.ratio(arm, level) if ratio else self.of(metric, arm, level)
+                record = (
+                    self.ratio(arm, level) if ratio else self.of(metric, arm, level)
+                )
                 if record.reason:
                     found.setdefault((title, record.reason), []).append(at)
         return [
@@ -261,7 +293,9 @@ def _or_undefined(cell: TableCell) -> TableCell:
     return TableCell("undefined") if cell.text == DASH else cell
 
 
-def who_was_selected(impact: Impact, records: Records, first_table: bool = False) -> Section:
+def who_was_selected(
+    impact: Impact, records: Records, first_table: bool = False
+) -> Section:
     """The section on selection; `first_table` leaves out the last attribute's selection."""
     parts = list[Section]()
     for view in impact.views:
@@ -277,6 +311,8 @@ def who_was_selected(impact: Impact, records: Records, first_table: bool = False
     return Section("Who was selected", intro=intro, parts=parts, name="impact")
 
 
-def selected(impact: Impact, records: Records, view: ImpactView, most: int = 0) -> Section:
+def selected(
+    impact: Impact, records: Records, view: ImpactView, most: int = 0
+) -> Section:
     """The table of one attribute's selection rates and impact ratios."""
     return ImpactTables(impact, view, records).selected(most)

@@ -23,11 +23,19 @@ from fwc_llm.sanitize import replace_invisible
 from fwc_llm.words import UNKNOWN
 
 RULE = "Summary of results under 6 RCNY §§ 5-301 to 5-304"
-ADVICE = (
-    "6 RCNY §§ 5-301 to 5-304, read on 22 Nov 2026 in secondary sources: check that it is in force."
-)
+ADVICE = "6 RCNY §§ 5-301 to 5-304, read on 22 Nov 2026 in secondary sources: check that it is in force."
 COLUMNS = (
-    *("run", "task", "model", "arm", "table", "category", "applicants", "no_answer", "selected"),
+    *(
+        "run",
+        "task",
+        "model",
+        "arm",
+        "table",
+        "category",
+        "applicants",
+        "no_answer",
+        "selected",
+    ),
     *("selection_rate", "impact_ratio", "note", "simulated", "reference", "rates_of"),
     *("above_median", "scoring_rate", "scoring_impact_ratio"),
 )
@@ -95,7 +103,9 @@ def summary(
         "How categories are known": stated["categories"],
     }
     if any(out for view in views for out in view.left_out.values()):
-        entries["Why categories under 2 % are left out, § 5-301 (d)"] = because or NOT_STATED
+        entries["Why categories under 2 % are left out, § 5-301 (d)"] = (
+            because or NOT_STATED
+        )
     return {"rule": RULE, "refused": refused, "about": entries, "lines": lines}
 
 
@@ -129,7 +139,8 @@ def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, A
         notes = [_note(tables, arm, level, rates, because)]
         notes += ["rate among applicants with an answer"] * some
         rounded = {
-            name: round(record.value, 4) if record.known else "" for name, record in rates.items()
+            name: round(record.value, 4) if record.known else ""
+            for name, record in rates.items()
         }
         yield {
             **first,
@@ -146,14 +157,20 @@ def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, A
 
 
 def _note(
-    tables: ImpactTables, arm: str, level: str, rates: Mapping[str, Record], because: str
+    tables: ImpactTables,
+    arm: str,
+    level: str,
+    rates: Mapping[str, Record],
+    because: str,
 ) -> str:
     reason = rates["impact_ratio"].reason
     share = tables.of("share_of_rows", arm, level).value
     if reason.startswith("left out"):
         return f"{reason} ({share:.2%}); reason: {because or NOT_STATED}"
     of_score = rates["scoring_impact_ratio"].reason
-    parts = [f"undefined: {reason}"] * bool(reason) + [f"score: {of_score}"] * bool(of_score)
+    parts = [f"undefined: {reason}"] * bool(reason) + [f"score: {of_score}"] * bool(
+        of_score
+    )
     small = level in tables.view.small.get(arm, ())
     return "; ".join([*parts, *["under 2 % of the rows, kept"] * small])
 
@@ -161,7 +178,9 @@ def _note(
 def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
     """Yield notes for the publisher: check the law, and entries that are not stated."""
     yield ADVICE
-    lacking = [entry for entry, text in summarized["about"].items() if NOT_STATED in text]
+    lacking = [
+        entry for entry, text in summarized["about"].items() if NOT_STATED in text
+    ]
     if lacking:
         yield f"Not stated in the summary: {'; '.join(lacking)} (--about KEY=TEXT)."
 
@@ -172,7 +191,11 @@ def sections(summarized: Mapping[str, Any]) -> Section:
         (name.replace("§ 5-", "§\u00a05\u2011").replace(" (", "\u00a0("), text)
         for name, text in summarized["about"].items()
     ]
-    parts = [Section("What is published, § 5-303", ["Entry", "Stated"], stated, name="stated")]
+    parts = [
+        Section(
+            "What is published, § 5-303", ["Entry", "Stated"], stated, name="stated"
+        )
+    ]
     tables: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for line in summarized["lines"]:
         tables.setdefault((line["arm"], line["table"]), []).append(line)
@@ -190,12 +213,18 @@ def sections(summarized: Mapping[str, Any]) -> Section:
     several = len({arm for arm, _ in tables}) > 1
     by_note = dict[str, dict[str, None]]()
     for (arm, name), lines in tables.items():
-        columns = [key for key in headings if any(line.get(key, "") != "" for line in lines)]
+        columns = [
+            key for key in headings if any(line.get(key, "") != "" for line in lines)
+        ]
         rows = [[_cell(line.get(key, "")) for key in columns] for line in lines]
         for line in lines:
             by_note.setdefault(line["note"], {})[line["category"]] = None
         parts.append(
-            Section(f"By {name}{f', {arm}' * several}", [headings[key] for key in columns], rows)
+            Section(
+                f"By {name}{f', {arm}' * several}",
+                [headings[key] for key in columns],
+                rows,
+            )
         )
     notes = [f"{', '.join(names)}: {text}." for text, names in by_note.items() if text]
     if summarized["refused"]:

@@ -18,9 +18,14 @@ from fwc_llm.gates.sentences import measured, who_gets
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.audit_table import OutcomeRules, answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
-from fwc_llm.metrics.period_gaps import MIN_DECISIONS, intervals, rates_of_groups, split_error
+from fwc_llm.metrics.period_gaps import (
+    MIN_DECISIONS,
+    intervals,
+    rates_of_groups,
+    split_error,
+)
 from fwc_llm.metrics.records import Record
-from fwc_llm.metrics.run_answers import as_names, mapped, unknown_of
+from fwc_llm.metrics.run_answers import as_names, names_of, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import DECISION, State
 from fwc_llm.report.predictions_reader import open_file, read_answers
@@ -46,13 +51,19 @@ class Judged:
     of_periods: Floats  # value, low, high (3, P) of each period since the start
     periods: Sequence[str]  # their P names
     decisions: int
-    rates: Mapping[str, float] = field(default_factory=dict)  # of yes by group, for gaps in them
+    rates: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of yes by group, for gaps in them
 
     @property
     def outside(self) -> list[int]:
         """Indices of the periods whose whole interval meets the condition."""
         limits = self.of_periods[1:].T.tolist()
-        return [i for i, ends in enumerate(limits) if outcome_of(self.condition, *ends) == OUTSIDE]
+        return [
+            i
+            for i, ends in enumerate(limits)
+            if outcome_of(self.condition, *ends) == OUTSIDE
+        ]
 
     def check(self) -> Check:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
@@ -61,7 +72,8 @@ class Judged:
         reason = self._estimate(self.pooled, self.rates)
         reason += f" in {self.decisions:,} decisions since {self.periods[0]}"
         outside = [
-            f"{self.periods[i]} with {self._estimate(self.of_periods[:, i])}" for i in self.outside
+            f"{self.periods[i]} with {self._estimate(self.of_periods[:, i])}"
+            for i in self.outside
         ]
         if outside:
             outcome = OUTSIDE
@@ -145,10 +157,14 @@ def watch(
         start = periods.index(starts[-1]["period"])
     else:
         start = 0
-    arrival = np.argsort(np.argsort(order[start:]))  # in which order the judged periods came
+    arrival = np.argsort(
+        np.argsort(order[start:])
+    )  # in which order the judged periods came
     groups = summary["groups"]
     judged = [
-        judge(condition, counts[start:], periods[start:], arrival, len(conditions), groups)
+        judge(
+            condition, counts[start:], periods[start:], arrival, len(conditions), groups
+        )
         for condition in conditions
     ]
     return Monitored(summary, periods, counts, start, judged, notes)
@@ -167,7 +183,9 @@ def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
             f'"{condition.text}" cannot be monitored: name one metric of decisions, without [...]'
         )
     if not labelled and set(metric.rates) - {"selection_rate", "coverage"}:
-        raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
+        raise FwcError(
+            f'"{condition.text}" needs true outcomes: name their column with --label'
+        )
     if condition.operator[0] != worse:
         raise FwcError(
             f'"{condition.text}" cannot be monitored: write {condition.metric} {worse} NUMBER'
@@ -226,28 +244,36 @@ def _read(
     outcomes = OutcomeRules(rule, where=path.name, titles=columns, known=known_values)
     protected = options["protected"]
     raw = open_file(path, layout)
-    frame, notes = read_answers(raw, columns, protected, outcomes, missing=options["missing"])
+    frame, notes = read_answers(
+        raw, columns, protected, outcomes, missing=options["missing"]
+    )
     if not len(frame):
         return frame, notes
     # An empty cell makes integers floats: 17.0 is the key 17.
-    frame["row"] = frame["row"].astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
+    frame["row"] = (
+        frame["row"].astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
+    )
     twice = frame["row"].duplicated()
     if twice.any():
         key = f"{options['key']} {frame['row'][twice].iloc[0]!r:.80}"
-        raise FwcError(f"{path} has two rows with {key}: each decision needs a key of its own")
-    every = options["period"] = options["period"] or ("month" if options["time"] else "call")
+        raise FwcError(
+            f"{path} has two rows with {key}: each decision needs a key of its own"
+        )
+    every = options["period"] = options["period"] or (
+        "month" if options["time"] else "call"
+    )
     if every != "call" and not options["time"]:
         raise FwcError(f"--period {every} needs dates: name their column with --time")
-    for (
-        name
-    ) in protected:  # each level by itself: its meaning must not depend on the call's other levels
+    for name in (
+        protected
+    ):  # each level by itself: its meaning must not depend on the call's other levels
         levels = as_names(frame[name].array)
-        unknown = {
-            level
-            for level in levels.categories
-            if merged_categories([level], options["unknown"], True)
-        }
-        frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
+        texts = [*levels.categories]
+        unknown = [
+            bool(merged_categories([x], options["unknown"], True)) for x in texts
+        ]
+        names = [UNKNOWN if u else x for x, u in zip(texts, unknown, strict=True)]
+        frame[name] = names_of(levels.codes, names)
     design = SamplingDesign(labelled=bool(options["label"]))
     run = answers_of(frame, protected, design, unknown=None, least_groups=1)
     answers = run.answers["answers"]
@@ -268,7 +294,10 @@ def _periods(times: "Names", every: str, where: str) -> Any:
     import pandas as pd
 
     times = times.remove_unused_categories()
-    dates = [f"{text}-01" if len(text) == len("2026-11") else text for text in times.categories]
+    dates = [
+        f"{text}-01" if len(text) == len("2026-11") else text
+        for text in times.categories
+    ]
     try:
         days = [datetime.fromisoformat(text).date() for text in dates]
     except ValueError as error:

@@ -23,15 +23,22 @@ def _document(seen: Monitored) -> dict[str, Any]:
     history: list[dict[str, Any]] = []
     for period, counts in zip(seen.periods, seen.counts.tolist(), strict=True):
         history.append(
-            {"period": period, "counts": dict(zip(seen.summary["groups"], counts, strict=True))}
+            {
+                "period": period,
+                "counts": dict(zip(seen.summary["groups"], counts, strict=True)),
+            }
         )
     for judged in seen.judged:
-        for entry, estimate in zip(history[seen.start :], judged.of_periods.T, strict=True):
+        for entry, estimate in zip(
+            history[seen.start :], judged.of_periods.T, strict=True
+        ):
             entry[judged.condition.text] = _ends(estimate)
     return {
         "format": "fwc-llm-monitor/2",
         "history": history,
-        "pooled": {judged.condition.text: _ends(judged.pooled) for judged in seen.judged},
+        "pooled": {
+            judged.condition.text: _ends(judged.pooled) for judged in seen.judged
+        },
         "since": seen.summary["since"],
     }
 
@@ -60,9 +67,16 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
             verdict = OUTSIDE if judged_index in judged.outside else ""
         rates = dict(zip(seen.summary["groups"], of_groups, strict=True))
         known = {group: share for group, share in rates.items() if share == share}
-        rows.append([period, rates_cell(known), estimate, verdict, f"{decisions[index]:,}"])
-    notes = [f"Call {s['call']} started anew with {s['period']}." for s in seen.summary["since"]]
-    words = metric.rates[0].replace("_", " ").replace("selection rate", "yes").capitalize()
+        rows.append(
+            [period, rates_cell(known), estimate, verdict, f"{decisions[index]:,}"]
+        )
+    notes = [
+        f"Call {s['call']} started anew with {s['period']}."
+        for s in seen.summary["since"]
+    ]
+    words = (
+        metric.rates[0].replace("_", " ").replace("selection rate", "yes").capitalize()
+    )
     title = metric.words.capitalize()
     headings = ["Period", f"{words}, %", title, "Limits", "Decisions"]
     return Section(judged.condition.text, headings, rows[::-1], notes, name="arms")
@@ -78,4 +92,8 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
         "Groups are compared within each period, so that a changing mix of groups is no gap."
     ]
     parts = [Section("Checks", notes=notes, intro=answer), *sections(seen)]
-    return environment().get_template("sections.html.j2").render(title=title, sections=parts)
+    return (
+        environment()
+        .get_template("sections.html.j2")
+        .render(title=title, sections=parts)
+    )

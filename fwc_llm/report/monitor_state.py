@@ -57,10 +57,14 @@ class State:
 
         salt = self.summary["salt"]
         return (
-            pd.util.hash_pandas_object(keys, index=False, hash_key=salt).to_numpy().view(np.int64)
+            pd.util.hash_pandas_object(keys, index=False, hash_key=salt)
+            .to_numpy()
+            .view(np.int64)
         )
 
-    def add(self, decisions: npt.NDArray[np.void], names: Sequence[str], where: Path) -> int:
+    def add(
+        self, decisions: npt.NDArray[np.void], names: Sequence[str], where: Path
+    ) -> int:
         """Add the decisions (n,) that are new; return how many.
 
         `names` (n,) are their keys, for errors about the file `where`.
@@ -95,7 +99,9 @@ class State:
         """The counts (P, G, 2, 3) by period, group, label and answer (no, yes, unread)."""
         periods = len(self.summary["periods"])
         cells = 6 * len(self.summary["groups"])
-        index = self.decisions["period"].astype(np.int64) * cells + self.decisions["cell"]
+        index = (
+            self.decisions["period"].astype(np.int64) * cells + self.decisions["cell"]
+        )
         return np.bincount(index, minlength=periods * cells).reshape(periods, -1, 2, 3)
 
     def save(self) -> None:
@@ -103,13 +109,16 @@ class State:
         content = json.dumps(self.summary)
         self.database.execute("DELETE FROM summary")
         self.database.execute(
-            "INSERT INTO summary VALUES (?, ?)", (content, _sha256(self.database, content))
+            "INSERT INTO summary VALUES (?, ?)",
+            (content, _sha256(self.database, content)),
         )
 
 
 def _sha256(database: sqlite3.Connection, content: str) -> str:
     digest = hashlib.sha256(content.encode())
-    for number, block in database.execute("SELECT number, decisions FROM calls ORDER BY number"):
+    for number, block in database.execute(
+        "SELECT number, decisions FROM calls ORDER BY number"
+    ):
         digest.update(f"{number} {len(block)} ".encode())
         digest.update(block)
     return digest.hexdigest()
@@ -118,7 +127,8 @@ def _sha256(database: sqlite3.Connection, content: str) -> str:
 def _read(database: sqlite3.Connection, path: Path) -> State:
     """Read a file, new where it is empty; `FwcError` if it is another one or was changed."""
     schema = [
-        row[0] for row in database.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")
+        row[0]
+        for row in database.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")
     ]
     if not schema:
         for statement in _TABLES:
@@ -149,7 +159,11 @@ def open_state(path: Path) -> Iterator[State]:
     database = None
     try:
         database = sqlite3.connect(path, WAIT, isolation_level=None)
-        for pragma in ("trusted_schema = OFF", "secure_delete = ON", "journal_mode = DELETE"):
+        for pragma in (
+            "trusted_schema = OFF",
+            "secure_delete = ON",
+            "journal_mode = DELETE",
+        ):
             database.execute(f"PRAGMA {pragma}")
         database.execute("BEGIN IMMEDIATE")
         state = _read(database, path)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.files import read_text
 from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
 from fwc_llm.gates.decide import checked, decide, in_short, limits_of, worst
-from fwc_llm.gates.sentences import cut, in_words, measured, points, who_gets, who_gets_how_much
+from fwc_llm.gates.sentences import (
+    cut,
+    in_words,
+    measured,
+    points,
+    who_gets,
+    who_gets_how_much,
+)
 from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, ImpactView
 from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
@@ -27,7 +34,9 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 _WATCH = "watch further decisions", "fwc-llm monitor --help"
-IS_THAT_GOOD = "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
+IS_THAT_GOOD = (
+    "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
+)
 _MOST = 4  # most arms with a separate sentence
 _MOST_REASONS = 2  # most checks in the answer
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
@@ -50,9 +59,7 @@ def what_was_run(run: "Run", stats: Statistics) -> str:
     )
     times = f"once (seed {seed})"
     if repeats > 1:
-        times = (
-            f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with its own rows"
-        )
+        times = f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with its own rows"
     times += f", every question {run.times} times" if run.times > 1 else ""
     several = len(run.arms) > 1
     if several:
@@ -86,7 +93,9 @@ def _how(run: "Run") -> str:
     return f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
 
 
-def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Statistics) -> str:
+def what_was_decided(
+    audit: Mapping[str, Any], arms: list[str], stats: Statistics
+) -> str:
     """A paragraph on an audit of decisions; `audit` describes their source."""
     names = " & ".join(audit["protected"])
     against = f"between groups, by {names}; the true outcomes are not known"
@@ -111,7 +120,10 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Statistic
 
 def _base_rates(stats: Statistics) -> str:
     """Each group's share of true yes."""
-    found = {group.group: stats.of("selection_rate", TRUTH, group.group) for group in stats.groups}
+    found = {
+        group.group: stats.of("selection_rate", TRUTH, group.group)
+        for group in stats.groups
+    }
     return ", ".join(f"{cut(name)} {rate.value:.0%}" for name, rate in found.items())
 
 
@@ -120,9 +132,7 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[dict[str, str]]:
     for arm in stats.arms:
         coverage = stats.of("coverage", arm.arm).value
         if coverage < least:
-            text = (
-                f"Only {coverage:.0%} of the replies of {arm.arm} hold an answer that could be read"
-            )
+            text = f"Only {coverage:.0%} of the replies of {arm.arm} hold an answer that could be read"
             yield {
                 "arm": "",
                 "text": f"{text} (below {least:.0%}): all numbers are about these replies alone.",
@@ -173,7 +183,9 @@ def findings(
     if telling:
         names = [name for name in telling if name != lead]
         names.sort(key=lambda name: stats.of(stats.lead, name).value)
-        named_arms = names if len(names) <= _MOST else [name for name in names if name == base]
+        named_arms = (
+            names if len(names) <= _MOST else [name for name in names if name == base]
+        )
         if len(stats.arms) > 1:
             sentences += [
                 _verdict_on_arms(stats, best or conditions),
@@ -208,9 +220,13 @@ def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
     outcome = worst(checks)
     short = in_short(checks) + (":" if len(stats.arms) == 1 else ".")
     wanted = limits_of(stats, conditions)
-    others = [limit.text for limit in wanted if limit.metric != stats.lead or limit.minus]
+    others = [
+        limit.text for limit in wanted if limit.metric != stats.lead or limit.minus
+    ]
     found = checked(stats, others) if others else []
-    reasons = [check.reason for check in found if check.outcome == outcome != WITHIN_LIMITS]
+    reasons = [
+        check.reason for check in found if check.outcome == outcome != WITHIN_LIMITS
+    ]
     return f"{short} {listed(reasons, _MOST_REASONS, by='; ')}." if reasons else short
 
 
@@ -227,7 +243,9 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
     if not gap.known:
         return f"No gap: {gap.reason or 'it is not defined'}.{_accuracy(stats, arm)}"
     of_gap = [one for one in limits_of(stats, conditions) if one.metric == stats.lead]
-    limit = next((one for one in of_gap if not one.minus and one.arm in (None, arm)), None)
+    limit = next(
+        (one for one in of_gap if not one.minus and one.arm in (None, arm)), None
+    )
     text = who_gets_how_much(stats, arm)
     if limit is not None:
         (check,) = decide(replace(limit, arm=arm), stats)
@@ -266,7 +284,11 @@ def _verdict_on_arms(stats: Statistics, otherwise: object) -> str:
 
 def _others(stats: Statistics) -> list[str]:
     """The arms compared with the baseline whose answers are not all alike."""
-    return [pair.second for pair in stats.pairs if pair.first == stats.base and not pair.alike]
+    return [
+        pair.second
+        for pair in stats.pairs
+        if pair.first == stats.base and not pair.alike
+    ]
 
 
 def _is_fairer(stats: Statistics, arm: str) -> bool:
@@ -294,7 +316,9 @@ def best_arm(stats: Statistics, kept: Collection[str] | None = None) -> str | No
 
     better = [arm for arm in _others(stats) if is_better(arm)]
     if kept is None or not stats.labelled:
-        return min(better, key=lambda arm: stats.of(stats.lead, arm).value, default=None)
+        return min(
+            better, key=lambda arm: stats.of(stats.lead, arm).value, default=None
+        )
     return max(better, key=lambda arm: stats.of("accuracy", arm).value, default=None)
 
 
@@ -372,9 +396,13 @@ def missed(stats: Statistics) -> Iterator[str]:
             sizes.append(f"{size} points of {BY_KEY[key].words}")
     parts = list[str]()
     if sizes:
-        parts.append(f"differences between two ways of asking ({scope}) under {' or '.join(sizes)}")
+        parts.append(
+            f"differences between two ways of asking ({scope}) under {' or '.join(sizes)}"
+        )
     telling = [arm.arm for arm in stats.arms if not arm.alike]
-    alone = smallest_found([stats.of(f"{stats.lead}_detectable", arm) for arm in telling])
+    alone = smallest_found(
+        [stats.of(f"{stats.lead}_detectable", arm) for arm in telling]
+    )
     if alone:
         parts.append(f"gaps{' of one' * bool(sizes)} under {alone} points")
     if parts:
@@ -391,28 +419,40 @@ def next_step(
         name = f"{key}_difference"
         judged += [stats.of(name, arm, against=stats.base) for arm in _others(stats)]
     verdicts = {record.verdict for record in judged} - {""}
-    unequal = [stats.of(key, arm).verdict for arm in telling for key in (stats.lead, "eo_gap")]
+    unequal = [
+        stats.of(key, arm).verdict for arm in telling for key in (stats.lead, "eo_gap")
+    ]
     kept = keeping_to(conditions, stats)
     best = best_arm(stats, kept) if run else None
     leads = [best] if best else [arm.arm for arm in stats.arms]
     ranks = [stats.of("auc", arm.arm).low > 0.5 for arm in stats.arms if arm.alike]
-    least = (run.described["settings"] if run else {}).get("min_coverage", Settings().min_coverage)
+    least = (run.described["settings"] if run else {}).get(
+        "min_coverage", Settings().min_coverage
+    )
     suspects = [name for name in run.table_checks if name] if run else []
     same = [pair.same for pair in stats.pairs if not pair.alike]
     page = f"fwc-llm report {quote(str(run.folder))}" if run else ""
     if run and any(arm.unanswered for arm in stats.arms):
         return "get the replies that are missing", _again(run)
     if UNREAD in verdicts or any(_lacks_answers(stats, arm, least) for arm in leads):
-        return "find out why answers are lacking: fewer unread replies would settle more", page
+        return (
+            "find out why answers are lacking: fewer unread replies would settle more",
+            page,
+        )
     if suspects:
         return f"check column {cut(suspects[0])} first", page
-    few = TOO_FEW in verdicts or any(check.more_rows for check in checked(stats, conditions))
+    few = TOO_FEW in verdicts or any(
+        check.more_rows for check in checked(stats, conditions)
+    )
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(
             run, "--model gpt-6-luna --dry-run"
         )
     if best:
-        return f"build your prompts as {cut(best)} does, and watch what is decided", page
+        return (
+            f"build your prompts as {cut(best)} does, and watch what is decided",
+            page,
+        )
     if run and run.at_threshold and len(telling) < len(stats.arms):
         return "read the results at the threshold", page
     if run and not run.at_threshold and any(ranks):
@@ -433,7 +473,9 @@ def next_step(
     if kept is None and DIFFERS not in unequal:
         return _WATCH
     if run:
-        return "compare other ways of asking", _again(run, "--shots zero,balanced,fwc", "-compared")
+        return "compare other ways of asking", _again(
+            run, "--shots zero,balanced,fwc", "-compared"
+        )
     return "find out the cause of the gap, with people who know these decisions", ""
 
 
@@ -447,7 +489,12 @@ def _again(run: "Run | None", options: str = "", name: str = "") -> str:
     if 'model = "replay:' in read_text(experiment):
         return ""
     folder = run.folder.with_name(f"{run.folder.name}{name}")
-    words = ["fwc-llm eval", quote(str(experiment)), options, f"--out {quote(str(folder))}"]
+    words = [
+        "fwc-llm eval",
+        quote(str(experiment)),
+        options,
+        f"--out {quote(str(folder))}",
+    ]
     return " ".join(filter(None, words))
 
 
@@ -459,7 +506,9 @@ def _lacks_answers(stats: Statistics, arm: str, least: float) -> bool:
     return stats.of(stats.lead, arm).verdict == UNREAD
 
 
-def four_fifths(impact: Impact, view: ImpactView, found: Records) -> Iterator[dict[str, str]]:
+def four_fifths(
+    impact: Impact, view: ImpactView, found: Records
+) -> Iterator[dict[str, str]]:
     """Yield findings by arm on the impact ratios of one attribute."""
     for arm in impact.arms:
         who = arm if len(impact.arms) > 1 else ""
@@ -485,7 +534,10 @@ def four_fifths(impact: Impact, view: ImpactView, found: Records) -> Iterator[di
                 levels = listed(names, _MOST_BELOW, told.__getitem__)
                 yield {"arm": who, "text": f"{text}: {levels}."}
         if judged and not below and not not_told:
-            yield {"arm": who, "text": f"No group is below {rate}; the lowest: {told[order[0]]}."}
+            yield {
+                "arm": who,
+                "text": f"No group is below {rate}; the lowest: {told[order[0]]}.",
+            }
 
 
 def all_alike(stats: Statistics) -> Iterator[dict[str, str]]:
@@ -498,7 +550,9 @@ def all_alike(stats: Statistics) -> Iterator[dict[str, str]]:
         if "but" in arm.alike:
             text = f"{arm.alike}: the gap says nothing about groups."
         text += _accuracy(stats, arm.arm)
-        right, gap = (stats.of(f"{key}_at_median", arm.arm) for key in ("accuracy", "dp_gap"))
+        right, gap = (
+            stats.of(f"{key}_at_median", arm.arm) for key in ("accuracy", "dp_gap")
+        )
         if right.known:
             auc = stats.of("auc", arm.arm)
             rates = stats.rates(arm.arm, "selection_rate_at_median")
@@ -521,7 +575,9 @@ def _silence(stats: Statistics, arm: str) -> Iterator[dict[str, str]]:
         if gap.verdict in SHOWN and shares:
             order = sorted(shares, key=lambda name: shares[name].value)
             points = number(gap.value, 0, 100)
-            low, high = (number(shares[name].value, 0, 100) for name in (order[0], order[-1]))
+            low, high = (
+                number(shares[name].value, 0, 100) for name in (order[0], order[-1])
+            )
             text = (
                 f"replies for {cut(order[-1])} are {rate} {points} points more often than for "
                 f"{cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 0, 100)})."
@@ -545,7 +601,11 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
     )
     why = ", ".join(f"{reason} {count:,}" for reason, count in rows["reasons"].items())
     line = f"{rows['lost']:,} of {rows['read']:,} rows were lost before the run: {groups}; {why}."
-    return [line, *([f"Warning: {rows['warning']}."] if rows["warning"] else []), *meaning]
+    return [
+        line,
+        *([f"Warning: {rows['warning']}."] if rows["warning"] else []),
+        *meaning,
+    ]
 
 
 def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:
@@ -559,16 +619,24 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
             where = "this strategy, with examples drawn anew"
         found = f"{number(min(1.0, size['accuracy']), 1, 100)} points of accuracy between two arms"
         if not math.isnan(size["gap"]):
-            gap, alone = (number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one"))
+            gap, alone = (
+                number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one")
+            )
             among = " at the same true answer" * (design.labels > 1)
-            found = f"a gap{among} of {gap} and {found}; one arm's gap of {alone} against 0"
+            found = (
+                f"a gap{among} of {gap} and {found}; one arm's gap of {alone} against 0"
+            )
         lines.append(f"  {where}: {found}")
     if design.repeats < MIN_SETS:
         lines.append(
             f"  this strategy, with examples drawn anew: cannot be told with fewer than {MIN_SETS} "
             f"repeats"
         )
-    few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
+    few = [
+        group
+        for group, judged in zip(design.groups, design.judged, strict=True)
+        if not judged
+    ]
     if few:
         lines.append(
             f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, cut)}"
@@ -578,9 +646,7 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         f"({assumed.source})"
     )
     if design.repeats >= MIN_SETS:
-        sentence += (
-            f", and examples move a difference by {assumed.examples_sd:g} (standard deviation)"
-        )
+        sentence += f", and examples move a difference by {assumed.examples_sd:g} (standard deviation)"
     return [*lines, sentence]
 
 
@@ -599,4 +665,7 @@ def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
         lines.append(
             f"  true gap {at['gap']:.2f}: {rows_asked}; decided in {at['decided']:.0%} of such runs"
         )
-    return [*lines, *([f"  a fixed sample that decides as often: {fixed:,} rows"] if fixed else [])]
+    return [
+        *lines,
+        *([f"  a fixed sample that decides as often: {fixed:,} rows"] if fixed else []),
+    ]

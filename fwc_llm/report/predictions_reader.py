@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     from fwc_llm.taskfile import Written
 
 _ENDED = ("finish_reason", "refusal", "reason")  # columns on how a reply ended
-_NO_REFUSAL = ("", "no", "false", "0")  # other cells of a column `refusal`: yes, or its text
+_NO_REFUSAL = (
+    "",
+    "no",
+    "false",
+    "0",
+)  # other cells of a column `refusal`: yes, or its text
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = {"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"}
@@ -81,13 +86,17 @@ def read_answers(
     if not protected:
         raise FwcError("name at least one protected column")
     outcome_columns = [columns.get("answer"), columns.get("label")]
-    twice = [name for name in protected if [*protected, *outcome_columns].count(name) > 1]
+    twice = [
+        name for name in protected if [*protected, *outcome_columns].count(name) > 1
+    ]
     if twice:
         raise FwcError(
             f"the protected column {twice[0]!r} is named twice, or is the answer or the label"
         )
     if "repeat" in columns and "row" not in columns:
-        raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
+        raise FwcError(
+            "the column 'repeat' needs 'row': name the row that each answer is about"
+        )
     clash = sorted(_OURS.intersection(protected))
     if clash:
         raise FwcError(
@@ -96,7 +105,9 @@ def read_answers(
             f"{raw.where}"
         )
     names = dict.fromkeys((*columns.values(), *protected))
-    elsewhere = () if population is None else [name for name in protected if name in population]
+    elsewhere = (
+        () if population is None else [name for name in protected if name in population]
+    )
     lacking = [name for name in elsewhere if name not in raw.titles]
     cells = {name: raw.texts(name) for name in names if name not in lacking}
     if population is not None and lacking:
@@ -119,7 +130,9 @@ def read_answers(
     given = outcomes.rule.positive or outcomes.positive
     if "answer" in table and not replies and not given:
         shares = {as_number(cell) for cell in table["answer"].categories}
-        if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
+        if len(shares) > 2 and all(
+            share is not None and 0.0 <= share <= 1.0 for share in shares
+        ):
             remedy = outcomes.rule.option("p_yes", [columns["answer"]])
             raise FwcError(
                 f"{columns['answer']!r} looks like probabilities: name it as such, {remedy}"
@@ -130,7 +143,9 @@ def read_answers(
         table["answer"] = answered_at(table["p_yes"], threshold)
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
-    notes += unused_columns(raw.titles, set(cells), columns.get("weight"), columns.get("cluster"))
+    notes += unused_columns(
+        raw.titles, set(cells), columns.get("weight"), columns.get("cluster")
+    )
     if not {"cluster", "row"}.intersection(
         columns
     ):  # without ids, equal rows may be the same person
@@ -143,11 +158,15 @@ def read_answers(
     if named:
         frame, left_out = decided(frame, named, outcomes, protected)
         notes = [*left_out, *notes]
-    frame, lost = _without_missing(frame, protected, columns, missing, raw.where, outcomes)
+    frame, lost = _without_missing(
+        frame, protected, columns, missing, raw.where, outcomes
+    )
     return frame, (*lost, *notes)
 
 
-def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTable") -> list[str]:
+def _parsed_replies(
+    table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTable"
+) -> list[str]:
     """Replace replies by their answers, and the reasons for missing ones; return a note."""
     import pandas as pd
 
@@ -166,7 +185,9 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
         answers.append(parse_answer(reply, words))
     values = pd.Series([answer.value for answer in answers], dtype=object)
     reasons = pd.Series([answer.reason for answer in answers], dtype=object)
-    reasons = reasons.mask((cells == "").all(axis=1), "")  # nobody knows why a cell is blank
+    reasons = reasons.mask(
+        (cells == "").all(axis=1), ""
+    )  # nobody knows why a cell is blank
     table["answer"] = yes_or_no(values.map({"yes": 1, "no": 0}))
     table["reason"] = as_names(reasons)
     unread = values.isna()
@@ -220,7 +241,9 @@ def _without_missing(
     note = f"{lost.sum():,} of {len(table):,} rows have no {names} and are {fate}: {by_group}."
     if rule == "drop":
         return table[~lost], [note]
-    return table.assign(**{name: as_names(levels) for name, levels in groups.items()}), [note]
+    return table.assign(
+        **{name: as_names(levels) for name, levels in groups.items()}
+    ), [note]
 
 
 def open_file(path: Path, layout: Mapping[str, Any] = {}) -> "RawTable":
@@ -249,7 +272,9 @@ def filled(texts: "Names") -> "Names":
     return texts
 
 
-def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
+def population_of(
+    table: "RawTable", key: str, texts: Sequence[str | None]
+) -> "pd.DataFrame":
     """All columns of a table, numeric where possible, except `key` and `texts`."""
     import pandas as pd
 
@@ -263,17 +288,23 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
     return frame
 
 
-def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:
+def as_numbers(
+    cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None
+) -> Floats:
     """Parse a column's texts as numbers (n,), all in one notation; "" is NaN.
 
     `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
     """
-    ways: Sequence[Written] = ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
+    ways: Sequence[Written] = (
+        ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
+    )
     texts = [None if "%" in text else text for text in cells.categories]
     read = [[as_number(as_plain(text or "%", way)) for text in texts] for way in ways]
     values = min(read, key=lambda values: values.count(None))
     known = [np.inf if value is None else value for value in values]
-    numbers = np.array([*known, np.nan])[cells.codes]  # the code of a missing value is -1
+    numbers = np.array([*known, np.nan])[
+        cells.codes
+    ]  # the code of a missing value is -1
     least, most, kind_name, how = _NUMBERS[kind]
     wrong = np.flatnonzero((numbers < least) | (numbers > most)).tolist()
     if wrong:

@@ -8,7 +8,14 @@ from fwc_llm.metrics.statistics import ArmFacts, Statistics
 from fwc_llm.number_format import number, percent
 from fwc_llm.report.table_model import Cells, Row, Scale, Section, difference, valued
 
-_THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Ties")
+_THRESHOLDS = (
+    "Yes from",
+    "Accuracy %",
+    "DP gap",
+    "Rate of yes, %",
+    "Per group, %",
+    "Ties",
+)
 _NAMES = {
     "half": "one half",
     "most_accurate": "most accurate",
@@ -29,18 +36,42 @@ def probabilities(stats: Statistics) -> Section:
     for arm in _arms(stats):
         auc, brier, error, gap, coverage = (
             stats.of(metric, arm.arm)
-            for metric in ("auc", "brier", "calibration_error", "mean_p_yes_gap", "p_yes_coverage")
+            for metric in (
+                "auc",
+                "brier",
+                "calibration_error",
+                "mean_p_yes_gap",
+                "p_yes_coverage",
+            )
         )
         calibrated = "–" if is_clipped(arm) else number(error.value)
-        cells: Cells = [valued(auc, 3), number(brier.value), calibrated, number(gap.value)]
+        cells: Cells = [
+            valued(auc, 3),
+            number(brier.value),
+            calibrated,
+            number(gap.value),
+        ]
         rows.append([arm.arm, *cells, f"{brier.n:,}", percent(coverage.value)])
     headings = [
-        *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)", "Answers"),
+        *(
+            "Arm",
+            "AUC",
+            "Brier score",
+            "Calibration error",
+            "Gap of mean P(yes)",
+            "Answers",
+        ),
         "Coverage",
     ]
     parts = [calibration(stats), thresholds(stats)] if rows else []
     return Section(
-        "Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts
+        "Probabilities",
+        headings,
+        rows,
+        notes(stats),
+        intro,
+        name="probabilities",
+        parts=parts,
     )
 
 
@@ -60,14 +91,23 @@ def calibration(stats: Statistics) -> Section:
                     number(share, 1, 100),
                     difference(found, 1, 100),
                 ]
-                rows.append([arm.arm, group or "all", f"{found.n:,}", *numbers, number(error)])
+                rows.append(
+                    [arm.arm, group or "all", f"{found.n:,}", *numbers, number(error)]
+                )
     intro = (
         "The difference is mean P(yes) less the true share of yes, with 95 % intervals over rows: "
         "above 0, P(yes) is too high. The calibration error uses ten bins; noise raises it, most "
         "with few rows."
     )
     headings = [
-        *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
+        *(
+            "Arm",
+            "Group",
+            "Answers",
+            "Mean P(yes), %",
+            "Share of yes, %",
+            "Difference, points",
+        ),
         "Calibration error",
     ]
     scales = {5: Scale(-0.5, 0.5, 0.0, factor=100.0)}
@@ -84,16 +124,26 @@ def thresholds(stats: Statistics) -> Section:
     )
     headings = ["Arm", "Threshold", *_THRESHOLDS]
     return Section(
-        "Results at one threshold for all groups", headings, rows, (), intro, 2, "thresholds"
+        "Results at one threshold for all groups",
+        headings,
+        rows,
+        (),
+        intro,
+        2,
+        "thresholds",
     )
 
 
 def _at(stats: Statistics, arm: str, name: str) -> Row:
     at = stats.of(f"threshold_{name}", arm).value
     rate = f"selection_rate_at_{name}"
-    shares = {group.group: stats.of(rate, arm, group.group).value for group in stats.groups}
+    shares = {
+        group.group: stats.of(rate, arm, group.group).value for group in stats.groups
+    }
     told = ", ".join(
-        f"{group} {number(share, 1, 100)}" for group, share in shares.items() if share == share
+        f"{group} {number(share, 1, 100)}"
+        for group, share in shares.items()
+        if share == share
     )
     return [
         *(arm, _NAMES[name], "never" if at == float("inf") else f"{at:.6g}"),
@@ -124,9 +174,13 @@ def notes(stats: Statistics) -> list[str]:
         n = len(p.known)
         ties = stats.of("ties_at_half", arm.arm).value
         if p.different_values == 1:
-            told.append("P(yes) is the same for all rows: it does not depend on the row.")
+            told.append(
+                "P(yes) is the same for all rows: it does not depend on the row."
+            )
         elif ties:
-            told.append(f"{ties:,.0f} of {n:,} answers are exactly 0.5 and count as yes.")
+            told.append(
+                f"{ties:,.0f} of {n:,} answers are exactly 0.5 and count as yes."
+            )
         if is_clipped(arm):
             told.append(
                 f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in "
@@ -137,7 +191,9 @@ def notes(stats: Statistics) -> list[str]:
                 group.group: stats.of("p_yes_coverage", arm.arm, group.group).value
                 for group in stats.groups
             }
-            shares = ", ".join(f"{name} {percent(share)}" for name, share in known.items())
+            shares = ", ".join(
+                f"{name} {percent(share)}" for name, share in known.items()
+            )
             told.append(
                 f"not every row has P(yes) ({shares}); rows without P(yes) are left out here."
             )

@@ -44,15 +44,25 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     """
     stated = task if task is not None else _recorded(run)
     text = run.described.get("task_file")
-    hashes = {name: sha256(run.folder / name) for name in _FILES if (run.folder / name).is_file()}
+    hashes = {
+        name: sha256(run.folder / name)
+        for name in _FILES
+        if (run.folder / name).is_file()
+    }
     hashes |= (
-        {"table as used": run.described["fingerprint"]} if run.described.get("fingerprint") else {}
+        {"table as used": run.described["fingerprint"]}
+        if run.described.get("fingerprint")
+        else {}
     )
     hashes |= {"task file": hashlib.sha256(text.encode()).hexdigest()} if text else {}
     keys = ("question", "licence", "citation", "note")
     return {
-        "about": {key: stated.about.get(key) if stated else None for key in ABOUT | FOR_LAW},
-        "task": {name: getattr(stated, name) or None for name in keys} if stated else None,
+        "about": {
+            key: stated.about.get(key) if stated else None for key in ABOUT | FOR_LAW
+        },
+        "task": {name: getattr(stated, name) or None for name in keys}
+        if stated
+        else None,
         "hashes": hashes,
     }
 
@@ -80,9 +90,13 @@ def record(run: Mapping[str, Any]) -> Section:
     else:
         task = provenance["task"] or {}
         settings = {
-            name: value for name, value in about["settings"].items() if value not in (None, [], {})
+            name: value
+            for name, value in about["settings"].items()
+            if value not in (None, [], {})
         }
-        optional = {name: provenance["about"].get(key) for key, name in FOR_LAW.items()} | {
+        optional = {
+            name: provenance["about"].get(key) for key, name in FOR_LAW.items()
+        } | {
             "Licence of the data": task.get("licence"),
             "Citation": task.get("citation"),
             "Note on the data": task.get("note"),
@@ -92,7 +106,10 @@ def record(run: Mapping[str, Any]) -> Section:
             "Parameters": as_words(about.get("parameters") or ""),
             "Settings": as_words(settings),
         }
-        rows = [(name, provenance["about"][key] or NOT_STATED) for key, name in ABOUT.items()]
+        rows = [
+            (name, provenance["about"][key] or NOT_STATED)
+            for key, name in ABOUT.items()
+        ]
         rows += [(name, text) for name, text in optional.items() if text]
     rows.append(("Command", about["command"] or "not recorded"))
     rows.append(("Versions", as_words(about.get("versions", {}))))
@@ -128,5 +145,7 @@ def costs(run: Mapping[str, Any]) -> Section:
     elif cost.get("price_source") == "no service was asked":
         price = "none: no service was asked"
     elif "dollars" in cost:
-        price = f"about ${cost['dollars']:.2f} at the list prices of {cost['price_date']}"
+        price = (
+            f"about ${cost['dollars']:.2f} at the list prices of {cost['price_date']}"
+        )
     return Section("Cost", ["Item", "Used"], [*rows, ("Price", price)])

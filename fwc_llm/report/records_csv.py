@@ -11,10 +11,14 @@ COLUMNS = ("run", "task", "model", "simulated", "reference", *records.COLUMNS)
 
 def records_csv(document: Mapping[str, Any]) -> str:
     """The document's records as CSV with `COLUMNS`; undefined values are empty."""
-    return as_csv((line for run in document["runs"] for line in _of_run(document, run)), COLUMNS)
+    return as_csv(
+        (line for run in document["runs"] for line in _of_run(document, run)), COLUMNS
+    )
 
 
-def _of_run(document: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _of_run(
+    document: Mapping[str, Any], run: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
     lines = run["statistics"].references
     names = lines.names if lines else ()
     for record in run["records"]:

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "reference.json"
 _MOST_ROWS = 100_000  # most training rows: more take time and change nothing
-_ONE_FIT = (
-    0.9  # fit once for all repeats if this share of the pool is left without all their test rows
-)
+_ONE_FIT = 0.9  # fit once for all repeats if this share of the pool is left without all their test rows
 
 
 class _About(BaseModel):
@@ -42,7 +40,9 @@ class _About(BaseModel):
     left_out: int
     one_fit: bool
     protected: list[str]
-    thresholds_on: str = ""  # for lines with a threshold per group, from earlier versions
+    thresholds_on: str = (
+        ""  # for lines with a threshold per group, from earlier versions
+    )
     missing: str = ""
 
 
@@ -92,7 +92,8 @@ class References(BaseModel):
             if not line.by_group:
                 compared.append(line.line)
                 tests += [
-                    compare_estimates(of_line, estimates[arm], line.line, arm) for arm in run.arms
+                    compare_estimates(of_line, estimates[arm], line.line, arm)
+                    for arm in run.arms
                 ]
         for test in adjust(tests, run.design.margin):
             found += test.records(run.attribute, run.with_examples)
@@ -109,7 +110,9 @@ class ReferenceLines:
     notes: Sequence[str]
 
 
-def _values(run: RunAnswers, line: str, estimates: ArmEstimates, n: int) -> Iterator[Record]:
+def _values(
+    run: RunAnswers, line: str, estimates: ArmEstimates, n: int
+) -> Iterator[Record]:
     """Yield a line's headline metrics, and each group's rate of yes."""
     of: Any = {"arm": line, "scope": "these rows"}
     for key in METRICS:
@@ -125,7 +128,11 @@ def _values(run: RunAnswers, line: str, estimates: ArmEstimates, n: int) -> Iter
 def _notes(about: _About) -> Iterator[str]:
     least, most = about.trained_on
     rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    how = "once, without the test rows of any repeat" if about.one_fit else "in each repeat"
+    how = (
+        "once, without the test rows of any repeat"
+        if about.one_fit
+        else "in each repeat"
+    )
     yield (
         f"Trained {how}, on {rows} rows of the pool; {about.left_out:,} further rows are left "
         "out: test rows, and rows equal to a test row. Numbers are standardised; every category "
@@ -156,7 +163,9 @@ def references_of(run: Run) -> References | None:
         return None
     try:
         content = References.model_validate(RunFolder(run.folder).read_json(FILE_NAME))
-        places = {question: position for position, question in enumerate(content.questions)}
+        places = {
+            question: position for position, question in enumerate(content.questions)
+        }
         order = [places.pop(question) for question in _questions(run)]
         if places or any(len(line.answer) != len(order) for line in content.lines):
             raise ValueError("it is about other rows")
@@ -175,7 +184,11 @@ def make_references(run: Run, task: "Task") -> References:
     from fwc_llm.shots.examples import features_frame  # imports parts of the solver
 
     attributes = ", ".join(task.protected)
-    kinds = [(model, protected) for model in (LOGISTIC, BOOSTING) for protected in (True, False)]
+    kinds = [
+        (model, protected)
+        for model in (LOGISTIC, BOOSTING)
+        for protected in (True, False)
+    ]
     questions = _questions(run)
     answers = np.zeros((len(kinds), len(questions)), np.int64)
     sizes = list[int]()
@@ -184,14 +197,18 @@ def make_references(run: Run, task: "Task") -> References:
         sizes.append(len(rows))
         left_out.append(dropped)
         for number, (model, protected) in enumerate(kinds):
-            fitted = TableModel(model, features_frame(task, rows, protected), task.labels(rows))
+            fitted = TableModel(
+                model, features_frame(task, rows, protected), task.labels(rows)
+            )
             p_yes = fitted.probabilities(features_frame(task, test_rows, protected))
             answers[number, in_part] = p_yes >= 0.5
     lines = list[_Line]()
     lists: Any = answers.tolist()
     for (model, protected), answer in zip(kinds, lists, strict=True):
         name = f"{model}, {'with' if protected else 'without'} {attributes}"
-        lines.append(_Line(line=name, model=model, uses_protected=protected, answer=answer))
+        lines.append(
+            _Line(line=name, model=model, uses_protected=protected, answer=answer)
+        )
     trained_on = min(sizes), max(sizes)
     about = _About(
         trained_on=trained_on,
@@ -219,7 +236,9 @@ def _trainings(
     try:
         test = task.table.loc[ids]
     except KeyError:
-        raise FwcError("the data found here lacks rows that the run asked about") from None
+        raise FwcError(
+            "the data found here lacks rows that the run asked about"
+        ) from None
     values = row_values(task, test)
     equal = row_values(task, pool)
 
@@ -238,5 +257,7 @@ def _trainings(
             )
         chosen = free
         if len(free) > _MOST_ROWS:
-            chosen = np.sort(np.random.default_rng(0).choice(free, _MOST_ROWS, replace=False))
+            chosen = np.sort(
+                np.random.default_rng(0).choice(free, _MOST_ROWS, replace=False)
+            )
         yield in_part, pool.iloc[chosen], test[in_part], len(pool) - len(free)

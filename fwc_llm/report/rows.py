@@ -109,7 +109,9 @@ class RowBlock:
             repeat = int(first.repeat[position])
             row = str(first.row[position])
             self.rows[repeat, row] = {
-                "row": f"row {int(row) + 1}" if numbered and row.isdecimal() else _shown(row),
+                "row": f"row {int(row) + 1}"
+                if numbered and row.isdecimal()
+                else _shown(row),
                 "repeat": repeat,
                 "group": _shown(str(first.group[position])),
                 "label": "yes" if first.label[position] else "no",
@@ -127,12 +129,16 @@ class RowBlock:
             "p": None if np.isnan(p) else round(p, 4),
             "reply": reply if self._has_room(len(reply)) else _FULL,
             "prompt": [
-                number for messages in prompt if (number := self._place(messages)) is not None
+                number
+                for messages in prompt
+                if (number := self._place(messages)) is not None
             ],
         }
         if len(answer["prompt"]) < len(prompt):
             del answer["prompt"]
-        return {name: value for name, value in answer.items() if value not in ("", None, [])}
+        return {
+            name: value for name, value in answer.items() if value not in ("", None, [])
+        }
 
     def as_json(self, missing: Mapping[str, str]) -> dict[str, Any]:
         """The return value of `rows_of_run`."""
@@ -141,13 +147,21 @@ class RowBlock:
             "rows": list(self.rows.values()),
             "prompts": list(self._prompts),
         }
-        counted = {"shown": len(self.rows), "of": self._of, "prompts": bool(self._prompts)}
+        counted = {
+            "shown": len(self.rows),
+            "of": self._of,
+            "prompts": bool(self._prompts),
+        }
         return {**counted, "missing": missing, "data": data}
 
     def _place(self, messages: Messages) -> int | None:
         """The index of messages in `prompts`; None if the page has no room for them."""
-        texts = ((m["role"], m.get("name", ""), truncate(m["content"])) for m in messages)
-        visible_texts = tuple((role, visible(name), visible(text)) for role, name, text in texts)
+        texts = (
+            (m["role"], m.get("name", ""), truncate(m["content"])) for m in messages
+        )
+        visible_texts = tuple(
+            (role, visible(name), visible(text)) for role, name, text in texts
+        )
         if visible_texts not in self._prompts and not self._has_room(
             sum(len(text) for *_, text in visible_texts)
         ):
@@ -168,5 +182,7 @@ def chosen(rows: int, answers_of_each: int) -> list[int]:
     most = max(1, min(MOST_ROWS, _MOST_ANSWERS // max(answers_of_each, 1)))
     if rows <= most:
         return list(range(rows))
-    picked: list[int] = np.sort(np.random.default_rng(0).choice(rows, most, replace=False)).tolist()
+    picked: list[int] = np.sort(
+        np.random.default_rng(0).choice(rows, most, replace=False)
+    ).tolist()
     return picked

@@ -11,7 +11,14 @@ from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.gates.sentences import in_words, points
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
-from fwc_llm.metrics.records import AS_NO_SCOPE, CHANGED_ATTRIBUTE, READ, READINGS, TRUTH, Record
+from fwc_llm.metrics.records import (
+    AS_NO_SCOPE,
+    CHANGED_ATTRIBUTE,
+    READ,
+    READINGS,
+    TRUTH,
+    Record,
+)
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.number_format import DASH, interval, mean_and_sd, number, p_value, percent
@@ -28,8 +35,18 @@ from fwc_llm.report.table_model import (
 )
 
 HEADLINE = [metric for metric in TABLE if metric.headline]
-PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
-_COMPARISON = ("Arms", "Metric", "Difference", "p (adjusted)", "Verdict", "Holds for", "Answers")
+PLAIN = [
+    metric for metric in HEADLINE if metric.kind != "ratio"
+]  # metrics of reference lines
+_COMPARISON = (
+    "Arms",
+    "Metric",
+    "Difference",
+    "p (adjusted)",
+    "Verdict",
+    "Holds for",
+    "Answers",
+)
 _RIGHT = "the share of answers that agree with the true outcome."
 _GAP = "the largest rate of yes of any group less the smallest (demographic parity difference)."
 _AT_EQUAL = (
@@ -93,10 +110,15 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         outcomes = by_arm(checked(stats))
     true = {group: rate.value for group, rate in stats.rates(TRUTH).items()}
     rows: list[Row] = []
-    for arm in (*sorted((arm.arm for arm in stats.arms), key=by_gap), *[TRUTH] * bool(true)):
+    for arm in (
+        *sorted((arm.arm for arm in stats.arms), key=by_gap),
+        *[TRUTH] * bool(true),
+    ):
         rates = {group: rate.value for group, rate in stats.rates(arm).items()}
         cells: Cells = [valued(stats.of(metric.key, arm), 1, 100) for metric in metrics]
-        rows.append([in_words(arm), rates_cell(rates, {} if arm == TRUTH else true), cells[0]])
+        rows.append(
+            [in_words(arm), rates_cell(rates, {} if arm == TRUTH else true), cells[0]]
+        )
         rows[-1] = [*rows[-1], outcomes.get(arm, ""), *cells[1:]]
     titles = [_IN_POINTS[metric.key] for metric in metrics]
     headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
@@ -106,7 +128,11 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
     return Section("Who gets how much", headings, rows, notes, name="arms")
 
 
-_IN_POINTS = {"dp_gap": "Gap", "label_gap": "Gap at equal truth", "accuracy": "Right, %"}
+_IN_POINTS = {
+    "dp_gap": "Gap",
+    "label_gap": "Gap at equal truth",
+    "accuracy": "Right, %",
+}
 
 
 def intervals_line(stats: Statistics) -> str:
@@ -118,7 +144,11 @@ def intervals_line(stats: Statistics) -> str:
 def metrics_of(stats: Statistics) -> list[Metric]:
     """The metrics that some arm has."""
     arms = [arm.arm for arm in stats.arms]
-    return [metric for metric in TABLE if any(stats.of(metric.key, arm).known for arm in arms)]
+    return [
+        metric
+        for metric in TABLE
+        if any(stats.of(metric.key, arm).known for arm in arms)
+    ]
 
 
 def results(stats: Statistics) -> Section:
@@ -138,19 +168,27 @@ def results(stats: Statistics) -> Section:
         for arm in stats.arms:
             found = [stats.of(rate, arm.arm, group.group) for rate in ("auc", "brier")]
             if any(record.known for record in found):
-                scores.append([group.group, arm.arm, *(valued(record, 3) for record in found)])
+                scores.append(
+                    [group.group, arm.arm, *(valued(record, 3) for record in found)]
+                )
     headings = ["Group", "Arm", "AUC", "Brier score"]
     parts = [Section("AUC and Brier score per group", headings, scores, keys=2)]
     headings = ["Arm", "Metric", "Value", "Verdict"]
-    return Section("All metrics", headings, rows, notes, keys=2, name="results", parts=parts)
+    return Section(
+        "All metrics", headings, rows, notes, keys=2, name="results", parts=parts
+    )
 
 
-def overview(runs: Sequence[tuple[str, Statistics, Mapping[str, str]]], title: str) -> Section:
+def overview(
+    runs: Sequence[tuple[str, Statistics, Mapping[str, str]]], title: str
+) -> Section:
     """Who gets how much of several runs (label, statistics, outcomes): models × ways of asking."""
     tables = {label: first(stats, outcomes) for label, stats, outcomes in runs}
     rows: list[Row] = []
     for label, table in tables.items():
-        rows += [[f"{label}: {row[0]}", *row[1:]] for row in table.rows if row[0] != TRUTH]
+        rows += [
+            [f"{label}: {row[0]}", *row[1:]] for row in table.rows if row[0] != TRUTH
+        ]
     found = list(tables.values())
     rows += [row for row in found[0].rows if row[0] == TRUTH]
     return replace(found[0], title=title, rows=rows, notes=found[0].notes[:1])
@@ -177,7 +215,11 @@ def _reading(stats: Statistics) -> Iterator[str]:
     for of, covers in kinds.items():
         arms = [arm.arm for arm in stats.arms if arm.scope == of]
         if arms:
-            yield covers if len(arms) == len(stats.arms) else f"{', '.join(arms)}: {covers}"
+            yield (
+                covers
+                if len(arms) == len(stats.arms)
+                else f"{', '.join(arms)}: {covers}"
+            )
 
 
 def rates(stats: Statistics) -> Section:
@@ -190,11 +232,16 @@ def rates(stats: Statistics) -> Section:
         few = " (few)" if group.small else ""
         base = stats.of("selection_rate", TRUTH, group.group).value
         size = [f"{group.n:,}{few}", *[percent(base)] * stats.labelled]
-        cells: Cells = [valued(stats.of("selection_rate", arm, group.group), 3) for arm in arms]
+        cells: Cells = [
+            valued(stats.of("selection_rate", arm, group.group), 3) for arm in arms
+        ]
         if side_by_side:
             rows.append([group.group, *size, *cells])
         else:
-            rows += [[group.group, arm, *size, one] for arm, one in zip(arms, cells, strict=True)]
+            rows += [
+                [group.group, arm, *size, one]
+                for arm, one in zip(arms, cells, strict=True)
+            ]
         sizes += [group.n] * (1 if side_by_side else len(arms))
     size = ["Rows", *["True share of yes"] * stats.labelled]
     if side_by_side:
@@ -205,10 +252,19 @@ def rates(stats: Statistics) -> Section:
         "Shares of yes, with 95 % intervals. The DP gap is the largest share less the smallest."
     ]
     keys = 1 if side_by_side else 2
-    scales = {column: Scale(0.0, 1.0) for column in range(keys + len(size), len(headings))}
+    scales = {
+        column: Scale(0.0, 1.0) for column in range(keys + len(size), len(headings))
+    }
     title = "Rate of yes per group"
     return Section(
-        title, headings, rows, notes, keys=keys, name="rates", sizes=sizes, scales=scales
+        title,
+        headings,
+        rows,
+        notes,
+        keys=keys,
+        name="rates",
+        sizes=sizes,
+        scales=scales,
     )
 
 
@@ -239,8 +295,12 @@ def comparisons(stats: Statistics) -> Section:
         "sent and counts rows."
     )
     if not stats.with_examples:
-        intro = "All arms decided about the same rows, so differences are taken row by row."
-    notes = ["Intervals are widened, and p-values adjusted, for the number of comparisons."]
+        intro = (
+            "All arms decided about the same rows, so differences are taken row by row."
+        )
+    notes = [
+        "Intervals are widened, and p-values adjusted, for the number of comparisons."
+    ]
     pairs = [(pair.second, pair.first) for pair in stats.pairs]
     rows = compared(stats, pairs)
     return Section("Which arms differ", _COMPARISON, rows, notes, intro, keys=2)
@@ -271,12 +331,22 @@ def references(stats: Statistics) -> Section:
     ]
     pairs = [(arm.arm, line) for line in lines.compared for arm in stats.arms]
     tests = Section(
-        "Arms minus reference lines", _COMPARISON, compared(stats, pairs), keys=2, name="lines"
+        "Arms minus reference lines",
+        _COMPARISON,
+        compared(stats, pairs),
+        keys=2,
+        name="lines",
     )
     intro = "Reference models (no language models), trained on the table, answer the same rows."
     headings = ["Line", *(metric.title for metric in PLAIN)]
     return Section(
-        "Reference lines", headings, values, lines.notes, intro, parts=[tests], name="references"
+        "Reference lines",
+        headings,
+        values,
+        lines.notes,
+        intro,
+        parts=[tests],
+        name="references",
     )
 
 
@@ -315,20 +385,36 @@ def coverage(stats: Statistics, unread: str) -> Section:
         for share, gap in zip(REPLIES[::2], REPLIES[1::2], strict=True):
             of_all = stats.of(share.key, arm.arm)
             between = stats.of(gap.key, arm.arm)
-            groups = [stats.of(share.key, arm.arm, group.group) for group in stats.groups]
+            groups = [
+                stats.of(share.key, arm.arm, group.group) for group in stats.groups
+            ]
             if of_all.value:
                 cells: Cells = [valued(record, 1, 100) for record in (of_all, *groups)]
                 title = share.title.removesuffix(" %")
-                rows.append([arm.arm, title, *cells, valued(between, 3), between.verdict])
-        why = ", ".join(f"{count} {reason}" for reason, count in sorted(arm.unparsed.items()))
+                rows.append(
+                    [arm.arm, title, *cells, valued(between, 3), between.verdict]
+                )
+        why = ", ".join(
+            f"{count} {reason}" for reason, count in sorted(arm.unparsed.items())
+        )
         notes.append(f"{arm.arm}, without an answer: {why}.")
         for key in leading(stats):
             metric = BY_KEY[key]
             how = (metric.digits, metric.scale)
-            scopes = [stats.of(key, arm.arm, scope=scope) for scope in (READ, AS_NO_SCOPE)]
+            scopes = [
+                stats.of(key, arm.arm, scope=scope) for scope in (READ, AS_NO_SCOPE)
+            ]
             ends = interval(stats.of(key, arm.arm, scope=READINGS).ends, *how)
             judged = interval(stats.of(key, arm.arm).ends, *how)
-            other.append([arm.arm, metric.title, *(valued(r, *how) for r in scopes), ends, judged])
+            other.append(
+                [
+                    arm.arm,
+                    metric.title,
+                    *(valued(r, *how) for r in scopes),
+                    ends,
+                    judged,
+                ]
+            )
     intro = (
         "Shares of the replies, in percent, with 95 % intervals, and the largest difference "
         "between groups with its verdict. Replies without an answer are rarely missing at random: "
@@ -341,8 +427,17 @@ def coverage(stats: Statistics, unread: str) -> Section:
         *("Arm", "Metric", "Replies that were read", "Unread as no", "All readings"),
         "Interval that is judged",
     ]
-    parts = [Section("Other readings of replies without an answer", headings, other, keys=2)]
-    headings = ["Arm", "Replies", "All", *(group.group for group in stats.groups), "Gap", "Verdict"]
+    parts = [
+        Section("Other readings of replies without an answer", headings, other, keys=2)
+    ]
+    headings = [
+        "Arm",
+        "Replies",
+        "All",
+        *(group.group for group in stats.groups),
+        "Gap",
+        "Verdict",
+    ]
     return Section("Coverage", headings, rows, notes, intro, keys=2, parts=parts)
 
 
@@ -351,7 +446,9 @@ def flips(stats: Statistics) -> Section:
     rows: list[Row] = []
     for found in stats.records.where(metric="changed", scope=CHANGED_ATTRIBUTE):
         of: Any = {"group": found.group, "against": found.against, "scope": found.scope}
-        yes, no = (stats.of(f"changed_to_{side}", found.arm, **of) for side in ("yes", "no"))
+        yes, no = (
+            stats.of(f"changed_to_{side}", found.arm, **of) for side in ("yes", "no")
+        )
         change = f"{found.group} shown as {found.against}"
         counts = [f"{yes.value:.0f}", f"{no.value:.0f}", str(found.n)]
         rows.append([found.arm, change, valued(found, 1, 100), *counts])
@@ -360,7 +457,9 @@ def flips(stats: Statistics) -> Section:
         "intervals."
     )
     headings = ["Arm", "Change", "Changed %", "No → yes", "Yes → no", "Rows"]
-    return Section("If only the protected attribute changed", headings, rows, intro=intro, keys=2)
+    return Section(
+        "If only the protected attribute changed", headings, rows, intro=intro, keys=2
+    )
 
 
 _PROBES = {
@@ -386,7 +485,11 @@ _PROBES = {
 def probes(stats: Statistics) -> list[Section]:
     """The effects of probes on answers, one table each."""
     tables = []
-    metrics = ("selection_rate_difference", "accuracy_difference", "mean_p_yes_difference")
+    metrics = (
+        "selection_rate_difference",
+        "accuracy_difference",
+        "mean_p_yes_difference",
+    )
     for kind, (title, intro, cluster) in _PROBES.items():
         rows: list[Row] = []
         for found in stats.records.where(metric="changed", scope=kind):
@@ -400,7 +503,16 @@ def probes(stats: Statistics) -> list[Section]:
             f"Changes are in percentage points; in brackets paired 95 % intervals, clustered by "
             f"{cluster}."
         )
-        headings = ["Arm", "Group", "Changed %", "Yes", "Accuracy", "P(yes)", "Rows", "Lost"]
+        headings = [
+            "Arm",
+            "Group",
+            "Changed %",
+            "Yes",
+            "Accuracy",
+            "P(yes)",
+            "Rows",
+            "Lost",
+        ]
         tables.append(Section(title, headings, rows, intro=f"{intro} {ends}", keys=2))
     return tables
 
@@ -415,7 +527,9 @@ def attributes(stats: Statistics) -> Section:
                 level: stats.of("selection_rate", arm.arm, level, attribute=view.name)
                 for level in view.levels
             }
-            told = ", ".join(f"{level} {number(rate.value)}" for level, rate in levels.items())
+            told = ", ".join(
+                f"{level} {number(rate.value)}" for level, rate in levels.items()
+            )
             smallest = min(rate.n or 0 for rate in levels.values())
             cells: Cells = [valued(record, 3), record.verdict, told, f"{smallest:,}"]
             rows.append([arm.arm, view.name, *cells])
@@ -425,10 +539,16 @@ def attributes(stats: Statistics) -> Section:
         "The groups above cross several attributes; here each attribute is alone. In brackets 95 % "
         "intervals."
     )
-    return Section("Each protected attribute alone", headings, rows, intro=intro, keys=2)
+    return Section(
+        "Each protected attribute alone", headings, rows, intro=intro, keys=2
+    )
 
 
-_RANKED = {"auc": "AUC", "brier": "Brier score", "calibration_error": "Calibration error"}
+_RANKED = {
+    "auc": "AUC",
+    "brier": "Brier score",
+    "calibration_error": "Calibration error",
+}
 
 
 def repetition(stats: Statistics) -> Section:
@@ -436,7 +556,9 @@ def repetition(stats: Statistics) -> Section:
     rows: list[Row] = []
     for same in stats.records.where(metric="same_answer"):
         both = stats.of("prompts_with_both_answers", same.arm)
-        ranked = [stats.of(f"{key}_of_repeated_prompts", same.arm).value for key in _RANKED]
+        ranked = [
+            stats.of(f"{key}_of_repeated_prompts", same.arm).value for key in _RANKED
+        ]
         cells: Cells = [
             valued(same, 1, 100),
             percent(both.value),

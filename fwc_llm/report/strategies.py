@@ -17,7 +17,12 @@ from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import DEFAULT_M, Shots
 from fwc_llm.shots.examples import labelled_pool
-from fwc_llm.shots.registry import ONLY_BY_NAME, accepted_options, is_per_row, strategies
+from fwc_llm.shots.registry import (
+    ONLY_BY_NAME,
+    accepted_options,
+    is_per_row,
+    strategies,
+)
 from fwc_llm.shots.select import select_shots
 
 if TYPE_CHECKING:
@@ -42,7 +47,9 @@ class StrategyComparison:
     clustering_cost: float | None = (
         None  # mean squared L2 distance of the rows to the nearest example
     )
-    violation: float | None = None  # largest |p(y|d) / p(y) − 1| over the levels d with weight
+    violation: float | None = (
+        None  # largest |p(y|d) / p(y) − 1| over the levels d with weight
+    )
     positives: Mapping[str, tuple[float, float]] | None = (
         None  # by level: (examples with yes, examples)
     )
@@ -84,7 +91,14 @@ def compare(
         try:
             chosen = [
                 select_shots(
-                    task, name, m, epsilon, seed, query=query, progress=False, **strategy_options
+                    task,
+                    name,
+                    m,
+                    epsilon,
+                    seed,
+                    query=query,
+                    progress=False,
+                    **strategy_options,
                 )
                 for query in (queries if is_per_row(name) else [None])
             ]
@@ -94,14 +108,19 @@ def compare(
         seconds = (time.perf_counter() - start) / len(chosen)
         line = _average([measure(shots, rows, pool) for shots in chosen])
         tokens = [
-            counter.count(Prompt(task, shots, template).build(queries[0])) for shots in chosen
+            counter.count(Prompt(task, shots, template).build(queries[0]))
+            for shots in chosen
         ]
-        line = replace(line, strategy=name, tokens=float(np.mean(tokens)), seconds=seconds)
+        line = replace(
+            line, strategy=name, tokens=float(np.mean(tokens)), seconds=seconds
+        )
         lines.append(replace(line, spent=time.perf_counter() - start))
     return lines
 
 
-def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> StrategyComparison:
+def measure(
+    shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame"
+) -> StrategyComparison:
     """Measure `shots`; `rows` is the encoded pool."""
     note = str(shots.options.get("note", ""))
     if not shots.examples:
@@ -110,7 +129,10 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
         pd.Index([example.row for example in shots.examples], dtype=object)
     )
     weights = np.array(
-        [1.0 if example.weight is None else example.weight for example in shots.examples]
+        [
+            1.0 if example.weight is None else example.weight
+            for example in shots.examples
+        ]
     )
     examples = rows.take(positions)
     codes = rows.codes[positions]
@@ -118,13 +140,18 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
     carried = np.zeros((len(rows.levels), len(rows.outcomes)))
     np.add.at(carried, (codes[:, -2], codes[:, -1]), weights)
     yes = rows.outcomes[codes[:, -1]] == 1
-    by_level = {str(name): codes[:, -2] == level for level, name in enumerate(rows.levels)}
+    by_level = {
+        str(name): codes[:, -2] == level for level, name in enumerate(rows.levels)
+    }
     return StrategyComparison(
         shots.strategy,
         shots.m,
         wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).objective,
         float(
-            np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)
+            np.average(
+                cost_matrix(rows, examples, "sqeuclidean").min(axis=1),
+                weights=rows.mass,
+            )
         ),
         violation(carried, target / target.sum()),
         {
@@ -143,7 +170,8 @@ def _average(measured: Sequence[StrategyComparison]) -> StrategyComparison:
         return first
     names = ("distance", "clustering_cost", "violation")
     means: Any = {
-        name: float(np.mean([getattr(line, name) for line in measured])) for name in names
+        name: float(np.mean([getattr(line, name) for line in measured]))
+        for name in names
     }
     means["positives"] = {
         name: tuple(np.mean([level[name] for level in levels], axis=0).tolist())

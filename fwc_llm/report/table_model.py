@@ -28,7 +28,9 @@ class TableCell:
 
     text: str
     note: str = ""  # such as an interval
-    plotted: tuple[float, float, float] | None = None  # low, value, high; NaN where unknown
+    plotted: tuple[float, float, float] | None = (
+        None  # low, value, high; NaN where unknown
+    )
     # Of a picture of groups: name ("" for none), rate, rate of true answers.
     dots: Sequence[tuple[str, float, float | None]] = ()
 
@@ -53,7 +55,9 @@ class Scale:
 
     def at(self, value: float) -> float:
         """The position of a value in percent of the axis, from 0 to 100."""
-        return round(100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2)
+        return round(
+            100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,9 @@ class Section:
     keys: int = 1  # the first columns, which name a row
     name: str = ""  # CSS class on the page
     parts: Sequence["Section"] = ()
-    sizes: Sequence[float | None] = ()  # of rows: of more than 100 rows, the largest are kept
+    sizes: Sequence[
+        float | None
+    ] = ()  # of rows: of more than 100 rows, the largest are kept
     scales: Mapping[int, Scale] = field(default_factory=dict)  # axes by index of column
 
     def __post_init__(self) -> None:
@@ -76,17 +82,20 @@ class Section:
         more = len(self.notes) - _MOST_NOTES
         if more > 0:
             object.__setattr__(
-                self, "notes", [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"]
+                self,
+                "notes",
+                [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"],
             )
         if number > _MOST_ROWS:
             order = sorted(
-                range(number), key=lambda row: -(self.sizes[row] or 0) if self.sizes else row
+                range(number),
+                key=lambda row: -(self.sizes[row] or 0) if self.sizes else row,
             )
-            object.__setattr__(self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])])
+            object.__setattr__(
+                self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])]
+            )
             which = "largest" if self.sizes else "first"
-            line = (
-                f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON document has all."
-            )
+            line = f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON document has all."
             object.__setattr__(self, "notes", [line, *self.notes])
 
     def __bool__(self) -> bool:
@@ -107,7 +116,9 @@ def rates_cell(rates: Mapping[str, float], true: Mapping[str, float] = {}) -> Ta
     order = sorted(rates, key=rates.__getitem__)
     ends = order if len(order) <= _MOST_NAMED else [order[0], order[-1]]
     text = ", ".join(f"{name} {number(rates[name], 0, 100)}" for name in ends)
-    dots = [(name if name in ends else "", rates[name], true.get(name)) for name in order]
+    dots = [
+        (name if name in ends else "", rates[name], true.get(name)) for name in order
+    ]
     return TableCell(text or DASH, dots=dots)
 
 
@@ -119,7 +130,9 @@ def difference(record: Record, digits: int, scale: float = 1.0) -> TableCell:
 
 def terminal(section: Section) -> RenderableType:
     """A section and its parts, for rich to print."""
-    parts: list[RenderableType] = [Text(section.title, style="bold")] if section.title else []
+    parts: list[RenderableType] = (
+        [Text(section.title, style="bold")] if section.title else []
+    )
     parts += [Text(section.intro, style="dim")] if section.intro else []
     parts += [_Fitting(section)] if section.rows else []
     parts += [terminal(part) for part in section.parts if part]
@@ -128,7 +141,9 @@ def terminal(section: Section) -> RenderableType:
 
 def as_text(renderable: RenderableType, width: int = 120) -> str:
     """Render as plain text, without colours and trailing spaces."""
-    console = Console(width=width, force_terminal=False, force_jupyter=False, color_system=None)
+    console = Console(
+        width=width, force_terminal=False, force_jupyter=False, color_system=None
+    )
     with console.capture() as captured:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
@@ -137,9 +152,16 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
 def notebook(title: str, *sections: Section, **marks: bool) -> str:
     """Tables and notes of sections as HTML; `marks` are those of `figure`."""
     tables = [section for section in sections if section]
-    parts = [table(section.headings, texts(section.rows)) for section in tables if section.rows]
+    parts = [
+        table(section.headings, texts(section.rows))
+        for section in tables
+        if section.rows
+    ]
     return figure(
-        title, *parts, *(note(text) for section in tables for text in section.notes), **marks
+        title,
+        *parts,
+        *(note(text) for section in tables for text in section.notes),
+        **marks,
     )
 
 
@@ -151,7 +173,9 @@ def markdown(section: Section, level: int = 3) -> Iterator[str]:
     if section.rows:
         yield f"| {' | '.join(map(escaped, section.headings))} |"
         yield "|---" + "|---:" * (len(section.headings) - 1) + "|"
-        yield from (f"| {' | '.join(escaped(cell) for cell in row)} |" for row in section.rows)
+        yield from (
+            f"| {' | '.join(escaped(cell) for cell in row)} |" for row in section.rows
+        )
         yield ""
     for part in section.parts:
         if part:
@@ -175,15 +199,22 @@ class _Fitting:
 
     def __init__(self, section: Section) -> None:
         self.keys = section.keys
-        rows = [[*map(_short, row[: self.keys]), *row[self.keys :]] for row in texts(section.rows)]
+        rows = [
+            [*map(_short, row[: self.keys]), *row[self.keys :]]
+            for row in texts(section.rows)
+        ]
         self.lines = [[_short(heading) for heading in section.headings], *rows]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
         unlimited = options.update_width(10_000)
         end = len(self.lines[0])
 
         def fits(table: Table) -> bool:
-            return Measurement.get(console, unlimited, table).maximum <= options.max_width
+            return (
+                Measurement.get(console, unlimited, table).maximum <= options.max_width
+            )
 
         full_table = _table(self.lines, self.keys, self.keys, end, stacked=False)
         start = self.keys
@@ -199,7 +230,11 @@ class _Fitting:
 
 
 def _table(
-    lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True
+    lines: Sequence[Sequence[str]],
+    keys: int,
+    start: int,
+    end: int,
+    stacked: bool = True,
 ) -> Table:
     """A table of the first `keys` columns and columns start:end; headings come first."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -209,7 +244,9 @@ def _table(
     ]
     for position, heading in enumerate(headings):
         side: Any = {"justify": "right", "overflow": "fold"} if position >= keys else {}
-        table.add_column(heading, no_wrap=not stacked, style="" if position else "bold", **side)
+        table.add_column(
+            heading, no_wrap=not stacked, style="" if position else "bold", **side
+        )
     for row in rows:
         table.add_row(*row)
     return table

@@ -84,7 +84,9 @@ def summary(
     """The findings, the first table and the next step (`next_step`)."""
     return Group(
         *_sentences(stats, created, conditions),
-        terminal(replace(sections.first(stats, by_arm(checked(stats, conditions))), title="")),
+        terminal(
+            replace(sections.first(stats, by_arm(checked(stats, conditions))), title="")
+        ),
         *(Text(note, style="dim") for note in _notes(stats) if not verbose),
         *(Text(line) for line in missed(stats)),
         *_next([next_step(stats, conditions, run)]),
@@ -121,13 +123,17 @@ def audit_summary(
         parts.append(terminal(replace(table, title="")))
         for note in _notes(stats):
             notes.setdefault(note, []).append(name)
-        detectable = [stats.of(f"{stats.lead}_detectable", arm.arm) for arm in stats.arms]
+        detectable = [
+            stats.of(f"{stats.lead}_detectable", arm.arm) for arm in stats.arms
+        ]
         size = smallest_found(detectable)
         if size:
             found.append(f"{size} points by {name}")
         steps.append(next_step(stats, conditions))
     if found:
-        parts.append(Text(f"What these rows could have missed: gaps under {', '.join(found)}."))
+        parts.append(
+            Text(f"What these rows could have missed: gaps under {', '.join(found)}.")
+        )
     for note, names in () if verbose else notes.items():
         about = f"By {', '.join(names)}: " * (len(names) < len(audits))
         parts.append(Text(f"{about}{note}", style="dim"))
@@ -146,7 +152,9 @@ def _notes(stats: Statistics) -> list[str]:
     of_one = tuple(f"{arm.arm}{end}" for arm in stats.arms for end in ":,")
     notes = [note for note in stats.notes if not note.startswith(of_one)][:_MOST_NOTES]
     if any(arm.within_strata for arm in stats.arms):  # was asked for
-        notes += [note for note in stats.notes if note.startswith(of_one) and " strat" in note]
+        notes += [
+            note for note in stats.notes if note.startswith(of_one) and " strat" in note
+        ]
     return notes
 
 
@@ -163,9 +171,17 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
     parts = list[RenderableType]()
     found = []
     for run in runs:
-        mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
+        mark = (
+            " (simulated)"
+            if run.simulated_answers
+            else " (reference)"
+            if run.reference
+            else ""
+        )
         label = f"{run.label}{mark}"
-        found.append((label, run.statistics, by_arm(checked(run.statistics, limits(run)))))
+        found.append(
+            (label, run.statistics, by_arm(checked(run.statistics, limits(run))))
+        )
         parts.append(Text(f"{label}: {answer(run)}"))
     tables = [sections.overview(found, "")]
     for run in runs:
@@ -176,4 +192,6 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
         command = f"fwc-llm compare {folders}"
         parts += _next([("see whether two models differ", command)])
-    return Group(title, *parts, *(everything(describe_run(run)) for run in runs if verbose))
+    return Group(
+        title, *parts, *(everything(describe_run(run)) for run in runs if verbose)
+    )

@@ -57,7 +57,9 @@ def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
     shares = []
     for arm in arms:
         with_share = [
-            repeat for repeat in arm["per_repeat"] or () if repeat.get("share_of_yes") is not None
+            repeat
+            for repeat in arm["per_repeat"] or ()
+            if repeat.get("share_of_yes") is not None
         ]
         if with_share:
             yes, label = (
@@ -71,7 +73,9 @@ def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
 
 
 def at_threshold(
-    section: Mapping[str, Any] | None, stats: Statistics, title: str = "At the threshold"
+    section: Mapping[str, Any] | None,
+    stats: Statistics,
+    title: str = "At the threshold",
 ) -> Section:
     """`threshold_section` as a table; empty for a run without a threshold."""
     rows: list[Row] = []
@@ -95,12 +99,17 @@ def at_threshold(
 def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
     """The threshold, or "lowest to highest" over several repeats."""
     values = sorted(
-        {repeat["threshold"] for repeat in per_repeat if repeat["threshold"] is not None}
+        {
+            repeat["threshold"]
+            for repeat in per_repeat
+            if repeat["threshold"] is not None
+        }
     )
     if not values:
         return DASH
     ends = [
-        "never yes" if value >= NEVER else number(value, 3) for value in (values[0], values[-1])
+        "never yes" if value >= NEVER else number(value, 3)
+        for value in (values[0], values[-1])
     ]
     if ends[0] == ends[1]:
         return ends[0]

@@ -25,7 +25,9 @@ _TOLD = {
     "m": ", m={}",
     "template": ", {}",
 }  # formats of keys that distinguish candidates
-_SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8" (no:yes)
+_SLOTS = re.compile(
+    r"([^,:=]+):no=(\d+),\1:yes=(\d+)"
+)  # shown as "Female 0:8" (no:yes)
 
 
 def tuning_goal(folder: Path) -> Mapping[str, Any]:
@@ -47,7 +49,9 @@ def read_tuning(folder: Path, stats: Statistics) -> dict[str, Any] | None:
         return None
 
 
-def describe_tuning(tuning: Mapping[str, Any], stats: Statistics | None = None) -> dict[str, Any]:
+def describe_tuning(
+    tuning: Mapping[str, Any], stats: Statistics | None = None
+) -> dict[str, Any]:
     """The verdict on a tuning, a caution, and two tables, as texts."""
     metric = BY_KEY[tuning["goal"]["metric"]]
     titles = "Accuracy %", metric.title
@@ -60,7 +64,9 @@ def describe_tuning(tuning: Mapping[str, Any], stats: Statistics | None = None) 
         # not comparable: the test uses the winner's wording in every arm, the tuning did not
         pool = {}
     pool["tuned"] = chosen
-    values = {key: {line.get(key) for line in tuning["front"]} - {None, 0} for key in _TOLD}
+    values = {
+        key: {line.get(key) for line in tuning["front"]} - {None, 0} for key in _TOLD
+    }
     varied = [key for key in _TOLD if len(values[key]) > 1]
     validation = []
     for arm in ("tuned", "zero", "balanced", "fwc"):
@@ -70,7 +76,9 @@ def describe_tuning(tuning: Mapping[str, Any], stats: Statistics | None = None) 
                 (line["accuracy"], line["metric"]),
                 (stats.of("accuracy", arm).value, stats.of(metric.key, arm).value),
             )
-            cells = [text for a, gap in sides for text in (number(a, 1, 100), number(gap, 3))]
+            cells = [
+                text for a, gap in sides for text in (number(a, 1, 100), number(gap, 3))
+            ]
             validation.append([arm, *cells])
     return {
         "verdict": str(tuning["verdict"]),
@@ -89,7 +97,9 @@ def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
     else:
         sentence = ""
     how = "".join(
-        _TOLD[key].format(line[key]) for key in varied if line.get(key) not in (None, 0, "given")
+        _TOLD[key].format(line[key])
+        for key in varied
+        if line.get(key) not in (None, 0, "given")
     )
     return [
         f"{kind_words(str(line['kind']))}{how}{sentence}",
@@ -118,7 +128,9 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
         "asked until "
         "then."
     )
-    front = Section("All candidates", described["headings"], described["front"], intro=note)
+    front = Section(
+        "All candidates", described["headings"], described["front"], intro=note
+    )
     intro = f"{described['verdict']}. {described['assumed']}".strip()
     return Section(title, intro=intro, parts=[validation(described), front])
 
@@ -134,7 +146,9 @@ def validation(described: Mapping[str, Any]) -> Section:
     return Section(title, described["validation_headings"], described["validation"])
 
 
-def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
+def candidates(
+    tuning: Mapping[str, Any], folder: Path, verbose: bool = False
+) -> Section:
     """The candidates for the terminal: the best three, zero and balanced, or all."""
     described = describe_tuning(tuning)
     mark = ", SIMULATED" * bool(tuning.get("simulated"))
@@ -142,9 +156,19 @@ def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -
     notes = list(filter(None, [described["assumed"]]))
     where = f"All {len(described['front'])} are in {folder / FILE_NAME}."
     if verbose:
-        return Section(title, described["headings"], described["front"], [*notes, where])
-    fixed = [row for row in described["front"] if row[0] in ("zero", "balanced") and not row[1]]
-    best = [row for row in described["front"] if row[5] in ("chosen", "front") and row not in fixed]
+        return Section(
+            title, described["headings"], described["front"], [*notes, where]
+        )
+    fixed = [
+        row
+        for row in described["front"]
+        if row[0] in ("zero", "balanced") and not row[1]
+    ]
+    best = [
+        row
+        for row in described["front"]
+        if row[5] in ("chosen", "front") and row not in fixed
+    ]
     rows = [[row[0], row[3], row[4], row[5]] for row in (*best[:_MOST_BEST], *fixed)]
     for row, (name, seed, *_) in zip(rows, best[:_MOST_BEST], strict=False):
         row[0] = f"{name}, seed {seed}" if name == "balanced" else name

@@ -32,7 +32,13 @@ from fwc_llm.models.openai.batch_api import (
 from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase
-from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
+from fwc_llm.runs.journal import (
+    Journal,
+    PlannedCall,
+    call_id,
+    make_record,
+    parameters_json,
+)
 from fwc_llm.sanitize import parse_json
 from fwc_llm.validation import first_error
 
@@ -128,12 +134,19 @@ class BatchRun:
                     }
                     text = json.dumps(content, ensure_ascii=False) + "\n"
                     line = text.encode("utf-8", "backslashreplace")
-                    if size + len(line) > MOST_BYTES or self.parts[-1].requests >= MOST_REQUESTS:
+                    if (
+                        size + len(line) > MOST_BYTES
+                        or self.parts[-1].requests >= MOST_REQUESTS
+                    ):
                         files.close()
-                        self.parts.append(_BatchPart(name=f"{len(self.parts) + 1:04}", requests=0))
+                        self.parts.append(
+                            _BatchPart(name=f"{len(self.parts) + 1:04}", requests=0)
+                        )
                         size = 0
                         requests, index = (
-                            files.enter_context(whole_file(self._path(self.parts[-1], kind), "xb"))
+                            files.enter_context(
+                                whole_file(self._path(self.parts[-1], kind), "xb")
+                            )
                             for kind in ("jsonl", "calls.jsonl")
                         )
                     requests.write(line)
@@ -199,7 +212,9 @@ class BatchRun:
         while self._under_way:
             for part in self._under_way:
                 try:
-                    state = states[part.name] = await self.client.state(str(part.batch_id))
+                    state = states[part.name] = await self.client.state(
+                        str(part.batch_id)
+                    )
                     if state.ended:
                         await self._collect(part, state)
                 except GoneError:
@@ -214,7 +229,9 @@ class BatchRun:
                     for name in ("completed", "failed")
                 )
                 rate = done / max(time.monotonic() - began, 1e-9)
-                with suppress(OSError, ValueError):  # a closed terminal must not end the run
+                with suppress(
+                    OSError, ValueError
+                ):  # a closed terminal must not end the run
                     self.progress(Progress(done, failed, self.skipped, total, rate))
             if self._under_way:
                 self.journal.check_in_place()
@@ -231,13 +248,19 @@ class BatchRun:
             raise ProviderError(f"the Batch API refused a batch ({why}): {again}")
         calls = dict(self._index(part))
         failures = dict[str, AttemptError]()
-        for kind, file_id in (("output", state.output_file), ("errors", state.error_file)):
+        for kind, file_id in (
+            ("output", state.output_file),
+            ("errors", state.error_file),
+        ):
             if file_id is None:
                 continue
             path = self._path(part, f"{kind}.jsonl")
             if not path.exists():
                 await self.client.download(file_id, path)
-            with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as lines:
+            with (
+                failing_as(StorageError, f"cannot read {path}: "),
+                open_binary(path) as lines,
+            ):
                 for line in lines:
                     self._take(line.decode("utf-8", "replace"), calls, failures)
         self._record_losses(calls, failures, state)
@@ -245,7 +268,10 @@ class BatchRun:
         self._save()
 
     def _take(
-        self, line: str, calls: Mapping[str, PlannedCall], failures: dict[str, AttemptError]
+        self,
+        line: str,
+        calls: Mapping[str, PlannedCall],
+        failures: dict[str, AttemptError],
     ) -> None:
         """Take in a result: a reply into the journal, or a request's failure into `failures`."""
         result = self.client.read_body(line)
@@ -253,7 +279,11 @@ class BatchRun:
             request = result.get("custom_id")
         else:
             request = None
-        if not isinstance(request, str) or request not in calls or self.journal.answered(request):
+        if (
+            not isinstance(request, str)
+            or request not in calls
+            or self.journal.answered(request)
+        ):
             return
         try:
             reply = read_batch_line(result)
@@ -286,9 +316,13 @@ class BatchRun:
             if request in failures:
                 failure = failures[request]
                 self._lose(
-                    [(request, call)], f"the batch has no reply to it ({failure})", failure.billed
+                    [(request, call)],
+                    f"the batch has no reply to it ({failure})",
+                    failure.billed,
                 )
-        untold = [request_call for request_call in left if request_call[0] not in failures]
+        untold = [
+            request_call for request_call in left if request_call[0] not in failures
+        ]
         billed = len(untold)
         if (
             state.status != "completed"
@@ -297,7 +331,9 @@ class BatchRun:
             billed = max(state.completed - (len(calls) - len(left)), 0)
         self._lose(untold[:billed])
         self._lose(
-            untold[billed:], f"the batch ended before it was asked ({state.status})", billed=False
+            untold[billed:],
+            f"the batch ended before it was asked ({state.status})",
+            billed=False,
         )
 
     def _lose(
@@ -308,11 +344,16 @@ class BatchRun:
     ) -> None:
         """Record why requests have no reply, and that they may have been charged."""
         for request, call in requests:
-            record = make_record(request, call, Reply(None, error=why)) | {"batch": True}
+            record = make_record(request, call, Reply(None, error=why)) | {
+                "batch": True
+            }
             self.journal.append(record | (self._unknown(call) if billed else {}))
 
     def _unknown(self, call: PlannedCall) -> dict[str, Any]:
-        return {"unknown_attempts": 1, "most_usage": dict(vars(self.worst_case(call.messages)))}
+        return {
+            "unknown_attempts": 1,
+            "most_usage": dict(vars(self.worst_case(call.messages))),
+        }
 
     def _index(self, part: _BatchPart) -> Iterator[tuple[str, PlannedCall]]:
         """Yield (request id, call) of a batch."""
@@ -327,13 +368,18 @@ class BatchRun:
                 bytes.fromhex(request)
                 yield (
                     request,
-                    PlannedCall(arm, int(repeat), row, variant, list(messages), fixed=int(fixed)),
+                    PlannedCall(
+                        arm, int(repeat), row, variant, list(messages), fixed=int(fixed)
+                    ),
                 )
 
     def _save(self) -> None:
         self.journal.check_in_place()  # do not recreate a deleted folder
         path = self.folder / "state.json"
-        with failing_as(StorageError, f"cannot write {path}: "), whole_file(path) as file:
+        with (
+            failing_as(StorageError, f"cannot write {path}: "),
+            whole_file(path) as file,
+        ):
             file.write(_State(parts=self.parts).model_dump_json(indent=1))
             file.flush()
             os.fsync(file.fileno())
@@ -351,4 +397,6 @@ def _read_state(folder: Path) -> list[_BatchPart]:
             why = first_error(error, {})
         else:
             why = reason(error)
-        raise FwcError(f"{state} is damaged ({why}): restore it, or remove {folder}") from None
+        raise FwcError(
+            f"{state} is damaged ({why}): restore it, or remove {folder}"
+        ) from None

@@ -30,16 +30,16 @@ class Forecast:
 
     calls: int
     prompt_tokens: int
-    cached_tokens: (
-        int  # what the provider can read from its cache: the beginning of an arm's prompts
-    )
+    cached_tokens: int  # what the provider can read from its cache: the beginning of an arm's prompts
     completion_tokens: int  # the largest possible number
     longest_prompt: int
     exact: bool
     dollars: (
         float | None
     )  # with the cache, and replies of maximal length; None without a known price
-    dollars_most: float | None  # if every prompt is written to the cache and none is read
+    dollars_most: (
+        float | None
+    )  # if every prompt is written to the cache and none is read
     price: Price | None
 
 
@@ -57,7 +57,11 @@ def forecast(
     for call in calls:
         tokens = counter.count(call.messages)
         limit = _completion_limit(model)
-        if price is not None and price.context is not None and tokens + limit > price.context:
+        if (
+            price is not None
+            and price.context is not None
+            and tokens + limit > price.context
+        ):
             raise FwcError(
                 f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens and its "
                 f"reply up to "
@@ -70,7 +74,9 @@ def forecast(
             cached += prefixes[arm]
         else:
             common = counter.count(call.messages[: call.fixed])
-            prefixes[arm] = common - common % _CACHE_STEP if common >= _CACHE_FROM else 0
+            prefixes[arm] = (
+                common - common % _CACHE_STEP if common >= _CACHE_FROM else 0
+            )
         number = number + 1
         prompt = prompt + tokens
         longest = max(longest, tokens)
@@ -102,7 +108,9 @@ class WorstCase:
             margin = _ESTIMATE_MARGIN
         tokens = self._counter.count(messages) * margin
         sent = {name: self._model.parameters.get(name) for name in _COUNTED}
-        tokens += sum(len(json.dumps(value, default=str)) for value in sent.values() if value)
+        tokens += sum(
+            len(json.dumps(value, default=str)) for value in sent.values() if value
+        )
         prompt = ceil(tokens * self.factor)
         completion = ceil(_completion_limit(self._model) * self.factor)
         return Usage(prompt, completion, 0, prompt)
@@ -124,7 +132,10 @@ class Budget:
         self.max_cost, self.spent, self._elsewhere = max_cost, elsewhere, elsewhere
         self._price = price
         self.worst_case = WorstCase(model, counter or TokenCounter(model.name))
-        self._reserved, self.under_way = 0.0, 0  # attempts that may return a part of their reserve
+        self._reserved, self.under_way = (
+            0.0,
+            0,
+        )  # attempts that may return a part of their reserve
         self._estimated = False
 
     @property
@@ -135,9 +146,7 @@ class Budget:
             if self._estimated
             else ""
         )
-        used = (
-            f"${self.spent:.4f} is used{guess} and the next request might pass ${self.max_cost:g}"
-        )
+        used = f"${self.spent:.4f} is used{guess} and the next request might pass ${self.max_cost:g}"
         return f"stopped before --max-cost: {used}; raise it and run again to continue"
 
     def start(self, journal: "Journal") -> None:

@@ -30,24 +30,34 @@ def fit_defaults(
     """
     cells = CellCounts.of(task)
     chosen = settings.model_fields_set
-    changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
+    changes: dict[str, Any] = {
+        "api": api or settings.api,
+        "weight": task.weight or None,
+    }
     parity = settings.base_parity if "base_parity" in chosen else task.base_parity
     rows = settings.n_test
     if "n_test" not in chosen:
         is_default = "base_parity" not in chosen
         rows, parity, line = _fit_rows(cells, rows, parity, settings.m, is_default)
     else:
-        rows, line = _whole(task, rows, parity, "--n-test {}: {}: {}, the nearest, are drawn")
+        rows, line = _whole(
+            task, rows, parity, "--n-test {}: {}: {}, the nearest, are drawn"
+        )
     lines = [line]
     if rows != settings.n_test or "n_test" not in chosen:
         changes["n_test"] = rows
     if settings.threshold_rows:
         number, line = _whole(
-            task, settings.threshold_rows, parity, "threshold_rows {}: {}: {} are asked first"
+            task,
+            settings.threshold_rows,
+            parity,
+            "threshold_rows {}: {}: {} are asked first",
         )
         changes["threshold_rows"] = number
         lines.append(line)
-    can_be_drawn = parity is None or (rows > 0 and rows % whole_step(task.groups, parity) == 0)
+    can_be_drawn = parity is None or (
+        rows > 0 and rows % whole_step(task.groups, parity) == 0
+    )
     if chooses and "m" not in chosen and can_be_drawn:
         changes["m"], line = _fit_m(cells, settings.m, cells.left(rows, parity))
         lines.append(line)
@@ -138,7 +148,9 @@ def _fit_rows(
 ) -> tuple[int, float | None, str]:
     """The feasible number of rows, its base parity (a default may become None), a note."""
     groups = cells.task.groups
-    shared = 2 if cells.in_pool.any() else 1  # half of a table of one file is left for examples
+    shared = (
+        2 if cells.in_pool.any() else 1
+    )  # half of a table of one file is left for examples
     as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // shared))
     if parity is None:
         many = f"{wanted} test rows are too many: {as_they_fall} are drawn"
@@ -151,8 +163,14 @@ def _fit_rows(
     if fitting is None and is_default:
         why = f"the cell {cells.smallest(cells.rows)} has too few rows ({cells.rows.min():,})"
         drawn = f"{as_they_fall} test rows are drawn with --base-parity none"
-        return as_they_fall, None, f"{why}: {drawn}; a map in the task file can merge groups"
-    if fitting is None:  # an explicit parity: any number that can be drawn, else the draw fails
+        return (
+            as_they_fall,
+            None,
+            f"{why}: {drawn}; a map in the task file can merge groups",
+        )
+    if (
+        fitting is None
+    ):  # an explicit parity: any number that can be drawn, else the draw fails
         numbers = range(nearest, 0, -step)
         fitting = next((n for n in numbers if cells.holds(n, parity, 0)), nearest)
     if fitting == wanted:
@@ -183,4 +201,7 @@ def _fit_m(cells: CellCounts, m: int, left: np.ndarray) -> tuple[int, str]:
         fitting = number * per_cell
     else:
         return m, ""
-    return fitting, f"{m} examples are {why}: {fitting} are shown (--m sets another number)"
+    return (
+        fitting,
+        f"{m} examples are {why}: {fitting} are shown (--m sets another number)",
+    )

@@ -15,7 +15,13 @@ from fwc_llm.models.openai.prices import Price
 from fwc_llm.notices import tell
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase
-from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
+from fwc_llm.runs.journal import (
+    Journal,
+    PlannedCall,
+    call_id,
+    make_record,
+    parameters_json,
+)
 from fwc_llm.runs.unread import KEPT_BACK, frequent_texts, unread_remedy
 
 FIRST = 12  # first replies of an arm, one of which must hold an answer
@@ -25,7 +31,9 @@ _MOST_UNREAD = 10
 _REPORT_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0  # between two reports of a pause
 _LATELY = 50  # number of latest replies for the rate, because speed varies over a run
-_A_REPLY = 50  # characters of a prompt that a local model reads in the time of one reply
+_A_REPLY = (
+    50  # characters of a prompt that a local model reads in the time of one reply
+)
 # Wait for requests under way after a fatal error or at the cost limit, because they may be charged
 # for.
 _GRACE_SECONDS = 5.0
@@ -48,7 +56,8 @@ def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
     for call in calls:
         new = call.messages[call.fixed if arm == (call.arm, call.repeat) else 0 :]
         work.setdefault(
-            call_id(parameters, call), sum(len(message["content"]) for message in new) + _A_REPLY
+            call_id(parameters, call),
+            sum(len(message["content"]) for message in new) + _A_REPLY,
         )
         arm = call.arm, call.repeat
     return work
@@ -81,11 +90,17 @@ class Execution:
             self.budget.worst_case if self.budget is not None else WorstCase(self.model)
         )
         self.ahead: dict[str, int] = {}  # work of each call without a reply, if known
-        if self.progress is not None and self.about.local and self.about.ask_row is None:
+        if (
+            self.progress is not None
+            and self.about.local
+            and self.about.ask_row is None
+        ):
             self.calls = list(self.calls)
             work = work_of(self.calls, self.parameters).items()
             self.ahead = {
-                request: size for request, size in work if not self.journal.answered(request)
+                request: size
+                for request, size in work
+                if not self.journal.answered(request)
             }
         self.left = iter(self.calls)
         self.done = self.errors = self.skipped = 0
@@ -95,7 +110,9 @@ class Execution:
         self.closing = False
         self.settled = asyncio.Event()
         self.reported = time.monotonic()
-        self.lately = deque([(self.reported, 0)], _LATELY + 1)  # (time, work) of the latest replies
+        self.lately = deque(
+            [(self.reported, 0)], _LATELY + 1
+        )  # (time, work) of the latest replies
 
     async def run(self) -> ExecutionSummary:
         """Send the calls; `ProviderError` if the provider rejects the run or `watch` stops it."""
@@ -104,8 +121,12 @@ class Execution:
         workers = [asyncio.create_task(self.work()) for _ in range(self.concurrency)]
         waiting = asyncio.create_task(self._report_pauses())
         try:
-            finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-            failure = next((worker.exception() for worker in finished if worker.exception()), None)
+            finished, pending = await asyncio.wait(
+                workers, return_when=asyncio.FIRST_EXCEPTION
+            )
+            failure = next(
+                (worker.exception() for worker in finished if worker.exception()), None
+            )
             if failure is not None:
                 if pending:
                     await asyncio.wait(pending, timeout=_GRACE_SECONDS)
@@ -161,7 +182,10 @@ class Execution:
             if attempts.unknown:  # a continued run counts its possible cost
                 with suppress(FwcError):
                     self._keep(
-                        request, call, Reply(None, error="stopped before a reply came"), attempts
+                        request,
+                        call,
+                        Reply(None, error="stopped before a reply came"),
+                        attempts,
                     )
             raise
         attempts.settle(reply)
@@ -183,7 +207,9 @@ class Execution:
             # reply costs a fifth of the speed: each request then re-checks all idle connections.
             await asyncio.sleep(0)
 
-    def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
+    def _keep(
+        self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts"
+    ) -> None:
         record = make_record(request, call, reply, self.journal.words)
         if attempts.unknown:
             record |= {
@@ -230,7 +256,9 @@ class Execution:
         numbers = self.done, self.errors, self.skipped, self.total
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
             waiting = len(self.under_way)
-            self.progress(Progress(*numbers, rate, cost, left, pause, self.answers, waiting))
+            self.progress(
+                Progress(*numbers, rate, cost, left, pause, self.answers, waiting)
+            )
 
 
 class _Attempts(Attempts):
@@ -245,7 +273,9 @@ class _Attempts(Attempts):
     async def again(self) -> bool:
         """Reserve an attempt's worst case, perhaps after a wait; False if none is allowed."""
         if self._budget is not None:
-            self._reserved = self._budget.dollars(self._run.worst_case(self._call.messages))
+            self._reserved = self._budget.dollars(
+                self._run.worst_case(self._call.messages)
+            )
             while not self._budget.reserve(self._reserved):
                 if not self._budget.under_way:
                     self._run.stop(self._budget.why)
@@ -307,7 +337,9 @@ class UnreadError(ProviderError):
 class Watch:
     """Stops a run if none of an arm's first 12 replies holds an answer."""
 
-    def __init__(self, model: Model, journal: Journal, arms: Collection[str] | None = None) -> None:
+    def __init__(
+        self, model: Model, journal: Journal, arms: Collection[str] | None = None
+    ) -> None:
         self._model, self._journal, self._arms = model, journal, arms
         self._read: set[str] = set()
         self._unread: defaultdict[str, list[str]] = defaultdict(list)
@@ -319,7 +351,10 @@ class Watch:
 
     def begin(self, call: PlannedCall) -> bool:
         """Whether the call may be sent now; else it must wait for other calls of its arm."""
-        if self._watches(call) and self._under_way[call.arm] + len(self._unread[call.arm]) >= FIRST:
+        if (
+            self._watches(call)
+            and self._under_way[call.arm] + len(self._unread[call.arm]) >= FIRST
+        ):
             return False
         self._under_way[call.arm] += 1
         return True
@@ -341,10 +376,16 @@ class Watch:
         if len(unread := self._unread[call.arm]) != FIRST:
             return
         texts = (
-            record["text"] for record in self._journal.records() if record["request"] in unread
+            record["text"]
+            for record in self._journal.records()
+            if record["request"] in unread
         )
-        reasons = Counter(self._journal.answerless[bytes.fromhex(record)] for record in unread)
-        counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+        reasons = Counter(
+            self._journal.answerless[bytes.fromhex(record)] for record in unread
+        )
+        counted = ", ".join(
+            f"{number} {reason}" for reason, number in reasons.most_common()
+        )
         examples = "; ".join(frequent_texts(texts)) or "they are empty"
         remedy = unread_remedy(reasons, self._model.parameters)
         raise UnreadError(
@@ -355,7 +396,9 @@ class Watch:
             "continues this run"
         )
 
-    def fail(self, call: PlannedCall, request: str, model: FunctionModel | EstimatorModel) -> None:
+    def fail(
+        self, call: PlannedCall, request: str, model: FunctionModel | EstimatorModel
+    ) -> None:
         """Note that a function gave no reply; `UnreadError` after the twelfth of an arm."""
         if not self._watches(call):
             return
@@ -364,7 +407,9 @@ class Watch:
             errors = Counter(
                 record["error"] for record in self._journal.records() if record["error"]
             )
-            reasons = "; ".join(f"{number} times: {error}" for error, number in errors.items())
+            reasons = "; ".join(
+                f"{number} times: {error}" for error, number in errors.items()
+            )
             raise UnreadError(
                 f"{model.name} gave no reply to the first {FIRST} rows of {call.arm} ({reasons})"
             ) from model.raised

@@ -49,7 +49,9 @@ _FIRST_COLUMNS = {
     "reply",
 }  # of every version; never add here
 THRESHOLD = "threshold"  # variant of questions about validation rows
-COUNTERFACTUAL = "counterfactual:"  # prefix of the variant of rows with a changed protected level
+COUNTERFACTUAL = (
+    "counterfactual:"  # prefix of the variant of rows with a changed protected level
+)
 THRESHOLD_COLUMN = "threshold_answer"  # a further column in a run with a threshold
 GROUP_FILE = "models.json"  # in the folder of a group of runs with several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
@@ -82,7 +84,9 @@ _PACKAGES = (
 )
 _REASONS = frozenset(get_args(Reason))
 _LABELS = frozenset(("yes", "no"))
-_LONGEST_NAME = 100  # bytes; file systems allow 255, and a file name may combine several names
+_LONGEST_NAME = (
+    100  # bytes; file systems allow 255, and a file name may combine several names
+)
 # Keys of run.json and of its settings that may differ when a run is continued: they do not change
 # the questions. `simulated` may become true by a reply.
 _FREE = {
@@ -127,7 +131,8 @@ class RunFolder:
         """A new folder `./runs/<time>-<task>-<model>`, with valid file names."""
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(task)}-{file_name(model)}"
         paths = chain(
-            [Path("runs") / name], (Path("runs") / f"{name}-{number}" for number in count(2))
+            [Path("runs") / name],
+            (Path("runs") / f"{name}-{number}" for number in count(2)),
         )
         return cls(next(path for path in paths if not path.exists()))
 
@@ -150,7 +155,9 @@ class RunFolder:
     def create(self) -> None:
         """Create the folder; `FwcError` if this fails, or if the folder has files but no run."""
         with failing_as(
-            FwcError, f"cannot write to {self.path}: ", "; name another folder with --out"
+            FwcError,
+            f"cannot write to {self.path}: ",
+            "; name another folder with --out",
         ):
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]
@@ -169,20 +176,29 @@ class RunFolder:
             return
         before = self.describe()
         now = json.loads(json.dumps(description))
-        texts = [str(content["task_file"]) for content in (before, now) if content.get("task_file")]
+        texts = [
+            str(content["task_file"])
+            for content in (before, now)
+            if content.get("task_file")
+        ]
         if len(texts) > 1 and not asks_the_same(*texts):
             why = "holds a run of another version of the task file, whose text is in its run.json"
-            raise FwcError(f"{self.path} {why}: restore it, or name a new folder with --out")
+            raise FwcError(
+                f"{self.path} {why}: restore it, or name a new folder with --out"
+            )
         recorded = dict(_lasting(before))
         parameters = dict.fromkeys(before.get("parameters") or {}) | now["parameters"]
         changed = [
             f"{name or key}: {recorded.get((key, name))}, now {value}"
             for (key, name), value in _lasting(now | {"parameters": parameters})
-            if recorded.get((key, name)) != value and not (key in LATER and key not in before)
+            if recorded.get((key, name)) != value
+            and not (key in LATER and key not in before)
         ]
         if changed:
             problem = f"{self.path} holds another run ({'; '.join(changed)})"
-            raise FwcError(f"{problem}: repeat its settings, or name a new folder for this run")
+            raise FwcError(
+                f"{problem}: repeat its settings, or name a new folder for this run"
+            )
         changes = {
             "settings": before["settings"] | description["settings"],
             "fail_if": description.get("fail_if"),
@@ -210,7 +226,9 @@ class RunFolder:
         results = self.read_json("results.json")
         path = self.path / "results.json"
         check(
-            Results, results, f"{path} is damaged (`fwc-llm rescore {self.path}` writes it again)"
+            Results,
+            results,
+            f"{path} is damaged (`fwc-llm rescore {self.path}` writes it again)",
         )
         return results
 
@@ -219,9 +237,7 @@ class RunFolder:
         path = self.path / name
         damaged = f"): {self.path} is not a run's folder, or it is damaged"
         if (self.path / "tuning.json").is_file() and not path.exists():
-            damaged = (
-                "): this tuning chose nothing, so no run was made; tuning.json has its candidates"
-            )
+            damaged = "): this tuning chose nothing, so no run was made; tuning.json has its candidates"
         with failing_as(FwcError, f"{path} cannot be read (", damaged):
             content = parse_json(read_text(path))
         if not isinstance(content, dict):
@@ -246,7 +262,10 @@ class RunFolder:
             for row in rows:
                 cells = ((name, row[name]) for name in row)
                 writer.writerow(
-                    {n: escape_formula(x) if isinstance(x, str) else x for n, x in cells}
+                    {
+                        n: escape_formula(x) if isinstance(x, str) else x
+                        for n, x in cells
+                    }
                 )
 
     def read_answers(self) -> Iterator[dict[str, str]]:
@@ -269,7 +288,9 @@ class RunFolder:
             written = {*(reader.fieldnames or ())}
             if not written >= _FIRST_COLUMNS:
                 raise FwcError(f"{path} does not have the columns of a run: {again}")
-            later = dict.fromkeys((name for name in PARSED_COLUMNS if name not in written), "")
+            later = dict.fromkeys(
+                (name for name in PARSED_COLUMNS if name not in written), ""
+            )
             for row in reader:
                 if not _is_answer(row):
                     raise FwcError(
@@ -293,10 +314,14 @@ class RunFolder:
         further = _shared(rows, ROW_COLUMNS)
         with self._writing(name) as file:
             header = {"format": QUESTIONS_FORMAT, "questions": len(rows)}
-            file.write(json.dumps(header | ({"columns": further} if further else {})) + "\n")
+            file.write(
+                json.dumps(header | ({"columns": further} if further else {})) + "\n"
+            )
             for row in rows:
                 line = [row[name] for name in (*QUESTION_COLUMNS, *further)]
-                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+                file.write(
+                    json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+                )
 
     def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
         """Yield the questions of the run; in old folders, from answers.csv."""
@@ -304,8 +329,12 @@ class RunFolder:
         if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
             return
-        again = f"): the same `fwc-llm eval` command with --out {self.path} writes it again"
-        with failing_as(FwcError, f"{path} is damaged (", again, (TypeError, AttributeError)):
+        again = (
+            f"): the same `fwc-llm eval` command with --out {self.path} writes it again"
+        )
+        with failing_as(
+            FwcError, f"{path} is damaged (", again, (TypeError, AttributeError)
+        ):
             with open_binary(path) as file:
                 header = parse_json(next(file, b""))
                 count = -1
@@ -315,7 +344,10 @@ class RunFolder:
                     if not is_question(row):
                         raise ValueError(f"line {count + 2} is not a question")
                     yield row
-            if header.get("format") != QUESTIONS_FORMAT or header.get("questions") != count + 1:
+            if (
+                header.get("format") != QUESTIONS_FORMAT
+                or header.get("questions") != count + 1
+            ):
                 raise ValueError(
                     f"it has {count + 1:,} questions and begins with {str(header)[:80]}"
                 )
@@ -334,7 +366,9 @@ class RunFolder:
     def write_hashes(self, *names: str) -> None:
         """Write the SHA-256 of all files, or of the files `names`, to hashes.json."""
         recorded = self.hashes("changing") | self.hashes()
-        recorded |= {name: sha256(self.path / name) for name in names or self.own_files()}
+        recorded |= {
+            name: sha256(self.path / name) for name in names or self.own_files()
+        }
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
 
     def begin_change(self) -> None:
@@ -344,20 +378,27 @@ class RunFolder:
         recorded = self.hashes()
         if recorded:
             changing = self.hashes("changing") | recorded
-            self.write_json(HASHES, {"format": HASHES_FORMAT, "files": {}, "changing": changing})
+            self.write_json(
+                HASHES, {"format": HASHES_FORMAT, "files": {}, "changing": changing}
+            )
 
     def hashes(self, key: str = "files") -> dict[str, str]:
         """The recorded SHA-256 by file; {} if nothing is recorded."""
         with suppress(FwcError):
             content = self.read_json(HASHES)
-            if content.get("format") == HASHES_FORMAT and isinstance(content.get(key), dict):
+            if content.get("format") == HASHES_FORMAT and isinstance(
+                content.get(key), dict
+            ):
                 return {str(name): str(digest) for name, digest in content[key].items()}
         return {}
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[IO[str]]:
         path = self.path / name
-        with failing_as(StorageError, f"cannot write {path}: "), whole_file(path) as file:
+        with (
+            failing_as(StorageError, f"cannot write {path}: "),
+            whole_file(path) as file,
+        ):
             yield file
 
 
@@ -374,7 +415,9 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
         "label"
     ] in _LABELS
     try:
-        numbers = 0 <= int(row["repeat"]) < 10**7 and 0.0 <= float(row["p_yes"] or 0) <= 1.0
+        numbers = (
+            0 <= int(row["repeat"]) < 10**7 and 0.0 <= float(row["p_yes"] or 0) <= 1.0
+        )
     except ValueError:
         return False
     return words and numbers and row["reason"] in _REASONS
@@ -461,7 +504,9 @@ class _People(BaseModel, strict=True):
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
     """Validate the settings, and add defaults that an earlier version lacks."""
-    settings = {name: value for name, value in content.items() if name in Settings.model_fields}
+    settings = {
+        name: value for name, value in content.items() if name in Settings.model_fields
+    }
     try:
         return content | Settings(**settings).as_json()
     except FwcError as error:
@@ -554,11 +599,21 @@ class Results(_Run):
 
 def check_described(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Validate the content of a run.json; `FwcError` if it is damaged."""
-    return {**content, "settings": check(Described, content, f"{path} is damaged").settings}
+    return {
+        **content,
+        "settings": check(Described, content, f"{path} is damaged").settings,
+    }
 
 
 def is_question(row: Mapping[str, Any]) -> bool:
     """Whether `row` is a valid question of a run."""
-    texts = all(isinstance(row.get(name), str) for name in ("arm", "row", "variant", "group"))
+    texts = all(
+        isinstance(row.get(name), str) for name in ("arm", "row", "variant", "group")
+    )
     repeat = row.get("repeat")
-    return texts and type(repeat) is int and 0 <= repeat < 1_000_000 and row.get("label") in _LABELS
+    return (
+        texts
+        and type(repeat) is int
+        and 0 <= repeat < 1_000_000
+        and row.get("label") in _LABELS
+    )

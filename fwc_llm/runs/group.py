@@ -28,10 +28,16 @@ class Group:
         folder = RunFolder(group.path)
         before = cls.find(group.path)
         others = (
-            before.models if before else (folder.describe()["model"],) if folder.begun else models
+            before.models
+            if before
+            else (folder.describe()["model"],)
+            if folder.begun
+            else models
         )
         if tuple(others) != group.models:
-            problem = f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
+            problem = (
+                f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
+            )
             raise FwcError(
                 f"{problem}: name the same models to continue, or a new folder with --out"
             )
@@ -47,7 +53,11 @@ class Group:
             return None
         content = RunFolder(path).read_json(GROUP_FILE)
         models = content.get("models")
-        if content.get("format") != FORMAT or not isinstance(models, list) or not models:
+        if (
+            content.get("format") != FORMAT
+            or not isinstance(models, list)
+            or not models
+        ):
             raise FwcError(
                 f"{path / GROUP_FILE} is not of format {FORMAT}: it was not written by this tool"
             )

@@ -42,7 +42,11 @@ _SYNC_SECONDS = 1.0
 # Windows locks bytes, not files: this byte is beyond the end of any journal.
 _WINDOWS_LOCK_BYTE = 1 << 60
 # Do not follow a link: in a folder from elsewhere, it may lead to any file of the user.
-_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FLAGS = (
+    getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,9 @@ def request_id(parameters_json: str, *parts: Any) -> str:
 
 def call_id(parameters: str, call: PlannedCall) -> str:
     """The identity of a call, with its arm: arms do not share replies."""
-    return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
+    return request_id(
+        parameters, call.repeat, call.arm, call.row, call.variant, call.messages
+    )
 
 
 def make_record(
@@ -100,7 +106,9 @@ def make_record(
         "prompt": list(call.messages[call.fixed :]),
         "prefix": list(call.messages[: call.fixed]),
     }
-    return {name: value for name, value in record.items() if value or name not in _LEFT_OUT}
+    return {
+        name: value for name, value in record.items() if value or name not in _LEFT_OUT
+    }
 
 
 def parsed(reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
@@ -124,12 +132,18 @@ class Journal:
         self.path, self.words = Path(folder) / FILE_NAME, words
         self._longest = 0  # prompt tokens of one request
         self._reset()
-        with failing_as(FwcError, f"cannot open {self.path}: ", "; name another folder with --out"):
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644)
+        with failing_as(
+            FwcError, f"cannot open {self.path}: ", "; name another folder with --out"
+        ):
+            self._file = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644
+            )
         try:
             with failing_as(FwcError, f"cannot read {self.path}: "):
                 if not stat.S_ISREG(os.fstat(self._file).st_mode):  # a pipe or a device
-                    raise OSError(errno.EINVAL, "it is not a regular file", str(self.path))
+                    raise OSError(
+                        errno.EINVAL, "it is not a regular file", str(self.path)
+                    )
                 self._lock()
                 self._size = self._load()
             if self._size == 0:
@@ -142,16 +156,24 @@ class Journal:
     def _reset(self) -> None:
         self.usage = Usage()  # total of all live requests
         self.batch_usage = Usage()  # total of all requests through the Batch API
-        self.unknown = self.unknown_batch = Usage()  # upper limits for attempts of unknown usage
+        self.unknown = self.unknown_batch = (
+            Usage()
+        )  # upper limits for attempts of unknown usage
         self.answerless: dict[bytes, str] = {}  # reasons of replies without an answer
         self._answered: set[bytes] = set()
-        self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is in the file
+        self._prefixed: set[tuple[str, int]] = (
+            set()
+        )  # arms and repeats whose prefix is in the file
 
     def __enter__(self) -> "Journal":
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        with contextlib.nullcontext() if error is None else contextlib.suppress(FwcError):
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: object
+    ) -> None:
+        with (
+            contextlib.nullcontext() if error is None else contextlib.suppress(FwcError)
+        ):
             self.close()
 
     def close(self) -> None:
@@ -184,7 +206,9 @@ class Journal:
         if self._size <= len(HEADER):
             return
         with failing_as(StorageError, f"cannot set {self.path} aside: "):
-            paths = (self.path.with_name(f"journal-{number}.jsonl") for number in count(1))
+            paths = (
+                self.path.with_name(f"journal-{number}.jsonl") for number in count(1)
+            )
             aside = next(path for path in paths if not path.exists())
             with whole_file(aside, "xb") as file:
                 file.write(self.path.read_bytes())
@@ -214,12 +238,18 @@ class Journal:
             opened = os.fstat(self._file)
         except OSError:
             there = None
-        if there is None or (there.st_dev, there.st_ino) != (opened.st_dev, opened.st_ino):
+        if there is None or (there.st_dev, there.st_ino) != (
+            opened.st_dev,
+            opened.st_ino,
+        ):
             why = "its folder was deleted, moved or replaced while the run went on"
             raise StorageError(f"{self.path} is gone: {why}; nothing further is asked")
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
+        line = (
+            json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str)
+            + "\n"
+        )
         data = redact(line, by_form=False).encode("utf-8", "backslashreplace")
         self.check_in_place()
         try:
@@ -227,10 +257,14 @@ class Journal:
             if written != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            with contextlib.suppress(OSError):  # else the next process cuts off the incomplete line
+            with contextlib.suppress(
+                OSError
+            ):  # else the next process cuts off the incomplete line
                 os.ftruncate(self._file, self._size)
             kept = "all earlier replies are kept; free disk space, and the same command continues"
-            raise StorageError(f"cannot write to {self.path}: {error.strerror}; {kept}") from None
+            raise StorageError(
+                f"cannot write to {self.path}: {error.strerror}; {kept}"
+            ) from None
         self._size += written
 
     def _sync(self) -> None:
@@ -244,7 +278,9 @@ class Journal:
                 self.answerless[request] = sys.intern(str(record.get("reason") or ""))
         if record.get("prefix"):
             self._prefixed.add((record.get("arm", ""), record.get("repeat", 0)))
-        usage, most = (Usage(**(record.get(name) or {})) for name in ("usage", "most_usage"))
+        usage, most = (
+            Usage(**(record.get(name) or {})) for name in ("usage", "most_usage")
+        )
         if not record.get("earlier"):
             self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
         lost = most.times(record.get("unknown_attempts") or 0)
@@ -272,9 +308,7 @@ class Journal:
                 if number > 1:
                     self._count(parse_record(line, self.path, number))
                 good += len(line)
-                if (
-                    not complete
-                ):  # only the line end is missing: keep the record, its request was paid for
+                if not complete:  # only the line end is missing: keep the record, its request was paid for
                     good += os.write(self._file, b"\n")
                     break
         if os.fstat(self._file).st_size != good:
@@ -295,4 +329,6 @@ class Journal:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             wait = "wait for that run to end, or name another folder with --out"
-            raise FwcError(f"{self.path} is in use by another process: {wait}") from None
+            raise FwcError(
+                f"{self.path} is in use by another process: {wait}"
+            ) from None

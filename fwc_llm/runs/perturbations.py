@@ -23,7 +23,9 @@ _MOST_ROWS = 5_000  # most rows of the pool that are fitted and searched
 
 @cache
 def _file() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("first_names.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(
+        Path(__file__).with_name("first_names.toml").read_text(encoding="utf-8")
+    )
 
 
 def _word(level: str) -> str:
@@ -56,13 +58,18 @@ def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
     """Append the first name in `values`, if any, to the record in `messages`."""
     if FIRST_NAME not in values:
         return messages
-    index = max(index for index, message in enumerate(messages) if message["role"] == "user")
+    index = max(
+        index for index, message in enumerate(messages) if message["role"] == "user"
+    )
     text = messages[index]["content"].rstrip()
     if text.splitlines()[-1].startswith("- "):
         mark = "- first name"
     else:
         mark = "First name"
-    changed: Message = {**messages[index], "content": f"{text}\n{mark}: {values[FIRST_NAME]}"}
+    changed: Message = {
+        **messages[index],
+        "content": f"{text}\n{mark}: {values[FIRST_NAME]}",
+    }
     return [*messages[:index], changed, *messages[index + 1 :]]
 
 
@@ -81,9 +88,12 @@ def name_variants(
         for level in names:
             word = _word(level)
             sex = next(
-                (candidate for candidate in lists if candidate in words), list(lists)[drawn % 2]
+                (candidate for candidate in lists if candidate in words),
+                list(lists)[drawn % 2],
             )
-            race = next((candidate for candidate in lists[sex] if candidate in words), "white")
+            race = next(
+                (candidate for candidate in lists[sex] if candidate in words), "white"
+            )
             if word in lists:
                 chosen = lists[word][race]
             else:
@@ -118,15 +128,19 @@ class Proxies:
             **{str(c): [c] for c in features},
             "all": list(features),
         }.items():
-            model = TableModel(LOGISTIC, features.loc[fitted, columns_tried], target[fitted])
+            model = TableModel(
+                LOGISTIC, features.loc[fitted, columns_tried], target[fitted]
+            )
             p = model.probabilities(features.loc[judged, columns_tried])
             telling[name] = float(roc_auc_score(target[judged], p))
-        best = sorted((name for name in telling if name != "all"), key=lambda name: -telling[name])
-        columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)
+        best = sorted(
+            (name for name in telling if name != "all"), key=lambda name: -telling[name]
+        )
+        columns = tuple(
+            name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING
+        )
         if not columns:
-            best_auc = (
-                f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
-            )
+            best_auc = f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
             raise FwcError(
                 f"no column reveals {attribute}: {best_auc}; leave out the probe `proxies`"
             )
@@ -138,18 +152,26 @@ class Proxies:
             (OneHotEncoder(handle_unknown="ignore", sparse_output=False), others),
         )
         self.attribute, self.columns, self.telling = attribute, columns, telling
-        self._pool, self._encoder, self._encoded = pool, encoder, encoder.fit_transform(rest)
+        self._pool, self._encoder, self._encoded = (
+            pool,
+            encoder,
+            encoder.fit_transform(rest),
+        )
 
     @property
     def note(self) -> str:
         """A sentence with the proxies and their AUC."""
         best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
-        listed = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
+        listed = ", ".join(
+            f"{name} {value:.2f}" for name, value in best if name != "all"
+        )
         auc = f"AUC alone: {listed}; all columns together {self.telling['all']:.2f}"
         revealed = f"{self.attribute} is revealed by {', '.join(self.columns)} ({auc})"
         return f"{revealed}; the probe `proxies` exchanges these"
 
-    def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def variants(
+        self, values: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield (variant, values) with the proxies of each other level's nearest row."""
         import pandas as pd
 
@@ -158,6 +180,8 @@ class Proxies:
         far = ((self._encoded - self._encoder.transform(row)) ** 2).sum(axis=1)
         for level in sorted(set(levels)):
             if level != str(values[self.attribute]):
-                match = self._pool.iloc[int(np.where(levels == level, far, np.inf).argmin())]
+                match = self._pool.iloc[
+                    int(np.where(levels == level, far, np.inf).argmin())
+                ]
                 changed = {name: match[name] for name in self.columns}
                 yield f"proxies:{self.attribute}={level}", {**values, **changed}

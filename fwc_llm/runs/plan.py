@@ -18,9 +18,21 @@ from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, file_name, versions
+from fwc_llm.runs.folder import (
+    COUNTERFACTUAL,
+    FORMAT,
+    THRESHOLD,
+    command,
+    file_name,
+    versions,
+)
 from fwc_llm.runs.journal import PlannedCall
-from fwc_llm.runs.perturbations import Proxies, name_variants, named_levels, with_first_name
+from fwc_llm.runs.perturbations import (
+    Proxies,
+    name_variants,
+    named_levels,
+    with_first_name,
+)
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import (
     Split,
@@ -31,7 +43,13 @@ from fwc_llm.runs.splits import (
     whole_people,
 )
 from fwc_llm.runs.threshold_selection import draw_validation_rows
-from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
+from fwc_llm.shots import (
+    accepted_options,
+    is_per_row,
+    load_shots,
+    order_shots,
+    select_shots,
+)
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import ORDERS, check_order
 from fwc_llm.shots.storage import kept_shots
@@ -54,11 +72,11 @@ class Arm:
     name: str
     source: str  # a strategy or a shots file
     order: str | None = None
-    edits: tuple[str, ...] = ()  # of the prompt's text: "removal", "instruction", "unweighted"
+    edits: tuple[
+        str, ...
+    ] = ()  # of the prompt's text: "removal", "instruction", "unweighted"
     template: str | None = None  # None: that of the settings
-    family: str = (
-        ""  # the name without order and template; arms of one family show the same examples
-    )
+    family: str = ""  # the name without order and template; arms of one family show the same examples
 
 
 @dataclass(frozen=True)
@@ -68,8 +86,12 @@ class Repeat:
     index: int
     seed: int
     split: "Split" = field(repr=False)
-    shots: Mapping[str, Shots] = field(repr=False)  # lacks arms with new examples for every row
-    validation: "pd.DataFrame" = field(repr=False)  # rows of the pool, for a threshold (or 0 rows)
+    shots: Mapping[str, Shots] = field(
+        repr=False
+    )  # lacks arms with new examples for every row
+    validation: "pd.DataFrame" = field(
+        repr=False
+    )  # rows of the pool, for a threshold (or 0 rows)
 
     def rows(self, validation: bool) -> "pd.DataFrame":
         """The test rows, or with `validation` the validation rows."""
@@ -91,7 +113,9 @@ class Plan:
         default_factory=dict, repr=False
     )  # the user's examples, by source
     sequential: "GroupSequential | None" = None
-    _builders: dict[tuple[int, str], Prompt] = field(default_factory=dict, init=False, repr=False)
+    _builders: dict[tuple[int, str], Prompt] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @property
     def notes(self) -> list[str]:
@@ -103,7 +127,9 @@ class Plan:
                 f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and "
                 f"repeat"
             )
-            notes.append(f"--threshold {self.settings.threshold} adds {more:,} requests: {rows}")
+            notes.append(
+                f"--threshold {self.settings.threshold} adds {more:,} requests: {rows}"
+            )
         return [*notes, *self._word_notes, *self.probe_notes]
 
     @property
@@ -118,8 +144,12 @@ class Plan:
             further = [" and ".join(pair) for pair in pairs if pair in LANGUAGES]
             note = f"the question is not English: {', '.join(further)} are also read as yes and no"
             return [note] * bool(further)
-        alike = yes[0].casefold() == no[0].casefold() or not (yes[0].isalpha() and no[0].isalpha())
-        return [f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown"] * alike
+        alike = yes[0].casefold() == no[0].casefold() or not (
+            yes[0].isalpha() and no[0].isalpha()
+        )
+        return [
+            f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown"
+        ] * alike
 
     @property
     def n_calls(self) -> int:
@@ -129,7 +159,9 @@ class Plan:
     @cached_property
     def n_threshold_calls(self) -> int:
         """The number of requests about validation rows, for the choice of a threshold."""
-        return len(self.arms) * sum(len(repeat.rows(validation=True)) for repeat in self.repeats)
+        return len(self.arms) * sum(
+            len(repeat.rows(validation=True)) for repeat in self.repeats
+        )
 
     @cached_property
     def n_questions(self) -> int:
@@ -141,11 +173,13 @@ class Plan:
     def part(self, rows: int) -> "Plan":
         """The same run with only the first `rows` test rows of every repeat."""
         splits = [
-            replace(repeat.split, test=repeat.split.test.iloc[:rows]) for repeat in self.repeats
+            replace(repeat.split, test=repeat.split.test.iloc[:rows])
+            for repeat in self.repeats
         ]
         repeats = zip(self.repeats, splits, strict=True)
         return replace(
-            self, repeats=tuple(replace(repeat, split=split) for repeat, split in repeats)
+            self,
+            repeats=tuple(replace(repeat, split=split) for repeat, split in repeats),
         )
 
     @cached_property
@@ -159,7 +193,10 @@ class Plan:
         groups = self.task.sensitive(self.repeats[0].split.test)[self.ends - 1]
         of_groups = [self.ends[groups == group] for group in np.unique(groups)]
         # At the first look, every group has `least` people (rows), unless it has fewer in total.
-        first = max((int(ends[least - 1]) for ends in of_groups if len(ends) >= least), default=0)
+        first = max(
+            (int(ends[least - 1]) for ends in of_groups if len(ends) >= least),
+            default=0,
+        )
         return self.sequential.looks(first)
 
     @cached_property
@@ -189,12 +226,15 @@ class Plan:
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
         """Yield the requests, without the first `after` rows of each arm and repeat."""
         trainings = {
-            drawn.index: cache(partial(_training, self.task, drawn)) for drawn in self.repeats
+            drawn.index: cache(partial(_training, self.task, drawn))
+            for drawn in self.repeats
         }
         for validation in (True, False):
             for repeat in self.repeats:
                 for arm in self.arms:
-                    for position, (row, values) in enumerate(rows_of(repeat.rows(validation))):
+                    for position, (row, values) in enumerate(
+                        rows_of(repeat.rows(validation))
+                    ):
                         if position < after:
                             continue
                         builder = self._builder(repeat, arm, position, validation)
@@ -203,7 +243,9 @@ class Plan:
                         else:
                             fixed = 0
                         variants = (
-                            [(THRESHOLD, values)] if validation else self.variants(row, values)
+                            [(THRESHOLD, values)]
+                            if validation
+                            else self.variants(row, values)
                         )
                         for variant, changed in variants:
                             training = trainings[repeat.index]
@@ -212,14 +254,22 @@ class Plan:
                             )
                             messages = with_first_name(builder.build(changed), changed)
                             yield PlannedCall(
-                                arm.name, repeat.index, row, variant, messages, context, fixed
+                                arm.name,
+                                repeat.index,
+                                row,
+                                variant,
+                                messages,
+                                context,
+                                fixed,
                             )
 
     @cached_property
     def first_calls(self) -> tuple[PlannedCall, ...]:
         """The first request of every arm, for checks and as a sample."""
         row = str(self.repeats[0].split.test.index[0])
-        return tuple(PlannedCall(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms)
+        return tuple(
+            PlannedCall(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms
+        )
 
     def prompt(self, arm: Arm, position: int = 0) -> Messages:
         """An arm's messages for the test row at `position` of the first repeat."""
@@ -227,7 +277,9 @@ class Plan:
         values = next(rows_of(repeat.split.test.iloc[[position]]))[1]
         return self._builder(repeat, arm, position).build(values)
 
-    def _builder(self, repeat: Repeat, arm: Arm, position: int, validation: bool = False) -> Prompt:
+    def _builder(
+        self, repeat: Repeat, arm: Arm, position: int, validation: bool = False
+    ) -> Prompt:
         """The prompt builder of an arm for a row, cached if other rows can use it."""
         shots = repeat.shots.get(arm.name)
         shared = shots is not None or not (position or validation)
@@ -287,7 +339,9 @@ class Plan:
             for level in self._levels[name]:
                 if level != values[name]:
                     changed = {**values, name: level}
-                    group = " & ".join(str(changed[attribute]) for attribute in self.task.protected)
+                    group = " & ".join(
+                        str(changed[attribute]) for attribute in self.task.protected
+                    )
                     yield COUNTERFACTUAL + group, changed
 
 
@@ -320,7 +374,9 @@ def make_plan(
     if model is not None:  # before choosing examples, which may take minutes
         for template in settings.wordings:
             traits(model).check(bare_prompt(task, template, settings.question_apart))
-    bare = Plan(task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved)
+    bare = Plan(
+        task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved
+    )
     if model is None or max_prompt_tokens is None:
         return _drawn(bare, progress, split)
     counter = TokenCounter(model.name)
@@ -335,7 +391,9 @@ def make_plan(
     return plan(fit_m_to(settings.m, max_prompt_tokens, longest))
 
 
-def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | None") -> Plan:
+def _drawn(
+    plan: Plan, progress: Callable[[str], None] | None, split: "Split | None"
+) -> Plan:
     """Complete a plan with the rows and examples of every repeat."""
     task = plan.task
     settings = plan.settings
@@ -344,20 +402,28 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         raise FwcError(
             f"--until-decided asks about all rows of a person, which base parity splits: {remedy}"
         )
-    fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
+    fixed_values = [
+        example.values for shots in plan.saved.values() for example in shots.examples
+    ]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
         seed = settings.seed + index
-        drawn = split or draw_split(task, settings.n_test, settings.base_parity, seed, fixed_values)
+        drawn = split or draw_split(
+            task, settings.n_test, settings.base_parity, seed, fixed_values
+        )
         if settings.until_decided and settings.base_parity is not None:
             drawn = replace(
-                drawn, test=drawn.test.iloc[interleave_cells(cells_of_rows(task, drawn.test))]
+                drawn,
+                test=drawn.test.iloc[interleave_cells(cells_of_rows(task, drawn.test))],
             )
         elif settings.until_decided and task.cluster:
             drawn = replace(
-                drawn, test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)]
+                drawn,
+                test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)],
             )
-        validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
+        validation, drawn = draw_validation_rows(
+            task, drawn, settings, seed, fixed_values
+        )
         by_source, chosen = (
             dict(plan.saved),
             dict[str, Shots](),
@@ -370,7 +436,9 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
                     )
                 by_source[arm.source] = _select(task, arm, settings, drawn, seed, None)
             if arm.source in by_source:
-                chosen[arm.name] = order_shots(by_source[arm.source], arm.order or "given", seed)
+                chosen[arm.name] = order_shots(
+                    by_source[arm.source], arm.order or "given", seed
+                )
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
     plan = replace(plan, repeats=tuple(repeats))
@@ -390,7 +458,9 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     from fwc_llm.metrics.sampling_design import NO_WEIGHTS
 
     if settings.against not in ("", "all", *arms):
-        raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
+        raise FwcError(
+            f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all"
+        )
     check_arms(settings.until_decided, arms)
     if "weight" in settings.model_fields_set:
         weight = settings.weight or ""
@@ -403,7 +473,9 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
         task = task.with_columns(weight, cluster)
     for name in filter(None, (cluster, settings.given)):
         if task.column(name).name in (*task.protected, task.outcome):
-            raise FwcError(f"{name!r} is a protected attribute or the outcome: name another column")
+            raise FwcError(
+                f"{name!r} is a protected attribute or the outcome: name another column"
+            )
     return task
 
 
@@ -413,7 +485,8 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
 
     checks = task.checks.as_json(task.cluster)
     notes = [
-        f"column {name}: {sentence}" if name else sentence for name, sentence in checks.items()
+        f"column {name}: {sentence}" if name else sentence
+        for name, sentence in checks.items()
     ]
     if task.folder is None or not task.text:
         return tuple(notes)
@@ -479,7 +552,9 @@ def _arms(
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     arms: list[Arm] = []
     for source in sources:
-        require(source, (str, Shots), "an arm", "give a strategy, a file of shots, or Shots")
+        require(
+            source, (str, Shots), "an arm", "give a strategy, a file of shots, or Shots"
+        )
         edits: tuple[str, ...] = ()
         own_order: str | None = None
         if isinstance(source, Shots):
@@ -491,12 +566,16 @@ def _arms(
             if source.endswith(tuple(f"@{order}" for order in ORDERS)):
                 name, _, own_order = source.rpartition("@")
                 if settings.orders:
-                    raise FwcError(f"the arm {source!r} has an order of its own: leave order out")
+                    raise FwcError(
+                        f"the arm {source!r} has an order of its own: leave order out"
+                    )
             key, edits = split_edits(name)
             if not key.endswith(".json"):
                 is_per_row(key)  # an unknown strategy is refused here, before any work
             elif key not in saved:
-                saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
+                saved[key] = load_shots(
+                    key, task, allow_changed_data=allow_changed_data
+                )
             if key in saved:
                 name = "+".join((Path(key).stem, *edits))
         if key in saved:
@@ -508,13 +587,22 @@ def _arms(
         )  # no examples, no order
         for order, template in product(orders, settings.templates or [None]):
             # Order and template are in the name only if arms differ in them.
-            parts = [name, *[order] * (own_order is not None or len(settings.orders) > 1)]
+            parts = [
+                name,
+                *[order] * (own_order is not None or len(settings.orders) > 1),
+            ]
             parts += [_short(template or "")] * (len(settings.templates) > 1)
-            arms.append(Arm("@".join(filter(None, parts)), key, order, edits, template, name))
+            arms.append(
+                Arm("@".join(filter(None, parts)), key, order, edits, template, name)
+            )
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
-    twice = [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]
+    twice = [
+        arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1
+    ]
     if twice:
-        remedy = "give each arm once, and shots files and template folders distinct names"
+        remedy = (
+            "give each arm once, and shots files and template folders distinct names"
+        )
         raise FwcError(f"the arm {twice[0]!r} is named twice: {remedy}")
     return tuple(arms)
 
@@ -540,7 +628,15 @@ def _select(
     query: Mapping[str, Any] | None,
 ) -> Shots:
     options = _options(arm, settings)
-    request = task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates
+    request = (
+        task,
+        arm.source,
+        settings.m,
+        settings.epsilon,
+        seed,
+        split.pool,
+        split.candidates,
+    )
     if query is None:
         return kept_shots(*request, **options)
     row = TaskRow(task.name, query)
@@ -549,7 +645,11 @@ def _select(
 
 
 def describe_asked(
-    plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
+    plan: Plan,
+    model: str,
+    parameters: Mapping[str, Any],
+    simulated: bool,
+    reference: bool = False,
 ) -> dict[str, Any]:
     """The content of run.json; the arguments after `plan` describe the model."""
     task = plan.task

@@ -22,7 +22,13 @@ from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_answers
 from fwc_llm.metrics.records import Record, lost_rows_records
-from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name, questions_of
+from fwc_llm.metrics.run_answers import (
+    ArmAnswers,
+    RunAnswers,
+    as_names,
+    one_name,
+    questions_of,
+)
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.metrics.threshold_effects import threshold_records
@@ -63,8 +69,12 @@ class Run:
     answers: Mapping[str, ArmAnswers]  # of unchanged rows
     counterfactuals: Mapping[str, ArmAnswers]  # of changed rows, like `probes`
     probes: Mapping[str, ArmAnswers]
-    at_threshold: Mapping[str, ArmAnswers] = field(default_factory=dict)  # P(yes) compared with it
-    assists: Mapping[str, Assist] = field(default_factory=dict)  # predictions of the answers
+    at_threshold: Mapping[str, ArmAnswers] = field(
+        default_factory=dict
+    )  # P(yes) compared with it
+    assists: Mapping[str, Assist] = field(
+        default_factory=dict
+    )  # predictions of the answers
     assist: bool = False  # True overrides the run's setting
     unread: Unread | None = None  # replaces the run's setting
 
@@ -109,7 +119,11 @@ class Run:
     @property
     def times(self) -> int:
         """Samples per prompt: as many consecutive repeats have equal rows and examples."""
-        samples = self.described.get("epochs") or self.described["settings"].get("samples") or 1
+        samples = (
+            self.described.get("epochs")
+            or self.described["settings"].get("samples")
+            or 1
+        )
         return max(1, int(samples))
 
     @property
@@ -155,7 +169,9 @@ class Run:
         if found is None:
             arms = self.results.get("arms") or ()
             found = [
-                {"arm": arm["arm"], **arm["threshold"]} for arm in arms if arm.get("threshold")
+                {"arm": arm["arm"], **arm["threshold"]}
+                for arm in arms
+                if arm.get("threshold")
             ]
         return [line for line in found if line["arm"] in self.at_threshold]
 
@@ -165,7 +181,10 @@ class Run:
         settings = self.described["settings"]
         variations = self.described.get("variations") or {}
         return RunAnswers(
-            {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
+            {
+                arm: replace(a, examples=self._examples(arm))
+                for arm, a in self.answers.items()
+            },
             self.groups,
             SamplingDesign(
                 settings.get("base_parity") is not None,
@@ -186,7 +205,11 @@ class Run:
             settings["against"],
             unused=(
                 *(self.described.get("probe_notes") or ()),
-                *(f"{warning}." for name, warning in self.table_checks.items() if not name),
+                *(
+                    f"{warning}."
+                    for name, warning in self.table_checks.items()
+                    if not name
+                ),
             ),
             probes=self.probes,
             assists=self.assists,
@@ -203,11 +226,14 @@ class Run:
                 for r, drawn in shots.items()
             }
             sets = {
-                text: str(number) for number, text in enumerate(dict.fromkeys(contents.values()))
+                text: str(number)
+                for number, text in enumerate(dict.fromkeys(contents.values()))
             }
             repeats, position = np.unique(a.repeat, return_inverse=True)
             return as_names(
-                np.array([sets.get(contents.get(int(r), ""), "") for r in repeats])[position]
+                np.array([sets.get(contents.get(int(r), ""), "") for r in repeats])[
+                    position
+                ]
             )
         zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
         if zero or not (self.folder / "shots").is_dir():
@@ -228,7 +254,9 @@ class Run:
         for arm, answers in self.answers.items():
             repeats = np.unique(answers.repeat).tolist()
             paths = {r: folder / f"{file_name(arm)}-{r}.json" for r in repeats}
-            found[arm] = {r: load_shots(path) for r, path in paths.items() if path.is_file()}
+            found[arm] = {
+                r: load_shots(path) for r, path in paths.items() if path.is_file()
+            }
         return found
 
     def prompt(self, arm: str) -> list[dict[str, str]]:
@@ -259,13 +287,16 @@ def read_run(path: str | Path | RunFolder, unread: Unread | None = None) -> Run:
     groups = groups_by_rate(next(iter(answers.values())))
     for arm, a in by_arm.items():
         strangers = sorted(
-            {*map(str, np.take(a.group.categories, np.unique(a.group.codes)))} - {*groups}
+            {*map(str, np.take(a.group.categories, np.unique(a.group.codes)))}
+            - {*groups}
         )
         if strangers:
             why = f"the arm {arm!r} has the group {strangers[0]!r}, which the first has not"
             raise damaged(folder.path / "answers.csv", why)
     if all((a.reason == "error").all() for a in answers.values()):
-        reasons = [f" ({reason['reason']})" for reason in results.get("no_reply", [])[:1]]
+        reasons = [
+            f" ({reason['reason']})" for reason in results.get("no_reply", [])[:1]
+        ]
         where = folder.path
         raise FwcError(
             f"{where} holds no reply{''.join(reasons)}: evaluate again with --out {where}"
@@ -311,7 +342,8 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
         content = _PredictionsFile.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
             return replace(
-                run, assists={arm: _arrays(lists) for arm, lists in content.arms.items()}
+                run,
+                assists={arm: _arrays(lists) for arm, lists in content.arms.items()},
             )
     if task is None or task.fingerprint != fingerprint:
         return run
@@ -326,7 +358,9 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
     content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
         RunFolder(run.folder).write_json(PREDICTIONS, content.model_dump())
-    return replace(run, assists={arm: _arrays(lists) for arm, lists in arms.items()})  # rounded
+    return replace(
+        run, assists={arm: _arrays(lists) for arm, lists in arms.items()}
+    )  # rounded
 
 
 def _key(answered: RunAnswers) -> str:
@@ -354,13 +388,16 @@ def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
     return replace(run, assist=True)
 
 
-def _told(answers: Mapping[str, ArmAnswers], counterfactual: bool) -> dict[str, ArmAnswers]:
+def _told(
+    answers: Mapping[str, ArmAnswers], counterfactual: bool
+) -> dict[str, ArmAnswers]:
     """Answers about changed rows, of counterfactuals or probes, by arm with any."""
     by_arm = {}
     for arm, a in answers.items():
         names = a.variant.categories
         chosen = [
-            name != "" and name.startswith(COUNTERFACTUAL) == counterfactual for name in names
+            name != "" and name.startswith(COUNTERFACTUAL) == counterfactual
+            for name in names
         ]
         changed = np.array(chosen)[a.variant.codes]
         if changed.any():
@@ -420,7 +457,8 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
     else:
         names = [str(run.folder) for run in runs]
     return [
-        replace(run, label=f"{run.label} · {name}") for run, name in zip(runs, names, strict=True)
+        replace(run, label=f"{run.label} · {name}")
+        for run, name in zip(runs, names, strict=True)
     ]
 
 
@@ -445,7 +483,9 @@ def _check_results(run: Run) -> None:
     for arm, sample in run.answered.plain_samples.items():
         value = recorded.get(arm)
         accuracy = ArmEstimates(sample)["accuracy"].value
-        same = np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True)
+        same = np.isclose(
+            np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True
+        )
         if recorded and not same:
             again = f"run `fwc-llm rescore {run.folder}` to compute it again"
             raise FwcError(
@@ -466,12 +506,15 @@ def answers_by_arm(
     if strangers:
         line = int((arm_names == strangers[0]).argmax()) + 2
         raise damaged(
-            where, f"line {line} names the arm {strangers[0]!r}, which run.json does not name"
+            where,
+            f"line {line} names the arm {strangers[0]!r}, which run.json does not name",
         )
     silent = [arm for arm in arms if not (arm_names == arm).any()]
     if silent:
         raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
-    texts: dict[str, Any] = {name: names[name] for name in ("row", "variant", "group", "reason")}
+    texts: dict[str, Any] = {
+        name: names[name] for name in ("row", "variant", "group", "reason")
+    }
     answers = ArmAnswers(
         repeat=_numbers(names["repeat"]).astype(np.int64),
         label=(names["label"] == "yes").astype(np.int8),
@@ -486,7 +529,9 @@ def answers_by_arm(
     if THRESHOLD_COLUMN not in names:
         return by_arm, {}
     moved = _numbers(names[THRESHOLD_COLUMN])
-    return by_arm, {arm: replace(a, answer=moved[arm_names == arm]) for arm, a in by_arm.items()}
+    return by_arm, {
+        arm: replace(a, answer=moved[arm_names == arm]) for arm, a in by_arm.items()
+    }
 
 
 def _columns(folder: RunFolder) -> "dict[str, Names]":
@@ -503,12 +548,17 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
         names = blocks[0].columns
     else:
         names = ()
-    return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in names}
+    return {
+        name: as_names(union_categoricals([b[name].array for b in blocks]))
+        for name in names
+    }
 
 
 def _numbers(names: "Names") -> npt.NDArray[np.float64]:
     """The numbers (n,) of texts: yes is 1, no is 0, "" is NaN."""
-    numbers = [VALUES[text] if text in VALUES else float(text) for text in names.categories]
+    numbers = [
+        VALUES[text] if text in VALUES else float(text) for text in names.categories
+    ]
     return np.asarray(np.array(numbers, np.float64)[names.codes], np.float64)
 
 

@@ -53,11 +53,16 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
         groups = plan.task.sensitive(rows)
         labels = plan.task.labels(rows)
         row_columns = zip(
-            ROW_COLUMNS, (plan.task.weight, plan.task.cluster, plan.settings.given), strict=True
+            ROW_COLUMNS,
+            (plan.task.weight, plan.task.cluster, plan.settings.given),
+            strict=True,
         )
-        columns = {name: rows[column].astype(str) for name, column in row_columns if column}
+        columns = {
+            name: rows[column].astype(str) for name, column in row_columns if column
+        }
         further = [
-            {name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))
+            {name: cells.iloc[at] for name, cells in columns.items()}
+            for at in range(len(rows))
         ]
         for arm in plan.arms:
             for position, (row, values) in enumerate(rows_of(rows)):
@@ -67,8 +72,18 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
                 else:
                     variants = [name for name, _ in plan.variants(row, values)]
                 for variant in variants:
-                    cells = arm.name, repeat.index, row, variant, groups[position], label
-                    yield dict(zip(QUESTION_COLUMNS, cells, strict=True)) | further[position]
+                    cells = (
+                        arm.name,
+                        repeat.index,
+                        row,
+                        variant,
+                        groups[position],
+                        label,
+                    )
+                    yield (
+                        dict(zip(QUESTION_COLUMNS, cells, strict=True))
+                        | further[position]
+                    )
 
 
 class _Last(NamedTuple):
@@ -86,12 +101,16 @@ class Replies:
     0.
     """
 
-    def __init__(self, journal: Journal, words: Words | None = None, greedy: bool = False) -> None:
+    def __init__(
+        self, journal: Journal, words: Words | None = None, greedy: bool = False
+    ) -> None:
         words = words or journal.words
         self.simulated = False
         self._last: dict[Key, _Last] = {}
         for record in journal.records():
-            error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
+            error, model = (
+                sys.intern(str(record.get(name) or "")) for name in ("error", "model")
+            )
             reading = read_answer(reply_of(record), words, greedy)
             if reading.p_yes is None:
                 p_yes = None
@@ -99,7 +118,9 @@ class Replies:
                 p_yes = float(reading.p_yes)
             text = sys.intern(truncate(record["text"] or ""))
             cells = reading.answer.value or "", reading.answer.reason, p_yes, text
-            last = _Last(cells, error, model, bool(record.get("truncated")), reading.contradicts)
+            last = _Last(
+                cells, error, model, bool(record.get("truncated")), reading.contradicts
+            )
             self._last[key_of(record)] = last
             self.simulated |= is_simulation(model, record.get("fingerprint"))
         self.models = sorted({last.model for last in self._last.values()} - {""})
@@ -109,7 +130,9 @@ class Replies:
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The question with its parsed reply, as a line of answers.csv."""
         cells_asked = {
-            name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question
+            name: question[name]
+            for name in (*QUESTION_COLUMNS, *ROW_COLUMNS)
+            if name in question
         }
         cells = self._last.get(key_of(question), _Last()).cells
         return cells_asked | dict(zip(PARSED_COLUMNS, cells, strict=True))
@@ -133,7 +156,9 @@ def score(
     parameters = described.get("parameters") or {}
     greedy = parameters.get("temperature") == 0
     replies = Replies(journal, described.get("words"), greedy)
-    if replies.simulated and not described.get("simulated_answers", described["simulated"]):
+    if replies.simulated and not described.get(
+        "simulated_answers", described["simulated"]
+    ):
         described = folder.change(simulated=True, simulated_answers=True)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     settings = described["settings"]
@@ -141,10 +166,14 @@ def score(
     rows = [replies.row(question) | simulated for question in folder.read_questions()]
     reparsed = dict[str, int]()
     if described.get("parser", 1) != PARSER and is_file(folder.path / "answers.csv"):
-        before = {key_of(row): (row["answer"], row["reason"]) for row in folder.read_answers()}
+        before = {
+            key_of(row): (row["answer"], row["reason"]) for row in folder.read_answers()
+        }
         for row in rows:
             was = before.get(key_of(row), (row["answer"], row["reason"]))
-            reparsed[row["arm"]] = reparsed.get(row["arm"], 0) + (was[0] != row["answer"])
+            reparsed[row["arm"]] = reparsed.get(row["arm"], 0) + (
+                was[0] != row["answer"]
+            )
             row |= {} if parse else {"answer": was[0], "reason": was[1]}
     if parse and described.get("parser") != PARSER:
         folder.change(parser=PARSER)
@@ -152,10 +181,16 @@ def score(
     chosen = dict[tuple[str, int], dict[str, Any]]()
     if rule is not None:
         if rule in FITTED:
-            validation = [replies.row(question) for question in folder.read_questions(POOL_FILE)]
-        chosen = choose_thresholds(rule, validation, dict.fromkeys(map(_arm_and_repeat, rows)))
+            validation = [
+                replies.row(question) for question in folder.read_questions(POOL_FILE)
+            ]
+        chosen = choose_thresholds(
+            rule, validation, dict.fromkeys(map(_arm_and_repeat, rows))
+        )
         for row in rows:
-            row[THRESHOLD_COLUMN] = at_threshold(row, chosen[_arm_and_repeat(row)]["threshold"])
+            row[THRESHOLD_COLUMN] = at_threshold(
+                row, chosen[_arm_and_repeat(row)]["threshold"]
+            )
     folder.write_answers(rows)
     by_arm: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -181,17 +216,25 @@ def score(
         "simulated_answers": simulated_answers,
         "reference": described.get("reference", False),
         **({"local": True} if described.get("local") else {}),
-        **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
+        **{
+            name: settings[name]
+            for name in ("n_test", "base_parity", "seed", "repeats")
+        },
         **({"samples": settings["samples"]} if settings["samples"] != 1 else {}),
         "returned_models": replies.models,
         "rows": described.get("rows"),
         "requests": len(rows),
         "unanswered": len(unanswered),
         **({"truncated": replies.truncated} if replies.truncated else {}),
-        **({"p_yes_contradicts": replies.contradicting} if replies.contradicting else {}),
+        **(
+            {"p_yes_contradicts": replies.contradicting}
+            if replies.contradicting
+            else {}
+        ),
         **({"unread": unread} if unread else {}),
         "no_reply": [
-            {"reason": why, "requests": n} for why, n in reasons.most_common(_MOST_REASONS)
+            {"reason": why, "requests": n}
+            for why, n in reasons.most_common(_MOST_REASONS)
         ],
         "stopped": stopped,
         "usage": asdict(journal.usage),
@@ -203,12 +246,19 @@ def score(
             "rows": len(by_arm[described["arms"][0]]),
             "of": settings["n_test"],
         }
-        data["until_decided"] |= {"ended": described["ended"]} if described.get("ended") else {}
+        data["until_decided"] |= (
+            {"ended": described["ended"]} if described.get("ended") else {}
+        )
     if rule is not None:
         missing = sum(row["reason"] in _NO_REPLY for row in validation)
-        data |= {"threshold": rule, "pool_requests": len(validation), "pool_unanswered": missing}
+        data |= {
+            "threshold": rule,
+            "pool_requests": len(validation),
+            "pool_unanswered": missing,
+        }
         data["thresholds"] = [
-            _thresholds(name, by_arm.get(name, ()), chosen) for name in described["arms"]
+            _thresholds(name, by_arm.get(name, ()), chosen)
+            for name in described["arms"]
         ]
     folder.write_json("results.json", data)
     return data | ({"reparsed": reparsed} if reparsed else {})
@@ -219,19 +269,27 @@ def _arm_and_repeat(row: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _thresholds(
-    arm: str, rows: Sequence[Mapping[str, Any]], chosen: Mapping[tuple[str, int], Mapping[str, Any]]
+    arm: str,
+    rows: Sequence[Mapping[str, Any]],
+    chosen: Mapping[tuple[str, int], Mapping[str, Any]],
 ) -> dict[str, Any]:
     """An arm's thresholds by repeat, test rows exactly at them, and rows without P(yes)."""
     per_repeat = [selection for (name, _), selection in chosen.items() if name == arm]
-    thresholds = {selection["repeat"]: selection["threshold"] for selection in per_repeat}
+    thresholds = {
+        selection["repeat"]: selection["threshold"] for selection in per_repeat
+    }
     plain = [row for row in rows if not row["variant"]]
     known = [row for row in plain if row["p_yes"] is not None]
     return {
         "arm": arm,
-        "threshold": None if None in thresholds.values() else fmean(thresholds.values()),
+        "threshold": None
+        if None in thresholds.values()
+        else fmean(thresholds.values()),
         "per_repeat": per_repeat,
         "ties": sum(row["p_yes"] == thresholds[int(row["repeat"])] for row in known),
-        "unknown": sum(row["p_yes"] is None and row["reason"] not in _NO_REPLY for row in plain),
+        "unknown": sum(
+            row["p_yes"] is None and row["reason"] not in _NO_REPLY for row in plain
+        ),
     }
 
 

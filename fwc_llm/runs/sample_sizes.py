@@ -47,7 +47,11 @@ def needed(
             if steps is not None:
                 n_test = steps * step
                 requests = n_test * count * (1 if question == "gap_of_one" else arms)
-                if cost is not None and cost.dollars is not None and cost.dollars_most is not None:
+                if (
+                    cost is not None
+                    and cost.dollars is not None
+                    and cost.dollars_most is not None
+                ):
                     share = requests / cost.calls
                     dollars = {
                         "dollars": share * cost.dollars,
@@ -85,7 +89,10 @@ def questions_until_decided(
             bounds = (condition.bound, condition.bound)
         else:
             continue
-        return {"condition": words, **expected_rows(shares.tolist(), bounds, sequential)}
+        return {
+            "condition": words,
+            **expected_rows(shares.tolist(), bounds, sequential),
+        }
     return None
 
 
@@ -102,5 +109,7 @@ def sample_cost(
         rows = 1
     else:
         rows = whole_step(task.groups, settings.base_parity)
-    plan = make_plan(task, arms, settings.updated(n_test=rows * -(-_ROWS // rows), repeats=1))
+    plan = make_plan(
+        task, arms, settings.updated(n_test=rows * -(-_ROWS // rows), repeats=1)
+    )
     return forecast(model, plan.calls(), price, batch)

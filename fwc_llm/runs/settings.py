@@ -72,17 +72,23 @@ class Settings(Options):
         default_words="the task's, or none if cells are too small",
         none=True,
     )
-    repeats: int = option(1, "Number of repeats; each draws new rows and examples.", ge=1)
+    repeats: int = option(
+        1, "Number of repeats; each draws new rows and examples.", ge=1
+    )
     seed: int = option(0, "Seed of the first repeat.", ge=0)
     api: Api = option(
-        "chat", "Protocol of the service; decisions and systemone are for decision models.", SERVICE
+        "chat",
+        "Protocol of the service; decisions and systemone are for decision models.",
+        SERVICE,
     )
     template: str = option(
         _template,
         "Template set (default, decision, paper, decodingtrust) or your own folder.",
         default_words="default; decision unless the api is chat",
     )
-    templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
+    templates: tuple[str, ...] = option(
+        (), "Several template sets: each makes an arm.", flag=""
+    )
     orders: tuple[str, ...] = option(
         (),
         "Order of examples: alternate, random, by-weight, given; one arm per value.",
@@ -92,7 +98,9 @@ class Settings(Options):
     weights: Literal["show", "hide"] = option(
         "show", "Show or hide the examples' weights in prompts."
     )
-    samples: int = option(1, "Requests per prompt, to measure the model's self-agreement.", ge=1)
+    samples: int = option(
+        1, "Requests per prompt, to measure the model's self-agreement.", ge=1
+    )
     counterfactual: bool = option(
         False, "Ask each row again with every other protected level (more requests)."
     )
@@ -100,7 +108,8 @@ class Settings(Options):
         (), "Ask again with first `names` of each group, or with exchanged `proxies`."
     )
     threshold: float | str | None = option(
-        None, "Also score answers thresholded at this P(yes): number, `fit` or `base-rate`."
+        None,
+        "Also score answers thresholded at this P(yes): number, `fit` or `base-rate`.",
     )
     threshold_rows: int | None = option(
         None,
@@ -109,15 +118,27 @@ class Settings(Options):
         ge=2,
     )
     strategy_options: Mapping[str, Any] = option(
-        dict, "Option KEY=VALUE of a strategy, such as slots=equal; repeatable.", flag="option"
+        dict,
+        "Option KEY=VALUE of a strategy, such as slots=equal; repeatable.",
+        flag="option",
     )
-    margin: float = option(0.05, "Largest negligible gap, as a share.", VERDICT, ge=0, lt=1)
-    min_group: int = option(30, "Smallest group to get a verdict, in distinct rows.", VERDICT, ge=1)
+    margin: float = option(
+        0.05, "Largest negligible gap, as a share.", VERDICT, ge=0, lt=1
+    )
+    min_group: int = option(
+        30, "Smallest group to get a verdict, in distinct rows.", VERDICT, ge=1
+    )
     min_coverage: float = option(
-        0.8, "Warn below this share of parsed replies (--strict: exit code 4).", VERDICT, ge=0, le=1
+        0.8,
+        "Warn below this share of parsed replies (--strict: exit code 4).",
+        VERDICT,
+        ge=0,
+        le=1,
     )
     unread: Literal["worst", "as-no", "ignore"] = option("worst", UNREAD_HELP, VERDICT)
-    cluster: str | None = option(None, "Column that identifies people with several rows.", VERDICT)
+    cluster: str | None = option(
+        None, "Column that identifies people with several rows.", VERDICT
+    )
     weight: str | None = option(
         None,
         "Numeric column of sampling weights (adult: fnlwgt), or `none`.",
@@ -157,7 +178,9 @@ class Settings(Options):
         except ValueError:
             number = None
         if number is None or not 0.0 <= number <= 1.0:
-            raise ValueError(f"give a number from 0 to 1, 'fit' or 'base-rate', not {value!r}")
+            raise ValueError(
+                f"give a number from 0 to 1, 'fit' or 'base-rate', not {value!r}"
+            )
         return number
 
     @model_validator(mode="after")
@@ -165,9 +188,13 @@ class Settings(Options):
         fitted = self.threshold in FITTED
         if fitted and self.samples > 1:
             times = f"asks about rows of the pool once, not {self.samples} times"
-            raise ValueError(f"threshold {self.threshold} {times}: give a number, or samples=1")
+            raise ValueError(
+                f"threshold {self.threshold} {times}: give a number, or samples=1"
+            )
         if self.threshold_rows is not None and not fitted:
-            raise ValueError("threshold_rows is for a threshold of 'fit' or 'base-rate'")
+            raise ValueError(
+                "threshold_rows is for a threshold of 'fit' or 'base-rate'"
+            )
         return self
 
     @model_validator(mode="after")
@@ -187,7 +214,9 @@ class Settings(Options):
         others = [name for name, usual in alone.items() if getattr(self, name) != usual]
         if others:
             why = "its intervals are of rows that are each asked once"
-            raise ValueError(f"until_decided (--until-decided) does not go with {others[0]}: {why}")
+            raise ValueError(
+                f"until_decided (--until-decided) does not go with {others[0]}: {why}"
+            )
         return self
 
     @property

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
 
-_VALIDATION, _PEOPLE = 1, 2  # added to the seed: independent streams for other draws than test rows
+_VALIDATION, _PEOPLE = (
+    1,
+    2,
+)  # added to the seed: independent streams for other draws than test rows
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,11 @@ def hold_out(
 
 
 def design_of(
-    task: Task, n_test: int, base_parity: float | None, repeats: int, min_group: int = 30
+    task: Task,
+    n_test: int,
+    base_parity: float | None,
+    repeats: int,
+    min_group: int = 30,
 ) -> "Design":
     """The design of a run: rows that are drawn, and available, per cell."""
     from fwc_llm.metrics.planning import Design
@@ -82,22 +89,32 @@ def design_of(
     if base_parity is None:
         check_size(n_test, int(table.sum()))
         of_groups = table.sum(1, keepdims=True).astype(float)
-        return Design(task.groups, n_test * of_groups / table.sum(), of_groups, repeats, min_group)
+        return Design(
+            task.groups, n_test * of_groups / table.sum(), of_groups, repeats, min_group
+        )
     rows = cell_counts(task.groups, n_test, base_parity)
     check_cells(task, table, rows)
-    return Design(task.groups, rows.astype(float), table.astype(float), repeats, min_group)
+    return Design(
+        task.groups, rows.astype(float), table.astype(float), repeats, min_group
+    )
 
 
 def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
     """The cell (n,) of every row: 2 · index of the group in sorted groups, plus 1 for yes."""
     levels = np.array(sorted(task.groups))
-    return np.asarray(2 * np.searchsorted(levels, task.sensitive(rows)) + task.labels(rows))
+    return np.asarray(
+        2 * np.searchsorted(levels, task.sensitive(rows)) + task.labels(rows)
+    )
 
 
-def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> list[np.ndarray]:
+def places_of_cells(
+    task: Task, cells: np.ndarray, free: np.ndarray
+) -> list[np.ndarray]:
     """Positions of the `free` rows (n,) in each of 2G cells, in order of `task.groups`."""
     numbers = (
-        2 * sorted(task.groups).index(group) + answer for group in task.groups for answer in (0, 1)
+        2 * sorted(task.groups).index(group) + answer
+        for group in task.groups
+        for answer in (0, 1)
     )
     return [np.flatnonzero(free & (cells == number)) for number in numbers]
 
@@ -161,7 +178,9 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
 
 def whole_step(groups: Sequence[str], base_parity: float) -> int:
     """The smallest number of test rows with whole cells; others are multiples."""
-    return len(groups) * math.lcm(*(rate.denominator for rate in _base_rates(groups, base_parity)))
+    return len(groups) * math.lcm(
+        *(rate.denominator for rate in _base_rates(groups, base_parity))
+    )
 
 
 def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
@@ -175,14 +194,19 @@ def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
 
 
 def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
-    if not isinstance(base_parity, (int, float)) or not 0.0 <= base_parity <= 1.0:  # NaN fails too
+    if (
+        not isinstance(base_parity, (int, float)) or not 0.0 <= base_parity <= 1.0
+    ):  # NaN fails too
         raise FwcError(f"base parity {base_parity} is outside [0, 1]")
     if len(groups) < 2:
-        raise FwcError(f"base-rate parity needs at least two groups; there is only {groups[0]!r}")
+        raise FwcError(
+            f"base-rate parity needs at least two groups; there is only {groups[0]!r}"
+        )
     parity = Fraction(repr(float(base_parity)))
     last = len(groups) - 1
     return [
-        Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2)) for k in range(len(groups))
+        Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2))
+        for k in range(len(groups))
     ]
 
 
@@ -205,7 +229,11 @@ def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
     drawn = counts > 0
     most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
     index = int(np.flatnonzero(available < counts)[0])
-    fewer = f"the most that work are {most}" if most else "no number works with this base parity"
+    fewer = (
+        f"the most that work are {most}"
+        if most
+        else "no number works with this base parity"
+    )
     problem = f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from"
     needed = f"{counts.flat[index]:,} are needed for {n} test rows"
     raise FwcError(
@@ -231,12 +259,16 @@ def table_of(task: "Task") -> "FeatureTable":
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
     rows = task.test()
-    features = rows[[column.name for column in task.shown if column.name not in task.protected]]
+    features = rows[
+        [column.name for column in task.shown if column.name not in task.protected]
+    ]
     if task.cluster:
         people = rows[task.cluster].to_numpy()
     else:
         people = None
-    return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features, people)
+    return FeatureTable(
+        rows.index, task.sensitive(rows), task.labels(rows), features, people
+    )
 
 
 def value_names(task: Task) -> list[str]:
@@ -260,13 +292,17 @@ def row_values(
 
 
 def equal_rows(
-    task: Task, rows: "pd.DataFrame", others: "pd.DataFrame | Sequence[Mapping[str, Any]]"
+    task: Task,
+    rows: "pd.DataFrame",
+    others: "pd.DataFrame | Sequence[Mapping[str, Any]]",
 ) -> np.ndarray:
     """Mark the rows (n,) that equal one of `others`, or share its cluster."""
     import pandas as pd
 
     other_values = set(row_values(task, others))
-    equal = np.array([values in other_values for values in row_values(task, rows)], dtype=bool)
+    equal = np.array(
+        [values in other_values for values in row_values(task, rows)], dtype=bool
+    )
     if task.cluster and len(others):
         equal |= rows[task.cluster].isin(pd.DataFrame(others)[task.cluster]).to_numpy()
     return equal

@@ -35,7 +35,11 @@ Row = Mapping[str, Any]  # a line of answers.csv, with P(yes) as a number or Non
 
 
 def draw_validation_rows(
-    task: "Task", split: Split, settings: Settings, seed: int, examples: Sequence[Mapping[str, Any]]
+    task: "Task",
+    split: Split,
+    settings: Settings,
+    seed: int,
+    examples: Sequence[Mapping[str, Any]],
 ) -> "tuple[pd.DataFrame, Split]":
     """A repeat's validation rows, 0 if none are needed; the split without them."""
     if settings.threshold not in FITTED:
@@ -51,7 +55,9 @@ def draw_validation_rows(
         raise FwcError(
             f"--threshold needs validation rows (threshold_rows), which cannot be drawn: {error}"
         ) from None
-    return validation, replace(left, candidates=left.candidates | (split.candidates & ~free))
+    return validation, replace(
+        left, candidates=left.candidates | (split.candidates & ~free)
+    )
 
 
 def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
@@ -62,8 +68,16 @@ def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
         return max(min(most, int(split.candidates.sum()) // 2), 2)
     step = whole_step(task.groups, parity)
     n = nearest_whole(task.groups, most, parity)
-    free = [*map(len, places_of_cells(task, cells_of_rows(task, split.pool), split.candidates))]
-    while n - step >= _LEAST and (2 * cell_counts(task.groups, n, parity).ravel() > free).any():
+    free = [
+        *map(
+            len,
+            places_of_cells(task, cells_of_rows(task, split.pool), split.candidates),
+        )
+    ]
+    while (
+        n - step >= _LEAST
+        and (2 * cell_counts(task.groups, n, parity).ravel() > free).any()
+    ):
         n -= step
     return n
 
@@ -79,11 +93,18 @@ def choose_thresholds(
         fixed = None
     else:
         fixed = {"threshold": float(rule)}
-    return {key: {"repeat": key[1], **(fixed or _chosen(str(rule), by_key[key]))} for key in keys}
+    return {
+        key: {"repeat": key[1], **(fixed or _chosen(str(rule), by_key[key]))}
+        for key in keys
+    }
 
 
 def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
-    from fwc_llm.metrics.decision_thresholds import at_base_rate, most_accurate, threshold_curve
+    from fwc_llm.metrics.decision_thresholds import (
+        at_base_rate,
+        most_accurate,
+        threshold_curve,
+    )
 
     with_p = [row for row in rows if row["p_yes"] is not None]
     counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}
@@ -118,7 +139,9 @@ def at_threshold(row: Row, threshold: float | None) -> str:
     return "no"
 
 
-def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journal) -> None:
+def check_probability(
+    model: Model, calls: Sequence[PlannedCall], journal: Journal
+) -> None:
     """`ProviderError` if all replies to these calls lack P(yes)."""
     parameters = parameters_json(model)
     tried = {call_id(parameters, call) for call in calls}

@@ -16,7 +16,9 @@ _MOST_TEXTS = 3
 
 def frequent_texts(texts: Iterable[str | None]) -> list[str]:
     """The three most frequent texts, each on one line, with their numbers."""
-    counts = Counter(replace_invisible(" ".join((text or "").split())) for text in texts)
+    counts = Counter(
+        replace_invisible(" ".join((text or "").split())) for text in texts
+    )
     del counts[""]
     found = []
     for text, number in counts.most_common(_MOST_TEXTS):
@@ -49,12 +51,16 @@ def unread_remedy(reasons: Mapping[str, int], parameters: Mapping[str, Any]) -> 
     return "hold the service to an answer with --answer-format json, or try another --template"
 
 
-def unread_summary(rows: Iterable[Mapping[str, Any]], parameters: Mapping[str, Any]) -> str:
+def unread_summary(
+    rows: Iterable[Mapping[str, Any]], parameters: Mapping[str, Any]
+) -> str:
     """A sentence on the replies without an answer in rows of answers.csv; "" for none."""
     unread = [row for row in rows if not row["answer"] and row["reason"] != "error"]
     if not unread:
         return ""
-    texts = "; ".join(frequent_texts(row["reply"] for row in unread)) or "none has a text"
+    texts = (
+        "; ".join(frequent_texts(row["reply"] for row in unread)) or "none has a text"
+    )
     remedy = unread_remedy(Counter(row["reason"] for row in unread), parameters)
     found = f"most frequent among the replies without an answer: {texts}"
     return f"{found}. Remedy: {remedy}" if remedy else found

@@ -45,12 +45,14 @@ class Certificate(dict[str, Any]):
     def facts(self) -> dict[str, str]:
         """Return the entries as text, without per-example lists."""
         lists = ("rows", "weights")
-        return {str(name): _words(value) for name, value in self.items() if name not in lists}
+        return {
+            str(name): _words(value)
+            for name, value in self.items()
+            if name not in lists
+        }
 
     def __repr__(self) -> str:
-        return (
-            f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"
-        )
+        return f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"
 
     def _repr_html_(self) -> str:
         rows = [(name.replace("_", " "), words) for name, words in self.facts().items()]
@@ -92,7 +94,9 @@ class Shots(Ambiguous):
     ] = ()  # the attributes whose levels form the cells; empty in older files
 
     def __post_init__(self) -> None:
-        if self.certificate is not None and not isinstance(self.certificate, Certificate):
+        if self.certificate is not None and not isinstance(
+            self.certificate, Certificate
+        ):
             object.__setattr__(self, "certificate", Certificate(self.certificate))
 
     @property
@@ -132,7 +136,8 @@ class Shots(Ambiguous):
         values = pd.DataFrame([dict(example.values) for example in self.examples])
         values.index = pd.Index([example.row for example in self.examples], name="row")
         weights = [
-            math.nan if example.weight is None else example.weight for example in self.examples
+            math.nan if example.weight is None else example.weight
+            for example in self.examples
         ]
         for name, column in (
             ("label", [example.label for example in self.examples]),
@@ -150,15 +155,25 @@ class Shots(Ambiguous):
         """
         from fwc_llm.plotting import COLOURS, name_lines, panels
 
-        title = f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
+        title = (
+            f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
+        )
         with panels([title], [7.0], 1.3 + 0.25 * self.m) as (figure, (panel,)):
             lengths = [
-                1.0 if example.weight is None else example.weight for example in self.examples
+                1.0 if example.weight is None else example.weight
+                for example in self.examples
             ]
             for number, label in enumerate(("yes", "no")):
-                positions = [n for n, example in enumerate(self.examples) if example.label == label]
+                positions = [
+                    n
+                    for n, example in enumerate(self.examples)
+                    if example.label == label
+                ]
                 panel.barh(
-                    positions, [lengths[n] for n in positions], color=COLOURS[number], label=label
+                    positions,
+                    [lengths[n] for n in positions],
+                    color=COLOURS[number],
+                    label=label,
                 )
             # A row's name has its protected attributes, if known, and then its first values.
             first = [
@@ -166,7 +181,10 @@ class Shots(Ambiguous):
                 | dict(e.values)
                 for e in self.examples
             ]
-            name_lines(panel, [", ".join(map(str, list(values.values())[:4])) for values in first])
+            name_lines(
+                panel,
+                [", ".join(map(str, list(values.values())[:4])) for values in first],
+            )
             panel.set_xlabel("weight" if self.weighted else "unweighted")
             panel.legend(frameon=False, title="label")
         return figure
@@ -182,7 +200,9 @@ class Shots(Ambiguous):
         else:
             proof = Certificate(self.certificate).facts()
         proven = "".join(
-            f", {name} {proof[name]}" for name in ("objective", "violation") if name in proof
+            f", {name} {proof[name]}"
+            for name in ("objective", "violation")
+            if name in proof
         )
         return f"<Shots {self.strategy} for {self.task}: {counts}{proven}; seed {self.seed}>"
 
@@ -194,19 +214,32 @@ class Shots(Ambiguous):
                 weight = ""
             else:
                 weight = f"{example.weight:.3f}"
-            values = ", ".join(f"{name} {value}" for name, value in example.values.items())
+            values = ", ".join(
+                f"{name} {value}" for name, value in example.values.items()
+            )
             rows.append(
-                [example.row, example.label, weight, weights.get(example.row, "hidden"), values]
+                [
+                    example.row,
+                    example.label,
+                    weight,
+                    weights.get(example.row, "hidden"),
+                    values,
+                ]
             )
         headings = ("row", "answer", "weight θ", "shown as", "values")
         parts = [table(headings, rows, self.m)]
         if self.certificate is not None:
             facts = Certificate(self.certificate).facts().items()
             parts.append(
-                note(" · ".join(f"{name.replace('_', ' ')} {words}" for name, words in facts))
+                note(
+                    " · ".join(
+                        f"{name.replace('_', ' ')} {words}" for name, words in facts
+                    )
+                )
             )
         return figure(
-            f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}", *parts
+            f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}",
+            *parts,
         )
 
 

@@ -29,7 +29,9 @@ def zero(request: Request) -> Shots:
 def uniform(request: Request) -> Shots:
     """m candidates drawn uniformly without replacement, in the order of the draw, unweighted."""
     rng = np.random.default_rng(request.seed)
-    drawn = examples.shuffle(request, rng, np.flatnonzero(request.candidates))[: request.m]
+    drawn = examples.shuffle(request, rng, np.flatnonzero(request.candidates))[
+        : request.m
+    ]
     return examples.make_shots(request, "random", drawn)
 
 
@@ -39,7 +41,9 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 
     `rows` are ids such as "adult.data:17" (file and line), as a sequence or as text with commas.
     """
-    wanted = [row.strip() for row in (rows.split(",") if isinstance(rows, str) else rows)]
+    wanted = [
+        row.strip() for row in (rows.split(",") if isinstance(rows, str) else rows)
+    ]
     if not wanted:
         raise FwcError(
             "ids needs the option rows: name them, for example rows='adult.data:17,adult.data:21'"
@@ -54,7 +58,9 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
             )
         position = places[row]
         if not request.candidates[position]:
-            raise FwcError(f"the row {row!r} may not become an example: it equals a test row")
+            raise FwcError(
+                f"the row {row!r} may not become an example: it equals a test row"
+            )
         if position in positions:
             raise FwcError(f"the row {row!r} is named twice")
         positions.append(position)
@@ -81,13 +87,17 @@ def balanced(request: Request) -> Shots:
 
 
 def _draw_labelled(
-    request: Request, rng: np.random.Generator, shares: "Sequence[tuple[str, np.ndarray, int]]"
+    request: Request,
+    rng: np.random.Generator,
+    shares: "Sequence[tuple[str, np.ndarray, int]]",
 ) -> list[int]:
     """Draw each cell's quota in random order, alternating labels."""
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
     for label, rows, wanted in shares:
         drawn[label] += examples.draw(request, rng, rows, wanted).tolist()
-    no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
+    no, yes = (
+        rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes")
+    )
     return examples.alternate(no, yes)
 
 
@@ -100,7 +110,11 @@ def reweighing(request: Request) -> Shots:
 
 
 @strategy(
-    group=None, group_share=1.0, positive_share=0.5, slots=None, pick=("uniform", "surprising")
+    group=None,
+    group_share=1.0,
+    positive_share=0.5,
+    slots=None,
+    pick=("uniform", "surprising"),
 )
 def strata(
     request: Request,
@@ -131,7 +145,11 @@ def strata(
         likely = examples.once_a_pool(request, "likely", lambda: _likely(request))
         for cell, (label, rows, wanted) in enumerate(shares):
             size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
-            shares[cell] = label, rows[np.argsort(likely[rows], kind="stable")[:size]], wanted
+            shares[cell] = (
+                label,
+                rows[np.argsort(likely[rows], kind="stable")[:size]],
+                wanted,
+            )
     drawn = _draw_labelled(request, np.random.default_rng(request.seed), shares)
     return examples.make_shots(request, "strata", drawn, **recorded)
 
@@ -150,7 +168,10 @@ def _by_shares(
     request: Request, group: str | None, group_share: float, positive_share: float
 ) -> tuple[dict[tuple[str, int], int], dict[str, Any]]:
     """Number of examples of each (level, label), and the options to record."""
-    for name, share in (("group_share", group_share), ("positive_share", positive_share)):
+    for name, share in (
+        ("group_share", group_share),
+        ("positive_share", positive_share),
+    ):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")
     levels, code = np.unique(request.task.sensitive(request.pool), return_inverse=True)
@@ -160,7 +181,9 @@ def _by_shares(
     else:
         preferred = group
     if preferred not in levels:
-        raise FwcError(f"group is {preferred!r}: choose one of {', '.join(map(str, levels))}")
+        raise FwcError(
+            f"group is {preferred!r}: choose one of {', '.join(map(str, levels))}"
+        )
     if len(levels) == 1 and group_share < 1:
         raise FwcError(
             f"group_share is {group_share}, but the table has one level only, {preferred!r}"
@@ -170,7 +193,8 @@ def _by_shares(
     of_group = largest_remainder(np.array(shares) * request.m, request.m)
     # Whole numbers of yes whose cumulative sums are the rounded cumulative shares.
     of_yes = np.diff(
-        np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int), prepend=0
+        np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int),
+        prepend=0,
     )
     counts = {}
     for level, size, yes in zip(

@@ -14,13 +14,21 @@ from fwc_llm.coreset.rivals.sampling import sampling_probability
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import COUNTER, LABELS, features_frame, make_shots, read_slots
+from fwc_llm.shots.examples import (
+    COUNTER,
+    LABELS,
+    features_frame,
+    make_shots,
+    read_slots,
+)
 from fwc_llm.shots.registry import strategy
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-_DRAWS = 10_000  # draws per example, at most: far more than a table of distinct rows needs
+_DRAWS = (
+    10_000  # draws per example, at most: far more than a table of distinct rows needs
+)
 
 
 @strategy(
@@ -65,7 +73,9 @@ def fwc(
     pool = request.pool
     given_slots = isinstance(slots, str) and (":" in slots or slots == COUNTER)
     counts = read_slots(slots, request) if given_slots else slots
-    settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
+    settings = _settings(
+        task, request.m, request.epsilon, request.seed, column_weights, penalty
+    )
     settings |= {
         "slots": counts,
         "max_iter": max_iter,
@@ -93,7 +103,9 @@ def _settings(
     """The arguments of the estimator; a penalty replaces ε."""
     if column_weights is None:
         features = {column.name for column in task.features}
-        column_weights = {name: n for name, n in task.column_weights.items() if name in features}
+        column_weights = {
+            name: n for name, n in task.column_weights.items() if name in features
+        }
     elif isinstance(column_weights, str):
         pairs = (pair.rpartition("=") for pair in column_weights.split(","))
         try:
@@ -109,7 +121,10 @@ def _settings(
         "random_state": seed,
         "column_weights": column_weights or None,
     }
-    return settings | {"epsilon": epsilon if penalty is None else None, "penalty": penalty}
+    return settings | {
+        "epsilon": epsilon if penalty is None else None,
+        "penalty": penalty,
+    }
 
 
 def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
@@ -132,7 +147,11 @@ def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
     certificate = {
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
-        **({} if estimator.outer_bound_ is None else {"outer_bound": estimator.outer_bound_}),
+        **(
+            {}
+            if estimator.outer_bound_ is None
+            else {"outer_bound": estimator.outer_bound_}
+        ),
         "violation": float(estimator.violation_),
         **({} if estimator.penalty is None else {"imbalance": estimator.imbalance_}),
         "slots": [
@@ -167,7 +186,9 @@ def indfair_coreset(request: Request, k: int) -> Shots:
     return _by_sensitivity(request, "indfair-coreset", k, individually_fair=True)
 
 
-def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: bool) -> Shots:
+def _by_sensitivity(
+    request: Request, strategy: str, k: int, individually_fair: bool
+) -> Shots:
     """Draw m different candidates by sensitivity; weights are in proportion to count /
     probability.
     """
@@ -181,7 +202,9 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
     cumulative = np.cumsum(probability)
     counts: dict[int, int] = {}
     for _ in range(_DRAWS * request.m):
-        row = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+        row = int(
+            np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+        )
         counts[row] = counts.get(row, 0) + 1
         if len(counts) == request.m:
             break
@@ -210,7 +233,9 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     y = rows.y
     chosen = np.empty(request.m, np.int64)
     for j in np.argsort(-weights, kind="stable"):
-        of_cell = np.flatnonzero(free & (sensitive == centres.sensitive[j]) & (y == centres.y[j]))
+        of_cell = np.flatnonzero(
+            free & (sensitive == centres.sensitive[j]) & (y == centres.y[j])
+        )
         if len(of_cell):
             allowed = of_cell
         else:
@@ -224,7 +249,9 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 @strategy(metric="l1", max_passes=20)
 def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
     """m medoids among the candidates, weighted by the size of their clusters."""
-    medoids = examples.rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
+    medoids = examples.rival_coreset(
+        request, "kmedoids", metric=metric, max_passes=max_passes
+    )
     return make_shots(
         request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric
     )
@@ -240,5 +267,10 @@ def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots
         raise FwcError("fairlets does not support weights: choose another strategy")
     medoids = examples.rival_coreset(request, "fairlets", balance=balance)
     return make_shots(
-        request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance
+        request,
+        "fairlets",
+        medoids.rows,
+        medoids.weights,
+        medoids.note,
+        balance=balance,
     )

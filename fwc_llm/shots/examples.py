@@ -63,11 +63,17 @@ def make_examples(
     theta: list[float | None] = [None] * len(rows)
     if weights is not None and len(rows):
         theta = [
-            float(weight) for weight in np.asarray(weights, float) * (len(rows) / np.sum(weights))
+            float(weight)
+            for weight in np.asarray(weights, float) * (len(rows) / np.sum(weights))
         ]
     names = [column.name for column in task.shown]
     return tuple(
-        Example(str(row), {name: plain(values[name]) for name in names}, LABELS[int(label)], weight)  # type: ignore[arg-type]
+        Example(
+            str(row),
+            {name: plain(values[name]) for name in names},
+            LABELS[int(label)],  # type: ignore[arg-type]
+            weight,
+        )
         for row, values, label, weight in zip(
             rows.index, rows.to_dict("records"), labels, theta, strict=True
         )
@@ -103,7 +109,9 @@ def cell_shares(
         wanted = fewest + (number < more)
         if counts:
             wanted = counts.get((level, code), 0)
-        rows = np.flatnonzero((sensitive == level) & (labels == code) & request.candidates)
+        rows = np.flatnonzero(
+            (sensitive == level) & (labels == code) & request.candidates
+        )
         if wanted > len(rows):
             raise FwcError(
                 f"the cell '{level}', {label!r} is too small: {wanted} examples are needed from "
@@ -116,7 +124,9 @@ def cell_shares(
     return shares
 
 
-def draw(request: Request, rng: np.random.Generator, rows: np.ndarray, count: int) -> np.ndarray:
+def draw(
+    request: Request, rng: np.random.Generator, rows: np.ndarray, count: int
+) -> np.ndarray:
     """Draw `count` rows (positions) without replacement, uniformly or in proportion to their
     weights.
     """
@@ -132,7 +142,9 @@ def shuffle(request: Request, rng: np.random.Generator, rows: np.ndarray) -> np.
     return draw(request, rng, rows, len(rows))
 
 
-def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -> pd.DataFrame:
+def features_frame(
+    task: "Task", frame: pd.DataFrame, protected: bool = False
+) -> pd.DataFrame:
     """The features and, if `protected`, the protected columns, ordinal ones ordered."""
     chosen = {column.name for column in task.features} | (
         set(task.protected) if protected else set()
@@ -191,7 +203,9 @@ def labelled_pool(
     """Encode the pool's rows as points of features, protected level and label, as in FWC."""
     from fwc_llm.coreset.rivals.base import as_rows
 
-    return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool), weights)
+    return as_rows(
+        features_frame(task, pool), task.labels(pool), task.sensitive(pool), weights
+    )
 
 
 def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
@@ -244,7 +258,10 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
     else:
         counts = read_counts(_named_counts(slots, task), request.m, cells)
     names = [cells.labels(g) for g in range(cells.n_cells)]
-    return {(level, int(label)): int(n) for (level, label), n in zip(names, counts, strict=True)}
+    return {
+        (level, int(label)): int(n)
+        for (level, label), n in zip(names, counts, strict=True)
+    }
 
 
 def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) -> str:
@@ -273,8 +290,14 @@ def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
     levels = {level.lower(): level for level in task.groups}
     if len(task.protected) == 1:
         words = dict(task.column(task.protected[0]).values)
-        levels |= {words[level].lower(): level for level in task.groups if level in words}
-    pairs = slots.items() if isinstance(slots, Mapping) else map(_read_pair, str(slots).split(","))
+        levels |= {
+            words[level].lower(): level for level in task.groups if level in words
+        }
+    pairs = (
+        slots.items()
+        if isinstance(slots, Mapping)
+        else map(_read_pair, str(slots).split(","))
+    )
     counts: dict[tuple[str, int], int] = {}
     for (level, answer), count in pairs:
         name = levels.get(str(level).strip().lower())

@@ -30,7 +30,9 @@ _BUILT_IN = {
     "ids": ("baselines:ids", "quick", "by name"),
 }
 BUILT_IN = tuple(_BUILT_IN)
-ONLY_BY_NAME = frozenset(name for name, marks in _BUILT_IN.items() if "by name" in marks)
+ONLY_BY_NAME = frozenset(
+    name for name, marks in _BUILT_IN.items() if "by name" in marks
+)
 
 _F = TypeVar("_F", bound=Callable[..., Shots])
 
@@ -69,7 +71,9 @@ def strategy(per_row: bool = False, **defaults: Any) -> Callable[[_F], Strategy]
     options are refused.
     """
     choices = {
-        name: value for name, value in defaults.items() if isinstance(value, tuple) and value
+        name: value
+        for name, value in defaults.items()
+        if isinstance(value, tuple) and value
     }
     first = defaults | {name: values[0] for name, values in choices.items()}
 
@@ -118,7 +122,11 @@ def _load(name: str, target: str, import_it: Callable[[str], ModuleType]) -> Str
     try:
         function = getattr(import_it(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise FwcError(f"strategy {name!r} cannot be loaded from {target!r}: {error}") from None
+        raise FwcError(
+            f"strategy {name!r} cannot be loaded from {target!r}: {error}"
+        ) from None
     if not callable(function) or isinstance(function, type):
-        raise FwcError(f"strategy {name!r}: {target!r} is not a function from a Request to Shots")
+        raise FwcError(
+            f"strategy {name!r}: {target!r} is not a function from a Request to Shots"
+        )
     return cast(Strategy, function)

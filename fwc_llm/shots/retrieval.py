@@ -70,6 +70,8 @@ def _distances(
     """Return (n,) the distances of all rows to the query; an unseen category differs from all
     others.
     """
-    query_row = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
+    query_row = examples.features_frame(
+        task, pd.DataFrame([dict(query)]), protected=True
+    )
     point = encoder.encode(query_row, strict=False, role="the queried row")
     return FeatureCost.of(point, "l1").between(values, point.values[0]).round(_DIGITS)

@@ -90,7 +90,9 @@ def select_shots(
     if seed < 0:
         raise FwcError(f"seed is {seed}: give a whole number from 0 up")
     if m < 1:
-        raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
+        raise FwcError(
+            f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)"
+        )
     check_epsilon(epsilon)
     task = as_task(task)
     require(strategy, str, "strategy", f"give a name ({', '.join(strategies())})")
@@ -111,7 +113,9 @@ def select_shots(
     masses = read_weights(weights, len(table))
     if not table.index.is_unique:
         twice = table.index[table.index.duplicated()][0]
-        raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
+        raise FwcError(
+            f"the row id {twice!r} occurs twice in the pool: row ids must be unique"
+        )
     if strategy not in {"zero", "ids"}:
         weighed = masses.values > 0
         free = mask & weighed
@@ -130,7 +134,9 @@ def select_shots(
         numbers = None
     else:
         numbers = np.asarray(weights, dtype=float)
-    request = Request(task, table, mask, m, epsilon, seed, query, dict(options), numbers)
+    request = Request(
+        task, table, mask, m, epsilon, seed, query, dict(options), numbers
+    )
     ours = str(getattr(choose, "__module__", "")).startswith("fwc_llm.")
     hidden = progress is None and query is not None
     with show(False if hidden else progress).working(
@@ -141,7 +147,9 @@ def select_shots(
         except Exception as error:
             if ours or isinstance(error, FwcError):
                 raise
-            raise FwcError(f"strategy {strategy!r} failed: {described(error)}") from error
+            raise FwcError(
+                f"strategy {strategy!r} failed: {described(error)}"
+            ) from error
     _check_result(shots, strategy, request)
     if not ours:
         _check_rows(shots, strategy, request)
@@ -192,7 +200,9 @@ def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
             raise FwcError(f"{where} is not a candidate")
         (true,) = make_examples(request.task, request.pool.iloc[[places[example.row]]])
         if (example.values, example.label) != (true.values, true.label):
-            raise FwcError(f"{where} differs from the table's: return its own values and label")
+            raise FwcError(
+                f"{where} differs from the table's: return its own values and label"
+            )
 
 
 def check_examples(examples: tuple[Example, ...], where: str) -> None:
@@ -246,7 +256,10 @@ def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
     if order == "alternate":
         from fwc_llm.shots.examples import LABELS, alternate
 
-        no, yes = ([example for example in examples if example.label == label] for label in LABELS)
+        no, yes = (
+            [example for example in examples if example.label == label]
+            for label in LABELS
+        )
         examples = alternate(no, yes)
     elif order == "by-weight":
         examples.sort(key=lambda example: -(example.weight or 0.0))

@@ -62,7 +62,9 @@ def load_shots(
     fields = check(_ShotsFile, content, where).model_dump(exclude={"format"})
     examples = tuple(Example(**example) for example in fields.pop("examples"))
     check_examples(examples, where)
-    shots = Shots(**fields | {"protected": tuple(fields["protected"]), "examples": examples})
+    shots = Shots(
+        **fields | {"protected": tuple(fields["protected"]), "examples": examples}
+    )
     if task is not None:
         _check_task(shots, task, allow_changed_data, where)
     return shots
@@ -107,7 +109,9 @@ def shots_json(shots: Shots) -> dict[str, Any]:
     }
 
 
-def _check_task(shots: Shots, task: "Task", allow_changed_data: bool, where: str) -> None:
+def _check_task(
+    shots: Shots, task: "Task", allow_changed_data: bool, where: str
+) -> None:
     if shots.task != task.name:
         raise FwcError(
             f"{where} is for the task {shots.task!r}, not {task.name!r}: choose examples of "
@@ -166,7 +170,15 @@ def kept_shots(
 
     def choose() -> Shots:
         return select_shots(
-            task, strategy, m, epsilon, seed, pool, candidates, progress=False, **options
+            task,
+            strategy,
+            m,
+            epsilon,
+            seed,
+            pool,
+            candidates,
+            progress=False,
+            **options,
         )
 
     if not is_kept(strategy):
@@ -189,15 +201,22 @@ def kept_shots(
 
 
 def _key(
-    task: "Task", choice: list[Any], pool: "pd.DataFrame | None", candidates: "np.ndarray | None"
+    task: "Task",
+    choice: list[Any],
+    pool: "pd.DataFrame | None",
+    candidates: "np.ndarray | None",
 ) -> str:
     import numpy as np
 
     meaning = [task.name, task.fingerprint, task.protected, task.outcome, task.weight]
-    columns = [[column.name, column.kind, column.role, column.order] for column in task.columns]
+    columns = [
+        [column.name, column.kind, column.role, column.order] for column in task.columns
+    ]
     versions = [__version__, *map(version, _LIBRARIES)]
     depends = [meaning, dict(task.column_weights), columns, choice, versions]
-    digest = hashlib.sha256(json.dumps(depends, sort_keys=True).encode("utf-8", "surrogatepass"))
+    digest = hashlib.sha256(
+        json.dumps(depends, sort_keys=True).encode("utf-8", "surrogatepass")
+    )
     if pool is None:
         rows = task.pool()
     else:

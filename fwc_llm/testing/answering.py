@@ -30,7 +30,9 @@ from fwc_llm.models.surrogate.protocol import (
 
 NO_KEY = "sk-fwc-llm-testing-is-no-key"
 
-Answer: TypeAlias = "str | bool | float | Reply | Exception | Surrogate | Mapping[str, Any] | None"
+Answer: TypeAlias = (
+    "str | bool | float | Reply | Exception | Surrogate | Mapping[str, Any] | None"
+)
 Source: TypeAlias = "Answer | Path | Sequence[Answer] | Callable[[Call], Answer]"
 
 
@@ -78,8 +80,12 @@ def answers(source: Source = None) -> "Iterator[Answers]":
     try:
         with (
             patch.object(httpx2.HTTPTransport, "handle_request", handle),
-            patch.object(httpx2.AsyncHTTPTransport, "handle_async_request", handle_async),
-            patch.dict(os.environ, {"OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY", NO_KEY)}),
+            patch.object(
+                httpx2.AsyncHTTPTransport, "handle_async_request", handle_async
+            ),
+            patch.dict(
+                os.environ, {"OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY", NO_KEY)}
+            ),
         ):
             yield answering
     except Exception as error:
@@ -127,7 +133,10 @@ class Answers:
             body = failure.body
         kind, content = encoded(body)
         return httpx2.Response(
-            status, headers={"content-type": kind, **headers}, content=content, request=request
+            status,
+            headers={"content-type": kind, **headers},
+            content=content,
+            request=request,
         )
 
     def _answer(self, call: Call) -> Reply | Mapping[str, Any]:
@@ -143,17 +152,22 @@ class Answers:
         except Exception as error:
             self._raised = self._raised or error
             raise Failure(
-                400, f"fwc_llm.testing: the test's function raised {type(error).__name__}"
+                400,
+                f"fwc_llm.testing: the test's function raised {type(error).__name__}",
             ) from None
         if answer is None:
-            raise self._refused(f"POST {call.path} ({call.messages[-1]['content'][:80]!r})")
+            raise self._refused(
+                f"POST {call.path} ({call.messages[-1]['content'][:80]!r})"
+            )
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Mapping) or call.question is None:
             return answer
         word = parse_answer(answer).value  # yes or no is a probability of 1 or 0
         p = probability(answer)
-        return replace(answer, p_yes=float(word == "yes") if p is None and word is not None else p)
+        return replace(
+            answer, p_yes=float(word == "yes") if p is None and word is not None else p
+        )
 
     def _simulated(self, surrogate: Surrogate, call: Call) -> Reply:
         """The surrogate's reply; a prompt that it cannot read needs an answer from the test."""
@@ -178,7 +192,9 @@ class Answers:
                 f"{name} ({times} times)" if times > 1 else name
                 for name, times in self._unexpected.items()
             )
-            raise AssertionError(f"calls that the test did not expect: {calls}") from cause
+            raise AssertionError(
+                f"calls that the test did not expect: {calls}"
+            ) from cause
 
 
 def _answerer(source: Any) -> Callable[[Call], Any]:
@@ -190,9 +206,17 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
         return lambda call: replay.next_reply(call.messages)
     if isinstance(source, str | int | float):
         source = _as_reply(source)  # raises for an invalid answer
-    if isinstance(source, Mapping) and not {"choices", "answers", "output"} & source.keys():
+    if (
+        isinstance(source, Mapping)
+        and not {"choices", "answers", "output"} & source.keys()
+    ):
         return lambda call: next(
-            (answer for key, answer in source.items() if key in call.messages[-1]["content"]), None
+            (
+                answer
+                for key, answer in source.items()
+                if key in call.messages[-1]["content"]
+            ),
+            None,
         )
     if isinstance(source, Reply | Surrogate | Exception | Mapping):
         return lambda call: source
@@ -216,6 +240,10 @@ def _as_reply(answer: Any) -> Reply:
         return Reply(answer, finish_reason="stop")
     if isinstance(answer, int | float) and 0 <= answer <= 1:
         p = min(max(float(answer), 1e-9), 1 - 1e-9)
-        pairs = sorted([("yes", math.log(p)), ("no", math.log1p(-p))], key=lambda pair: -pair[1])
+        pairs = sorted(
+            [("yes", math.log(p)), ("no", math.log1p(-p))], key=lambda pair: -pair[1]
+        )
         return Reply(pairs[0][0], finish_reason="stop", logprobs=tuple(pairs))
-    raise FwcError(f"{answer!r} is not an answer: give text, a probability, a Reply or a Failure")
+    raise FwcError(
+        f"{answer!r} is not an answer: give text, a probability, a Reply or a Failure"
+    )

@@ -14,10 +14,15 @@ class HTTPCore2Mocker(HTTPCoreMocker):  # type: ignore[misc]
     """respx's mocker for httpcore2; respx registers it by its `name`."""
 
     name = "httpcore2"
-    targets = [target.replace("httpcore.", "httpcore2.", 1) for target in HTTPCoreMocker.targets]  # noqa: RUF012
+    targets = [  # noqa: RUF012
+        target.replace("httpcore.", "httpcore2.", 1)
+        for target in HTTPCoreMocker.targets
+    ]
 
     @classmethod
-    def from_sync_httpx_response(cls, httpx_response: Any, target: Any, **kwargs: Any) -> Any:
+    def from_sync_httpx_response(
+        cls, httpx_response: Any, target: Any, **kwargs: Any
+    ) -> Any:
         """Convert an httpx response to one of httpcore2."""
         return httpcore2.Response(
             status=httpx_response.status_code,

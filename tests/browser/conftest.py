@@ -32,16 +32,23 @@ class Reader(FourMembers):
     simulated = True
 
     async def ask(self, messages: Messages) -> Reply:
-        numbers = [int(found) for found in re.findall(r"\b\d+\b", messages[-1]["content"])]
+        numbers = [
+            int(found) for found in re.findall(r"\b\d+\b", messages[-1]["content"])
+        ]
         score = (sum(numbers) % 97) / 97
         if score > 0.97:
-            return Reply(f"I cannot say. {EVIL}", finish_reason="stop", usage=Usage(150, 9))
+            return Reply(
+                f"I cannot say. {EVIL}", finish_reason="stop", usage=Usage(150, 9)
+            )
         few = len(" ".join(message["content"] for message in messages)) > 3000
         if few or "female" not in messages[-1]["content"].lower():
             bar = 0.5
         else:
             bar = 0.75
-        logprobs = (("Yes", -0.1 if score > bar else -2.3), ("No", -2.3 if score > bar else -0.1))
+        logprobs = (
+            ("Yes", -0.1 if score > bar else -2.3),
+            ("No", -2.3 if score > bar else -0.1),
+        )
         return Reply(
             "Yes" if score > bar else "No",
             finish_reason="stop",
@@ -57,7 +64,10 @@ def run(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     fwc = select_shots(task, "fwc", m=8)
     first = fwc.examples[0]
     values = dict(first.values) | {"purpose": f"Bachelors{EVIL}"}
-    examples = (Example(first.row, values, first.label, first.weight), *fwc.examples[1:])
+    examples = (
+        Example(first.row, values, first.label, first.weight),
+        *fwc.examples[1:],
+    )
     planted = Shots("planted", fwc.task, fwc.fingerprint, 0, examples, fwc.certificate)
     out = tmp_path_factory.mktemp("runs") / "german"
     arms = ["zero", "balanced", planted]
@@ -79,7 +89,12 @@ def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium")
     if chromium is None:
         missing("chromium is not on the PATH: the report is not tested in a browser")
-    arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    arguments = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+    ]
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium, args=arguments)
         yield started

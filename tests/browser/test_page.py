@@ -59,16 +59,22 @@ def document(run: Path, data_dir: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module", params=zip(WIDTHS, SCHEMES * 2, strict=True), ids=str)
-def view(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[View]:
+def view(
+    browser: Browser, report: Path, request: pytest.FixtureRequest
+) -> Iterator[View]:
     """The report opened from disk at every width, light and dark, all its parts unfolded; its
     requests.
     """
     width, scheme = request.param
-    opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    opened = browser.new_page(
+        viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
     sent: list[str] = []
     opened.on("request", lambda one: sent.append(one.url))
     opened.goto(report.as_uri(), wait_until="networkidle")
-    opened.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
+    opened.evaluate(
+        "document.querySelectorAll('details').forEach(element => element.open = true)"
+    )
     yield opened, sent
     opened.close()
 
@@ -88,17 +94,26 @@ def test_no_request_leaves_the_page(view: View, report: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
-def test_axe_finds_nothing(browser: Browser, report: Path, width: int, scheme: Any) -> None:
+def test_axe_finds_nothing(
+    browser: Browser, report: Path, width: int, scheme: Any
+) -> None:
     """Each width and each colour scheme, all parts unfolded (axe takes seconds, so not all
     pairs).
     """
-    opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    opened = browser.new_page(
+        viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
     opened.goto(report.as_uri())
-    opened.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
+    opened.evaluate(
+        "document.querySelectorAll('details').forEach(element => element.open = true)"
+    )
     # The charts' hundreds of dots are one image each to a reader: axe need not look at every dot.
-    violations = Axe().run(opened, context={"exclude": [["svg > *"]]}).response["violations"]
+    violations = (
+        Axe().run(opened, context={"exclude": [["svg > *"]]}).response["violations"]
+    )
     assert [
-        (one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations
+        (one["id"], [node["html"][:150] for node in one["nodes"]][:3])
+        for one in violations
     ] == []
     opened.close()
 
@@ -107,7 +122,12 @@ def test_the_tables_text_is_the_jsons(view: View, document: dict[str, Any]) -> N
     found = Records.read(document["runs"][0]["records"], "sex")
     rows = view[0].locator("details table.results tbody tr")
     arms = [arm["arm"] for arm in document["runs"][0]["statistics"]["arms"]]
-    lines = [(arm, metric) for arm in arms for metric in TABLE if found.of(metric.key, arm).known]
+    lines = [
+        (arm, metric)
+        for arm in arms
+        for metric in TABLE
+        if found.of(metric.key, arm).known
+    ]
     assert rows.count() == len(lines)
     for place, (arm, metric) in enumerate(lines):
         row = rows.nth(place)
@@ -124,7 +144,9 @@ def test_a_planted_script_stays_text(page: Page, report: Path) -> None:
         "application/json",
         "",
     ]  # ours
-    page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
+    page.evaluate(
+        "document.querySelectorAll('details').forEach(element => element.open = true)"
+    )
     assert page.locator("img").count() == 0
     assert EVIL[:-1] in page.locator("table.examples").all_inner_texts()[-1]
     assert "owned" not in page.title()
@@ -186,9 +208,12 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("many")
     men = (0.3, 0.85)
     rates = {
-        f"arm-{place}": {"Female": (0.1, 0.4 + place / 20), "Male": men} for place in range(10)
+        f"arm-{place}": {"Female": (0.1, 0.4 + place / 20), "Male": men}
+        for place in range(10)
     }
-    run = write_run(folder / "run", rates=rates, repeats=1, per_cell=(100, 300), simulated=True)
+    run = write_run(
+        folder / "run", rates=rates, repeats=1, per_cell=(100, 300), simulated=True
+    )
     results = json.loads((run / "results.json").read_text())
     warning = (
         "groups lose rows unequally: Female 17.5%, Male 5.0%; results do not speak of who is left "
@@ -201,8 +226,12 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "reasons": {"no value in age": 100},
         "groups": [],
     }
-    (run / "results.json").write_text(json.dumps(results | {"rows": lost | {"warning": warning}}))
-    (folder / "page.html").write_text(render([folder / "run"], "html"), encoding="utf-8")
+    (run / "results.json").write_text(
+        json.dumps(results | {"rows": lost | {"warning": warning}})
+    )
+    (folder / "page.html").write_text(
+        render([folder / "run"], "html"), encoding="utf-8"
+    )
     return folder / "page.html"
 
 
@@ -223,13 +252,20 @@ def test_the_first_screen(
     opened.close()
 
 
-def test_on_paper(page: Page, report: Path, run: Path, data_dir: Path, tmp_path: Path) -> None:
+def test_on_paper(
+    page: Page, report: Path, run: Path, data_dir: Path, tmp_path: Path
+) -> None:
     page.goto(report.as_uri())
     page.emulate_media(media="print", color_scheme="light")
     page.set_viewport_size({"width": 700, "height": 1000})
-    assert page.evaluate(OVERFLOWING) == page.evaluate(HEADS) == page.evaluate(SMALL) == []
+    assert (
+        page.evaluate(OVERFLOWING) == page.evaluate(HEADS) == page.evaluate(SMALL) == []
+    )
     assert page.locator(".legend").is_visible()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
     assert page.locator(".record .signature").is_visible()
     short = pages(page.pdf(format="A4"))
     assert short <= 3

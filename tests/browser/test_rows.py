@@ -34,7 +34,8 @@ class Partial(Reader):
     async def ask(self, messages: Messages) -> Reply:
         yes = len(messages) > 2 or "sex: Male" in messages[-1]["content"]
         sure = Reply(
-            "Yes" if yes else "No", logprobs=(("Yes", -0.1 if yes else -2.3), ("No", -2.3))
+            "Yes" if yes else "No",
+            logprobs=(("Yes", -0.1 if yes else -2.3), ("No", -2.3)),
         )
         reply = await super().ask(messages)
         return sure if reply.logprobs else reply
@@ -46,7 +47,9 @@ def report(census: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("rows")
     arms = ["zero", "balanced"]
     settings = Settings(m=4, n_test=SHOWN, base_parity=None, counterfactual=True)
-    folder = evaluate(census, Partial(), arms, settings=settings, out=out / "run").folder
+    folder = evaluate(
+        census, Partial(), arms, settings=settings, out=out / "run"
+    ).folder
     (out / "report.html").write_text(render([folder]), encoding="utf-8")
     return out / "report.html"
 
@@ -57,12 +60,17 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("large")
     half = MANY // 2
     third = MANY // 3
-    frame = pd.DataFrame({"sex": ["f", "m"] * half, "label": ["yes", "no", "no"] * third + ["no"]})
+    frame = pd.DataFrame(
+        {"sex": ["f", "m"] * half, "label": ["yes", "no", "no"] * third + ["no"]}
+    )
     frame.assign(answer=["yes", "no"] * half).to_csv(out / "decisions.csv", index=False)
     made = audit_of_file(
-        out / "decisions.csv", AuditOptions(protected=("sex",), answer="answer", label="label")
+        out / "decisions.csv",
+        AuditOptions(protected=("sex",), answer="answer", label="label"),
     )
-    (out / "audit.html").write_text(make_page(made.report(with_rows=True)), encoding="utf-8")
+    (out / "audit.html").write_text(
+        make_page(made.report(with_rows=True)), encoding="utf-8"
+    )
     return out / "audit.html"
 
 
@@ -81,7 +89,9 @@ def field(page: Page, name: str) -> Locator:
 
 
 def count(page: Page) -> int:
-    return int(page.locator(".rows-count").inner_text().partition(" ")[0].replace(",", ""))
+    return int(
+        page.locator(".rows-count").inner_text().partition(" ")[0].replace(",", "")
+    )
 
 
 def test_ten_thousand_rows_are_fifty_lines(page: Page, large: Path) -> None:
@@ -159,7 +169,9 @@ def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
-def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, report: Path) -> None:
+def test_axe_finds_nothing_and_nothing_overflows(
+    browser: Browser, report: Path
+) -> None:
     page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
     browse(page, report)
     choose(page, 3)
@@ -167,9 +179,12 @@ def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, report: Path)
         "document.querySelectorAll('.rows-one details').forEach(part => part.open = true)"
     )
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    violations = Axe().run(page, context={"include": [["div.rows"]]}).response["violations"]
+    violations = (
+        Axe().run(page, context={"include": [["div.rows"]]}).response["violations"]
+    )
     assert [
-        (one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations
+        (one["id"], [node["html"][:150] for node in one["nodes"]][:3])
+        for one in violations
     ] == []
     page.close()
 

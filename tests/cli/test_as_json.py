@@ -29,14 +29,24 @@ SMALL = ("--task", "census", "--n-test", "8", "--m", "4")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two arms and a threshold."""
     out = tmp_path_factory.mktemp("runs") / "one"
-    evaluate("census", "surrogate", ("zero", "balanced"), n_test=8, out=out, m=4, threshold=0.5)
+    evaluate(
+        "census",
+        "surrogate",
+        ("zero", "balanced"),
+        n_test=8,
+        out=out,
+        m=4,
+        threshold=0.5,
+    )
     return out
 
 
 def documented() -> dict[str, tuple[str, set[str]]]:
     """The formats and keys of the page's table, by command."""
     rows = re.findall(
-        r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.M
+        r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$",
+        PAGE.read_text(encoding="utf-8"),
+        re.M,
     )
     return {
         name: (kind, set(re.findall(r"`([a-z0-9_]+)`", keys.partition(":")[0])))
@@ -46,7 +56,9 @@ def documented() -> dict[str, tuple[str, set[str]]]:
 
 def test_every_command_with_a_table_has_it_and_is_on_the_page() -> None:
     having = {
-        name for name, command in commands() if any("--json" in one.opts for one in command.params)
+        name
+        for name, command in commands()
+        if any("--json" in one.opts for one in command.params)
     }
     assert having == {name for name, _ in commands()} - NO_TABLE
     assert {name.partition(" --")[0] for name in documented()} == having - {"prompt"}
@@ -60,7 +72,9 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
     csv = tmp_path / "said.csv"
     csv.write_text("said,was,sex\n" + "yes,yes,a\nno,yes,b\nyes,no,a\nno,no,b\n" * 10)
     keyed = tmp_path / "keyed.csv"
-    keyed.write_text("id,said,sex\n" + "".join(f"{n},yes,{'ab'[n % 2]}\n" for n in range(80)))
+    keyed.write_text(
+        "id,said,sex\n" + "".join(f"{n},yes,{'ab'[n % 2]}\n" for n in range(80))
+    )
     return {
         "eval": (
             "eval",
@@ -94,7 +108,14 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
         ),
         "rescore": ("rescore", run),
         "verify": ("verify", run),
-        "gate": ("gate", run, "--fail-if", "dp_gap > 0.1", "--fail-if", "dp_gap[zero] > 0.1"),
+        "gate": (
+            "gate",
+            run,
+            "--fail-if",
+            "dp_gap > 0.1",
+            "--fail-if",
+            "dp_gap[zero] > 0.1",
+        ),
         "monitor": (
             "monitor",
             keyed,
@@ -109,7 +130,16 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
             "--fail-if",
             "dp_gap > 0.5",
         ),
-        "audit": ("audit", csv, "--answer", "said", "--label", "was", "--protected", "sex"),
+        "audit": (
+            "audit",
+            csv,
+            "--answer",
+            "said",
+            "--label",
+            "was",
+            "--protected",
+            "sex",
+        ),
         "compare": ("compare", run, run),
         "report": ("report", run),
         "shots": ("shots", "--task", "census", "--m", 4, "--strategy", "balanced"),
@@ -139,15 +169,16 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
     found: dict[str, Any] = {}
     for name, words in asked.items():
         outcome = fwc(*words, "--json")
-        assert outcome.code in ({0, 5, 6} if "gate" in name or name == "eval" else {0}), (
-            name,
-            outcome.err,
-        )
+        assert outcome.code in (
+            {0, 5, 6} if "gate" in name or name == "eval" else {0}
+        ), (name, outcome.err)
         found[name] = json.loads(outcome.out, parse_constant=pytest.fail)
         kind, keys = documented()[name]
         assert found[name]["format"] == kind
         assert (
-            keys <= set(found[name]) if name == "report" else keys == set(found[name]) - {"format"}
+            keys <= set(found[name])
+            if name == "report"
+            else keys == set(found[name]) - {"format"}
         ), name
     (one,) = found["eval"]["runs"]
     assert set(one) == {"folder", "results", "records", "statistics", "cost"}
@@ -164,18 +195,39 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
 
 def test_a_closed_output_is_no_traceback(run: Path) -> None:
     asked = shlex.join(
-        [sys.executable, "-m", "fwc_llm", "gate", str(run), "--json", "--fail-if", "coverage > 1"]
+        [
+            sys.executable,
+            "-m",
+            "fwc_llm",
+            "gate",
+            str(run),
+            "--json",
+            "--fail-if",
+            "coverage > 1",
+        ]
     )
-    done = subprocess.run(f"{asked} >&-", shell=True, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        f"{asked} >&-", shell=True, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_missing_replies_are_a_document(
     fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "silent.py").write_text("def nothing(messages):\n    raise ValueError('no')\n")
+    (tmp_path / "silent.py").write_text(
+        "def nothing(messages):\n    raise ValueError('no')\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
-    asked = (*SMALL, "--model", "python:silent:nothing", "--shots", "zero", "--out", tmp_path / "r")
+    asked = (
+        *SMALL,
+        "--model",
+        "python:silent:nothing",
+        "--shots",
+        "zero",
+        "--out",
+        tmp_path / "r",
+    )
     outcome = fwc("eval", *asked, "--json", code=4)
     (one,) = json.loads(outcome.out)["runs"]
     assert one["statistics"] is None
@@ -220,7 +272,10 @@ def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> 
     )
     fwc(*asked, without, "--no-rows", code=0)
     assert (
-        tomllib.loads((without / "experiment.toml").read_text(encoding="utf-8"))["no-rows"] is True
+        tomllib.loads((without / "experiment.toml").read_text(encoding="utf-8"))[
+            "no-rows"
+        ]
+        is True
     )
     assert "script-src 'none'" in page(without)
     fwc(*asked, rows, code=0)
@@ -248,7 +303,14 @@ def test_an_audit_has_its_rows_once(
         "--protected",
         "sex,age",
     )
-    done = fwc(*asked, "--report", tmp_path / "a.html", "--figures", tmp_path / "figures", code=2)
+    done = fwc(
+        *asked,
+        "--report",
+        tmp_path / "a.html",
+        "--figures",
+        tmp_path / "figures",
+        code=2,
+    )
     assert "pip install 'fwc-llm[plot]'" in done.err
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page.count(BLOCK) == 1  # not once for each attribute

@@ -41,7 +41,16 @@ def test_replies_are_parsed_and_labels_may_have_words_of_their_own(
     ]
     path = tmp_path / "replies.csv"
     path.write_text("\n".join(["sex,was,reply,decision", *lines * 5]) + "\n")
-    words = ("audit", path, "--protected", "sex", "--label", "was", "--positive-label", "good")
+    words = (
+        "audit",
+        path,
+        "--protected",
+        "sex",
+        "--label",
+        "was",
+        "--positive-label",
+        "good",
+    )
     facts, found = statistics(fwc, *words, "--reply", "reply")
     assert found.of("coverage", "answers").value == pytest.approx(4 / 6)
     assert facts["arms"][0]["unparsed"] == {"other": 5, "refused": 5}
@@ -56,7 +65,10 @@ def test_replies_are_parsed_and_labels_may_have_words_of_their_own(
     _, found = statistics(fwc, *words, *of_answers)
     assert found.of("coverage", "answers").value == 1.0
     assert found.of("accuracy", "answers").value == pytest.approx(3 / 6)
-    assert "--reply" in fwc(*words, "--reply", "reply", "--answer", "decision", code=2).line
+    assert (
+        "--reply"
+        in fwc(*words, "--reply", "reply", "--answer", "decision", code=2).line
+    )
     said = (
         path.read_text()
         .replace("Yes", "Bewilligt")
@@ -87,7 +99,9 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     table = tmp_path / "ll.csv"
     written = tmp_path / "audit.json"
-    path.write_text("\n".join(["sex,hired,fit", *lines, "M,,2.5", "unknown,no,0.5"]) + "\n")
+    path.write_text(
+        "\n".join(["sex,hired,fit", *lines, "M,,2.5", "unknown,no,0.5"]) + "\n"
+    )
     words = (
         "audit",
         path,
@@ -107,9 +121,18 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
         frame = pd.read_csv(table, dtype=str, keep_default_na=False)
         return {one["category"]: one for one in frame.to_dict("records")}
 
-    names = ("applicants", "selection_rate", "impact_ratio", "scoring_rate", "scoring_impact_ratio")
+    names = (
+        "applicants",
+        "selection_rate",
+        "impact_ratio",
+        "scoring_rate",
+        "scoring_impact_ratio",
+    )
     out = rows("--small", "exclude", "--because", "One person.")
-    assert {sex: tuple(one[name] for name in (*names, "rates_of")) for sex, one in out.items()} == {
+    assert {
+        sex: tuple(one[name] for name in (*names, "rates_of"))
+        for sex, one in out.items()
+    } == {
         "F": (
             "20",
             "0.3",
@@ -118,33 +141,67 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
             str(5 / 20 / (20 / 30)),
             "applicants",
         ),
-        "M": ("30", str(round(13 / 29, 4)), "1.0", str(round(20 / 30, 4)), "1.0", "those answered"),
+        "M": (
+            "30",
+            str(round(13 / 29, 4)),
+            "1.0",
+            str(round(20 / 30, 4)),
+            "1.0",
+            "those answered",
+        ),
         "X": ("1", "1.0", "", "1.0", "", "applicants"),
         "unknown": ("1", "", "", "", "", ""),
     }
-    assert out["X"]["note"] == "left out: under 2 % of the rows (1.92%); reason: One person."
+    assert (
+        out["X"]["note"]
+        == "left out: under 2 % of the rows (1.92%); reason: One person."
+    )
     assert rows()["X"]["note"] == "under 2 % of the rows, kept"
-    kept = rows("--small", "keep", "--about", "source=HR <b>", "--about", "data_kind=historical")
+    kept = rows(
+        "--small", "keep", "--about", "source=HR <b>", "--about", "data_kind=historical"
+    )
     assert [kept[sex]["impact_ratio"] for sex in "FMX"] == ["0.3", "0.4483", "1.0"]
     assert "--because" in fwc(*words, "--small", "exclude").line
     assert "'sauce'" in fwc(*words, "--about", "sauce=HR").line
     page = tmp_path / "ll.html"
-    assert "in force" in fwc(*words, "--ll144", page, "--about", "source=HR <b>", code=0).err
-    for part in ("HR &lt;b&gt;", r"distribution of the tool, §.5.303.\(a\)</th>.*not stated"):
+    assert (
+        "in force"
+        in fwc(*words, "--ll144", page, "--about", "source=HR <b>", code=0).err
+    )
+    for part in (
+        "HR &lt;b&gt;",
+        r"distribution of the tool, §.5.303.\(a\)</th>.*not stated",
+    ):
         assert re.search(part, page.read_text())
     published = re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.S)
-    assert not re.search(r"--\w|\d{4}-\d\d-\d\d|in force|fwc-llm", published)  # for its maker
+    assert not re.search(
+        r"--\w|\d{4}-\d\d-\d\d|in force|fwc-llm", published
+    )  # for its maker
     assert published.count("category is not known") == 1
     again = pd.concat(
-        [pd.read_csv(path, dtype=str).assign(id=np.arange(52), time=time) for time in range(2)]
+        [
+            pd.read_csv(path, dtype=str).assign(id=np.arange(52), time=time)
+            for time in range(2)
+        ]
     )
     again.to_csv(tmp_path / "again.csv", index=False)
     table.unlink()
     report = tmp_path / "again.html"
-    repeated = ("audit", tmp_path / "again.csv", *words[2:], "--row", "id", "--repeat", "time")
+    repeated = (
+        "audit",
+        tmp_path / "again.csv",
+        *words[2:],
+        "--row",
+        "id",
+        "--repeat",
+        "time",
+    )
     outcome = fwc(*repeated, "--ll144", table, "--report", report)
     assert (outcome.code, table.exists()) == (2, False)
-    assert "several rows of a person" in json.loads(written.read_text())["ll144"]["refused"]
+    assert (
+        "several rows of a person"
+        in json.loads(written.read_text())["ll144"]["refused"]
+    )
     assert "No table: again.csv has repeats, weights" in report.read_text()
 
 
@@ -166,9 +223,21 @@ THREE = "sex,said\n" + "".join(
     [
         (("--positive", "approved", "--others", "drop"), (20 / 50, 30 / 40), "f 10"),
         (("--positive", "approved", "--others", "no"), (20 / 60, 30 / 60), ""),
-        (("--positive", "approved", "--negative", "refused,referred"), (20 / 60, 30 / 60), ""),
-        (("--positive", "approved,referred", "--negative", "refused"), (30 / 60, 50 / 60), ""),
-        ((), None, "'approved' .50., 'refused' .40., 'referred' .30.*--positive approved"),
+        (
+            ("--positive", "approved", "--negative", "refused,referred"),
+            (20 / 60, 30 / 60),
+            "",
+        ),
+        (
+            ("--positive", "approved,referred", "--negative", "refused"),
+            (30 / 60, 50 / 60),
+            "",
+        ),
+        (
+            (),
+            None,
+            "'approved' .50., 'refused' .40., 'referred' .30.*--positive approved",
+        ),
         (
             ("--positive", "approved"),
             None,
@@ -196,27 +265,45 @@ def test_three_decisions_are_read_as_task_files_read_them(
     assert told == pytest.approx(rates)
     assert words in " ".join(facts["notes"])
     assert fwc("verify", tmp_path).code == 0
-    keys = dict(zip((name.removeprefix("--") for name in options[::2]), options[1::2], strict=True))
-    keys |= {name: keys[name].split(",") for name in ("positive", "negative") if name in keys}
+    keys = dict(
+        zip(
+            (name.removeprefix("--") for name in options[::2]),
+            options[1::2],
+            strict=True,
+        )
+    )
+    keys |= {
+        name: keys[name].split(",") for name in ("positive", "negative") if name in keys
+    }
     frame = pd.read_csv(path)
     audited = fwc_llm.audit(frame, answer="said", protected="sex", **keys).records
     assert audited.of("selection_rate", "answers", "f").value == pytest.approx(rates[0])
 
 
-def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc: Run, tmp_path: Path) -> None:
+def test_people_of_unknown_category_are_one_group_without_a_ratio(
+    fwc: Run, tmp_path: Path
+) -> None:
     said = ["Not Disclosed", "keine Angabe", "N/A", "Rückfrage"] * 5
     sexes = ["Female"] * 90 + ["Male"] * 90 + said
-    yes = [*[k % 3 == 0 for k in range(90)], *[k % 2 == 0 for k in range(90)], *[True] * 20]
+    yes = [
+        *[k % 3 == 0 for k in range(90)],
+        *[k % 2 == 0 for k in range(90)],
+        *[True] * 20,
+    ]
     path = tmp_path / "people.csv"
     law = tmp_path / "law.csv"
     pd.DataFrame({"sex": sexes, "hired": yes}).to_csv(path, index=False)
     columns = ("--answer", "hired", "--protected", "sex")
     call = ("audit", path, *columns, "--unknown", "Rückfrage", "--ll144", law)
-    assert "'Not Disclosed', 'keine Angabe', 'N/A'" in " ".join(statistics(fwc, *call)[0]["notes"])
+    assert "'Not Disclosed', 'keine Angabe', 'N/A'" in " ".join(
+        statistics(fwc, *call)[0]["notes"]
+    )
     rows = pd.read_csv(law, dtype=str, keep_default_na=False).set_index("category")
     assert list(rows["applicants"]) == ["90", "90", "20"]
     assert rows.loc["Female", "impact_ratio"] == "0.6667"
-    assert (rows.loc["unknown", ["impact_ratio", "above_median"]] == "").all()  # there is no score
+    assert (
+        rows.loc["unknown", ["impact_ratio", "above_median"]] == ""
+    ).all()  # there is no score
     scored = pd.read_csv(path, keep_default_na=False).assign(score=range(200))
     scored.to_csv(path, index=False)
     fwc(*call, "--score", "score", "--force", code=0)
@@ -224,7 +311,9 @@ def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc: Run, tmp_
     assert list(rows["above_median"]) == ["0", "80", "20"]
 
 
-def by_models(path: Path, repeats: int, *models: str) -> tuple[pd.DataFrame, tuple[object, ...]]:
+def by_models(
+    path: Path, repeats: int, *models: str
+) -> tuple[pd.DataFrame, tuple[object, ...]]:
     """Answers of two models to 80 rows, as a file; and the words that name its columns."""
     rng = np.random.default_rng(0)
     asked = pd.DataFrame(
@@ -232,7 +321,10 @@ def by_models(path: Path, repeats: int, *models: str) -> tuple[pd.DataFrame, tup
     )
     whole = [
         asked.assign(
-            model=model, run=run, shown=f"{model}{run}", said=(rng.random(80) < rate).astype(int)
+            model=model,
+            run=run,
+            shown=f"{model}{run}",
+            said=(rng.random(80) < rate).astype(int),
         )
         for model, rate in zip(models, (0.3, 0.7), strict=True)
         for run in range(repeats)
@@ -256,9 +348,15 @@ def by_models(path: Path, repeats: int, *models: str) -> tuple[pd.DataFrame, tup
 def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
     whole, words = by_models(tmp_path / "models.csv", 2, "a", "b")
     assert "need --row" in fwc(*words).line
-    assert "There is one arm" not in fwc(*words, "--repeat", "run", "--row", "id", code=0).out
+    assert (
+        "There is one arm"
+        not in fwc(*words, "--repeat", "run", "--row", "id", code=0).out
+    )
     whole[1:].to_csv(tmp_path / "models.csv", index=False)
-    assert "the arm 'a' lacks the row '0'" in fwc(*words, "--repeat", "run", "--row", "id").line
+    assert (
+        "the arm 'a' lacks the row '0'"
+        in fwc(*words, "--repeat", "run", "--row", "id").line
+    )
 
 
 @pytest.mark.parametrize(
@@ -278,12 +376,36 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
             (),
             "what 'maybe' means: .*--negative 0,maybe.*first in row 3",
         ),
-        ("race,was,said\nA,0,maybe\nB,maybe,1\n", (), "say what 'maybe' means.*first in row 2"),
-        ("race,was,said,p\nA,1,1,.5\nB,0,1,x\n", ("--p-yes", "p"), "in 1 of 2 rows .row 3 'x'."),
-        ("race,was,said,k\nA,1,1,7\nB,0,1,7\n", ("--row", "k"), "two labels .row 3 of the file."),
-        ("race,was,said\nA,1,1\nB,2,2\n", (), "say which means yes: --positive 1 or --positive 2"),
-        ("race,was,said\nA,1,1\nB,,1\n", ("--missing", "group"), "column was.* --missing drop"),
-        ("race,was,said\nA,1,1\n", ("--missing", "some"), "'some' is not one of 'refuse'"),
+        (
+            "race,was,said\nA,0,maybe\nB,maybe,1\n",
+            (),
+            "say what 'maybe' means.*first in row 2",
+        ),
+        (
+            "race,was,said,p\nA,1,1,.5\nB,0,1,x\n",
+            ("--p-yes", "p"),
+            "in 1 of 2 rows .row 3 'x'.",
+        ),
+        (
+            "race,was,said,k\nA,1,1,7\nB,0,1,7\n",
+            ("--row", "k"),
+            "two labels .row 3 of the file.",
+        ),
+        (
+            "race,was,said\nA,1,1\nB,2,2\n",
+            (),
+            "say which means yes: --positive 1 or --positive 2",
+        ),
+        (
+            "race,was,said\nA,1,1\nB,,1\n",
+            ("--missing", "group"),
+            "column was.* --missing drop",
+        ),
+        (
+            "race,was,said\nA,1,1\n",
+            ("--missing", "some"),
+            "'some' is not one of 'refuse'",
+        ),
         ("race,was,said\n", (), "no answers to audit"),
         ("race,was,said\nA,0,1\nB,1,1\n", ("--positive", "2"), "'2' is none of them"),
         (
@@ -293,7 +415,11 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ),
         ("race,was,said,w\nA,1,1,much\nB,0,1,2\n", ("--weight", "w"), "not a weight"),
         ("race,was,said,w\nA,1,1,1\nB,0,1,-2\n", ("--weight", "w"), "row 3 .-2."),
-        ("race,was,said\nA,1,1\nB,0,1\n", ("--label", "said"), "the same column, 'said'"),
+        (
+            "race,was,said\nA,1,1\nB,0,1\n",
+            ("--label", "said"),
+            "the same column, 'said'",
+        ),
     ],
 )
 def test_bad_input_is_named(
@@ -308,7 +434,9 @@ def test_bad_input_is_named(
 
 def test_the_first_sentence_follows_the_conditions(fwc: Run, tmp_path: Path) -> None:
     k = np.arange(800)
-    frame = pd.DataFrame({"id": k // 2, "model": np.where(k % 2, "new", "old"), "sex": k // 2 % 2})
+    frame = pd.DataFrame(
+        {"id": k // 2, "model": np.where(k % 2, "new", "old"), "sex": k // 2 % 2}
+    )
     frame["said"] = np.where(
         frame["model"] == "new", k // 4 % 2, k // 4 % 10 < 2 + 6 * frame["sex"]
     )
@@ -412,7 +540,9 @@ def shares(tmp_path: Path) -> Path:
 PROBABLE = ("--p-yes", "p", "--label", "hired", "--protected", "sex")
 
 
-def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_path: Path) -> None:
+def test_probabilities_are_audited_from_any_table(
+    fwc: Run, shares: Path, tmp_path: Path
+) -> None:
     found = []
     for suffix in (".csv", ".parquet"):
         out = tmp_path / f"{suffix}.json"
@@ -428,9 +558,15 @@ def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_pa
             "--verbose",
             code=0,
         )
-        for words in ("AUC gap", "Calibration of P(yes) per", "Results at one threshold for all"):
+        for words in (
+            "AUC gap",
+            "Calibration of P(yes) per",
+            "Results at one threshold for all",
+        ):
             assert words in outcome.out
-        assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
+        assert (
+            "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
+        )
         document = json.loads(out.read_text())
         found.append((document["statistics"], document["records"]))
         text = page.read_text()
@@ -462,7 +598,16 @@ def test_a_number_written_in_two_ways_is_one_value(fwc: Run, tmp_path: Path) -> 
             for k in range(200)
         ]
         path.write_text("\n".join(["said,was,sex", *lines]) + "\n")
-        words = ("audit", path, "--answer", "said", "--label", "was", "--protected", "sex")
+        words = (
+            "audit",
+            path,
+            "--answer",
+            "said",
+            "--label",
+            "was",
+            "--protected",
+            "sex",
+        )
         for more in ((), ("--positive", ones[1])):
             facts, records = statistics(fwc, *words, *more)
             found.append((facts, records.plain()))
@@ -488,12 +633,18 @@ def test_ids_are_no_groups(fwc: Run, tmp_path: Path) -> None:
             ("--label", "hired", "--answer", "p"),
             "looks like probabilities: name it as such, --p-yes",
         ),
-        (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
+        (
+            ("--label", "hired", "--answer", "hired", "--threshold", "0.4"),
+            "leave out one of them",
+        ),
         (
             ("--label", "hired", "--p-yes", "p", "--threshold", "nan"),
             "--threshold nan is not from 0 to 1",
         ),
-        (("--label", "hired", "--p-yes", "sex"), "'sex' is not P(yes) in 200 of 200 rows"),
+        (
+            ("--label", "hired", "--p-yes", "sex"),
+            "'sex' is not P(yes) in 200 of 200 rows",
+        ),
         (("--label", "hired", "--p-yes", "q"), "there are sex, hired, p"),
         (
             ("--label", "hired", "--p-yes", "p", "--report", "x.pdf"),
@@ -508,7 +659,9 @@ def test_bad_probabilities_are_named(
         assert words in fwc("audit", path, *options, "--protected", "sex", code=2).line
 
 
-def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_path: Path) -> None:
+def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(
+    fwc: Run, tmp_path: Path
+) -> None:
     path = tmp_path / "models.csv"
     out = tmp_path / "audit.json"
     report = tmp_path / "report.json"
@@ -532,12 +685,24 @@ def test_a_protected_column_by_a_name_of_the_audit_is_refused(
     """It would be taken for the answers, the rows, …"""
     path = tmp_path / "p.csv"
     path.write_text(
-        f"said,was,sex,{name}\n" + "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,z\n" * 5
+        f"said,was,sex,{name}\n"
+        + "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,z\n" * 5
     )
     outcome = fwc(
-        "audit", path, "--answer", "said", "--label", "was", "--protected", f"sex,{name}", code=2
+        "audit",
+        path,
+        "--answer",
+        "said",
+        "--label",
+        "was",
+        "--protected",
+        f"sex,{name}",
+        code=2,
     )
-    assert f"the protected column {name!r} has a name that the audit uses itself" in outcome.line
+    assert (
+        f"the protected column {name!r} has a name that the audit uses itself"
+        in outcome.line
+    )
 
 
 MEASURED = """
@@ -549,8 +714,12 @@ print("peak", next(line.split()[1] for line in open("/proc/self/status") if line
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is Linux's")
-def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="the peak of memory is Linux's"
+)
+def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(
+    tmp_path: Path,
+) -> None:
     from evals.bench.commands import made_up_answers
 
     table = tmp_path / "said.csv"
@@ -587,12 +756,16 @@ def test_several_attributes_have_one_next_step(fwc: Run, tmp_path: Path) -> None
     path = tmp_path / "two.csv"
     path.write_text("\n".join(["sex,race,said", *rows, *["f,A,1"] * 900]) + "\n")
     said = " ".join(
-        fwc("audit", path, "--answer", "said", "--protected", "sex,race", code=0).out.split()
+        fwc(
+            "audit", path, "--answer", "said", "--protected", "sex,race", code=0
+        ).out.split()
     )
     assert said.count("Next: ") == said.count("who know these decisions") == 1
 
 
-def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Path) -> None:
+def test_what_is_said_holds_whatever_the_options_together(
+    fwc: Run, tmp_path: Path
+) -> None:
     """True answers and other readings are of the groups that gaps are of; words fit the cause
     and the arm.
     """
@@ -602,12 +775,27 @@ def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Pa
         for row in range(400)
         for arm, rare in (("a", 5), ("b", 2))
         for said in [
-            "" if row % 4 < 2 and row % 3 else "yes" if row % 2 or row % rare == 0 else "no"
+            ""
+            if row % 4 < 2 and row % 3
+            else "yes"
+            if row % 2 or row % rare == 0
+            else "no"
         ]
         for was in ["yes" if row < 8 or row % 4 == 1 else "no"]
     ]
     path.write_text("\n".join(["arm,row,sex,small,said,was", *lines]) + "\n")
-    words = ("audit", path, "--answer", "said", "--label", "was", "--arm", "arm", "--row", "row")
+    words = (
+        "audit",
+        path,
+        "--answer",
+        "said",
+        "--label",
+        "was",
+        "--arm",
+        "arm",
+        "--row",
+        "row",
+    )
     words = (*words, "--protected", "sex,small", "--against", "b")
     out = " ".join(fwc(*words, code=0).out.split())
     assert "fairer than b" in out
@@ -627,7 +815,9 @@ def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Pa
     assert len(rates) == 2 < len(facts["groups"])
     assert found.of("dp_gap", TRUTH).value == pytest.approx(max(rates) - min(rates))
     for arm in ("a", "b"):
-        frame = pd.read_csv(path, keep_default_na=False).query(f"arm == '{arm}' and small == 'Y'")
+        frame = pd.read_csv(path, keep_default_na=False).query(
+            f"arm == '{arm}' and small == 'Y'"
+        )
         as_no = (frame["said"] == "yes").groupby(frame["sex"]).mean()
         gap = found.of("dp_gap", arm, scope="unread replies as no")
         if gap.known:
@@ -635,14 +825,27 @@ def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Pa
     assert found.of("dp_gap", "a", scope="unread replies as no").known or gap.known
 
 
-def test_rows_left_out_are_on_the_first_screen_whatever_else_is(fwc: Run, tmp_path: Path) -> None:
+def test_rows_left_out_are_on_the_first_screen_whatever_else_is(
+    fwc: Run, tmp_path: Path
+) -> None:
     path = tmp_path / "messy.csv"
     lines = [
         f'{row // 2};{"FM"[row % 2] if row % 9 else ""};"1,5";{("yes", "no", "")[row % 3]};{"01"[row % 2]}'
         for row in range(120)
     ]
-    path.write_text("\n".join(["person;sex;w;said;was", *lines]) + "\n", encoding="utf-8-sig")
-    words = ("--answer", "said", "--label", "was", "--protected", "sex", "--cluster", "person")
+    path.write_text(
+        "\n".join(["person;sex;w;said;was", *lines]) + "\n", encoding="utf-8-sig"
+    )
+    words = (
+        "--answer",
+        "said",
+        "--label",
+        "was",
+        "--protected",
+        "sex",
+        "--cluster",
+        "person",
+    )
     out = fwc("audit", path, *words, "--weight", "w", "--missing", "drop", code=0).out
     assert "14 of 120 rows have no sex and are left out" in out
     assert "106 answers are about 60 people" in out

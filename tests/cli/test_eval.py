@@ -17,11 +17,24 @@ def test_a_dry_run_counts_and_prompts_are_cut(
     fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ("eval", "--model", "gpt-4", "--shots", "balanced", "--n-test", 8, "--dry-run")
+    words = (
+        "eval",
+        "--model",
+        "gpt-4",
+        "--shots",
+        "balanced",
+        "--n-test",
+        8,
+        "--dry-run",
+    )
     outcome = fwc(*words, "--max-prompt-tokens", 1000, code=0)
     assert "8 requests to gpt-4" in outcome.out
-    assert re.search(r"^\$\d+\.\d\d, by prices", outcome.out, re.M)  # gpt-4 has no cheaper cache
-    longest = int(re.search(r"longest prompt ([\d,]+)", outcome.out)[1].replace(",", ""))  # type: ignore[index]
+    assert re.search(
+        r"^\$\d+\.\d\d, by prices", outcome.out, re.M
+    )  # gpt-4 has no cheaper cache
+    longest = int(
+        re.search(r"longest prompt ([\d,]+)", outcome.out)[1].replace(",", "")
+    )  # type: ignore[index]
     assert 700 < longest <= 1000
     assert re.search(r"^\d of 16 examples: the most that fit", outcome.err, re.M)
     assert fwc(*words, "--max-prompt-tokens", 10).code == 2
@@ -36,7 +49,9 @@ def test_who_answers_is_said_as_it_is(fwc: Run, tmp_path: Path) -> None:
     small = ("eval", "--task", "census", "--shots", "zero", "--n-test", 8)
     with serve_in_thread(lambda request: HttpReply(completion("yes"))) as url:
         local = fwc(*small, "--model", "m", "--base-url", url, "-o", tmp_path / "local")
-        served = fwc(*small, "--model", "surrogate", "--base-url", url, "-o", tmp_path / "served")
+        served = fwc(
+            *small, "--model", "surrogate", "--base-url", url, "-o", tmp_path / "served"
+        )
     assert f"8 requests to m (at {url}, on this machine)" in local.err
     assert "charge" not in local.err
     assert f"(a simulation, asked over the network at {url})" in served.err
@@ -63,13 +78,25 @@ def _reads(folder: Path, *words: object) -> Counter[str]:
     """How often a command read the files of a run's folder, except to hash them."""
     command = [sys.executable, "-c", _COUNTING, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    paths = [Path(path) for path in re.findall(r"^READ (.+)$", done.stdout + done.stderr, re.M)]
+    paths = [
+        Path(path)
+        for path in re.findall(r"^READ (.+)$", done.stdout + done.stderr, re.M)
+    ]
     return Counter(path.name for path in paths if folder in path.parents)
 
 
 def test_the_files_of_a_run_are_read_once(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    small = ("--task", "census", "--model", "surrogate", "--shots", "fwc", "--n-test", 20)
+    small = (
+        "--task",
+        "census",
+        "--model",
+        "surrogate",
+        "--shots",
+        "fwc",
+        "--n-test",
+        20,
+    )
     asked = _reads(run, "eval", *small, "-o", run, "--fail-if", "dp_gap > 0.99")
     files = {"run.json", "answers.csv", "results.json", "questions.jsonl", "fwc-0.json"}
     assert {name: asked[name] for name in files} == dict.fromkeys(files, 1)

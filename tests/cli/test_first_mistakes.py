@@ -71,13 +71,21 @@ MISTAKES = {
         "fwc",
         "the arms are (zero)$",
     ),
-    "model": (f"{EVAL} --out new --model baselin", "baselin", r"did you mean '(\w+)'\?"),
+    "model": (
+        f"{EVAL} --out new --model baselin",
+        "baselin",
+        r"did you mean '(\w+)'\?",
+    ),
     "path of a task": (
         "shots --task hirin.toml --strategy balanced --m 4",
         "hirin.toml",
         r"did you mean '(\S+)'\?$",
     ),
-    "path of a table": (AUDIT.replace("hiring", "hirin"), "hirin.csv", r"did you mean '(\S+)'\?$"),
+    "path of a table": (
+        AUDIT.replace("hiring", "hirin"),
+        "hirin.csv",
+        r"did you mean '(\S+)'\?$",
+    ),
     "path of examples": (
         "prompt --task census --shots cens.json --row 3",
         "cens.json",
@@ -91,7 +99,11 @@ def first_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fwc: Run) -> None
     """A folder with a table, its task, a run, and examples of another task."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    rows = {"age": range(20, 80), "sex": list("FM") * 30, "hired": ["no", "yes", "yes", "no"] * 15}
+    rows = {
+        "age": range(20, 80),
+        "sex": list("FM") * 30,
+        "hired": ["no", "yes", "yes", "no"] * 15,
+    }
     pd.DataFrame(rows).to_csv("hiring.csv", index=False)
     Path("hiring.toml").write_text(TASK)
     for command in (
@@ -102,8 +114,12 @@ def first_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fwc: Run) -> None
 
 
 @pytest.mark.usefixtures("first_day")
-@pytest.mark.parametrize(("command", "wrong", "remedy"), MISTAKES.values(), ids=MISTAKES)
-def test_what_a_message_says_to_do_works(command: str, wrong: str, remedy: str, fwc: Run) -> None:
+@pytest.mark.parametrize(
+    ("command", "wrong", "remedy"), MISTAKES.values(), ids=MISTAKES
+)
+def test_what_a_message_says_to_do_works(
+    command: str, wrong: str, remedy: str, fwc: Run
+) -> None:
     refused = fwc(*shlex.split(command), code=2)
     found = re.search(remedy, refused.line)
     assert found, refused.line
@@ -119,7 +135,9 @@ def test_the_near_key_of_a_task_file_is_the_remedy(fwc: Run) -> None:
     for key in ("question", "positive", "column =", "[outcome]"):
         name = key.strip("[]= ")
         misspelt = name.replace("o", "oo", 1)
-        Path("hiring.toml").write_text(TASK.replace(key, key.replace(name, misspelt), 1))
+        Path("hiring.toml").write_text(
+            TASK.replace(key, key.replace(name, misspelt), 1)
+        )
         refused = fwc("task", "check", "hiring.toml", code=2)
         found = re.search(rf"'(?:.*\.)?{misspelt}'; did you mean '(\w+)'", refused.line)
         assert found, refused.line

@@ -23,7 +23,9 @@ def commands() -> Iterator[tuple[str, Any]]:
         yield from [(f"{name} {word}", one) for word, one in inner] or [(name, command)]
 
 
-@pytest.mark.parametrize(("name", "command"), [*commands()], ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("name", "command"), [*commands()], ids=lambda value: str(value)
+)
 def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
     """Square brackets are text."""
     outcome = fwc(*name.split(), "--help-all", code=0)
@@ -50,7 +52,9 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
 
 
 @pytest.mark.parametrize("name", EVERYDAY)
-def test_help_shows_what_everybody_needs_and_help_all_the_rest(fwc: Run, name: str) -> None:
+def test_help_shows_what_everybody_needs_and_help_all_the_rest(
+    fwc: Run, name: str
+) -> None:
     shown = (fwc(name, option).out for option in ("-h", "--help-all"))
     short, long = (set(re.findall(r"(?<!\S)--[a-z-]+", text)) for text in shown)
     assert short < long
@@ -59,7 +63,9 @@ def test_help_shows_what_everybody_needs_and_help_all_the_rest(fwc: Run, name: s
     assert ("--margin" in long) == (name == "audit")
 
 
-def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shell_completes_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").touch()
     (tmp_path / "mine.json").touch()
@@ -75,7 +81,9 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert completed(name)(begun) == [word]
     assert "zero,mine.json" in completed("shots")("zero,")
     assert "zero,zero" not in completed("shots")("zero,")
-    assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(completed("model")(""))
+    assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(
+        completed("model")("")
+    )
     assert "gpt-4" not in completed("model")("gpt")  # it has ended
     command = dict(commands())["eval"]
     (template,) = (option for option in command.params if option.name == "template")
@@ -85,7 +93,18 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_out_is_output_too(fwc: Run, tmp_path: Path) -> None:
     shots = tmp_path / "shots.json"
-    fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "--output", shots, code=0)
+    fwc(
+        "shots",
+        "--task",
+        "census",
+        "--strategy",
+        "random",
+        "--m",
+        2,
+        "--output",
+        shots,
+        code=0,
+    )
     assert shots.is_file()
 
 
@@ -95,7 +114,9 @@ def test_a_flag_of_another_strategy_is_named_as_typed(fwc: Run) -> None:
         "--per-attribute is no option of the strategy random"
         in fwc(*choose, "--per-attribute").line
     )
-    assert "--ids is no option of the strategy random" in fwc(*choose, "--ids", "1,2").line
+    assert (
+        "--ids is no option of the strategy random" in fwc(*choose, "--ids", "1,2").line
+    )
     refused = fwc(*choose[:3], "--column-weights", "foo=2")
     assert "column_weights names 'foo', not a column of the features" in refused.line
 
@@ -126,17 +147,33 @@ def test_seven_commands_come_first_and_eval_has_at_most_forty_options(fwc: Run) 
     shown = fwc("--help", code=0).out
     first, _, more = shown.partition("─ More ─")
     seven = {"task", "shots", "eval", "report", "audit", "gate", "prompt"}
-    listed = [set(re.findall(r"^│ ([a-z][a-z-]+)  ", part, re.M)) for part in (first, more)]
+    listed = [
+        set(re.findall(r"^│ ([a-z][a-z-]+)  ", part, re.M)) for part in (first, more)
+    ]
     assert listed[0] == seven
     assert seven | listed[1] == {name.partition(" ")[0] for name, _ in commands()}
-    options = [one for one in dict(commands())["eval"].params if one.param_type_name == "option"]
+    options = [
+        one
+        for one in dict(commands())["eval"].params
+        if one.param_type_name == "option"
+    ]
     assert len(options) <= 40
     short = set(re.findall(r"(?<!\S)--[a-z-]+", fwc("eval", "--help", code=0).out))
     assert len(short - {"--help", "--help-all", "--shots", "--out"}) <= 12
 
 
 def test_an_option_without_a_flag_is_set_by_name(fwc: Run, tmp_path: Path) -> None:
-    small = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 20)
+    small = (
+        "eval",
+        "--task",
+        "census",
+        "--model",
+        "surrogate",
+        "--shots",
+        "zero",
+        "--n-test",
+        20,
+    )
     out = tmp_path / "run"
     fwc(*small, "--set", "samples=2", "--set", "margin=0.1", "-o", out, code=0)
     settings = json.loads((out / "run.json").read_text())["settings"]
@@ -145,5 +182,8 @@ def test_an_option_without_a_flag_is_set_by_name(fwc: Run, tmp_path: Path) -> No
     fwc("eval", out / "experiment.toml", "--set", "margin=0.2", "-o", again, code=0)
     settings = json.loads((again / "run.json").read_text())["settings"]
     assert (settings["samples"], settings["margin"]) == (2, 0.2)
-    for wrong, message in (("sample=2", "did you mean 'samples'"), ("samples=x", "--set samples")):
+    for wrong, message in (
+        ("sample=2", "did you mean 'samples'"),
+        ("samples=x", "--set samples"),
+    ):
         assert message in fwc(*small, "--set", wrong, code=2).line

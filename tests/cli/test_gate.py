@@ -16,7 +16,17 @@ from tests.command import Run
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import write_run
 
-EVAL = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 40)
+EVAL = (
+    "eval",
+    "--task",
+    "census",
+    "--model",
+    "surrogate",
+    "--shots",
+    "zero",
+    "--n-test",
+    40,
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +35,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("runs") / "run", repeats=1, unparsed=0.0)
 
 
-def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: Path) -> None:
+def test_three_outcomes_and_their_exit_codes(
+    fwc: Run, folder: Path, tmp_path: Path
+) -> None:
     xml = tmp_path / "gates.xml"
     words = ("gate", folder, "--junit", xml)
     failing = "dp_gap[zero] > 0.1"
     passing = "dp_gap[zero] > 0.9"
     open_ = "dp_gap[fwc] > 0.3"
-    failed = fwc(*words, "--fail-if", failing, "--fail-if", passing, "--fail-if", open_, code=5)
+    failed = fwc(
+        *words, "--fail-if", failing, "--fail-if", passing, "--fail-if", open_, code=5
+    )
     assert [line.split("  ")[0] for line in failed.out.splitlines()[:3]] == [
         "outside",
         "within",
@@ -41,7 +55,10 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
     assert failed.line == "fwc-llm: outside the limits: 1 of 3; cannot say: 1 of 3"
     assert ElementTree.parse(xml).getroot().attrib["failures"] == "1"
     twice = fwc(*words, "--fail-if", failing, "--fail-if", "dp_gap > 0.1")
-    cases = [case.attrib["name"] for case in ElementTree.parse(xml).getroot().iter("testcase")]
+    cases = [
+        case.attrib["name"]
+        for case in ElementTree.parse(xml).getroot().iter("testcase")
+    ]
     assert (
         len(cases) == len(set(cases)) == twice.out.count("; limit: ")
     )  # a check by two conditions is one
@@ -62,11 +79,17 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
     assert "applicants" not in failed.out
 
 
-def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc: Run, folder: Path) -> None:
+def test_a_designed_run_names_the_gap_of_a_perfect_model(
+    fwc: Run, folder: Path
+) -> None:
     gate = fwc("gate", folder, "--fail-if", "dp_gap[zero] > 0.9")
-    assert "rows drawn with base parity 0.5: true answers have a gap of 50 points" in gate.out
     assert (
-        "even correct answers have a DP gap of 0.50" in fwc("report", folder, "--format", "md").out
+        "rows drawn with base parity 0.5: true answers have a gap of 50 points"
+        in gate.out
+    )
+    assert (
+        "even correct answers have a DP gap of 0.50"
+        in fwc("report", folder, "--format", "md").out
     )
 
 
@@ -75,15 +98,23 @@ def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc: Run, folder: Path)
     [
         ((), "name a condition"),
         (("--fail-if", "dp >> 0.1"), "cannot read"),
-        (("--fail-if", "dp_gap[fw] > 0.1"), "names the arm 'fw'; the arms are zero, balanced, fwc"),
-        (("--fail-if", "dp_gap > 0.1", "--undecided", "maybe"), "not one of 'fail', 'pass'"),
+        (
+            ("--fail-if", "dp_gap[fw] > 0.1"),
+            "names the arm 'fw'; the arms are zero, balanced, fwc",
+        ),
+        (
+            ("--fail-if", "dp_gap > 0.1", "--undecided", "maybe"),
+            "not one of 'fail', 'pass'",
+        ),
         (
             ("--fail-if", "dp_gap > 0.1", "--junit", "no/such/folder.xml"),
             "cannot write the JUnit file",
         ),
     ],
 )
-def test_bad_input_is_named(fwc: Run, folder: Path, options: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_named(
+    fwc: Run, folder: Path, options: tuple[str, ...], said: str
+) -> None:
     assert said in fwc("gate", folder, *options, code=2).line
 
 
@@ -120,7 +151,15 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
             "dp_gap > 0.1",
         ),
         (*EVAL, "--fail-if", "dp_gap[nosuch] > 0.1"),
-        ("eval", "--task", "nosuch", "--model", "surrogate", "--fail-if", "dp_gap > 0.1"),
+        (
+            "eval",
+            "--task",
+            "nosuch",
+            "--model",
+            "surrogate",
+            "--fail-if",
+            "dp_gap > 0.1",
+        ),
     ],
 )
 def test_no_earlier_success_outlives_a_refusal(
@@ -133,7 +172,9 @@ def test_no_earlier_success_outlives_a_refusal(
 
 
 @pytest.mark.slow
-def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: Path) -> None:
+def test_eval_refuses_before_it_asks_and_gates_when_it_has(
+    fwc: Run, tmp_path: Path
+) -> None:
     for options in (
         ("--fail-if", "dp_gap[fwc] > 0.1"),
         ("--fail-if", "dp"),
@@ -145,7 +186,14 @@ def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: P
     dry = fwc(*EVAL, "--fail-if", "dp_gap >= 0", "--junit", xml, "--dry-run")
     assert (dry.code, xml.exists()) == (0, False)
     outcome = fwc(
-        *EVAL, "--out", tmp_path / "run", "--fail-if", "dp_gap >= 0", "--junit", xml, code=5
+        *EVAL,
+        "--out",
+        tmp_path / "run",
+        "--fail-if",
+        "dp_gap >= 0",
+        "--junit",
+        xml,
+        code=5,
     )
     assert "limit: under 0)" in outcome.out
     assert "Simulated: these gates say nothing about a language model." in outcome.out
@@ -165,7 +213,9 @@ def test_several_models_are_gated_each(fwc: Run, tmp_path: Path) -> None:
 def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     k = pd.Series(range(400))
     said = (k % 2 + k // 8 % 2) // 2
-    frame = pd.DataFrame({"sex": k % 2, "race": k // 2 % 2, "was": k // 4 % 2, "said": said})
+    frame = pd.DataFrame(
+        {"sex": k % 2, "race": k // 2 % 2, "was": k // 4 % 2, "said": said}
+    )
     frame.to_csv(tmp_path / "p.csv", index=False)
     words = (
         "audit",
@@ -178,8 +228,14 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
         "sex,race",
     )
     outcome = fwc(*words, "--fail-if", "dp_gap > 0.3", code=5)
-    assert "outside  by sex: yes for 0 % of 0 and 50 % of 1, a gap of 50 points (" in outcome.out
-    assert "within  by race: yes for 25 % of 0 and 25 % of 1, a gap of 0 points (" in outcome.out
+    assert (
+        "outside  by sex: yes for 0 % of 0 and 50 % of 1, a gap of 50 points ("
+        in outcome.out
+    )
+    assert (
+        "within  by race: yes for 25 % of 0 and 25 % of 1, a gap of 0 points ("
+        in outcome.out
+    )
     assert "the arms are answers" in fwc(*words, "--fail-if", "dp_gap[a] > 0.3").line
     assert "twice" in fwc(*words[:-1], "sex,sex").line
     assert "the label" in fwc(*words[:-1], "sex,was").line
@@ -207,8 +263,13 @@ def task(tmp_path: Path) -> Path:
     """Sixty people with four rows each, weighted."""
     people = make_people(240, 2)
     person = np.repeat(np.arange(60), 4)
-    more = {"person_id": [f"p{n}" for n in person], "group": np.where(person % 2, "a", "b")}
-    path = write_people(tmp_path, people.assign(**more, stands_for=people["hours"] / 30))
+    more = {
+        "person_id": [f"p{n}" for n in person],
+        "group": np.where(person % 2, "a", "b"),
+    }
+    path = write_people(
+        tmp_path, people.assign(**more, stands_for=people["hours"] / 30)
+    )
     path.write_text(TOML.replace("columns = [", MORE))
     return path
 
@@ -237,13 +298,21 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
         "--set",
         "given=job",
     )
-    outcome = fwc(*words, "--fail-if", "abs(dp_gap[random] - dp_gap[zero]) > 0.9", code=0)
+    outcome = fwc(
+        *words, "--fail-if", "abs(dp_gap[random] - dp_gap[zero]) > 0.9", code=0
+    )
     answers = pd.read_csv(run / "answers.csv")
     table = pd.read_csv(task.with_suffix(".csv")).set_axis(
         [f"people.csv:{n}" for n in range(2, 242)]
     )
-    for name, column in (("cluster", "person_id"), ("weight", "stands_for"), ("stratum", "job")):
-        assert (answers[name].to_numpy() == table.loc[answers["row"], column].to_numpy()).all()
+    for name, column in (
+        ("cluster", "person_id"),
+        ("weight", "stands_for"),
+        ("stratum", "job"),
+    ):
+        assert (
+            answers[name].to_numpy() == table.loc[answers["row"], column].to_numpy()
+        ).all()
     results = json.loads((run / "results.json").read_text())
     zero = answers[answers["arm"] == "zero"]
     right = np.average(zero["answer"] == zero["label"], weights=zero["weight"])
@@ -277,7 +346,17 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
 def test_what_does_not_fit_is_refused(
     fwc: Run, task: Path, options: tuple[str, str], words: str
 ) -> None:
-    asked = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 16)
+    asked = (
+        "eval",
+        "--task",
+        task,
+        "--model",
+        "baseline",
+        "--shots",
+        "zero",
+        "--n-test",
+        16,
+    )
     assert words in fwc(*asked, *options, code=2).line
 
 

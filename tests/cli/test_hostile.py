@@ -21,7 +21,17 @@ from tests.conftest import CHECKOUT
 from tests.faults.loopback import HttpReply, completion, serve_in_thread
 
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07 \x9b31m \u202e"
-EVAL = ("eval", "--task", "census", "--shots", "zero", "--n-test", 8, "--model", "test-model")
+EVAL = (
+    "eval",
+    "--task",
+    "census",
+    "--shots",
+    "zero",
+    "--n-test",
+    8,
+    "--model",
+    "test-model",
+)
 
 
 def steering(text: str) -> set[str]:
@@ -29,18 +39,28 @@ def steering(text: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_nothing_that_a_service_sends_steers_the_terminal(fwc: Run, tmp_path: Path) -> None:
+def test_nothing_that_a_service_sends_steers_the_terminal(
+    fwc: Run, tmp_path: Path
+) -> None:
     body = completion(f"Yes {ESCAPES}", f"model {ESCAPES}")
     with serve_in_thread(lambda request: HttpReply(body)) as url:
-        outcome = fwc(*EVAL, "--base-url", f"{url}/v1", "--out", tmp_path / "run", code=0)
+        outcome = fwc(
+            *EVAL, "--base-url", f"{url}/v1", "--out", tmp_path / "run", code=0
+        )
     assert "answers as" in outcome.err
     formats = ("md", "csv", "json")
     told = [
         outcome,
-        *(fwc("report", tmp_path / "run", "--format", name, code=0) for name in formats),
+        *(
+            fwc("report", tmp_path / "run", "--format", name, code=0)
+            for name in formats
+        ),
     ]
     assert not any(steering(each.out + each.err) for each in told)
-    assert f"model {ESCAPES}" in json.loads(told[-1].out)["runs"][0]["about"]["returned_models"]
+    assert (
+        f"model {ESCAPES}"
+        in json.loads(told[-1].out)["runs"][0]["about"]["returned_models"]
+    )
 
 
 @pytest.mark.slow
@@ -49,7 +69,11 @@ def test_a_circle_of_links_is_refused(fwc: Run, tmp_path: Path) -> None:
     b = tmp_path / "b"
     a.symlink_to(b)
     b.symlink_to(a)
-    for arguments in (("report", a), (*EVAL, "--out", a), ("eval", "--task", a / "x.toml")):
+    for arguments in (
+        ("report", a),
+        (*EVAL, "--out", a),
+        ("eval", "--task", a / "x.toml"),
+    ):
         fwc(*arguments, code=2)
 
 
@@ -69,7 +93,9 @@ def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["eval --n-test 8 --shots zero", "tasks"])
-def test_a_reader_that_leaves_early_is_no_trouble(tmp_path: Path, arguments: str) -> None:
+def test_a_reader_that_leaves_early_is_no_trouble(
+    tmp_path: Path, arguments: str
+) -> None:
     running = subprocess.Popen(
         [sys.executable, "-m", "fwc_llm", *arguments.split()],
         cwd=tmp_path,
@@ -97,7 +123,9 @@ def far_cell(path: Path) -> None:
 
 
 def ever_new_keys(path: Path) -> None:
-    rows = ({"group": "a", "label": 1, "answer": 0, f"k{row}": 1} for row in range(5000))
+    rows = (
+        {"group": "a", "label": 1, "answer": 0, f"k{row}": 1} for row in range(5000)
+    )
     path.write_text("\n".join(map(json.dumps, rows)))
 
 
@@ -108,7 +136,9 @@ def ever_new_keys(path: Path) -> None:
         ("t.jsonl", ever_new_keys, "not rows of one table"),
     ],
 )
-def test_a_table_too_large(fwc: Run, tmp_path: Path, name: str, write: Any, words: str) -> None:
+def test_a_table_too_large(
+    fwc: Run, tmp_path: Path, name: str, write: Any, words: str
+) -> None:
     write(tmp_path / name)
     audit = ("audit", tmp_path / name, "--protected", "group", "--answer", "answer")
     assert words in fwc(*audit, code=2).line
@@ -119,7 +149,9 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     n = 50_000
     columns = {"first": 100, "second": 100, "label": 2, "answer": 2}  # 10,000 groups
-    frame = pd.DataFrame({name: rng.integers(0, most, n) for name, most in columns.items()})
+    frame = pd.DataFrame(
+        {name: rng.integers(0, most, n) for name, most in columns.items()}
+    )
     table = tmp_path / "t.csv"
     page = tmp_path / "page.html"
     frame.to_csv(table, index=False)
@@ -134,7 +166,15 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
         "label",
     )
     done = python(
-        "-m", "fwc_llm", *words, "--report", page, "--figures", tmp_path, cwd=CHECKOUT, timeout=120
+        "-m",
+        "fwc_llm",
+        *words,
+        "--report",
+        page,
+        "--figures",
+        tmp_path,
+        cwd=CHECKOUT,
+        timeout=120,
     )
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1_000_000  # kB
     assert len(done.stdout.splitlines()) < 100
@@ -163,13 +203,26 @@ def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(
 
 
 def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
-    rows = [f"{'' if k == 7 else 'x'},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k in range(60)]
+    rows = [
+        f"{'' if k == 7 else 'x'},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}"
+        for k in range(60)
+    ]
     (tmp_path / "t.csv").write_text("\n".join(["[/b]city,sex,income", *rows]) + "\n")
     assert (
-        fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "income").code
+        fwc(
+            "task",
+            "init",
+            tmp_path / "t.csv",
+            "--protected",
+            "sex",
+            "--outcome",
+            "income",
+        ).code
         == 0
     )
-    outcome = fwc("shots", "--task", tmp_path / "t.toml", "--strategy", "random", "--m", 4, code=0)
+    outcome = fwc(
+        "shots", "--task", tmp_path / "t.toml", "--strategy", "random", "--m", 4, code=0
+    )
     assert "1 row left out, no value in [/b]city" in outcome.err
 
 
@@ -216,7 +269,10 @@ OF: dict[str, list[tuple[str, str]]] = {
     ],
     "eval": [
         ("adult", "name a task with --task"),
-        ("--shots random@given --set order=random", "has an order of its own: leave order out"),
+        (
+            "--shots random@given --set order=random",
+            "has an order of its own: leave order out",
+        ),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
     "rescore": [("x" * 300, "is not a folder")],
@@ -262,11 +318,20 @@ OF: dict[str, list[tuple[str, str]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(f"{command} {more}", said) for command, rows in OF.items() for more, said in rows],
+    [
+        (f"{command} {more}", said)
+        for command, rows in OF.items()
+        for more, said in rows
+    ],
     ids=lambda value: ascii(value)[:60],
 )
 def test_a_line_says_what_cannot_be(
-    fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+    fwc: Run,
+    tmp_path: Path,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = fwc(*words.split())

@@ -48,7 +48,15 @@ def day(number: int, rows: int = 1000, gap: float | None = None) -> pd.DataFrame
 def words(folder: Path, *more: object) -> tuple[object, ...]:
     state = folder / "state.db"
     gate = ("--fail-if", "dp_gap > 0.1", "--undecided", "pass")
-    return ("monitor", folder / "decisions.csv", *OPTIONS, "--state", state, *gate, *more)
+    return (
+        "monitor",
+        folder / "decisions.csv",
+        *OPTIONS,
+        "--state",
+        state,
+        *gate,
+        *more,
+    )
 
 
 @pytest.fixture
@@ -74,7 +82,9 @@ def kept(folder: Path) -> int:
     """The decisions in a state that is whole."""
     with sqlite3.connect(folder / "state.db") as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        (size,) = database.execute("SELECT sum(length(decisions)) FROM calls").fetchone()
+        (size,) = database.execute(
+            "SELECT sum(length(decisions)) FROM calls"
+        ).fetchone()
     return int(size) // DECISION.itemsize
 
 
@@ -93,7 +103,12 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
         frame = pd.concat([frame, day(number, 3000, 0.35 if number == 4 else 0.04)])
         result = watch(frame.sample(frac=1, random_state=0), "--json", "--report", page)
         outcomes.append((outcome(result), result.code))
-    assert outcomes[2:] == [("within", 0), ("outside", 5), ("outside", 5), ("outside", 5)]
+    assert outcomes[2:] == [
+        ("within", 0),
+        ("outside", 5),
+        ("outside", 5),
+        ("outside", 5),
+    ]
     document = json.loads(result.out)
     assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
     gaps = [entry["dp_gap > 0.1"]["value"] > 0.2 for entry in document["history"]]
@@ -101,21 +116,31 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     assert "outside in 2026-11-04 with a gap of 3" in document["gates"][0]["reason"]
     text = page.read_text()
     assert text.count('<span class="number">outside</span>') == 1
-    again = watch(day(5, 3000, 0.04), "--json")  # nothing new, and only a part of the file
+    again = watch(
+        day(5, 3000, 0.04), "--json"
+    )  # nothing new, and only a part of the file
     assert json.loads(again.out) == document
-    repaired = watch(day(6, 3000, 0.04), "--since", "2026-11-05", "--report", page, code=0)
+    repaired = watch(
+        day(6, 3000, 0.04), "--since", "2026-11-05", "--report", page, code=0
+    )
     assert "Call 8 started anew with 2026-11-05" in repaired.out
     assert "Call 8 started anew with 2026-11-05" in page.read_text()
     later = json.loads(watch(day(7, 3000, 0.04), "--json", code=0).out)
     assert later["since"] == [{"period": "2026-11-05", "call": 8}]
-    assert [("dp_gap > 0.1" in entry) for entry in later["history"]] == [False] * 4 + [True] * 3
-    assert "no decision is of this period" in watch(day(8), "--since", "2025-01", code=2).line
+    assert [("dp_gap > 0.1" in entry) for entry in later["history"]] == [False] * 4 + [
+        True
+    ] * 3
+    assert (
+        "no decision is of this period"
+        in watch(day(8), "--since", "2025-01", code=2).line
+    )
 
 
 def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
     few = watch(day(1, 20), code=0).out
     assert (
-        "gap unknown (under 30 decisions of two groups in the same periods) in 20 decisions" in few
+        "gap unknown (under 30 decisions of two groups in the same periods) in 20 decisions"
+        in few
     )
 
 
@@ -131,7 +156,9 @@ def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
         frame["approved"] = np.where(rng.random(3000) < rate, "yes", "no")
         frames.append(frame)
     whole = pd.concat(frames)
-    rates = whole.groupby("sex")["approved"].apply(lambda answers: (answers == "yes").mean())
+    rates = whole.groupby("sex")["approved"].apply(
+        lambda answers: (answers == "yes").mean()
+    )
     assert rates["m"] - rates["f"] > 0.3
     orders = {
         "sorted": whole.sort_values(["sex", "approved"]),
@@ -146,7 +173,9 @@ def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
             result = fwc(*words(folder, "--json"))
         found.append(json.loads(result.out))
     assert found[0]["pooled"] == found[1]["pooled"]
-    assert found[0]["gates"][0]["outcome"] == found[1]["gates"][0]["outcome"] == "within"
+    assert (
+        found[0]["gates"][0]["outcome"] == found[1]["gates"][0]["outcome"] == "within"
+    )
 
 
 def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
@@ -172,7 +201,10 @@ def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
             "the row '1-.*' was seen before and has changed",
         ),
         (lambda frame: pd.concat([frame, frame.tail(1)]), "two rows with id '1-199'"),
-        (lambda frame: frame.assign(id=[*frame["id"][2:], "7", "7.0"]), "two rows with id '7'"),
+        (
+            lambda frame: frame.assign(id=[*frame["id"][2:], "7", "7.0"]),
+            "two rows with id '7'",
+        ),
         (lambda frame: frame.rename(columns={"sex": "gender"}), "no column 'sex'"),
         (lambda frame: frame.assign(when="soon"), "ISO 8601"),
         (lambda frame: frame.assign(when="nan"), "no value in column when"),
@@ -194,12 +226,18 @@ def test_bad_input_leaves_the_state_as_it_was(
     assert (tmp_path / "state.db").read_bytes() == before
 
 
-def test_other_settings_and_places_leave_the_state_as_it_was(watch: Run, tmp_path: Path) -> None:
+def test_other_settings_and_places_leave_the_state_as_it_was(
+    watch: Run, tmp_path: Path
+) -> None:
     """Nor does a page or a JUnit file ever take the place of the state, or of the decisions."""
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
     for *more, why in (
-        ("--fail-if", "dp_gap > 0.2", "begun with --fail-if ['dp_gap > 0.1']: repeat it"),
+        (
+            "--fail-if",
+            "dp_gap > 0.2",
+            "begun with --fail-if ['dp_gap > 0.1']: repeat it",
+        ),
         (
             "--period",
             "week",
@@ -224,24 +262,58 @@ def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
         "dp_gap[f] > 0.1",
         "coverage > 0.8",
     ):
-        assert "cannot be monitored" in watch(day(1, 200), "--fail-if", text, code=2).line
+        assert (
+            "cannot be monitored" in watch(day(1, 200), "--fail-if", text, code=2).line
+        )
     assert "--label" in watch(day(1, 200), "--fail-if", "accuracy < 0.5", code=2).line
-    assert "approved has 1 value:" in watch(day(1, 200).assign(approved="perhaps"), code=2).line
+    assert (
+        "approved has 1 value:"
+        in watch(day(1, 200).assign(approved="perhaps"), code=2).line
+    )
 
 
 def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:
     """Calls of one group, of one value and of none; values keep the meaning that they had."""
     frame = day(1, 300).replace({"approved": {"yes": "granted", "no": "refused"}})
-    both = ("--positive", "granted", "--negative", "refused", "--period", "call", "--json")
-    for sex, approved in (("f", "refused"), ("m", "granted"), ("f", "granted"), ("m", "refused")):
-        watch(frame[(frame["sex"] == sex) & (frame["approved"] == approved)][:3], *both, code=0)
+    both = (
+        "--positive",
+        "granted",
+        "--negative",
+        "refused",
+        "--period",
+        "call",
+        "--json",
+    )
+    for sex, approved in (
+        ("f", "refused"),
+        ("m", "granted"),
+        ("f", "granted"),
+        ("m", "refused"),
+    ):
+        watch(
+            frame[(frame["sex"] == sex) & (frame["approved"] == approved)][:3],
+            *both,
+            code=0,
+        )
     for number in range(9):
-        watch(day(2, 9).iloc[number : number + 1].assign(approved="refused"), *both, code=0)
+        watch(
+            day(2, 9).iloc[number : number + 1].assign(approved="refused"),
+            *both,
+            code=0,
+        )
     document = json.loads(watch(day(2, 0), *both).out)
-    assert [entry["period"] for entry in document["history"]] == [f"call {n}" for n in range(1, 14)]
-    assert sum(np.sum(list(entry["counts"].values())) for entry in document["history"]) == 21
+    assert [entry["period"] for entry in document["history"]] == [
+        f"call {n}" for n in range(1, 14)
+    ]
+    assert (
+        sum(np.sum(list(entry["counts"].values())) for entry in document["history"])
+        == 21
+    )
     other = ("--positive", "refused", "--negative", "granted", "--period", "call")
-    assert "--positive granted" in watch(day(3, 9).assign(approved="granted"), *other, code=2).line
+    assert (
+        "--positive granted"
+        in watch(day(3, 9).assign(approved="granted"), *other, code=2).line
+    )
 
 
 def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
@@ -253,7 +325,9 @@ def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     assert np.sum(document["history"][0]["counts"]["unknown"]) == 1000
 
 
-def test_spellings_of_unknown_are_one_group_in_whatever_call_they_come(watch: Run) -> None:
+def test_spellings_of_unknown_are_one_group_in_whatever_call_they_come(
+    watch: Run,
+) -> None:
     for number, sex in enumerate(("n/a", "NA", "keine Angabe", "secret"), 1):
         document = json.loads(
             watch(day(number, 50).assign(sex=sex), "--unknown", "secret", "--json").out
@@ -271,14 +345,26 @@ def test_times_have_zones_and_come_late(watch: Run) -> None:
     ]
     options = ("--period", "month", "--json")
     watch(day(1, 4).assign(when=zones), *options)
-    late = json.loads(watch(day(2, 2).assign(when=["2026-01-01", "2026-05-01"]), *options).out)
-    sizes = {entry["period"]: np.sum(list(entry["counts"].values())) for entry in late["history"]}
-    assert sizes == {"2026-01": 1, "2026-02": 1, "2026-03": 1, "2026-04": 2, "2026-05": 1}
+    late = json.loads(
+        watch(day(2, 2).assign(when=["2026-01-01", "2026-05-01"]), *options).out
+    )
+    sizes = {
+        entry["period"]: np.sum(list(entry["counts"].values()))
+        for entry in late["history"]
+    }
+    assert sizes == {
+        "2026-01": 1,
+        "2026-02": 1,
+        "2026-03": 1,
+        "2026-04": 2,
+        "2026-05": 1,
+    }
     assert list(sizes) == sorted(sizes)
 
 
 @pytest.mark.parametrize(
-    ("every", "name"), [("week", "2026-10-26/2026-11-01"), ("quarter", "2026Q4"), ("year", "2026")]
+    ("every", "name"),
+    [("week", "2026-10-26/2026-11-01"), ("quarter", "2026Q4"), ("year", "2026")],
 )
 def test_periods_have_names(watch: Run, every: str, name: str) -> None:
     document = json.loads(watch(day(1, 50), "--period", every, "--json").out)
@@ -297,12 +383,16 @@ def test_wide_input_is_taken(watch: Run) -> None:
     assert set(json.loads(third.out)["history"][0]["counts"]) == {"f", "m", "d"}
 
 
-def test_a_key_of_whole_numbers_is_one_however_it_is_written(watch: Run, tmp_path: Path) -> None:
+def test_a_key_of_whole_numbers_is_one_however_it_is_written(
+    watch: Run, tmp_path: Path
+) -> None:
     """A column with an empty cell is written as 17.0; that rows are alike but for their key is
     no news.
     """
     many = pd.concat([day(number % 28 + 1, 100, 0.0) for number in range(28)])
-    many = many.assign(id=range(2800), sex=np.where(np.arange(2800) % 3, many["sex"], "d"))
+    many = many.assign(
+        id=range(2800), sex=np.where(np.arange(2800) % 3, many["sex"], "d")
+    )
     watch(many, code=0)
     again = watch(many.assign(id=many["id"].astype(float)), "--json", code=0)
     assert kept(tmp_path) == 2800
@@ -327,13 +417,21 @@ def changed(*statements: str) -> Any:
     [
         (cut, "state.db"),
         (lambda path: path.write_text("not a state"), "cannot use the state"),
-        (lambda path: path.unlink() or changed("CREATE TABLE t (x)")(path), "is not a file of"),
+        (
+            lambda path: path.unlink() or changed("CREATE TABLE t (x)")(path),
+            "is not a file of",
+        ),
         (changed("DELETE FROM calls"), "is not as"),
         (changed("INSERT INTO calls SELECT 7, decisions FROM calls"), "is not as"),
-        (changed("UPDATE summary SET content = replace(content, '\"f\"', '\"g\"')"), "is not as"),
+        (
+            changed("UPDATE summary SET content = replace(content, '\"f\"', '\"g\"')"),
+            "is not as",
+        ),
         (changed("DELETE FROM summary"), "is not as"),
         (
-            changed("CREATE TRIGGER t AFTER INSERT ON calls BEGIN DELETE FROM calls; END"),
+            changed(
+                "CREATE TRIGGER t AFTER INSERT ON calls BEGIN DELETE FROM calls; END"
+            ),
             "is not a file of",
         ),
     ],
@@ -358,11 +456,16 @@ def test_calls_at_once_lose_nothing_and_count_nothing_twice(tmp_path: Path) -> N
         )
         folders.append(folder)
     shared = ("--state", tmp_path / "state.db")
-    ends = [process.communicate() for process in [start(folder, *shared) for folder in folders]]
+    ends = [
+        process.communicate()
+        for process in [start(folder, *shared) for folder in folders]
+    ]
     assert kept(tmp_path) == 1200, ends
 
 
-def test_a_call_that_is_killed_leaves_all_or_nothing(tmp_path: Path, watch: Run) -> None:
+def test_a_call_that_is_killed_leaves_all_or_nothing(
+    tmp_path: Path, watch: Run
+) -> None:
     watch(day(1, 100), code=0)
     pd.concat([day(number, 4000) for number in range(2, 8)]).to_csv(
         tmp_path / "decisions.csv", index=False
@@ -378,13 +481,17 @@ def test_a_call_that_is_killed_leaves_all_or_nothing(tmp_path: Path, watch: Run)
     assert kept(tmp_path) == 24_100
 
 
-def test_a_full_disk_is_said_and_leaves_the_state_as_it_was(tmp_path: Path, watch: Run) -> None:
+def test_a_full_disk_is_said_and_leaves_the_state_as_it_was(
+    tmp_path: Path, watch: Run
+) -> None:
     watch(day(1, 100), code=0)
     before = (tmp_path / "state.db").read_bytes()
     day(2, 8000).to_csv(tmp_path / "decisions.csv", index=False)
 
     def small_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50_000, len(before) + 50_000))
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (len(before) + 50_000, len(before) + 50_000)
+        )
 
     process = start(tmp_path, preexec_fn=small_files)
     assert "cannot use the state" in process.communicate()[1].splitlines()[-1]

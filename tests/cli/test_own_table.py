@@ -45,8 +45,13 @@ def grants(folder: Path) -> Path:
 def one_column(folder: Path) -> Path:
     """UTF-16 as spreadsheets save it, dates, one number besides the groups."""
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=200).strftime("%d/%m/%Y")})
-    frame["grp"], frame["res"] = rng.choice(["x", "y"], 200), rng.choice([True, False], 200)
+    frame = pd.DataFrame(
+        {"when": pd.date_range("2020-01-01", periods=200).strftime("%d/%m/%Y")}
+    )
+    frame["grp"], frame["res"] = (
+        rng.choice(["x", "y"], 200),
+        rng.choice([True, False], 200),
+    )
     frame["val"] = rng.normal(size=200).round(3)
     frame.to_csv(folder / "u16.txt", sep="\t", index=False, encoding="utf-16")
     return folder / "u16.txt"
@@ -56,7 +61,13 @@ def one_column(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("table", "protected", "outcome", "said", "features"),
     [
-        (grants, "region", "granted", "'job title' 2 times|names it 2 times", ["yes", "threshold"]),
+        (
+            grants,
+            "region",
+            "granted",
+            "'job title' 2 times|names it 2 times",
+            ["yes", "threshold"],
+        ),
         (one_column, "grp", "res", "when: dates", ["val"]),
     ],
 )
@@ -70,12 +81,16 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
     features: list[str],
 ) -> None:
     path = table(tmp_path)
-    drafted = fwc("task", "init", path, "--protected", protected, "--outcome", outcome, code=0)
+    drafted = fwc(
+        "task", "init", path, "--protected", protected, "--outcome", outcome, code=0
+    )
     assert any(words in drafted.out for words in said.split("|"))
     task = path.with_suffix(".toml")
     assert [column.name for column in load_task(task).features] == features
     assert "refused: --model surrogate" in fwc("task", "check", task, code=0).out
-    ran = fwc("eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0)
+    ran = fwc(
+        "eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0
+    )
     assert "REFERENCE, NO LANGUAGE MODEL" in ran.out
     fwc("report", tmp_path / "run", "-o", tmp_path / "report.html", code=0)
     assert "true answers" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -92,7 +107,11 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
         ),
         ("t.parquet", b"PAR1", "is not a Parquet table"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n[1]\n', "t.jsonl:2: a row is an object"),
-        ("t.jsonl", b'{"g": 1, "y": 2}\n{"g"\n', "t.jsonl:2: this line is not a JSON object"),
+        (
+            "t.jsonl",
+            b'{"g": 1, "y": 2}\n{"g"\n',
+            "t.jsonl:2: this line is not a JSON object",
+        ),
         ("t.json", b"[]", "it is empty"),
         ("t.xls", b"\xd0\xcf", "save the sheet as .xlsx or CSV"),
     ],
@@ -103,7 +122,16 @@ def test_what_is_no_table_is_named(
     (tmp_path / name).write_bytes(content)
     assert (
         words
-        in fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", "y", code=2).line
+        in fwc(
+            "task",
+            "init",
+            tmp_path / name,
+            "--protected",
+            "g",
+            "--outcome",
+            "y",
+            code=2,
+        ).line
     )
 
 
@@ -133,7 +161,9 @@ def loan_task(fwc: Run, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_rows_over_three_groups_are_rounded_to_whole_cells(fwc: Run, loan_task: Path) -> None:
+def test_rows_over_three_groups_are_rounded_to_whole_cells(
+    fwc: Run, loan_task: Path
+) -> None:
     moved = "200 rows do not divide evenly into the cells of 3 groups: 204"
     dry = ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--dry-run")
     for command in (dry, ("prompt",), ("power",)):
@@ -144,9 +174,19 @@ def test_rows_over_three_groups_are_rounded_to_whole_cells(fwc: Run, loan_task: 
         assert "base_parity" in fwc(*command, *designed[:-1], "half", code=2).line
 
 
-def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: Path) -> None:
+def test_the_baseline_costs_nothing_and_a_table_is_no_task(
+    fwc: Run, loan_task: Path
+) -> None:
     outcome = fwc(
-        "eval", "--task", loan_task, "--model", "baseline", "--shots", "zero", "--dry-run", code=0
+        "eval",
+        "--task",
+        loan_task,
+        "--model",
+        "baseline",
+        "--shots",
+        "zero",
+        "--dry-run",
+        code=0,
     )
     assert "no network): they cost nothing" in " ".join(outcome.out.split())
     assert "cost unknown" not in outcome.out

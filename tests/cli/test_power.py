@@ -13,7 +13,9 @@ from tests.report.conftest import write_run
 
 @pytest.mark.slow
 def test_it_says_what_the_design_finds(fwc: Run) -> None:
-    outcome = fwc("power", "--task", "census", "--base-parity", "0.5", "--repeats", 1, code=0)
+    outcome = fwc(
+        "power", "--task", "census", "--base-parity", "0.5", "--repeats", 1, code=0
+    )
     for said in (
         "600 requests",
         "a gap at the same true answer of 0.229 and 9.9 points",
@@ -25,9 +27,20 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
 
 @pytest.mark.slow
 def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
-    arguments = ("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json")
+    arguments = (
+        "power",
+        "--task",
+        "census",
+        "--shots",
+        "zero",
+        "--detect",
+        "0.1",
+        "--json",
+    )
     models = ("gpt-4o-mini", "gpt-4")
-    cheap, dear = (json.loads(fwc(*arguments, "--model", name).out)["needed"] for name in models)
+    cheap, dear = (
+        json.loads(fwc(*arguments, "--model", name).out)["needed"] for name in models
+    )
     assert {one["question"] for one in cheap} == {"gap_of_one"}, (
         "an arm alone is compared with nothing"
     )
@@ -42,12 +55,24 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     assert each[-1] == pytest.approx(each[0])
     table = fwc(*arguments[:-1], "--model", "gpt-4").out
     assert f"${dear[0]['dollars']:,.2f}" in table
-    batch = json.loads(fwc(*arguments, "--model", "gpt-4o-mini", "--batch").out)["needed"]
+    batch = json.loads(fwc(*arguments, "--model", "gpt-4o-mini", "--batch").out)[
+        "needed"
+    ]
     assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
 
 
 def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
-    words = ("power", "--task", "german", "--n-test", 80, "--repeats", 20, "--detect", "0.1")
+    words = (
+        "power",
+        "--task",
+        "german",
+        "--n-test",
+        80,
+        "--repeats",
+        20,
+        "--detect",
+        "0.1",
+    )
     outcome = fwc(*words, "--data-dir", data_dir)
     assert "too few rows for any such design" in outcome.out
 
@@ -74,11 +99,14 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
         "--data-dir",
         data_dir,
     )
-    large, every = (json.loads(fwc(*words, "--min-group", least).out) for least in (30, 1))
+    large, every = (
+        json.loads(fwc(*words, "--min-group", least).out) for least in (30, 1)
+    )
     assert (large["min_group"], every["min_group"]) == (30, 1)
     assert large["smallest"][0]["gap"] < every["smallest"][0]["gap"]
     rows = [
-        {one["question"]: one["n_test"] for one in each["needed"]}["gap"] for each in (large, every)
+        {one["question"]: one["n_test"] for one in each["needed"]}["gap"]
+        for each in (large, every)
     ]
     assert rows[0] != rows[1]
 
@@ -87,7 +115,10 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
 def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", unparsed=0.0)
     outcome = fwc("power", "--task", "census", "--run", folder, "--json", code=0)
-    assert "not both" in fwc("power", "--task", "census", "--run", folder, "--discordant", 0.2).line
+    assert (
+        "not both"
+        in fwc("power", "--task", "census", "--run", folder, "--discordant", 0.2).line
+    )
     shown = json.loads(outcome.out)["assumptions"]
     assert shown["source"] == f"as in {folder}"
     assert 0.3 < shown["discordant"] < 0.5  # zero against fwc, drawn independently
@@ -103,14 +134,20 @@ def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> N
         (("--fail-if", "dp_gap[x] > 0.1"), "names the arm 'x'"),
     ],
 )
-def test_no_option_is_left_out_in_silence(fwc: Run, words: tuple[str, ...], line: str) -> None:
-    assert line in fwc("power", "--task", "census", "--n-test", "60", *words, code=2).line
+def test_no_option_is_left_out_in_silence(
+    fwc: Run, words: tuple[str, ...], line: str
+) -> None:
+    assert (
+        line in fwc("power", "--task", "census", "--n-test", "60", *words, code=2).line
+    )
 
 
 @pytest.mark.slow
 def test_eval_says_it_before_anything_is_paid(fwc: Run) -> None:
     small = ("--task", "census", "--n-test", 80)
-    said = fwc("eval", *small, "--model", "gpt-4o-mini", "--shots", "zero", "--dry-run", code=0).out
+    said = fwc(
+        "eval", *small, "--model", "gpt-4o-mini", "--shots", "zero", "--dry-run", code=0
+    ).out
     _, *lines = fwc("power", *small, code=0).out.splitlines()
     assert lines
     assert said.splitlines()[-len(lines) :] == lines

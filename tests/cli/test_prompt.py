@@ -15,9 +15,17 @@ from tests.command import Run
 def test_a_row_of_the_split_is_shown_as_it_is_sent(
     fwc: Run, data_dir: Path, tmp_path: Path
 ) -> None:
-    outcome = fwc("prompt", "--task", "adult", "--shots", "balanced", "--m", 4, "--row", 3, code=0)
-    sent = json.loads(fwc("prompt", "--shots", "balanced", "--m", 4, "--row", 3, "--json").out)
-    assert [message["role"] for message in sent] == ["system", *["user", "assistant"] * 4, "user"]
+    outcome = fwc(
+        "prompt", "--task", "adult", "--shots", "balanced", "--m", 4, "--row", 3, code=0
+    )
+    sent = json.loads(
+        fwc("prompt", "--shots", "balanced", "--m", 4, "--row", 3, "--json").out
+    )
+    assert [message["role"] for message in sent] == [
+        "system",
+        *["user", "assistant"] * 4,
+        "user",
+    ]
     for message in sent:
         assert message["content"] in outcome.out
     assert "row 3 of the split is adult.test:" in outcome.err
@@ -33,7 +41,9 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(
 @pytest.mark.slow
 def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
     outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--json", code=0)
-    asked = [(message["role"], message.get("name")) for message in json.loads(outcome.out)]
+    asked = [
+        (message["role"], message.get("name")) for message in json.loads(outcome.out)
+    ]
     assert asked == [("user", None), ("question", None)]
 
 
@@ -70,7 +80,8 @@ def test_a_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
         fwc("template", "init", folder, "--from", name, code=0)
         api = ("--api", "decisions") if name == "decision" else ()
         shown = [
-            fwc("prompt", "--task", "census", "--template", one, *api).out for one in (name, folder)
+            fwc("prompt", "--task", "census", "--template", one, *api).out
+            for one in (name, folder)
         ]
         assert shown[0] == shown[1] != ""
 
@@ -80,10 +91,14 @@ def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "mine" / "query.j2").write_text("mine")
     (tmp_path / "file").touch()
     for name in ("mine", "file"):
-        assert "cannot make the folder" in fwc("template", "init", tmp_path / name, code=2).line
+        assert (
+            "cannot make the folder"
+            in fwc("template", "init", tmp_path / name, code=2).line
+        )
     assert (tmp_path / "mine" / "query.j2").read_text() == "mine"
     assert (
-        "there are" in fwc("template", "init", tmp_path / "x", "--from", "../../etc", code=2).line
+        "there are"
+        in fwc("template", "init", tmp_path / "x", "--from", "../../etc", code=2).line
     )
     assert not (tmp_path / "x").exists()
 
@@ -91,7 +106,9 @@ def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
 def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     fwc("task", "copy", "adult", "-o", mine, code=0)
-    copy, built_in = ((t.columns, t.protected, t.question) for t in map(load_task, (mine, "adult")))
+    copy, built_in = (
+        (t.columns, t.protected, t.question) for t in map(load_task, (mine, "adult"))
+    )
     assert copy == built_in
     mine.write_text("mine")
     for words, said in (

@@ -34,7 +34,11 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(
         assert asked(service, "a") == asked(service, "d") == 16
         assert re.search(r"\ba( · | +)zero", first.out)
         assert re.search(r"\bd( · | +)random", first.out)
-        assert [answered_requests(out / name) for name in ("a", "b_c", "d")] == [16, 0, 16]
+        assert [answered_requests(out / name) for name in ("a", "b_c", "d")] == [
+            16,
+            0,
+            16,
+        ]
         unknown.clear()
         again = fwc(*command, "--model", "a,b/c,d", code=0)
         assert asked(service, "a") == 16
@@ -62,7 +66,13 @@ def test_the_limit_of_cost_is_that_of_all_models(fwc: Run, tmp_path: Path) -> No
     (tmp_path / "prices.toml").write_text(PRICES)
     service = Service(lambda body: "yes")
     with serve_in_thread(service) as url:
-        command = (*SMALL, "--base-url", f"{url}/v1", "--prices", tmp_path / "prices.toml")
+        command = (
+            *SMALL,
+            "--base-url",
+            f"{url}/v1",
+            "--prices",
+            tmp_path / "prices.toml",
+        )
         more = ("--model", "a,b,surrogate", "-o", tmp_path / "run", "--concurrency", 1)
         outcome = fwc(*command, *more, "--max-cost", 0.3, code=4)
         assert "stopped before --max-cost" in outcome.line

@@ -18,7 +18,9 @@ Init = Callable[..., str]
 def init(fwc: Run) -> Init:
     """What a draft prints, on one line for a refusal."""
 
-    def init(table: Path, *options: object, protected: str = "sex", code: int = 0) -> str:
+    def init(
+        table: Path, *options: object, protected: str = "sex", code: int = 0
+    ) -> str:
         words = ("task", "init", table, "--protected", protected, "--outcome", "income")
         outcome = fwc(*words, *options, code=code)
         return outcome.line if code else outcome.out
@@ -60,12 +62,19 @@ def test_tasks_lists_what_there_is(fwc: Run, data_dir: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tasks_without_data(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_without_data(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
     output = fwc("tasks", code=0).out
-    said = ("Downloaded when first used", "adult: ", "Simulated, needs no data", "census: ")
+    said = (
+        "Downloaded when first used",
+        "adult: ",
+        "Simulated, needs no data",
+        "census: ",
+    )
     places = [output.index(words) for words in said]
     assert places == sorted(places)
     assert "On this machine" not in output
@@ -170,12 +179,21 @@ def test_nothing_is_overwritten_unasked(init: Init, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("protected", "words"),
-    [("gender", "no column 'gender'"), ("sex,sex", "named 2 times"), ("", "no column ''")],
+    [
+        ("gender", "no column 'gender'"),
+        ("sex,sex", "named 2 times"),
+        ("", "no column ''"),
+    ],
 )
-def test_bad_input_to_init(init: Init, tmp_path: Path, protected: str, words: str) -> None:
+def test_bad_input_to_init(
+    init: Init, tmp_path: Path, protected: str, words: str
+) -> None:
     table = people(tmp_path)
     assert words in init(table, protected=protected, code=2)
-    for out, why in (("task.txt", "must end in .toml"), ("no/task.toml", "cannot write")):
+    for out, why in (
+        ("task.txt", "must end in .toml"),
+        ("no/task.toml", "cannot write"),
+    ):
         assert why in init(table, "-o", tmp_path / out, code=2)
     assert not list(tmp_path.glob("*.toml"))
 
@@ -184,7 +202,9 @@ def test_a_test_table_with_one_answer_is_shown_as_it_is(
     fwc: Run, tmp_path: Path, init: Init
 ) -> None:
     init(people(tmp_path))
-    people(tmp_path, "later.csv", income=["no"] * 60, person=[f"q{k}" for k in range(60)])
+    people(
+        tmp_path, "later.csv", income=["no"] * 60, person=[f"q{k}" for k in range(60)]
+    )
     task = tmp_path / "people.toml"
     two = 'pool = "people.csv"\ntest = "later.csv"'
     task.write_text(task.read_text().replace('file = "people.csv"', two))

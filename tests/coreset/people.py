@@ -12,7 +12,9 @@ def people(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]
         {
             "town": pd.Series(rng.choice(["A", "B", "C"], n), dtype="str"),
             "pay": rng.lognormal(7, 1, n),
-            "grade": pd.Categorical(rng.choice(["low", "high"], n), ["low", "high"], ordered=True),
+            "grade": pd.Categorical(
+                rng.choice(["low", "high"], n), ["low", "high"], ordered=True
+            ),
             "age": rng.integers(18, 80, n),
         }
     )

@@ -18,7 +18,11 @@ TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 
 
 def full_program(
-    full: np.ndarray, cell: np.ndarray, levels: int, target: np.ndarray, epsilon: float | None
+    full: np.ndarray,
+    cell: np.ndarray,
+    levels: int,
+    target: np.ndarray,
+    epsilon: float | None,
 ) -> float:
     """Least cost of moving n rows to m representatives, each in a cell, by HiGHS over all n·m
     variables.
@@ -44,7 +48,9 @@ def full_program(
         none = None
     else:
         none = np.zeros(limits.shape[0])
-    answer = linprog(full.ravel(), limits, none, coo_array(sums), np.full(n, 1.0), options=TIGHT)
+    answer = linprog(
+        full.ravel(), limits, none, coo_array(sums), np.full(n, 1.0), options=TIGHT
+    )
     assert answer.status == 0, answer.message
     return float(answer.fun) / n
 
@@ -62,7 +68,8 @@ def best_of_all(problem: Problem) -> float:
         for g, seats in enumerate(problem.seats)
     ]
     return min(
-        problem.transport(np.stack(pick, axis=1), None).objective for pick in product(*nearest)
+        problem.transport(np.stack(pick, axis=1), None).objective
+        for pick in product(*nearest)
     )
 
 
@@ -82,11 +89,17 @@ def violation_of(mass: np.ndarray, target: Any) -> float:
     """
     table = mass.reshape(-1, len(target))
     table = table[table.any(axis=1)]
-    return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max(initial=0.0))
+    return float(
+        np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max(initial=0.0)
+    )
 
 
 def certified(
-    found: Transport, cost: np.ndarray, target: Any, epsilon: float | None, weights: Any = None
+    found: Transport,
+    cost: np.ndarray,
+    target: Any,
+    epsilon: float | None,
+    weights: Any = None,
 ) -> Transport:
     """Check the certificate on the plan itself, from nothing but the plan, the costs and the
     weights.
@@ -106,6 +119,8 @@ def certified(
     value = plan[plan > 0] @ cost[plan > 0]
     assert found.objective == pytest.approx(value, rel=1e-11, abs=1e-11 * scale)
     assert 0 <= found.objective - found.lower_bound <= 1e-9 * scale
-    assert found.violation == pytest.approx(violation_of(plan.sum(axis=0), target), abs=1e-11)
+    assert found.violation == pytest.approx(
+        violation_of(plan.sum(axis=0), target), abs=1e-11
+    )
     assert epsilon is None or found.violation <= epsilon + 1e-9
     return found

@@ -26,9 +26,14 @@ def by_hand(model: FairCoreset, X: Any, y: Any = None, d: Any = None) -> np.ndar
     costs = np.zeros((len(X), model.m))
     for j, point in enumerate(model.representatives_.to_dict("records")):
         for name in ("pay", "age"):
-            costs[:, j] += np.abs(X[name].to_numpy() - point[name]) / train[name].std(ddof=0)
+            costs[:, j] += np.abs(X[name].to_numpy() - point[name]) / train[name].std(
+                ddof=0
+            )
         ranks = train["grade"].cat.codes.std(ddof=0)
-        costs[:, j] += np.abs(X["grade"].map(places).astype(float) - places[point["grade"]]) / ranks
+        costs[:, j] += (
+            np.abs(X["grade"].map(places).astype(float) - places[point["grade"]])
+            / ranks
+        )
         costs[:, j] += X["town"].to_numpy() != point["town"]
         if y is not None:
             costs[:, j] += 0.5 * (y != model.y_[j])
@@ -39,9 +44,9 @@ def by_hand(model: FairCoreset, X: Any, y: Any = None, d: Any = None) -> np.ndar
 
 @pytest.fixture(scope="module")
 def model() -> FairCoreset:
-    return FairCoreset(8, cost_outcome=0.5, cost_sensitive=2, random_state=0, n_init=1).fit(
-        *people(150)
-    )
+    return FairCoreset(
+        8, cost_outcome=0.5, cost_sensitive=2, random_state=0, n_init=1
+    ).fit(*people(150))
 
 
 @pytest.mark.parametrize("known", [(), (1,), (2,), (1, 2)])
@@ -62,14 +67,18 @@ def test_what_the_fit_did_not_see_differs_from_everything(model: FairCoreset) ->
     X, y, d = people(5, 1)
     X = X.assign(town="Z")
     expected = by_hand(model, X) + 2.5
-    np.testing.assert_allclose(model.transform(X, np.full(5, "maybe"), np.full(5, "x")), expected)
+    np.testing.assert_allclose(
+        model.transform(X, np.full(5, "maybe"), np.full(5, "x")), expected
+    )
     mixed = model.transform(X.assign(town=["A", "Z", "B", "Z", "C"]), y, d)
     assert (mixed[[1, 3]] >= 1).all()
 
 
 @pytest.mark.parametrize(("make", "cost"), [(people, "l1"), (arrays, "sqeuclidean")])
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
-def test_for_the_rows_of_the_fit_everything_agrees(make, support: str, cost: str) -> None:
+def test_for_the_rows_of_the_fit_everything_agrees(
+    make, support: str, cost: str
+) -> None:
     table = make(120)
     model = FairCoreset(8, 0.05, cost, support, random_state=1, n_init=1).fit(*table)
     assert model.score(*table) == pytest.approx(-model.objective_, abs=1e-9)
@@ -81,7 +90,12 @@ def test_for_the_rows_of_the_fit_everything_agrees(make, support: str, cost: str
     kept = model.certify(*table, weights=model.weights_)
     assert kept.objective == pytest.approx(model.objective_, abs=1e-9)
     again = certify(
-        *table, model.representatives_, model.y_, model.sensitive_, epsilon=0.05, cost=cost
+        *table,
+        model.representatives_,
+        model.y_,
+        model.sensitive_,
+        epsilon=0.05,
+        cost=cost,
     )
     assert again.objective == pytest.approx(model.objective_, abs=1e-9)
     assert again.is_fair
@@ -107,7 +121,9 @@ def test_a_split_row_is_labelled_by_its_largest_part() -> None:
     assert shares.label.tolist() == [0, 1, 1, 2, 1]
 
 
-def test_held_out_rows_are_certified_at_the_best_weights_for_them(model: FairCoreset) -> None:
+def test_held_out_rows_are_certified_at_the_best_weights_for_them(
+    model: FairCoreset,
+) -> None:
     X, y, d = people(40, 3)
     found = model.certify(X, y, d)
     cell = 2 * (model.sensitive_ == "m") + (model.y_ == "yes")
@@ -121,7 +137,9 @@ def test_held_out_rows_are_certified_at_the_best_weights_for_them(model: FairCor
     kept = model.certify(X, y, d, model.weights_)
     assert kept.objective >= found.objective - 1e-9
     assert kept.violation == pytest.approx(model.violation_, abs=1e-9)
-    assert repr(kept).startswith("<CoresetCertificate of 8 representatives for 40 rows: objective ")
+    assert repr(kept).startswith(
+        "<CoresetCertificate of 8 representatives for 40 rows: objective "
+    )
     assert not model.certify(X, y, d, np.arange(8)).is_fair
 
 
@@ -139,7 +157,9 @@ def test_points_from_anywhere_are_certified() -> None:
     both = certify(X, y, crossed, X, y, crossed, epsilon=0.1)
     assert both.is_fair
     # An outcome that no point has: nothing fair can be made of them.
-    with pytest.raises(InputError, match="no protected level has a representative in each"):
+    with pytest.raises(
+        InputError, match="no protected level has a representative in each"
+    ):
         certify(X, y, d, X[y == 0], y[y == 0], d[y == 0])
     with pytest.raises(InputError, match="points_y holds 7, which no row has"):
         certify(X, y, d, X[:3], [0, 1, 7], d[:3])
@@ -209,7 +229,9 @@ def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
     kept.set_params(cost="sqeuclidean", m=3, cost_outcome=9, epsilon=None)
     np.testing.assert_array_equal(kept.transform(X, y, d), model.transform(X, y, d))
     assert isinstance(kept.certify(X, y, d), CoresetCertificate)
-    assert kept.get_feature_names_out().tolist() == [f"faircoreset{j}" for j in range(8)]
+    assert kept.get_feature_names_out().tolist() == [
+        f"faircoreset{j}" for j in range(8)
+    ]
 
 
 # --- What the solver refuses is a `ValueError` too
@@ -218,6 +240,8 @@ def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
 def test_the_solver_raises_no_plain_error_of_the_house() -> None:
     folder = Path(fwc_llm.coreset.__file__).parent
     plain = [
-        path.name for path in folder.rglob("*.py") if "raise FwcError" in path.read_text("utf-8")
+        path.name
+        for path in folder.rglob("*.py")
+        if "raise FwcError" in path.read_text("utf-8")
     ]
     assert not plain, f"use InputError in {plain}"

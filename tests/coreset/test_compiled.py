@@ -20,7 +20,9 @@ from tests.coreset.programs import peak
 
 def test_a_kernel_works_where_nothing_can_be_kept(caplog: pytest.LogCaptureFixture):
     names: dict[str, object] = {}
-    exec("def double(x):\n    return 2 * x", names)  # numba finds no folder for code without a file
+    exec(
+        "def double(x):\n    return 2 * x", names
+    )  # numba finds no folder for code without a file
     double = kernel(names["double"])
     assert double(4) == 8
     assert "NUMBA_CACHE_DIR" in caplog.text
@@ -28,7 +30,9 @@ def test_a_kernel_works_where_nothing_can_be_kept(caplog: pytest.LogCaptureFixtu
 
 def test_what_is_logged_after_a_warm_up_is_heard(monkeypatch: pytest.MonkeyPatch):
     log = logging.getLogger("fwc_llm.coreset")
-    monkeypatch.setitem(PROBLEMS, "one", lambda: log.disabled or pytest.fail("it is said twice"))
+    monkeypatch.setitem(
+        PROBLEMS, "one", lambda: log.disabled or pytest.fail("it is said twice")
+    )
     get_ready("one")
     assert not log.disabled
 
@@ -112,11 +116,19 @@ print(sorted(set(compiled)))
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(tmp_path: Path):
+def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(
+    tmp_path: Path,
+):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "COLUMNS": "200"}
     said = [python("-c", TRANSPORT, env=environment).stderr for _ in range(2)]
-    assert (said[0].count("compiling"), said[0].count("fwc-llm warm-up"), said[1]) == (1, 1, "")
-    first, second = (python("-m", "fwc_llm", "warm-up", env=environment) for _ in range(2))
+    assert (said[0].count("compiling"), said[0].count("fwc-llm warm-up"), said[1]) == (
+        1,
+        1,
+        "",
+    )
+    first, second = (
+        python("-m", "fwc_llm", "warm-up", env=environment) for _ in range(2)
+    )
     assert "free representatives: compiled in" in first.stdout
     assert "compiled in" not in second.stdout
     assert "Everything was compiled already" in second.stdout
@@ -140,7 +152,9 @@ def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(tm
         ("float32", 16, "rows", 5.0),
     ],
 )
-def test_a_fit_holds_a_few_tables(form: str, cells: int, support: str, most: float) -> None:
+def test_a_fit_holds_a_few_tables(
+    form: str, cells: int, support: str, most: float
+) -> None:
     rng = np.random.default_rng(0)
     n = 32_768
     p = 25
@@ -151,7 +165,11 @@ def test_a_fit_holds_a_few_tables(form: str, cells: int, support: str, most: flo
     if form == "mixed":
         table = pd.DataFrame(X.astype(np.float64)).add_prefix("x")
         for k in range(15, p):
-            table[f"x{k}"] = pd.Categorical.from_codes(rng.integers(0, 8, n), list("abcdefgh"))
-    model = FairCoreset(40, support=support, random_state=0, n_jobs=2, max_iter=2, n_init=1)
+            table[f"x{k}"] = pd.Categorical.from_codes(
+                rng.integers(0, 8, n), list("abcdefgh")
+            )
+    model = FairCoreset(
+        40, support=support, random_state=0, n_jobs=2, max_iter=2, n_init=1
+    )
     model.fit(table[:9_000], y[:9_000], sensitive[:9_000])  # all code is there now
     assert peak(lambda: clone(model).fit(table, y, sensitive)) / X.nbytes < most

@@ -24,7 +24,9 @@ def agree(cost: np.ndarray, weights: Any, **close: float) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=80, deadline=None)
-@given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000))
+@given(
+    st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000)
+)
 def test_it_is_the_distance_of_pot_also_under_ties(
     n: int, m: int, decimals: int, seed: int
 ) -> None:
@@ -68,7 +70,10 @@ def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
     cost[:, 3] = 1e9
     found = wasserstein(cost, [0.8, 0.1, 0.1, 1e-13])
     theirs = ot.emd2(
-        np.full(1000, 1 / 1000), np.array([0.8, 0.1, 0.1]), cost[:, :3], numItermax=10**9
+        np.full(1000, 1 / 1000),
+        np.array([0.8, 0.1, 0.1]),
+        cost[:, :3],
+        numItermax=10**9,
     )
     assert found.objective == pytest.approx(theirs + 1e-4, rel=1e-7)
     assert found.objective == pytest.approx(found.lower_bound, rel=1e-6)

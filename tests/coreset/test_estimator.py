@@ -31,7 +31,9 @@ def data():
 
 def test_a_dataframe_gives_dataframe_rows_and_names(data):
     x, y, d = data
-    f = quick(12, support="rows", slots="balanced-positive", positive="yes").fit(x, y, d)
+    f = quick(12, support="rows", slots="balanced-positive", positive="yes").fit(
+        x, y, d
+    )
     pd.testing.assert_frame_equal(f.representatives_, x.iloc[f.row_index_])
     assert f.feature_names_in_.tolist() == ["town", "age"]
     assert f.n_features_in_ == 2
@@ -157,7 +159,9 @@ def test_without_a_parity_limit_neither_outcomes_nor_levels_are_needed(data):
     found = FairCoreset(6, epsilon=None, random_state=0).fit(x)
     assert found.y_ is None
     assert found.sensitive_ is None
-    assert found.objective_ == pytest.approx(-found.score(x, y, d), abs=1e-9)  # neither is compared
+    assert found.objective_ == pytest.approx(
+        -found.score(x, y, d), abs=1e-9
+    )  # neither is compared
     with pytest.raises(InputError, match="the target y is None"):
         FairCoreset(6).fit(x)
     with pytest.raises(InputError, match="needs the protected levels: pass sensitive"):
@@ -199,16 +203,18 @@ def test_ordinal_columns_stay_at_ranks_and_more_starts_are_never_worse_there(see
     assert more.objective_ <= one.objective_ + 1e-9
     assert (np.diff(one.history_) <= 1e-9).all()
     # The objective is that of what is returned.
-    again = FairCoreset(8, cost="sqeuclidean", init=one.representatives_, max_iter=0).fit(
-        frame, y, d
-    )
+    again = FairCoreset(
+        8, cost="sqeuclidean", init=one.representatives_, max_iter=0
+    ).fit(frame, y, d)
     assert one.objective_ == pytest.approx(again.objective_, rel=1e-9)
     assert one.objective_ == pytest.approx(one.history_[-1], rel=1e-9)
 
 
 def test_a_descent_that_stands_still_ends():
     table = synthetic(3000, 10)
-    fitted = FairCoreset(100, cost="sqeuclidean", random_state=0, swaps=False).fit(*table)
+    fitted = FairCoreset(100, cost="sqeuclidean", random_state=0, swaps=False).fit(
+        *table
+    )
     assert fitted.n_iter_ < 300  # rounding kept the means moving until max_iter
     assert (np.diff(fitted.history_) <= 1e-12 * fitted.objective_).all()
 
@@ -226,7 +232,11 @@ def test_a_table_of_categories_alone_is_moved_by_medians():
 def test_what_is_measured_is_no_label(data):
     x, y, d = data
     measured = np.random.default_rng(0).normal(size=200)
-    for labels in ((measured, d), (y, measured), (y, np.column_stack([measured, measured > 0]))):
+    for labels in (
+        (measured, d),
+        (y, measured),
+        (y, np.column_stack([measured, measured > 0])),
+    ):
         with pytest.raises(InputError, match="200 distinct values: bin it"):
             FairCoreset(12).fit(x, *labels)
     shares = np.round(np.random.default_rng(0).random(200) * 4) / 4
@@ -266,7 +276,9 @@ def test_a_pipeline_passes_the_levels_on_with_and_without_routing(table) -> None
     named = make_pipeline(StandardScaler(), quick()).fit(X, y, faircoreset__sensitive=d)
     with sklearn.config_context(enable_metadata_routing=True):
         routed = make_pipeline(StandardScaler(), quick()).fit(X, y, sensitive=d)
-        as_step = make_pipeline(quick(), StandardScaler()).fit_transform(X, y, sensitive=d)
+        as_step = make_pipeline(quick(), StandardScaler()).fit_transform(
+            X, y, sensitive=d
+        )
     assert named[-1].objective_ == routed[-1].objective_ == alone.objective_
     np.testing.assert_array_equal(
         routed.predict(X), alone.predict(StandardScaler().fit_transform(X))
@@ -274,13 +286,20 @@ def test_a_pipeline_passes_the_levels_on_with_and_without_routing(table) -> None
     assert as_step.shape == (90, 6)
 
 
-def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(table) -> None:
+def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(
+    table,
+) -> None:
     X, y, d = table
     grid = {"m": [4, 12], "epsilon": [0.01, None]}
     with sklearn.config_context(enable_metadata_routing=True):
-        found = GridSearchCV(quick(), grid, cv=2, error_score="raise").fit(X, y, sensitive=d)
+        found = GridSearchCV(quick(), grid, cv=2, error_score="raise").fit(
+            X, y, sensitive=d
+        )
     assert found.best_params_["m"] == 12
-    assert found.best_estimator_.objective_ == quick(**found.best_params_).fit(X, y, d).objective_
+    assert (
+        found.best_estimator_.objective_
+        == quick(**found.best_params_).fit(X, y, d).objective_
+    )
     first = np.arange(90) < 45
     second = np.arange(90) >= 45
     for asked, score in zip(
@@ -293,10 +312,14 @@ def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(tabl
 def test_what_is_asked_for_is_kept_by_clones_and_nothing_else_is_passed(table) -> None:
     X, y, d = table
     with sklearn.config_context(enable_metadata_routing=True):
-        asked = clone(quick(support="rows").set_fit_request(candidates="may", sensitive="sex"))
+        asked = clone(
+            quick(support="rows").set_fit_request(candidates="may", sensitive="sex")
+        )
         asked.set_score_request(sensitive=False)
         assert get_routing_for_object(clone(asked)).fit.requests["candidates"] == "may"
-        pipeline = make_pipeline(StandardScaler(), asked).fit(X, y, sex=d, may=np.arange(45))
+        pipeline = make_pipeline(StandardScaler(), asked).fit(
+            X, y, sex=d, may=np.arange(45)
+        )
         with pytest.raises(ValueError, match="candidates"):
             make_pipeline(StandardScaler(), quick()).fit(
                 X, y, sensitive=d, candidates=np.arange(45)
@@ -305,13 +328,20 @@ def test_what_is_asked_for_is_kept_by_clones_and_nothing_else_is_passed(table) -
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_an_estimator_before_its_fit_or_after_one_that_failed_says_so(table, failed: bool) -> None:
+def test_an_estimator_before_its_fit_or_after_one_that_failed_says_so(
+    table, failed: bool
+) -> None:
     X, y, d = table
     model = quick()
     if failed:
         with pytest.raises(InputError):
             model.fit(X, None, d)
-    for ask in (model.predict, model.transform, model.score, model.get_feature_names_out):
+    for ask in (
+        model.predict,
+        model.transform,
+        model.score,
+        model.get_feature_names_out,
+    ):
         with pytest.raises(NotFittedError):
             ask(X)
     with pytest.raises(NotFittedError):
@@ -323,11 +353,17 @@ def test_distances_come_as_a_data_frame_where_that_is_set(table) -> None:
     frame = pd.DataFrame(X, columns=list("abc"), index=range(100, 190))
     model = quick().set_output(transform="pandas").fit(frame, y, d)
     plain = quick().fit(frame, y, d)
-    expected = pd.DataFrame(plain.transform(frame), frame.index, plain.get_feature_names_out())
+    expected = pd.DataFrame(
+        plain.transform(frame), frame.index, plain.get_feature_names_out()
+    )
     pd.testing.assert_frame_equal(model.transform(frame), expected)
     with sklearn.config_context(transform_output="pandas"):
-        pd.testing.assert_frame_equal(quick().fit_transform(frame, y, sensitive=d), expected)
-        steps = make_pipeline(StandardScaler(), quick()).fit(frame, y, faircoreset__sensitive=d)
+        pd.testing.assert_frame_equal(
+            quick().fit_transform(frame, y, sensitive=d), expected
+        )
+        steps = make_pipeline(StandardScaler(), quick()).fit(
+            frame, y, faircoreset__sensitive=d
+        )
         assert list(steps.transform(frame)) == [f"faircoreset{j}" for j in range(6)]
 
 
@@ -383,12 +419,18 @@ def test_errors_name_the_estimator() -> None:
         with pytest.raises(ValueError, match="FairCoreset"):
             call()
     for call, words in (
-        (lambda: FairCoreset(), "missing a required argument: 'm'; there are m, epsilon, "),
+        (
+            lambda: FairCoreset(),
+            "missing a required argument: 'm'; there are m, epsilon, ",
+        ),
         (
             lambda: FairCoreset(4, eps=1),
             "unexpected keyword argument 'eps'; there are m, epsilon, ",
         ),
-        (lambda: FairCoreset(4).fit(X, y, sensitve=sex), "'sensitve'; there are X, y, sensitive, "),
+        (
+            lambda: FairCoreset(4).fit(X, y, sensitve=sex),
+            "'sensitve'; there are X, y, sensitive, ",
+        ),
         (lambda: fitted.predict(X, batch=3), "'batch'; there are X, y, sensitive"),
     ):
         with pytest.raises(TypeError, match=f"^FairCoreset: .*{words}"):

@@ -71,7 +71,9 @@ def test_no_swap_within_a_cell_gains(cost: str, n: int, m: int, apart: float) ->
     assert np.array_equal(every[:, rows].argmin(axis=1), found.labels)
     for slot in range(m):
         rest = every[:, np.delete(rows, slot)].min(axis=1, initial=np.inf)
-        swapped = np.minimum(rest[:, None], every[:, where.cell == cells[slot]]).sum(axis=0)
+        swapped = np.minimum(rest[:, None], every[:, where.cell == cells[slot]]).sum(
+            axis=0
+        )
         assert swapped.min() >= loss - 1e-3
 
 
@@ -82,7 +84,9 @@ def test_an_estimate_from_all_rows_is_what_the_best_swap_changes() -> None:
     candidates = np.flatnonzero(np.isin(where.cell, where.cell[start]))[5:60]
     every = costs(where, where.values, where.cell)
     now = every[:, start].min(axis=1).sum()
-    found = estimate(where, points, candidates, where.cell[candidates], np.arange(150), Threads(1))
+    found = estimate(
+        where, points, candidates, where.cell[candidates], np.arange(150), Threads(1)
+    )
     for row, change in zip(candidates, found, strict=True):
         swaps = [
             every[:, [*np.delete(start, slot), row]].min(axis=1).sum() - now
@@ -97,7 +101,9 @@ def test_an_estimate_from_all_rows_is_what_the_best_swap_changes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 @pytest.mark.parametrize("epsilon", [None, 0.05])
-def test_swaps_take_free_representatives_closer(cost: str, epsilon: float | None) -> None:
+def test_swaps_take_free_representatives_closer(
+    cost: str, epsilon: float | None
+) -> None:
     table = synthetic(3000, 3)
     rng = np.random.default_rng(0)
     X = pd.DataFrame(table.features.astype(float)).rename(columns=str)
@@ -125,7 +131,9 @@ def test_on_a_sample_rows_stay_rows_that_may_stand_for_their_cell(support: str) 
     assert (swapped != rows).sum() > 10
     keys = problem.cell_of * 10_000 + problem.ids[swapped]
     assert len(set(keys)) == 30
-    assert all(row in problem.pools[g] for row, g in zip(swapped, problem.cell_of, strict=True))
+    assert all(
+        row in problem.pools[g] for row, g in zip(swapped, problem.cell_of, strict=True)
+    )
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])

@@ -27,8 +27,16 @@ N = 10
     ],
     ids=str,
 )
-def test_it_is_below_the_best_of_all_choices(terms: dict[str, Any], weighted: bool) -> None:
-    settings = {"support": "rows", "n_init": 1, "random_state": 0, "prove": True, **terms}
+def test_it_is_below_the_best_of_all_choices(
+    terms: dict[str, Any], weighted: bool
+) -> None:
+    settings = {
+        "support": "rows",
+        "n_init": 1,
+        "random_state": 0,
+        "prove": True,
+        **terms,
+    }
     rng = np.random.default_rng(0)
     for kind in ("numbers", "mixed"):
         X, y, d = table(kind, N, 0)
@@ -52,13 +60,17 @@ def test_it_is_within_a_percent_or_two_of_a_coreset_of_many_rows() -> None:
         12, support="rows", slots="balanced-positive", random_state=0, prove=True
     ).fit(X, y, d)
     assert 0.97 * model.objective_ < model.outer_bound_ <= model.lower_bound_
-    plain = FairCoreset(12, support="rows", slots="balanced-positive", random_state=0).fit(X, y, d)
+    plain = FairCoreset(
+        12, support="rows", slots="balanced-positive", random_state=0
+    ).fit(X, y, d)
     assert plain.row_index_.tolist() == model.row_index_.tolist()
     assert plain.outer_bound_ is None
 
 
 def test_where_all_coresets_were_compared_it_is_the_objective() -> None:
-    model = FairCoreset(4, support="rows", random_state=0, prove=True).fit(*table("numbers", 14, 0))
+    model = FairCoreset(4, support="rows", random_state=0, prove=True).fit(
+        *table("numbers", 14, 0)
+    )
     assert model.proven_
     assert model.outer_bound_ == model.lower_bound_
 

@@ -33,7 +33,10 @@ def lloyd(x, centres, iterations):
         nearest = squares.argmin(1)
         history.append(squares[np.arange(len(x)), nearest].mean())
         centres = np.array(
-            [x[nearest == j].mean(0) if (nearest == j).any() else c for j, c in enumerate(centres)]
+            [
+                x[nearest == j].mean(0) if (nearest == j).any() else c
+                for j, c in enumerate(centres)
+            ]
         )
     return history
 
@@ -41,11 +44,13 @@ def lloyd(x, centres, iterations):
 def test_without_fairness_and_cells_it_is_lloyds_algorithm():
     x, y, d = toy()
     start = np.random.default_rng(1).choice(len(x), 12, replace=False)
-    fitted = FairCoreset(12, None, "sqeuclidean", init=start, cost_sensitive=0, cost_outcome=0).fit(
-        x, y, d
-    )
+    fitted = FairCoreset(
+        12, None, "sqeuclidean", init=start, cost_sensitive=0, cost_outcome=0
+    ).fit(x, y, d)
     expected = lloyd(x, x[np.sort(start)], len(fitted.history_) - 1)
-    np.testing.assert_allclose(fitted.history_, expected, rtol=1e-7)  # compiled: float32
+    np.testing.assert_allclose(
+        fitted.history_, expected, rtol=1e-7
+    )  # compiled: float32
     assert fitted.n_iter_ > 3
 
 
@@ -54,7 +59,9 @@ def test_representatives_are_real_and_distinct_candidates(support):
     x, y, d = toy()
     x = np.round(x)  # many equal rows
     candidates = np.random.default_rng(2).random(len(x)) < 0.5
-    model = FairCoreset(16, support=support, slots="balanced-positive", random_state=3, n_init=1)
+    model = FairCoreset(
+        16, support=support, slots="balanced-positive", random_state=3, n_init=1
+    )
     f = model.fit(x, y, d, candidates)
     assert candidates[f.row_index_].all()
     np.testing.assert_array_equal(f.representatives_, x[f.row_index_])
@@ -98,13 +105,18 @@ def test_medoids_are_the_best_rows_left(cost):
         shares = shares_of(rng, n, m)
         costs = cost_matrix(table, table, cost)
         moved = medoids(
-            Problem(table, *terms, pools, ids, shares.masses), shares, rows, np.arange(m)
+            Problem(table, *terms, pools, ids, shares.masses),
+            shares,
+            rows,
+            np.arange(m),
         )
         present = rows.copy()
         for j in range(m):
             carried, weight = shares.grouped(np.arange(m)).of(j)
             total = costs[:, carried] @ weight
-            others = [ids[present[k]] for k in range(m) if k != j and cell_of[k] == cell_of[j]]
+            others = [
+                ids[present[k]] for k in range(m) if k != j and cell_of[k] == cell_of[j]
+            ]
             own = np.intersect1d(pools[cell_of[j]], carried)
             allowed = [present[j], *(i for i in own if ids[i] not in others)]
             assert total[moved[j]] == pytest.approx(min(total[allowed]), abs=1e-9)
@@ -125,7 +137,10 @@ def test_means_medians_and_modes_minimise_their_shares():
             best = (weight[:, None] * np.abs(x - moved[j])[:, :2] ** power).sum(0)
             for step in (-1e-4, 1e-4):
                 assert (
-                    best <= (weight[:, None] * np.abs(x - moved[j] - step)[:, :2] ** power).sum(0)
+                    best
+                    <= (
+                        weight[:, None] * np.abs(x - moved[j] - step)[:, :2] ** power
+                    ).sum(0)
                 ).all()
             counts = np.bincount(x[:, 2].astype(int), weights=weight, minlength=3)
             assert counts[int(moved[j, 2])] == counts.max()
@@ -148,7 +163,9 @@ def test_means_medians_and_modes_minimise_their_shares():
     ),
     st.sampled_from([None, 0.0, 0.1]),
 )
-def test_the_objective_never_rises(seed, scale, ties, doubled, lonely, cost, support, epsilon):
+def test_the_objective_never_rises(
+    seed, scale, ties, doubled, lonely, cost, support, epsilon
+):
     x, y, d = toy(60, 3, seed)
     if ties:
         x = np.round(x)
@@ -161,7 +178,12 @@ def test_the_objective_never_rises(seed, scale, ties, doubled, lonely, cost, sup
     y[:4], d[:4] = [0, 0, 1, 1], [0, 1, 0, 1]
     if lonely:  # a cell with one row
         y[4:][d[4:] == 1] = 0
-    terms = {"cost_sensitive": scale, "cost_outcome": scale, "random_state": seed, "n_init": 1}
+    terms = {
+        "cost_sensitive": scale,
+        "cost_outcome": scale,
+        "random_state": seed,
+        "n_init": 1,
+    }
     f = FairCoreset(8, epsilon, cost, support, **terms).fit(x, y, d)
     assert (np.diff(f.history_) <= 1e-9 * f.history_[0]).all()
     assert f.objective_ == pytest.approx(f.history_[-1], rel=1e-9)
@@ -179,13 +201,18 @@ def test_row_order_and_doubled_rows_do_not_matter(seed):
     orders = [np.random.default_rng(seed).permutation(len(x)) for seed in range(12)]
     rows = [np.arange(len(x)), np.repeat(np.arange(len(x)), 2), *orders]
     fits = [
-        FairCoreset(12, init=start, swaps=False).fit(x[order], y[order], d[order]) for order in rows
+        FairCoreset(12, init=start, swaps=False).fit(x[order], y[order], d[order])
+        for order in rows
     ]
     middle = sorted(fits, key=lambda f: f.objective_)[len(fits) // 2]
-    equal = [f for f in fits if f.objective_ == pytest.approx(middle.objective_, rel=1e-9)]
+    equal = [
+        f for f in fits if f.objective_ == pytest.approx(middle.objective_, rel=1e-9)
+    ]
     assert len(equal) >= len(fits) - 1
     for f in equal:
-        np.testing.assert_allclose(f.representatives_, middle.representatives_, atol=1e-12)
+        np.testing.assert_allclose(
+            f.representatives_, middle.representatives_, atol=1e-12
+        )
         np.testing.assert_allclose(f.weights_, middle.weights_, atol=1e-9)
 
 

@@ -21,7 +21,12 @@ def table(n: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
 
 def fit(support: str, *rows: object, **options: object) -> FairCoreset:
     """A fit that ends after one start."""
-    settings = {"support": support, "n_init": 1, "random_state": 0, **options.pop("settings", {})}  # type: ignore[dict-item]
+    settings = {
+        "support": support,
+        "n_init": 1,
+        "random_state": 0,
+        **options.pop("settings", {}),
+    }  # type: ignore[dict-item]
     return FairCoreset(8, **settings).fit(*rows, **options)
 
 
@@ -38,7 +43,9 @@ def test_what_weights_change_and_what_not(support: str) -> None:
     scaled = fit(support, x, y, d, sample_weight=weights * 2.0**1021)
     assert np.array_equal(found.weights_, scaled.weights_)
     third = fit(support, x, y, d, sample_weight=weights / 3)
-    assert third.objective_ == pytest.approx(found.objective_, rel=1e-3)  # swaps end elsewhere
+    assert third.objective_ == pytest.approx(
+        found.objective_, rel=1e-3
+    )  # swaps end elsewhere
     # Rows of weight 0 are as if they were not there.
     kept = weights > 0
     without = fit(support, x[kept], y[kept], d[kept], sample_weight=weights[kept])
@@ -71,7 +78,8 @@ def test_the_distance_of_whole_weights_is_that_of_repeated_rows() -> None:
     assert found.objective == pytest.approx(repeated.objective, rel=1e-9)
     assert found.lower_bound == pytest.approx(found.objective, rel=1e-9)
     assert (
-        wasserstein(cost, points, np.full(300, 7)).objective == wasserstein(cost, points).objective
+        wasserstein(cost, points, np.full(300, 7)).objective
+        == wasserstein(cost, points).objective
     )
     uneven = wasserstein(cost, points, 10.0 ** rng.uniform(-12, 12, 300))
     assert uneven.lower_bound == pytest.approx(uneven.objective, rel=1e-9)
@@ -90,7 +98,9 @@ def test_weights_of_any_size_keep_parity(support: str, kind: str) -> None:
         settings = {"target": [0.4, 0.6], "cost": cost, "epsilon": 0.01, "swaps": False}
         found = fit(support, x, y, d, sample_weight=weights, settings=settings)
         held = np.zeros((2, 2))
-        np.add.at(held, ((found.sensitive_ == "m").astype(int), found.y_), found.weights_)
+        np.add.at(
+            held, ((found.sensitive_ == "m").astype(int), found.y_), found.weights_
+        )
         assert violation_of(held, [0.4, 0.6]) <= 0.01 + 1e-9
         assert found.violation_ <= 0.01 + 1e-9
         assert found.lower_bound_ <= found.objective_
@@ -126,7 +136,10 @@ def test_rivals_take_weights(name: str) -> None:
     found = rival(x, y, d, 10, sample_weight=heavy)
     if found.rows is not None:
         assert (weights[found.rows] > 0).all()
-    share = found.weights[np.asarray(found.points["town"] == "A")].sum() / found.weights.sum()
+    share = (
+        found.weights[np.asarray(found.points["town"] == "A")].sum()
+        / found.weights.sum()
+    )
     assert share > 0.9
     if "coreset" not in name:
         assert found.weights.sum() == pytest.approx(240)
@@ -148,7 +161,11 @@ def test_init_and_candidates_are_positions_in_the_table_given() -> None:
     weights[:10] = 0
     weights[50] = 2
     start = np.concatenate(
-        [np.flatnonzero((y == a) & (d == b) & (weights > 0))[:2] for a in (0, 1) for b in "fm"]
+        [
+            np.flatnonzero((y == a) & (d == b) & (weights > 0))[:2]
+            for a in (0, 1)
+            for b in "fm"
+        ]
     )
     settings = {"init": start, "max_iter": 0, "swaps": False}
     found = fit("rows", x, y, d, sample_weight=weights, settings=settings)
@@ -170,12 +187,18 @@ def test_init_and_candidates_are_positions_in_the_table_given() -> None:
     [
         ([1.0, 2.0], r"has shape \(2,\): give one weight for each row, \(3,\)"),
         ([0, 0, 0], "is zero"),
-        ([1.0, -0.5, -2.0], "of row 1 is -0.5: weights are finite numbers of at least 0"),
+        (
+            [1.0, -0.5, -2.0],
+            "of row 1 is -0.5: weights are finite numbers of at least 0",
+        ),
         ([1.0, 2.0, np.nan], "of row 2 is nan"),
         ([np.inf, 2.0, 1.0], "of row 0 is inf"),
         (["1", "2", "x"], "must be numbers"),
         ([1, 2, None], "of row 2 is nan"),
-        (pd.array([1, 2, None], dtype="Int64"), "must be numbers|of row 2 is nan|masked values"),
+        (
+            pd.array([1, 2, None], dtype="Int64"),
+            "must be numbers|of row 2 is nan|masked values",
+        ),
     ],
     ids=str,
 )

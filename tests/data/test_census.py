@@ -22,7 +22,9 @@ def test_its_columns_are_adults(census: Task) -> None:
     table = census.pool()
     assert list(table.columns) == [column.name for column in adult.columns]
     for column in census.columns:
-        assert (table[column.name].dtype == np.int64) == (column.kind == "numeric"), column.name
+        assert (table[column.name].dtype == np.int64) == (column.kind == "numeric"), (
+            column.name
+        )
     assert set(table["income"]) == {"yes", "no"}
     assert not table.isna().any(axis=None)
     assert table.index[0] == "census.data:1"
@@ -35,7 +37,11 @@ def test_the_same_seed_gives_the_same_rows() -> None:
     assert not simulate(500, seed=3).equals(simulate(500, seed=4))
     small = census_task(100, 50, seed=3)
     assert (len(small.pool()), len(small.test())) == (100, 50)
-    assert not small.pool()[:50].reset_index(drop=True).equals(small.test().reset_index(drop=True))
+    assert (
+        not small.pool()[:50]
+        .reset_index(drop=True)
+        .equals(small.test().reset_index(drop=True))
+    )
 
 
 def test_the_tables_are_small_and_hold_no_small_count() -> None:
@@ -47,18 +53,25 @@ def test_the_tables_are_small_and_hold_no_small_count() -> None:
             for _, dropped, *pairs in table:
                 assert dropped == 0 or dropped >= 5
                 assert min(pairs[1::2]) >= 5
-            assert [entry[0] for entry in table] == sorted({entry[0] for entry in table})
+            assert [entry[0] for entry in table] == sorted(
+                {entry[0] for entry in table}
+            )
 
 
 @pytest.mark.slow
 def test_the_tables_are_what_the_script_makes_of_adult(adult: Task) -> None:
-    frame = adult.pool().assign(income=adult.pool()["income"].map({"yes": ">50K", "no": "<=50K"}))
-    assert json.loads(json.dumps(fit(frame))) == json.loads(TABLES.read_text(encoding="utf-8"))
+    frame = adult.pool().assign(
+        income=adult.pool()["income"].map({"yes": ">50K", "no": "<=50K"})
+    )
+    assert json.loads(json.dumps(fit(frame))) == json.loads(
+        TABLES.read_text(encoding="utf-8")
+    )
 
 
 def test_sex_and_income_are_jointly_exact(adult: Task, census: Task) -> None:
     cells = [
-        frame.groupby(["sex", "income"]).size().tolist() for frame in (adult.pool(), census.pool())
+        frame.groupby(["sex", "income"]).size().tolist()
+        for frame in (adult.pool(), census.pool())
     ]
     assert cells[0] == cells[1]
 
@@ -72,12 +85,16 @@ def test_margins_are_close_to_adults(adult: Task, census: Task) -> None:
     # The yardstick can tell: with the columns drawn independently of each other the pairs are far
     # off.
     rng = np.random.default_rng(0)
-    loose = census.pool().apply(lambda column: column.to_numpy()[rng.permutation(len(column))])
+    loose = census.pool().apply(
+        lambda column: column.to_numpy()[rng.permutation(len(column))]
+    )
     assert np.mean(list(distances(loose, adult.pool(), adult)[1].values())) > 0.06
 
 
 @pytest.mark.slow
-def test_a_regression_trained_on_it_holds_on_real_rows(adult: Task, census: Task) -> None:
+def test_a_regression_trained_on_it_holds_on_real_rows(
+    adult: Task, census: Task
+) -> None:
     real = regression_accuracy(adult.pool(), adult.test(), adult)
     simulated = regression_accuracy(census.pool(), adult.test(), adult)
     assert real > 0.84
@@ -89,7 +106,10 @@ def test_no_original_row_is_reproduced(adult: Task, census: Task) -> None:
     # With the sampling weight, which is all but unique, nearly nobody is met again …
     columns = [column.name for column in adult.columns]
     originals = set(adult.pool()[columns].itertuples(index=False, name=None))
-    met = sum(row in originals for row in census.pool()[columns].itertuples(index=False, name=None))
+    met = sum(
+        row in originals
+        for row in census.pool()[columns].itertuples(index=False, name=None)
+    )
     assert met <= 30
     # … and without it common people are met as often as in another real sample.
     originals = set(row_values(adult, adult.pool()))
@@ -101,7 +121,9 @@ def test_no_original_row_is_reproduced(adult: Task, census: Task) -> None:
 
 
 def test_the_recorded_figures_are_of_these_tables() -> None:
-    figures = json.loads((CHECKOUT / "evals/results/census.json").read_text(encoding="utf-8"))
+    figures = json.loads(
+        (CHECKOUT / "evals/results/census.json").read_text(encoding="utf-8")
+    )
     assert figures["simulated"] is True
     assert figures["seed"] == SEED
     assert figures["table_bytes"] == TABLES.stat().st_size

@@ -19,7 +19,12 @@ def test_a_table_comes_out_typed_and_named_by_line(tmp_path: Path) -> None:
     task = small_task(tmp_path)
     table = task.pool()
     assert list(table.columns) == ["x", "colour", "sex", "y"]
-    assert table.index.tolist() == ["data.csv:2", "data.csv:3", "data.csv:4", "data.csv:5"]
+    assert table.index.tolist() == [
+        "data.csv:2",
+        "data.csv:3",
+        "data.csv:4",
+        "data.csv:5",
+    ]
     assert table["x"].tolist() == [1.0, 2.0, 3.5, 4.0]
     assert table["y"].tolist() == ["yes", "no", "no", "yes"]
     assert task.test() is table  # one file: pool and test are the same whole table
@@ -83,7 +88,9 @@ def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
         }
     )
     frame.to_parquet(tmp_path / "data.parquet")
-    path.write_text('missing = "drop"\n' + path.read_text().replace("data.csv", "data.parquet"))
+    path.write_text(
+        'missing = "drop"\n' + path.read_text().replace("data.csv", "data.parquet")
+    )
     table = load_task(path).pool()
     assert table.to_dict("index") == {
         "data.parquet:1": {"x": 1, "colour": "7", "sex": "f", "y": "yes"},
@@ -91,7 +98,9 @@ def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
     }
 
 
-def test_of_a_parquet_file_only_the_columns_of_the_task_are_read(tmp_path: Path) -> None:
+def test_of_a_parquet_file_only_the_columns_of_the_task_are_read(
+    tmp_path: Path,
+) -> None:
     path = write_task(tmp_path)
     # A column that nobody asks for comes first, and cannot be read.
     frame = pd.DataFrame(
@@ -101,7 +110,9 @@ def test_of_a_parquet_file_only_the_columns_of_the_task_are_read(tmp_path: Path)
             "colour": list("rgbr"),
         }
     ).assign(sex=list("fmfm"), y=[True, False, True, False])
-    frame.to_parquet(tmp_path / "data.parquet", compression="none", use_dictionary=False)
+    frame.to_parquet(
+        tmp_path / "data.parquet", compression="none", use_dictionary=False
+    )
     content = bytearray((tmp_path / "data.parquet").read_bytes())
     content[4:15_000] = b"\xff" * 14_996
     (tmp_path / "data.parquet").write_bytes(content)
@@ -128,7 +139,9 @@ def test_pool_and_test_are_two_files_which_may_have_one_name(tmp_path: Path) -> 
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "d.csv").write_text(csv)
     path.write_text(
-        path.read_text().replace('file = "data.csv"', 'pool = "a/d.csv"\ntest = "b/d.csv"')
+        path.read_text().replace(
+            'file = "data.csv"', 'pool = "a/d.csv"\ntest = "b/d.csv"'
+        )
     )
     task = load_task(path)
     assert task.pool().index[0] == "a/d.csv:2"
@@ -139,11 +152,14 @@ def test_pool_and_test_are_two_files_which_may_have_one_name(tmp_path: Path) -> 
 
 
 def test_a_derived_attribute_takes_its_columns_place(tmp_path: Path) -> None:
-    task = small_task(tmp_path, protected='name = "group"\nmap = { f = "first", m = "second" }')
+    task = small_task(
+        tmp_path, protected='name = "group"\nmap = { f = "first", m = "second" }'
+    )
     assert [column.name for column in task.columns] == ["x", "colour", "group", "y"]
     assert task.groups == ("first", "second")
     kept = small_task(
-        tmp_path, protected='name = "group"\nmap = { f = "first", m = "second" }\nkeep = true'
+        tmp_path,
+        protected='name = "group"\nmap = { f = "first", m = "second" }\nkeep = true',
     )
     assert [column.name for column in kept.features] == ["x", "colour", "sex"]
 
@@ -151,14 +167,22 @@ def test_a_derived_attribute_takes_its_columns_place(tmp_path: Path) -> None:
 def test_several_protected_attributes_are_crossed(tmp_path: Path) -> None:
     task = small_task(tmp_path, protected='[[protected]]\ncolumn = "colour"')
     assert task.protected == ("sex", "colour")
-    assert task.sensitive(task.pool()).tolist() == ["f & red", "m & blue", "f & red", "m & green"]
+    assert task.sensitive(task.pool()).tolist() == [
+        "f & red",
+        "m & blue",
+        "f & red",
+        "m & green",
+    ]
     assert task.groups == ("m & blue", "f & red", "m & green")  # base rates 0, 1/2, 1
 
 
 def test_the_fingerprint_follows_the_values(tmp_path: Path) -> None:
     first = small_task(tmp_path).fingerprint
     assert small_task(tmp_path).fingerprint == first
-    assert small_task(tmp_path, CSV.replace("green,m,yes", "green,m,no")).fingerprint != first
+    assert (
+        small_task(tmp_path, CSV.replace("green,m,yes", "green,m,no")).fingerprint
+        != first
+    )
 
 
 CATEGORY = {"top": 'missing = "category"'}
@@ -171,8 +195,16 @@ BAD_DATA = {
     ),
     "infinite": ("1,a,f,yes\ninf,b,m,no", {}, "data.csv:3: 'inf'"),
     "python's digits": ("1,a,f,yes\n1_000,b,m,no", {}, "data.csv:3: '1_000'"),
-    "short line": ("1,a,f,yes\n2,b,m", {}, "data.csv:3: 3 values where 4 columns are expected"),
-    "one level": ("1,a,f,yes\n2,b,f,no", {}, "'sex' has only the level 'f' in all 2 rows"),
+    "short line": (
+        "1,a,f,yes\n2,b,m",
+        {},
+        "data.csv:3: 3 values where 4 columns are expected",
+    ),
+    "one level": (
+        "1,a,f,yes\n2,b,f,no",
+        {},
+        "'sex' has only the level 'f' in all 2 rows",
+    ),
     "many levels": (
         "\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)),
         {},
@@ -203,13 +235,21 @@ BAD_DATA = {
         {"protected": 'map = { f = "woman" }'},
         "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'",
     ),
-    "no category for numbers": ("?,a,f,yes\n2,a,m,no", CATEGORY, "no value in column 'x'"),
+    "no category for numbers": (
+        "?,a,f,yes\n2,a,m,no",
+        CATEGORY,
+        "no value in column 'x'",
+    ),
     "several columns": (
         "?,?,f,yes\n2,a,m,no",
         {},
         'missing = "drop" at the top (1 of 2 rows stay)',
     ),
-    "no category for the outcome": ("1,a,f,?\n2,a,m,no", CATEGORY, "(1 of 2 rows stay)"),
+    "no category for the outcome": (
+        "1,a,f,?\n2,a,m,no",
+        CATEGORY,
+        "(1 of 2 rows stay)",
+    ),
     "a level that steers terminals": (
         "1,a,\x1b[31mf,yes\n2,b,m,no",
         {},
@@ -219,7 +259,9 @@ BAD_DATA = {
 
 
 @pytest.mark.parametrize(("rows", "parts", "message"), BAD_DATA.values(), ids=BAD_DATA)
-def test_bad_data_is_named(tmp_path: Path, rows: str, parts: dict[str, str], message: str) -> None:
+def test_bad_data_is_named(
+    tmp_path: Path, rows: str, parts: dict[str, str], message: str
+) -> None:
     task = small_task(tmp_path, f"x,colour,sex,y\n{rows}\n", **parts)
     with pytest.raises(FwcError, match=re.escape(message)):
         task.pool()
@@ -234,7 +276,10 @@ BAD_FILES = {
     "empty": (b"", "it is empty"),
     "header alone": (b"x,colour,sex,y\n", "the table has no rows"),
     "zero bytes": (b"PAR1\x00\x00", "is it a binary file?"),
-    "no text": (b"x,colour,sex,y\n1,\xff\xfe,f,yes\n", "is not a table of utf-8-sig text"),
+    "no text": (
+        b"x,colour,sex,y\n1,\xff\xfe,f,yes\n",
+        "is not a table of utf-8-sig text",
+    ),
 }
 
 
@@ -247,12 +292,17 @@ def test_a_file_that_is_no_such_table_is_refused(
 
 
 def test_ids_must_be_unique(tmp_path: Path) -> None:
-    path = write_task(tmp_path, "n,x,colour,sex,y\na,1,r,f,yes\nb,2,r,m,no\na,3,r,f,no\n")
+    path = write_task(
+        tmp_path, "n,x,colour,sex,y\na,1,r,f,yes\nb,2,r,m,no\na,3,r,f,no\n"
+    )
     path.write_text(
-        path.read_text().replace("columns = [", 'columns = [\n  { name = "n", role = "id" },')
+        path.read_text().replace(
+            "columns = [", 'columns = [\n  { name = "n", role = "id" },'
+        )
     )
     with pytest.raises(
-        FwcError, match=r"data\.csv:4: id 'a' in column 'n' is already used at data\.csv:2"
+        FwcError,
+        match=r"data\.csv:4: id 'a' in column 'n' is already used at data\.csv:2",
     ):
         load_task(path).pool()
 
@@ -268,7 +318,9 @@ def test_an_ordinal_value_outside_the_order_is_named(tmp_path: Path) -> None:
 
 
 cell = st.text(
-    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8
+    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")),
+    min_size=1,
+    max_size=8,
 ).filter(lambda text: text.strip() == text and text not in ("?", "NaN", "nan"))
 
 
@@ -276,7 +328,12 @@ cell = st.text(
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(-9, 9), cell, st.sampled_from("fm"), st.sampled_from(["yes", "no"]))
+        st.tuples(
+            st.integers(-9, 9),
+            cell,
+            st.sampled_from("fm"),
+            st.sampled_from(["yes", "no"]),
+        )
     )
 )
 def test_any_text_survives(
@@ -312,4 +369,6 @@ def test_a_third_outcome_is_judged(
     task = small_task(tmp_path, JUDGED, outcome=f'positive = ["Ja"]\n{others}')
     assert task.pool()["y"].tolist() == answers
     assert task.rows.as_json()["outcome"] == meaning
-    assert task.rows.reasons == ({"y neither yes nor no": 1} if len(answers) == 3 else {})
+    assert task.rows.reasons == (
+        {"y neither yes nor no": 1} if len(answers) == 3 else {}
+    )

@@ -66,16 +66,20 @@ def copied(folder: Path, name: str, protected: str | None = None) -> Task:
 
 
 @pytest.mark.parametrize("name", layout_names())
-def test_a_layouts_task_file_reads_a_file_of_that_layout(tmp_path: Path, name: str) -> None:
+def test_a_layouts_task_file_reads_a_file_of_that_layout(
+    tmp_path: Path, name: str
+) -> None:
     task = copied(tmp_path, name)
     frame = task.pool()
     assert len(frame) >= 2
     assert set(task.groups) == set(task.sensitive(frame))
     for attribute in task.offered:
-        assert load_task(tmp_path / f"{name}.toml", protected=attribute).pool() is not None
-    for (
-        column
-    ) in task.columns:  # the words are those of values that can occur, as the file writes them
+        assert (
+            load_task(tmp_path / f"{name}.toml", protected=attribute).pool() is not None
+        )
+    for column in (
+        task.columns
+    ):  # the words are those of values that can occur, as the file writes them
         if column.values and column.name != task.outcome:
             known = set(frame[column.name]) & set(column.values)
             assert known, (
@@ -83,7 +87,9 @@ def test_a_layouts_task_file_reads_a_file_of_that_layout(tmp_path: Path, name: s
             )
 
 
-def test_the_conditions_of_acs_income_are_those_of_the_published_task(tmp_path: Path) -> None:
+def test_the_conditions_of_acs_income_are_those_of_the_published_task(
+    tmp_path: Path,
+) -> None:
     task = copied(tmp_path, "acs-income", protected="race,sex")
     frame = task.pool()
     assert [name.rpartition(":")[2] for name in frame.index] == ["2", "3", "4", "5"]
@@ -110,7 +116,11 @@ def test_the_conditions_of_acs_income_are_those_of_the_published_task(tmp_path: 
     }
     rows = task.rows
     assert (rows.read, rows.kept) == (6, 4)
-    assert rows.reasons == {"not WKHP above 0": 2, "not AGEP above 16": 1, "not PINCP above 100": 1}
+    assert rows.reasons == {
+        "not WKHP above 0": 2,
+        "not AGEP above 16": 1,
+        "not PINCP above 100": 1,
+    }
 
 
 def test_compas_is_propublicas_table() -> None:
@@ -135,54 +145,76 @@ def test_compas_is_propublicas_table() -> None:
     raw = pd.read_csv(str(found[0].locate()), dtype="str").fillna("unknown")
     columns = [Column(str(name), "") for name in raw]
     told = check_table(raw, columns, "two_year_recid", ["race"]).columns
-    after = {"is_recid", "r_case_number", "r_charge_degree", "r_offense_date", "r_charge_desc"}
+    after = {
+        "is_recid",
+        "r_case_number",
+        "r_charge_degree",
+        "r_offense_date",
+        "r_charge_desc",
+    }
     assert set(told) == after | {"id"}  # what happened later, and who it was
 
 
 def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -> None:
     path = write_task(tmp_path, TABLE, protected=OPTIONAL)
     task = load_task(path)
-    assert (task.protected, task.offered, task.usual) == (("sex",), ("sex", "colour"), ("sex",))
+    assert (task.protected, task.offered, task.usual) == (
+        ("sex",),
+        ("sex", "colour"),
+        ("sex",),
+    )
     chosen = load_task(path, protected="colour")
     assert chosen.protected == ("colour",)
     assert "sex" in [column.name for column in chosen.features]
     assert set(chosen.groups) == {"a", "b"}
     crossed = load_task(path, protected=["colour", "sex"])
     assert set(crossed.groups) == {"a & f", "a & m", "b & f", "b & m"}
-    with pytest.raises(FwcError, match="no protected attribute 'size'; there are sex, colour"):
+    with pytest.raises(
+        FwcError, match="no protected attribute 'size'; there are sex, colour"
+    ):
         load_task(path, protected="size")
     with pytest.raises(FwcError, match=r"census offers sex alone"):
         load_task("census", protected="race")
 
     asked = "baseline", ["zero"]
     result = evaluate(chosen, *asked, n_test=16, out=tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["protected"] == [
-        "colour"
-    ]
+    assert json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))[
+        "protected"
+    ] == ["colour"]
     assert 'protected = "colour"' in (tmp_path / "run" / "experiment.toml").read_text(
         encoding="utf-8"
     )
-    again = evaluate(load_task(path, protected="colour"), *asked, n_test=16, out=tmp_path / "run")
+    again = evaluate(
+        load_task(path, protected="colour"), *asked, n_test=16, out=tmp_path / "run"
+    )
     assert again.data == result.data
     with pytest.raises(FwcError, match="another"):
         evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
 
-    usual = evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "usual")
+    usual = evaluate(
+        load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "usual"
+    )
     compared = compare_runs(read_run(result.folder), read_run(usual.folder))
     gaps = [record for record in compared["records"] if record.metric == "dp_gap"]
     assert [record.known for record in gaps] == [True, True]
     assert any("protect different attributes" in note for note in compared["notes"])
     assert "protected" in {entry["name"] for entry in compared["changed"]}
-    assert not [note for note in compared["notes"] if "versions of the task file" in note]
+    assert not [
+        note for note in compared["notes"] if "versions of the task file" in note
+    ]
 
 
-def test_examples_chosen_for_one_attribute_are_refused_for_another(tmp_path: Path) -> None:
+def test_examples_chosen_for_one_attribute_are_refused_for_another(
+    tmp_path: Path,
+) -> None:
     """Their certificate would promise parity of the wrong groups."""
     path = write_task(tmp_path, TABLE, protected=OPTIONAL)
     save_shots(select_shots(load_task(path), "balanced", m=4), tmp_path / "sex.json")
     for allowed in (False, True):
         with pytest.raises(FwcError, match="chosen for parity by sex, not by colour"):
-            load_shots(tmp_path / "sex.json", load_task(path, protected="colour"), allowed)
+            load_shots(
+                tmp_path / "sex.json", load_task(path, protected="colour"), allowed
+            )
     assert load_shots(tmp_path / "sex.json", load_task(path)).protected == ("sex",)
     older = json.loads((tmp_path / "sex.json").read_text(encoding="utf-8"))
     del older["protected"]
@@ -197,7 +229,9 @@ def test_a_run_goes_on_after_a_change_that_only_readers_see(tmp_path: Path) -> N
     path = tmp_path / "task.toml"
     path.write_text(task.text + '\n[about]\npopulation = "Nobody."\n', encoding="utf-8")
     evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
-    path.write_text(task.text.replace("question = ", 'question = "Really?" # '), encoding="utf-8")
+    path.write_text(
+        task.text.replace("question = ", 'question = "Really?" # '), encoding="utf-8"
+    )
     with pytest.raises(FwcError, match="another version of the task file"):
         evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
 
@@ -223,9 +257,13 @@ def test_conditions_say_which_rows_are_the_table(
 
 def test_a_condition_knows_a_code_with_and_without_its_zeros(tmp_path: Path) -> None:
     csv = "x,colour,sex,y\n1,07,f,1\n2,7,m,0\n3,10,m,0\n4,010,f,1\n"
-    path = write_task(tmp_path, csv, protected='[[keep]]\ncolumn = "colour"\nvalues = ["07"]\n')
+    path = write_task(
+        tmp_path, csv, protected='[[keep]]\ncolumn = "colour"\nvalues = ["07"]\n'
+    )
     path.write_text(
-        path.read_text().replace('name = "colour"', 'name = "colour", strip_zeros = true')
+        path.read_text().replace(
+            'name = "colour"', 'name = "colour", strip_zeros = true'
+        )
     )
     assert load_task(path).pool()["colour"].tolist() == ["7", "7"]
 
@@ -239,12 +277,16 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("condition", "complaint"), MISTAKES.items())
-def test_mistakes_in_conditions_are_named(tmp_path: Path, condition: str, complaint: str) -> None:
+def test_mistakes_in_conditions_are_named(
+    tmp_path: Path, condition: str, complaint: str
+) -> None:
     with pytest.raises(FwcError, match=complaint):
         small_task(tmp_path, protected=f"[[keep]]\n{condition}\n").pool()
 
 
-def test_a_column_that_the_header_repeats_is_read_where_both_are_equal(tmp_path: Path) -> None:
+def test_a_column_that_the_header_repeats_is_read_where_both_are_equal(
+    tmp_path: Path,
+) -> None:
     task = small_task(tmp_path, "x,colour,sex,x,y\n1,a,f,1,1\n2,b,m,2,0\n")
     assert task.pool()["x"].tolist() == [1, 2]
     with pytest.raises(FwcError, match="more than once, and the columns differ"):

@@ -54,7 +54,9 @@ Counts = dict[str, tuple[int, int]]
 def of_task(task: Task) -> Counts:
     """Rows of each group by no and yes; a task leaves out whom it cannot use."""
     cells = task.cells_of(task.table).tolist()
-    return {group: (no, yes) for group, (no, yes) in zip(task.groups, cells, strict=True)}
+    return {
+        group: (no, yes) for group, (no, yes) in zip(task.groups, cells, strict=True)
+    }
 
 
 def of_answers(answered: RunAnswers) -> Counts:
@@ -95,7 +97,11 @@ def doors(frame: pd.DataFrame, folder: Path) -> dict[str, Callable[[], Counts]]:
     for name in ("t.csv", "t2.csv", "t.parquet", "t.jsonl"):
         found[f"task of {name}"] = partial(task_of_file, folder / name)
         found[f"audit of {name}"] = partial(audit_of_a_file, folder / name)
-    frames = {"pandas": frame, "Polars": pl.from_pandas(frame), "Arrow": pa.table(frame)}
+    frames = {
+        "pandas": frame,
+        "Polars": pl.from_pandas(frame),
+        "Arrow": pa.table(frame),
+    }
     for name, one in frames.items():
         found[f"task of {name}"] = partial(task_of_frame, one)
         found[f"audit of {name}"] = partial(audit_of_frame, one)

@@ -94,7 +94,11 @@ def test_data_is_fetched_once(
     ],
 )
 def test_a_bad_download_leaves_nothing_and_says_what_works(
-    taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch, behaviour: str, message: str
+    taskfile: Path,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    behaviour: str,
+    message: str,
 ) -> None:
     monkeypatch.setenv("FWC_LLM_DATA_URL", server.url)
     server.behaviour = behaviour
@@ -111,7 +115,12 @@ def test_offline_names_the_places_searched(taskfile: Path, tmp_path: Path) -> No
     with pytest.raises(FwcError) as caught:
         load_task(taskfile, tmp_path / "mine").pool()
     assert caught.value.exit_code == 2
-    for expected in (str(tmp_path / "mine"), str(cache_folder()), "made/made.csv", "data_dir"):
+    for expected in (
+        str(tmp_path / "mine"),
+        str(cache_folder()),
+        "made/made.csv",
+        "data_dir",
+    ):
         assert expected in str(caught.value)
 
 
@@ -138,7 +147,9 @@ def test_a_changed_copy_is_used_and_said(taskfile: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["/etc/evil", "a/../../evil", "~/evil", ".."])
-def test_a_download_goes_nowhere_but_below_the_cache_folder(tmp_path: Path, name: str) -> None:
+def test_a_download_goes_nowhere_but_below_the_cache_folder(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / "my.toml").write_text(TOML.replace("made/made.csv", name))
     with pytest.raises(FwcError, match="below the cache folder"):
         load_task(tmp_path / "my.toml")

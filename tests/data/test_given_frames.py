@@ -25,7 +25,12 @@ def of_frame(raw: pd.DataFrame, positive: object = None) -> Task:
 
 @pytest.mark.parametrize(
     ("no", "yes", "positive"),
-    [(0, 1, None), (False, True, None), ("refused", "granted", None), ("yes", "no", "no")],
+    [
+        (0, 1, None),
+        (False, True, None),
+        ("refused", "granted", None),
+        ("yes", "no", "no"),
+    ],
 )
 def test_raw_and_clean_rows_have_the_same_labels_and_groups(
     no: object, yes: object, positive: object
@@ -70,9 +75,20 @@ def test_rows_that_the_task_loses_leave_masks_and_weights_in_step() -> None:
     weights = np.ones(N)
     weights[60] = 0
     chosen = select_shots(
-        task, "random", 4, pool=raw, candidates=allowed, sample_weight=weights, progress=False
+        task,
+        "random",
+        4,
+        pool=raw,
+        candidates=allowed,
+        sample_weight=weights,
+        progress=False,
     )
-    assert {example.row for example in chosen.examples} == {"row:4", "row:5", "row:11", "row:12"}
+    assert {example.row for example in chosen.examples} == {
+        "row:4",
+        "row:5",
+        "row:11",
+        "row:12",
+    }
 
 
 def test_a_raw_row_of_a_file_gets_its_level_from_the_map(tmp_path: Path) -> None:
@@ -116,7 +132,9 @@ def test_a_cell_that_the_task_does_not_know_is_refused(
         ("age", "old", "'old' in the numeric column 'age' is not a finite number"),
     ],
 )
-def test_a_pool_with_an_unknown_cell_is_refused(column: str, cell: object, message: str) -> None:
+def test_a_pool_with_an_unknown_cell_is_refused(
+    column: str, cell: object, message: str
+) -> None:
     own = frame().assign(town=list("AABB") * (N // 4))
     task = of_frame(own)
     raw = own.astype(object)

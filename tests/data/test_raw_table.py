@@ -36,7 +36,20 @@ from tests.command import Run
 
 Cells = list[Any]
 TEXTS = st.sampled_from(
-    ["00007", "7", "1e3", "1000", "007", "1.50", "NA", "None", "True", "ü, “x”", "a;b", "1_0"]
+    [
+        "00007",
+        "7",
+        "1e3",
+        "1000",
+        "007",
+        "1.50",
+        "NA",
+        "None",
+        "True",
+        "ü, “x”",
+        "a;b",
+        "1_0",
+    ]
 )
 COLUMNS: dict[str, st.SearchStrategy[Any]] = {
     "id": TEXTS
@@ -44,7 +57,8 @@ COLUMNS: dict[str, st.SearchStrategy[Any]] = {
         st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6
     ).filter(lambda text: text not in DEFAULT_MARKERS),
     "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
-    "number": st.none() | st.floats(-1e12, 1e12).map(lambda value: float(f"{value:.12g}") + 0.0),
+    "number": st.none()
+    | st.floats(-1e12, 1e12).map(lambda value: float(f"{value:.12g}") + 0.0),
     "flag": st.none() | st.booleans(),
     "day": st.none() | st.dates(date(1950, 1, 1), date(2090, 1, 1)),
     "case": st.none() | st.integers(10**17, 10**17 + 9),
@@ -88,9 +102,14 @@ def as_csv(columns: dict[str, Cells], path: Path) -> None:
 
 
 def as_jsonl(columns: dict[str, Cells], path: Path) -> None:
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
     lines = [json.dumps(row, default=as_text) for row in rows]
-    path.write_text("\n".join(lines) if path.suffix == ".jsonl" else f"[{','.join(lines)}]")
+    path.write_text(
+        "\n".join(lines) if path.suffix == ".jsonl" else f"[{','.join(lines)}]"
+    )
 
 
 def as_excel(columns: dict[str, Cells], path: Path) -> None:
@@ -106,7 +125,10 @@ def as_excel(columns: dict[str, Cells], path: Path) -> None:
 
 def arrow(columns: dict[str, Cells]) -> pa.Table:
     return pa.table(
-        {name: pa.array(cells, TYPES.get(name, pa.string())) for name, cells in columns.items()}
+        {
+            name: pa.array(cells, TYPES.get(name, pa.string()))
+            for name, cells in columns.items()
+        }
     )
 
 
@@ -123,10 +145,17 @@ FILES: dict[str, Callable[[dict[str, Cells], Path], Any]] = {
 FRAMES: dict[str, Callable[[dict[str, Cells]], Any]] = {
     "objects": lambda columns: pd.DataFrame(columns, dtype=object),
     "nullable": lambda columns: pd.DataFrame(
-        {name: pd.array(cells, NULLABLE.get(name, "str")) for name, cells in columns.items()}
+        {
+            name: pd.array(cells, NULLABLE.get(name, "str"))
+            for name, cells in columns.items()
+        }
     ),
-    "categories": lambda columns: pd.DataFrame(columns, dtype=object).astype("category"),
-    "arrow in pandas": lambda columns: arrow(columns).to_pandas(types_mapper=pd.ArrowDtype),
+    "categories": lambda columns: pd.DataFrame(columns, dtype=object).astype(
+        "category"
+    ),
+    "arrow in pandas": lambda columns: arrow(columns).to_pandas(
+        types_mapper=pd.ArrowDtype
+    ),
     "arrow": arrow,
     "polars": lambda columns: pl.DataFrame(arrow(columns)),
 }
@@ -140,7 +169,8 @@ def test_the_same_rows_are_the_same_texts_in_every_format(
     """One more row changes none of the others; what a spreadsheet rounds is named."""
     folder = tmp_path_factory.mktemp("t")
     columns = {
-        name: data.draw(st.lists(cells, min_size=n, max_size=n)) for name, cells in COLUMNS.items()
+        name: data.draw(st.lists(cells, min_size=n, max_size=n))
+        for name, cells in COLUMNS.items()
     }
     texts = {
         name: ["" if cell is None else as_text(cell) for cell in cells]
@@ -151,20 +181,30 @@ def test_the_same_rows_are_the_same_texts_in_every_format(
         for name, write in FILES.items():
             write(some, folder / name)
             # JSON and a spreadsheet have no decimals.
-            kept = {*columns} - ({"price"} if name.startswith(("t.j", "t.x")) else set())
+            kept = {*columns} - (
+                {"price"} if name.startswith(("t.j", "t.x")) else set()
+            )
             for column in kept if name == "t.xlsx" else ():
-                if any(isinstance(c, int | float) and abs(c) > 2**53 for c in some[column]):
-                    with pytest.raises(FwcError, match=rf"column '{column}' holds the number"):
+                if any(
+                    isinstance(c, int | float) and abs(c) > 2**53 for c in some[column]
+                ):
+                    with pytest.raises(
+                        FwcError, match=rf"column '{column}' holds the number"
+                    ):
                         open_file(folder / name).texts(column)
                     kept = kept - {column}
             found = open_file(folder / name)
             for column in kept:
-                assert filled(found.texts(column)).tolist() == texts[column][:rows], (name, column)
+                assert filled(found.texts(column)).tolist() == texts[column][:rows], (
+                    name,
+                    column,
+                )
         for name, make in FRAMES.items():
             table = frame_table(make(some))
             for column in columns:
                 cells = [
-                    "" if cell != cell else cell for cell in table.texts(column).astype(object)
+                    "" if cell != cell else cell
+                    for cell in table.texts(column).astype(object)
                 ]
                 assert cells == texts[column][:rows], (name, column)
 
@@ -213,7 +253,8 @@ def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) 
     assert all(pool == pools[0] for pool in pools)
     assert all(found == audits[0] for found in audits)
     by_frame = [
-        audit(frame, answer="said", protected="sex", given="code").to_dict() for frame in frames
+        audit(frame, answer="said", protected="sex", given="code").to_dict()
+        for frame in frames
     ]
     assert all(found == by_frame[0] for found in by_frame)
     tasks = [load_task(frame, protected="sex", outcome="said") for frame in frames]
@@ -255,7 +296,10 @@ def test_labels_of_columns_may_be_integers_and_tuples() -> None:
 @pytest.mark.parametrize(
     ("cells", "text"),
     [
-        (pd.Series([0.9, 39.0, 1e20], dtype="float32"), ["0.9", "39", "100000000000000000000"]),
+        (
+            pd.Series([0.9, 39.0, 1e20], dtype="float32"),
+            ["0.9", "39", "100000000000000000000"],
+        ),
         (pd.Series([0.9, None], dtype="Float32"), ["0.9", ""]),
         (pl.Series([0.9], dtype=pl.Float32), ["0.9"]),
         (pd.Series([Decimal("1E+2"), Decimal("3.50")]), ["100", "3.50"]),
@@ -263,7 +307,10 @@ def test_labels_of_columns_may_be_integers_and_tuples() -> None:
             pd.Series(pd.to_datetime(["2020-01-01 00:00", "2020-01-01 12:30"])),
             ["2020-01-01", "2020-01-01 12:30:00"],
         ),
-        (pd.Series([1, "1", True, 1.0, " x "], dtype=object), ["1", "1", "true", "1", "x"]),
+        (
+            pd.Series([1, "1", True, 1.0, " x "], dtype=object),
+            ["1", "1", "true", "1", "x"],
+        ),
         (pd.Series([2**60 + 1, None], dtype="Int64"), [str(2**60 + 1), ""]),
         (pl.Series([{"a": [1, 2]}, None]), ["[1, 2]", ""]),
     ],
@@ -299,10 +346,18 @@ def test_nested_values_are_columns_by_path(tmp_path: Path, name: str) -> None:
     if name == "t.parquet":
         pq.write_table(pa.Table.from_pylist(ROWS), path)
     elif name == "t.csv":  # objects as JSON in its cells
-        as_csv({key: [row.get(key) for row in ROWS] for key in ("applicant", "body", "case")}, path)
+        as_csv(
+            {
+                key: [row.get(key) for row in ROWS]
+                for key in ("applicant", "body", "case")
+            },
+            path,
+        )
     else:
         path.write_text(
-            "\n".join(map(json.dumps, ROWS)) if name == "t.jsonl" else json.dumps(ROWS, indent=1)
+            "\n".join(map(json.dumps, ROWS))
+            if name == "t.jsonl"
+            else json.dumps(ROWS, indent=1)
         )
     names = ["applicant.sex", "body.choices[0].text", "body.choices[1].text", "case"]
     found = open_file(path)
@@ -325,7 +380,9 @@ SHEET = [
 ]
 
 
-def workbook(path: Path, above: Sequence[list[Any]] = (), first: str = "") -> openpyxl.Workbook:
+def workbook(
+    path: Path, above: Sequence[list[Any]] = (), first: str = ""
+) -> openpyxl.Workbook:
     book = openpyxl.Workbook()
     if first:
         book.active.title = first
@@ -345,9 +402,24 @@ def with_blank_row(path: Path) -> None:
 
 TEXT = "\n".join(",".join(map(str, row)) for row in SHEET)
 LAYOUTS: dict[str, tuple[Any, tuple[str, ...], str, int]] = {
-    "title.xlsx": (lambda path: workbook(path, [["Loans"], []]), ("--skip", "2"), "--skip 2", 4),
-    "second.xlsx": (lambda path: workbook(path, first="Info"), ("--sheet", "Data"), "--sheet", 2),
-    "number.xlsx": (lambda path: workbook(path, first="Info"), ("--sheet", "2"), "'Data'", 2),
+    "title.xlsx": (
+        lambda path: workbook(path, [["Loans"], []]),
+        ("--skip", "2"),
+        "--skip 2",
+        4,
+    ),
+    "second.xlsx": (
+        lambda path: workbook(path, first="Info"),
+        ("--sheet", "Data"),
+        "--sheet",
+        2,
+    ),
+    "number.xlsx": (
+        lambda path: workbook(path, first="Info"),
+        ("--sheet", "2"),
+        "'Data'",
+        2,
+    ),
     "notes.xlsx": (
         lambda path: workbook(path, [["# one"], ["# two"]]),
         ("--comment", "#"),
@@ -373,17 +445,33 @@ LAYOUTS: dict[str, tuple[Any, tuple[str, ...], str, int]] = {
         "'Source:'",
         2,
     ),
-    "sep.csv": (lambda path: path.write_text("sep=;\n" + TEXT.replace(",", ";")), (), "", 3),
+    "sep.csv": (
+        lambda path: path.write_text("sep=;\n" + TEXT.replace(",", ";")),
+        (),
+        "",
+        3,
+    ),
     "blank.xlsx": (with_blank_row, (), "", 2),
 }
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_an_export_is_read_by_every_command(fwc: Run, tmp_path: Path, name: str) -> None:
+def test_an_export_is_read_by_every_command(
+    fwc: Run, tmp_path: Path, name: str
+) -> None:
     write, options, remedy, line = LAYOUTS[name]
     write(tmp_path / name)
     commands: list[tuple[object, ...]] = [
-        ("task", "init", tmp_path / name, "--protected", "sex", "--outcome", "ok", "--force"),
+        (
+            "task",
+            "init",
+            tmp_path / name,
+            "--protected",
+            "sex",
+            "--outcome",
+            "ok",
+            "--force",
+        ),
         ("audit", tmp_path / name, "--answer", "ok", "--protected", "sex"),
         (
             "monitor",
@@ -422,7 +510,16 @@ def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> N
             for k, row in enumerate(rows)
         ]
         (tmp_path / name).write_text("\n".join(["title", "# note", *lines]))
-    words = ("audit", tmp_path / "asked.csv", "--answer", "ok", "--protected", "sex", "--key", "id")
+    words = (
+        "audit",
+        tmp_path / "asked.csv",
+        "--answer",
+        "ok",
+        "--protected",
+        "sex",
+        "--key",
+        "id",
+    )
     fwc(
         *words,
         "--population",
@@ -457,8 +554,12 @@ def test_what_a_sheet_does_not_hold_is_named(fwc: Run, tmp_path: Path) -> None:
 
 
 RAGGED = {
-    "short": "\n".join(["sex,was,said", *["f,yes,no"] * 250, "f,yes", *["m,yes,yes"] * 250]),
-    "long": "\n".join(["sex,was,said", *["f,yes,no", "m,yes,yes"] * 125, "f,yes,no,no", "m,no,no"]),
+    "short": "\n".join(
+        ["sex,was,said", *["f,yes,no"] * 250, "f,yes", *["m,yes,yes"] * 250]
+    ),
+    "long": "\n".join(
+        ["sex,was,said", *["f,yes,no", "m,yes,yes"] * 125, "f,yes,no,no", "m,no,no"]
+    ),
 }
 
 
@@ -469,20 +570,35 @@ def test_a_line_of_another_length_is_named_by_every_command(
     path = tmp_path / "cut.csv"
     path.write_text(content + "\n")
     asked = ("--protected", "sex", "--answer", "said")
-    state = ("--state", tmp_path / "s.json", "--fail-if", "dp_gap > 0.9", "--key", "was")
+    state = (
+        "--state",
+        tmp_path / "s.json",
+        "--fail-if",
+        "dp_gap > 0.9",
+        "--key",
+        "was",
+    )
     for words in (
         ("audit", path, *asked),
         ("monitor", path, *asked, *state),
         ("task", "init", path, "--protected", "sex", "--outcome", "said"),
     ):
-        assert re.search(r"cut\.csv:252: [24] values where 3 columns", fwc(*words, code=2).line)
+        assert re.search(
+            r"cut\.csv:252: [24] values where 3 columns", fwc(*words, code=2).line
+        )
 
 
 def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
     asked = ("--protected", "a", "--answer", "b")
-    for name, content in (("t.csv.gz", b"\x1f\x8bno"), ("t.zip", b"PK"), ("t.bz2", b"BZ")):
+    for name, content in (
+        ("t.csv.gz", b"\x1f\x8bno"),
+        ("t.zip", b"PK"),
+        ("t.bz2", b"BZ"),
+    ):
         (tmp_path / name).write_bytes(content)
-        assert "cannot be unpacked" in fwc("audit", tmp_path / name, *asked, code=2).line
+        assert (
+            "cannot be unpacked" in fwc("audit", tmp_path / name, *asked, code=2).line
+        )
     with ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("a.csv", "")
         archive.writestr("b.csv", "")
@@ -506,9 +622,21 @@ def test_a_time_that_python_cannot_hold_is_a_text(
     if kind in (pa.timestamp("s", "UTC"), pa.duration("s")):
         far //= 1_000  # Parquet holds milliseconds
     times = pa.array(80 * [[far] if pa.types.is_list(kind) else far], kind)
-    columns = {"sex": ["f", "m"] * 40, "said": ["yes", "no", "no", "yes"] * 20, "seen": times}
+    columns = {
+        "sex": ["f", "m"] * 40,
+        "said": ["yes", "no", "no", "yes"] * 20,
+        "seen": times,
+    }
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    words = ("audit", tmp_path / "t.parquet", "--answer", "said", "--protected", "sex", "--json")
+    words = (
+        "audit",
+        tmp_path / "t.parquet",
+        "--answer",
+        "said",
+        "--protected",
+        "sex",
+        "--json",
+    )
     for more in ((), ("--given", "seen")):  # not used, and used
         records = json.loads(fwc(*words, *more, code=0).out)["records"]
         gap = Records.read(records, "sex").of("dp_gap", "answers")

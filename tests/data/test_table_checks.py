@@ -23,9 +23,13 @@ def checked(frame: pd.DataFrame) -> TableChecks:
 
 def people(n: int = 1500, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({"age": rng.integers(18, 80, n), "job": rng.choice(list("abcdefgh"), n)})
+    frame = pd.DataFrame(
+        {"age": rng.integers(18, 80, n), "job": rng.choice(list("abcdefgh"), n)}
+    )
     frame["income"] = rng.lognormal(10, 1, n).round()
-    frame["y"] = np.where(frame["income"] * rng.lognormal(0, 0.7, n) > 25_000, "yes", "no")
+    frame["y"] = np.where(
+        frame["income"] * rng.lognormal(0, 0.7, n) > 25_000, "yes", "no"
+    )
     frame["g"] = rng.choice(["black", "white", "asian"], n, p=(0.3, 0.6, 0.1))
     return frame
 
@@ -48,20 +52,26 @@ def leak(frame: pd.DataFrame, kind: str) -> "pd.Series":
     return frame["g"].str.upper()
 
 
-@pytest.mark.parametrize("kind", ["reverse", "codes", "reason", "score", "nearly", "group"])
+@pytest.mark.parametrize(
+    "kind", ["reverse", "codes", "reason", "score", "nearly", "group"]
+)
 def test_a_column_that_tells_outcome_or_group_is_named(kind: str) -> None:
     frame = people()
     assert not checked(frame).sentences
     found = checked(frame.assign(extra=leak(frame, kind))).columns
     assert list(found) == ["extra"]
-    assert ("the protected attribute g" if kind == "group" else "the outcome y") in found["extra"]
+    assert (
+        "the protected attribute g" if kind == "group" else "the outcome y"
+    ) in found["extra"]
 
 
 @pytest.mark.parametrize(("n", "share"), [(80, 0.3), (300, 0.03), (3000, 0.3)])
 def test_noise_tells_nothing(n: int, share: float) -> None:
     """Rare values are pure by chance: only rows that did not show it count."""
     rng = np.random.default_rng(2)
-    frame = pd.DataFrame({f"c{k}": rng.zipf(1.4, n).clip(0, n).astype(str) for k in range(60)})
+    frame = pd.DataFrame(
+        {f"c{k}": rng.zipf(1.4, n).clip(0, n).astype(str) for k in range(60)}
+    )
     numbers = pd.DataFrame(rng.normal(size=(n, 60))).rename(columns=str)
     frame = pd.concat([frame, numbers], axis=1)
     frame = frame.assign(
@@ -87,8 +97,12 @@ def test_rows_that_repeat_are_counted_and_coincidence_is_not() -> None:
     assert "60 of 1,560 rows repeat" in checked(twice).repeated
     assert checked(twice).material
     assert "60 of 1,560" in checked(twice.assign(number=range(len(twice)))).repeated
-    assert not checked(twice.drop(columns="income")).repeated  # the rest agrees by itself
-    few = pd.DataFrame({"y": rng.choice(["yes", "no"], 900), "g": rng.choice(["a", "b"], 900)})
+    assert not checked(
+        twice.drop(columns="income")
+    ).repeated  # the rest agrees by itself
+    few = pd.DataFrame(
+        {"y": rng.choice(["yes", "no"], 900), "g": rng.choice(["a", "b"], 900)}
+    )
     assert not checked(few).repeated
 
 
@@ -110,16 +124,32 @@ def test_init_check_eval_and_report_name_what_tells_and_what_repeats(
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
     task = tmp_path / "t.toml"
-    drafted = fwc("task", "init", tmp_path / "t.csv", "--protected", "g", "--outcome", "y", code=0)
+    drafted = fwc(
+        "task", "init", tmp_path / "t.csv", "--protected", "g", "--outcome", "y", code=0
+    )
     assert "column reject: reveals the outcome y" in drafted.out
     assert "20 of 420 rows repeat" in drafted.out
-    assert re.search('name = "reject".* # CHECK: .*reveals the outcome', task.read_text())
+    assert re.search(
+        'name = "reject".* # CHECK: .*reveals the outcome', task.read_text()
+    )
     assert "CHECK: column reject" in fwc("task", "check", task, code=0).out
-    run = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 100)
+    run = (
+        "eval",
+        "--task",
+        task,
+        "--model",
+        "baseline",
+        "--shots",
+        "zero",
+        "--n-test",
+        100,
+    )
     assert "column reject: reveals" in fwc(*run, "-o", tmp_path / "run", code=0).err
     fwc("report", tmp_path / "run", "-o", tmp_path / "r.md", code=0)
     head, _, rest = (tmp_path / "r.md").read_text().partition("### Results")
     assert "Check column reject: reveals the outcome" in head
     assert "20 of 420 rows repeat" in rest
-    audited = fwc("audit", tmp_path / "t.csv", "--answer", "y", "--protected", "g", code=0)
+    audited = fwc(
+        "audit", tmp_path / "t.csv", "--answer", "y", "--protected", "g", code=0
+    )
     assert "20 of 420 rows repeat" in " ".join(audited.out.split())

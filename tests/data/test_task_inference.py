@@ -39,7 +39,9 @@ from fwc_llm.tasks import load_task
         ("9" * 70, None, None),
     ],
 )
-def test_numbers_as_people_write_them(cell: str, english: str | None, german: str | None) -> None:
+def test_numbers_as_people_write_them(
+    cell: str, english: str | None, german: str | None
+) -> None:
     assert as_plain(cell, "1,234.5") == (cell if english is None else english)
     assert as_plain(cell, "1.234,5") == (cell if german is None else german)
 
@@ -57,9 +59,11 @@ NOTES = [
         (
             "when",
             [
-                (f"2023-01-1{k % 9}", f"{k % 28 + 1}.12.2023 10:15", f"Jan {k % 28 + 1}, 2023")[
-                    k % 3
-                ]
+                (
+                    f"2023-01-1{k % 9}",
+                    f"{k % 28 + 1}.12.2023 10:15",
+                    f"Jan {k % 28 + 1}, 2023",
+                )[k % 3]
                 for k in range(60)
             ],
             "drop",
@@ -72,12 +76,24 @@ NOTES = [
         ("email", [f"p{k}@example.org" for k in range(60)], "id", None, ""),
         ("customer_id", [f"{1000 + k // 2 * 17}" for k in range(60)], "drop", None, ""),
         ("Kundennr", [f"0{6000 + 37 * k % 997}" for k in range(60)], "id", None, ""),
-        ("account", [f"{9 * 10**17 + k // 2}" for k in range(60)], "feature", "categorical", ""),
+        (
+            "account",
+            [f"{9 * 10**17 + k // 2}" for k in range(60)],
+            "feature",
+            "categorical",
+            "",
+        ),
         ("case", [f"C-{k:03d}" for k in range(60)], "id", None, ""),
         ("last_name", [f"Name{k // 2}" for k in range(60)], "drop", None, ""),
         ("branch", ["Berlin"] * 60, "drop", None, ""),
         ("empty", [None] * 60, "drop", None, ""),
-        ("income", [f"${1000 + 37 * k:,.2f}" for k in range(60)], "feature", "numeric", "1,234.5"),
+        (
+            "income",
+            [f"${1000 + 37 * k:,.2f}" for k in range(60)],
+            "feature",
+            "numeric",
+            "1,234.5",
+        ),
         (
             "einkommen",
             [f"{1 + k}.{100 + k},50" for k in range(60)],
@@ -85,9 +101,21 @@ NOTES = [
             "numeric",
             "1.234,5",
         ),
-        ("price", [f"{1 + k}.{100 + k} €" for k in range(60)], "feature", "numeric", "1.234,5"),
+        (
+            "price",
+            [f"{1 + k}.{100 + k} €" for k in range(60)],
+            "feature",
+            "numeric",
+            "1.234,5",
+        ),
         ("price", [f"${k}" for k in range(60)], "feature", "numeric", "1,234.5"),
-        ("amount", [f"{1000 + 3700 * (k * k % 61)}" for k in range(60)], "feature", "numeric", ""),
+        (
+            "amount",
+            [f"{1000 + 3700 * (k * k % 61)}" for k in range(60)],
+            "feature",
+            "numeric",
+            "",
+        ),
         (
             "purpose",
             ["new car", "home improvement", "other things"] * 20,
@@ -95,7 +123,13 @@ NOTES = [
             "categorical",
             "",
         ),
-        ("temperature", [f"{k % 40 - 20}" for k in range(60)], "feature", "numeric", ""),
+        (
+            "temperature",
+            [f"{k % 40 - 20}" for k in range(60)],
+            "feature",
+            "numeric",
+            "",
+        ),
     ],
 )
 def test_columns_are_taken_for_what_they_are(
@@ -118,7 +152,10 @@ def test_columns_are_taken_for_what_they_are(
         ([f"{12 + k}.{k % 9}00" for k in range(60)], 'written = "1.234,5"'),
         ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 beside 0 to 10"),
         ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
-        ([f"{18 + k % 53}" for k in range(600)] + ["99"] * 12, "99 beside 18 to 70: a code"),
+        (
+            [f"{18 + k % 53}" for k in range(600)] + ["99"] * 12,
+            "99 beside 18 to 70: a code",
+        ),
         ([f"{k * 37 % 1000}" for k in range(600)] + ["666"] * 40, "666 beside 0 to "),
         ([f"{k % 40 - 1}" for k in range(600)], "-1 beside 0 to 38"),
         ([f"{k % 100}" for k in range(600)], ""),
@@ -135,13 +172,28 @@ def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> Non
 
 @pytest.mark.parametrize(
     "odd",
-    ["k.A.", "n/a", "-", "unbekannt", "NULL", "#N/A", "s/d", "non renseigné", ".", "\\N", "(leer)"],
+    [
+        "k.A.",
+        "n/a",
+        "-",
+        "unbekannt",
+        "NULL",
+        "#N/A",
+        "s/d",
+        "non renseigné",
+        ".",
+        "\\N",
+        "(leer)",
+    ],
 )
 @pytest.mark.parametrize(
-    "number", ["{0},{1:02d}", "1.{0},{1:02d} EUR", "${0}.{1:02d}", "{0}", "{0} km", "{1} %"]
+    "number",
+    ["{0},{1:02d}", "1.{0},{1:02d} EUR", "${0}.{1:02d}", "{0}", "{0} km", "{1} %"],
 )
 def test_one_marker_leaves_a_column_of_numbers(odd: str, number: str) -> None:
-    cells = pd.Series([number.format(100 + 7 * k, k % 90) for k in range(60)]).drop_duplicates()
+    cells = pd.Series(
+        [number.format(100 + 7 * k, k % 90) for k in range(60)]
+    ).drop_duplicates()
     look = profile_column("x", pd.concat([cells, pd.Series([odd], index=["t.csv:79"])]))
     assert (look.kind, look.role, look.markers) == ("numeric", "feature", (odd,))
     assert f"{odd!r} (t.csv:79)" in look.why
@@ -149,15 +201,21 @@ def test_one_marker_leaves_a_column_of_numbers(odd: str, number: str) -> None:
 
 
 @pytest.mark.parametrize("odd", ["forty", "12a", ">100", "1-2", "2.3.2024"])
-def test_a_text_among_numbers_is_named_and_not_taken_for_missing(tmp_path: Path, odd: str) -> None:
-    rows = [f"{odd if k == 40 else 20 + k},{'fm'[k % 2]},{k // 2 % 2}" for k in range(90)]
+def test_a_text_among_numbers_is_named_and_not_taken_for_missing(
+    tmp_path: Path, odd: str
+) -> None:
+    rows = [
+        f"{odd if k == 40 else 20 + k},{'fm'[k % 2]},{k // 2 % 2}" for k in range(90)
+    ]
     (tmp_path / "t.csv").write_text("\n".join(["age,sex,y", *rows]) + "\n")
     draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path)
     assert f"no numbers: {odd!r} (t.csv:42)" in " | ".join(draft.checks)
     (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
     with pytest.raises(FwcError, match=r"t\.csv:42"):
         load_task(tmp_path / "t.toml").pool()
-    line = draft.text.replace('kind = "numeric"', f'kind = "numeric", missing_marker = "{odd}"', 1)
+    line = draft.text.replace(
+        'kind = "numeric"', f'kind = "numeric", missing_marker = "{odd}"', 1
+    )
     (tmp_path / "t.toml").write_text(line, encoding="utf-8")
     assert len(load_task(tmp_path / "t.toml").pool()) == 89
 
@@ -191,9 +249,13 @@ def test_a_total_line_is_named_and_left_out(tmp_path: Path, last: str) -> None:
         for k in range(200)
     ]
     total = sum(900 + 7.5 * k for k in range(200))
-    (tmp_path / "t.csv").write_text("\n".join(["age,sex,pay,ok", *rows, last.format(total)]) + "\n")
+    (tmp_path / "t.csv").write_text(
+        "\n".join(["age,sex,pay,ok", *rows, last.format(total)]) + "\n"
+    )
     draft = draft_task(tmp_path / "t.csv", ["sex"], "ok", tmp_path)
-    assert any(check.startswith("row t.csv:202 looks like a total") for check in draft.checks)
+    assert any(
+        check.startswith("row t.csv:202 looks like a total") for check in draft.checks
+    )
     (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
     task = load_task(tmp_path / "t.toml")
     assert len(task.pool()) == 200
@@ -205,7 +267,9 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
         f"{20 + k % 60}{' J.' if k % 3 else ''},{'mMw'[k % 3]},{('Ja', 'Nein', 'offen', 'Nein')[k % 4]}"
         for k in range(240)
     ]
-    (tmp_path / "kredite.csv").write_text("\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n")
+    (tmp_path / "kredite.csv").write_text(
+        "\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n"
+    )
     draft = draft_task(tmp_path / "kredite.csv", ["Geschlecht"], "Zusage", tmp_path)
     for words in ("'m' as 'M'", "J. (160), none (80)", "say what offen means"):
         assert words in " | ".join(draft.checks)
@@ -257,19 +321,30 @@ def test_draft_questions(
 
 
 @pytest.mark.parametrize("german", [False, True])
-def test_the_messy_table_is_drafted_well_in_either_writing(tmp_path: Path, german: bool) -> None:
+def test_the_messy_table_is_drafted_well_in_either_writing(
+    tmp_path: Path, german: bool
+) -> None:
     (tmp_path / "loans.csv").write_bytes(loans(german))
     init(tmp_path / "loans.csv", ["ethnicity"], "approved", None, "", "", 0, "", False)
     task = load_task(tmp_path / "loans.toml")
     assert task.question == "Should this case be approved?"
-    names = ["age", "annual_income", "loan_amount", "credit_score", "employment", "purpose"]
+    names = [
+        "age",
+        "annual_income",
+        "loan_amount",
+        "credit_score",
+        "employment",
+        "purpose",
+    ]
     assert [column.name for column in task.features] == names
     pool = task.pool()
     assert len(pool) > 2900
     assert pool["loan_amount"].median() == pytest.approx(12_228, abs=1)
     assert "unknown" in set(pool["employment"])
     assert task.groups == ("Black", "Asian", "White")
-    assert ('encoding = "latin-1"' in task.text) == german  # only where a letter asks for it
+    assert (
+        'encoding = "latin-1"' in task.text
+    ) == german  # only where a letter asks for it
 
 
 def frame(n: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -291,9 +366,18 @@ def frame(n: int = 300, seed: int = 0) -> pd.DataFrame:
 def test_a_data_frame_is_a_task() -> None:
     task = load_task(frame(), protected="sex", outcome="ok", question="Is it fine?")
     assert task.question == "Is it fine?"
-    assert [column.name for column in task.features] == ["age", "member", "shade", "score"]
+    assert [column.name for column in task.features] == [
+        "age",
+        "member",
+        "shade",
+        "score",
+    ]
     assert len(task.pool()) == 300
-    ids = load_task(frame().set_index("since"), protected="sex", outcome="ok").pool().index
+    ids = (
+        load_task(frame().set_index("since"), protected="sex", outcome="ok")
+        .pool()
+        .index
+    )
     assert (task.pool().index[17], ids[17]) == ("row:17", "row:2020-01-18")
     twice = load_task(frame().set_axis([7] * 300), protected="sex", outcome="ok").pool()
     assert twice.index[17] == "row:17"
@@ -312,7 +396,10 @@ def test_a_data_frame_is_a_task() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"protected": "sex", "outcome": "shade", "positive": "Ja"}, "has 3 values.*offen"),
+        (
+            {"protected": "sex", "outcome": "shade", "positive": "Ja"},
+            "has 3 values.*offen",
+        ),
         ({}, "load_task\\(frame, protected"),
         ({"protected": "sexx", "outcome": "ok"}, "no column 'sexx'"),
         ({"protected": "sex", "outcome": "sex"}, "outcome already"),
@@ -334,12 +421,18 @@ def test_what_a_data_frame_lacks_is_said(options: dict[str, str], words: str) ->
 # --- Drafted task files
 
 
-text = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"), min_size=1, max_size=10)
+text = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r\n\x00"), min_size=1, max_size=10
+)
 name = text.map(str.strip).filter(lambda word: word not in ("", "sex", "y"))
-value = st.one_of(st.integers(-5, 5).map(str), text.map(str.strip), st.just(""), st.just("NA"))
+value = st.one_of(
+    st.integers(-5, 5).map(str), text.map(str.strip), st.just(""), st.just("NA")
+)
 
 
-def draft(folder: Path, frame: pd.DataFrame, separator: str = ",", index: bool = False) -> Path:
+def draft(
+    folder: Path, frame: pd.DataFrame, separator: str = ",", index: bool = False
+) -> Path:
     frame.to_csv(folder / "t.csv", sep=separator, index=index)
     (folder / "t.toml").write_text(
         draft_task(folder / "t.csv", ["sex"], "y", folder).text, encoding="utf-8"
@@ -355,9 +448,13 @@ def test_any_table_drafts(
 ) -> None:
     names = data.draw(st.lists(name, min_size=1, max_size=3, unique=True))
     rows = 12
-    drawn = {title: data.draw(st.lists(value, min_size=rows, max_size=rows)) for title in names}
+    drawn = {
+        title: data.draw(st.lists(value, min_size=rows, max_size=rows))
+        for title in names
+    }
     frame = pd.DataFrame(
-        drawn | {"sex": list("fm") * 6, "age": range(rows), "y": ["yes", "no", "no"] * 4}
+        drawn
+        | {"sex": list("fm") * 6, "age": range(rows), "y": ["yes", "no", "no"] * 4}
     )
     path = draft(tmp_path_factory.mktemp("draft"), frame, separator)
     fields = {item.name: item for item in read_taskfile(path).fields}
@@ -374,7 +471,9 @@ def test_an_index_that_was_written_along_is_left_out(tmp_path: Path) -> None:
 
 
 def test_columns_of_one_name_are_read_once_if_they_are_equal(tmp_path: Path) -> None:
-    rows = [f"{k % 7},{'fm'[k % 2]},{k % 5},{k % 3 % 2},{k % 7},{k % 4}" for k in range(60)]
+    rows = [
+        f"{k % 7},{'fm'[k % 2]},{k % 5},{k % 3 % 2},{k % 7},{k % 4}" for k in range(60)
+    ]
     path = tmp_path / "t.csv"
     path.write_text("\n".join(["priors,sex,score,again,priors,score", *rows]))
     draft = draft_task(path, ["sex"], "again", tmp_path)
@@ -382,21 +481,32 @@ def test_columns_of_one_name_are_read_once_if_they_are_equal(tmp_path: Path) -> 
     fault = "the header names column 'score' more than once, and the columns differ"
     assert any(fault in check for check in draft.checks)
     (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
-    assert load_task(tmp_path / "t.toml").pool()["priors"].tolist() == [k % 7 for k in range(60)]
+    assert load_task(tmp_path / "t.toml").pool()["priors"].tolist() == [
+        k % 7 for k in range(60)
+    ]
     with pytest.raises(FwcError, match="more than once, and the columns differ"):
         draft_task(path, ["sex"], "score", tmp_path)
 
 
-def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(tmp_path: Path) -> None:
+def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("\n".join(["x,sex,y", *(f"{k},{'fm'[k % 2]},{k % 6 + 1}" for k in range(60))]))
+    path.write_text(
+        "\n".join(["x,sex,y", *(f"{k},{'fm'[k % 2]},{k % 6 + 1}" for k in range(60))])
+    )
     draft = draft_task(path, ["sex"], "y", tmp_path)
     assert (
-        "# positive = […] # CHECK: name the values that mean yes, of 1 (10), 2 (10)" in draft.text
+        "# positive = […] # CHECK: name the values that mean yes, of 1 (10), 2 (10)"
+        in draft.text
     )
     assert "# threshold = { above = 3.5 } # in place of both" in draft.text
-    edited = draft.text.replace("# positive = […]", 'positive = ["1", "2"]\nnegative = ["3"]')
-    (tmp_path / "t.toml").write_text(edited.replace("# others", "others"), encoding="utf-8")
+    edited = draft.text.replace(
+        "# positive = […]", 'positive = ["1", "2"]\nnegative = ["3"]'
+    )
+    (tmp_path / "t.toml").write_text(
+        edited.replace("# others", "others"), encoding="utf-8"
+    )
     assert load_task(tmp_path / "t.toml").pool()["y"].value_counts().to_dict() == {
         "yes": 20,
         "no": 10,
@@ -405,7 +515,9 @@ def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(tmp_path: Pat
 
 def test_bands_say_their_unit_in_the_columns_name() -> None:
     cells = [f"{1000 + 37 * k} €" for k in range(60)]
-    profile = replace(profile_column("net_pay", pd.Series(cells)), bands=(1000.0, 2000.0))
+    profile = replace(
+        profile_column("net_pay", pd.Series(cells)), bands=(1000.0, 2000.0)
+    )
     assert 'text = "net pay (€)"' in profile.line("net_pay")
 
 
@@ -415,17 +527,31 @@ def test_bands_say_their_unit_in_the_columns_name() -> None:
         ({"note": ["x" * 5] * 50 + ["x" * 1000] * 10}, "free text, 2 different texts"),
         ({"x": [f"{k}" for k in range(60)]}, ""),
         (
-            {"x": [f"{k}" if k % 2 else "ab"[k % 4 // 2] * min(k, 54) for k in range(1, 61)]},
+            {
+                "x": [
+                    f"{k}" if k % 2 else "ab"[k % 4 // 2] * min(k, 54)
+                    for k in range(1, 61)
+                ]
+            },
             "58 different texts, of which 30 are numbers, are too many",
         ),
         (
-            {"sex": [("STRASSE" if k & 8 else "strasse") + " " * (k % 4) for k in range(60)]},
+            {
+                "sex": [
+                    ("STRASSE" if k & 8 else "strasse") + " " * (k % 4)
+                    for k in range(60)
+                ]
+            },
             "spellings of one group count as one",
         ),
     ],
 )
-def test_bad_columns_are_a_check(tmp_path: Path, columns: dict[str, list[str]], words: str) -> None:
-    frame = pd.DataFrame({"sex": list("fm") * 30, "age": range(60), "y": ["yes", "no"] * 30})
+def test_bad_columns_are_a_check(
+    tmp_path: Path, columns: dict[str, list[str]], words: str
+) -> None:
+    frame = pd.DataFrame(
+        {"sex": list("fm") * 30, "age": range(60), "y": ["yes", "no"] * 30}
+    )
     draft(tmp_path, frame.assign(**columns))
     checks = " | ".join(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks)
     assert words in checks
@@ -435,6 +561,8 @@ def test_bad_columns_are_a_check(tmp_path: Path, columns: dict[str, list[str]], 
 def test_a_table_that_no_prompt_can_show_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     wide = [f"c{k}" for k in range(2000)]
-    path.write_text("\n".join([",".join(["sex", "y", *wide]), *["f,1" + ",0" * 2000] * 3]))
+    path.write_text(
+        "\n".join([",".join(["sex", "y", *wide]), *["f,1" + ",0" * 2000] * 3])
+    )
     with pytest.raises(FwcError, match="2,002 columns are more than the 1,000"):
         draft_task(path, ["sex"], "y", tmp_path)

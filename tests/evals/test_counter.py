@@ -17,7 +17,12 @@ from evals.real_model.counter import ask, draw
 from evals.real_model.counter.ask import ANSWERS, ask_missing, calls, restore, units
 from evals.real_model.counter.replay import job_of, write_journal
 from evals.real_model.counter.report import NAME, PLANNED, RESULTS
-from evals.real_model.counter.scores import CONTRASTS, complete_steps, contrasts, measure
+from evals.real_model.counter.scores import (
+    CONTRASTS,
+    complete_steps,
+    contrasts,
+    measure,
+)
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.tasks import load_task
@@ -32,7 +37,9 @@ def made(shift: dict[str, float], noise: float = 0.3) -> pd.DataFrame:
         place = rows.groupby(["set", "round"]).cumcount()
         men = place % 2
         label = place // 2 % 2
-        log_odds = 3 * label + shift.get(arm, 2.0) * men + noise * rng.normal(size=len(rows))
+        log_odds = (
+            3 * label + shift.get(arm, 2.0) * men + noise * rng.normal(size=len(rows))
+        )
         tables.append(
             rows.assign(
                 arm=arm,
@@ -72,7 +79,9 @@ def test_a_model_that_says_yes_to_all_differs_in_nothing() -> None:
 
 def test_a_step_counts_where_every_arm_is_whole() -> None:
     answers = made({})
-    assert complete_steps(answers) == {(number, 1) for number in range(1, draw.SETS + 1)}
+    assert complete_steps(answers) == {
+        (number, 1) for number in range(1, draw.SETS + 1)
+    }
     cut = answers.iloc[:-1]
     assert complete_steps(cut) == {(number, 1) for number in range(1, draw.SETS)}
 
@@ -120,20 +129,28 @@ def test_a_killed_process_goes_on_and_another_model_is_refused(
     asyncio.run(ask_missing(second, planned, tmp_path))
     again = [killed.asked[0], killed.asked[40]]  # the first questions of both arms
     assert second.asked[:2] == again
-    assert killed.asked + second.asked[2:] == [call.messages[-1]["content"] for call in planned]
+    assert killed.asked + second.asked[2:] == [
+        call.messages[-1]["content"] for call in planned
+    ]
     with pytest.raises(SystemExit, match="another answer now"):
         asyncio.run(ask_missing(Answerer(p_yes=0.4), planned, tmp_path))
 
 
 def recorded() -> tuple[pd.DataFrame, dict[str, Any]]:
-    return pd.read_csv(ANSWERS), json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))
+    return pd.read_csv(ANSWERS), json.loads(
+        (RESULTS / f"{NAME}.json").read_text(encoding="utf-8")
+    )
 
 
 def test_a_journal_that_is_lost_begins_with_the_recorded_answers(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded = ANSWERS.read_bytes()
-    restore(list(calls(load_task(draw.TASK), units())), "a model and its parameters", tmp_path)
+    restore(
+        list(calls(load_task(draw.TASK), units())),
+        "a model and its parameters",
+        tmp_path,
+    )
     monkeypatch.setattr(ask, "ANSWERS", tmp_path / "answers.csv")
     ask.collect(tmp_path)
     assert ask.ANSWERS.read_bytes() == recorded
@@ -143,9 +160,15 @@ def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
     answers, reported = recorded()
     assert reported["questions"] == len(answers), "run the report again"
     steps = pd.DataFrame(reported["steps"], columns=["set", "round"])
-    answers["men"], answers["yes"] = answers["group"] == "Male", answers["label"] == "yes"
+    answers["men"], answers["yes"] = (
+        answers["group"] == "Male",
+        answers["label"] == "yes",
+    )
     median = (
-        answers[answers["round"] == 0].groupby(["arm", "set"])["p_yes"].median().rename("median")
+        answers[answers["round"] == 0]
+        .groupby(["arm", "set"])["p_yes"]
+        .median()
+        .rename("median")
     )
     scored = answers.merge(steps, on=["set", "round"]).join(median, on=["arm", "set"])
     scored["said"] = scored["p_yes"] > scored["median"]
@@ -160,14 +183,18 @@ def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
             if len(differences) >= 3:
                 test = ttest_1samp(differences, 0.0)
                 low, high = test.confidence_interval()
-                assert (each[metric]["low"], each[metric]["high"]) == pytest.approx((low, high))
+                assert (each[metric]["low"], each[metric]["high"]) == pytest.approx(
+                    (low, high)
+                )
                 assert each[metric]["p"] == pytest.approx(test.pvalue)
     areas = [
         roc_auc_score(rows["yes"], rows["p_yes"])
         for (arm, _), rows in scored.groupby(["arm", "set"])
         if arm == "counter-fwc"
     ]
-    assert reported["arms"]["counter-fwc"]["auc"]["value"] == pytest.approx(np.mean(areas))
+    assert reported["arms"]["counter-fwc"]["auc"]["value"] == pytest.approx(
+        np.mean(areas)
+    )
 
 
 def test_a_replay_gives_the_same_answers(data_dir: Path, tmp_path: Path) -> None:
@@ -176,7 +203,9 @@ def test_a_replay_gives_the_same_answers(data_dir: Path, tmp_path: Path) -> None
     write_journal(of_set, tmp_path)
     rows = list(draw.read_rows().query("set == 1 and round <= 1")["row"])
     result = job_of(f"replay:{tmp_path}", 1, rows).run(tmp_path / "run")
-    replayed = pd.DataFrame(RunFolder(result.folder).read_answers()).astype({"p_yes": float})
+    replayed = pd.DataFrame(RunFolder(result.folder).read_answers()).astype(
+        {"p_yes": float}
+    )
     assert len(replayed) == len(of_set) == 7 * 40
     replayed["arm"] = replayed["arm"].str.removesuffix("-1")
     first = of_set.set_index(["arm", "row"]).sort_index()

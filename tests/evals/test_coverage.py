@@ -33,7 +33,9 @@ def test_a_missed_truth_and_a_false_verdict_are_counted(
     value: float, verdict: str, truth: float, expected: tuple[int, int]
 ) -> None:
     counted = Count()
-    record = Record("dp_gap", value=value, low=value - 0.1, high=value + 0.1, verdict=verdict)
+    record = Record(
+        "dp_gap", value=value, low=value - 0.1, high=value + 0.1, verdict=verdict
+    )
     count(counted, record, Record("dp_gap", value=truth))
     assert (counted.covered, counted.false) == expected
     assert (counted.given, counted.null) == (1, 1)

@@ -26,7 +26,9 @@ def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_po
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         assert "<!-- simulated: " in text
-        assert text == written(text, parts), f"{page.name}: run python -m evals.demonstration"
+        assert text == written(text, parts), (
+            f"{page.name}: run python -m evals.demonstration"
+        )
         for number in re.findall(r"\b0\.\d{3}\b", text):
             assert number in shown, (page.name, number)
     for name, picture in PICTURES.items():

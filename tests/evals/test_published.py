@@ -51,7 +51,11 @@ def test_two_readings_of_the_headline() -> None:
 
 def test_rivals_without_disparity_are_left_out() -> None:
     table = pd.DataFrame(
-        {"dataset": "x", "method": ["fwc-0.01", "uniform", "kmeans"], "dd": [0.1, 0.2, 0.0]}
+        {
+            "dataset": "x",
+            "method": ["fwc-0.01", "uniform", "kmeans"],
+            "dd": [0.1, 0.2, 0.0],
+        }
     )
     assert average_reduction(table) == pytest.approx(0.5)
     assert np.isnan(average_reduction(table[table["method"] != "uniform"]))
@@ -72,7 +76,9 @@ def test_weights_decide_between_contradicting_rows() -> None:
     y = np.repeat([0, 1], 100)
     for heavy in (0, 1):
         classifier, _ = train(X, y, np.where(y == heavy, 9.0, 1.0), seed=0)
-        assert classifier.probabilities(X[:1])[0] == pytest.approx(0.9 if heavy else 0.1, abs=0.06)
+        assert classifier.probabilities(X[:1])[0] == pytest.approx(
+            0.9 if heavy else 0.1, abs=0.06
+        )
 
 
 def test_the_network_computes_what_scikit_learn_computes() -> None:
@@ -87,14 +93,20 @@ def test_the_network_computes_what_scikit_learn_computes() -> None:
     ours = Network(model.coefs_, model.intercepts_)
     theirs = model.predict_proba(X)
     assert ours.probabilities(X) == pytest.approx(theirs[:, 1], abs=1e-12)
-    assert ours.loss(X, y, weights) == pytest.approx(log_loss(y, theirs, sample_weight=weights))
+    assert ours.loss(X, y, weights) == pytest.approx(
+        log_loss(y, theirs, sample_weight=weights)
+    )
 
 
 def test_one_outcome_leaves_a_constant() -> None:
     classifier, epochs = train(np.zeros((5, 2)), np.ones(5), np.ones(5), seed=0)
     assert (type(classifier), epochs) == (Constant, 0)
     outcome = judge(
-        classifier, epochs, np.zeros((4, 2)), np.array([0, 1, 0, 1]), np.array(list("aabb"))
+        classifier,
+        epochs,
+        np.zeros((4, 2)),
+        np.array([0, 1, 0, 1]),
+        np.array(list("aabb")),
     )
     assert (outcome.dd, outcome.auc, outcome.trivial) == (0, 0.5, True)
 
@@ -103,7 +115,9 @@ def test_one_outcome_leaves_a_constant() -> None:
 
 
 @pytest.mark.slow
-def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fwc_is_closest_on_a_small_reference_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name, size in (("N", 800), ("P", 8), ("M", 60)):
         monkeypatch.setattr(selectors, name, size)
     runs = list(selectors.reference(range(1)))
@@ -111,7 +125,9 @@ def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPat
     assert min(runs, key=lambda run: run["W1"])["method"] == "FWC ε 0.1"
     table = selectors.summary(runs)
     assert table["k-medoids (swap) L1"]["W1"] < table["uniform"]["W1"]
-    assert table["k-means"]["clustering"] == min(row["clustering"] for row in table.values())
+    assert table["k-means"]["clustering"] == min(
+        row["clustering"] for row in table.values()
+    )
     against = list(peers(quick=True))
     for row in against:
         if "peer" in row:
@@ -157,21 +173,35 @@ class Counting:
         self.measured: list[int] = []
 
     def plan(self, options: Options) -> list[Cell]:
-        return [{"cell": number, "run": run} for number in range(5) for run in range(options.runs)]
+        return [
+            {"cell": number, "run": run}
+            for number in range(5)
+            for run in range(options.runs)
+        ]
 
     def measure(self, cell: Cell, options: Options) -> list[Row]:
         self.measured.append(cell["cell"])
-        return [{"value": cell["cell"] / 3, "note": 'a, "b"'}, {"value": float("nan"), "note": ""}]
+        return [
+            {"value": cell["cell"] / 3, "note": 'a, "b"'},
+            {"value": float("nan"), "note": ""},
+        ]
 
     def experiment(self) -> Experiment:
         names = ("counting", "Counting", ("cell", "run"), ("value", "note"))
         return Experiment(*names, self.plan, self.measure, lambda f, p: "")
 
 
-def run(counting: Counting, path: Path, seconds: float | None = None) -> tuple[int, int]:
+def run(
+    counting: Counting, path: Path, seconds: float | None = None
+) -> tuple[int, int]:
     experiment = counting.experiment()
     return run_cells(
-        experiment, Options(runs=1), Ledger(path, experiment), 1, seconds, Console(quiet=True)
+        experiment,
+        Options(runs=1),
+        Ledger(path, experiment),
+        1,
+        seconds,
+        Console(quiet=True),
     )
 
 
@@ -198,7 +228,9 @@ def test_a_torn_cell_is_measured_again(tmp_path: Path) -> None:
         assert path.read_text() == whole
 
 
-def test_both_forms_hold_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_forms_hold_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scale, "PART", 40)
     scale.write_arrays(100, tmp_path)
     scale.write_parquet(100, tmp_path)

@@ -18,9 +18,20 @@ def test_every_experiment_finishes_reports_and_keeps_what_it_promises(
     data_dir: Path, tmp_path: Path
 ) -> None:
     """One test: its runs are made once, whatever else runs beside them."""
-    words = ("all", "--quick", "--datasets", "german,drug", "--out", tmp_path)  # codes, and ranks
+    words = (
+        "all",
+        "--quick",
+        "--datasets",
+        "german,drug",
+        "--out",
+        tmp_path,
+    )  # codes, and ranks
     python(
-        "-m", "evals.paper", *words, cwd=CHECKOUT, env=os.environ | {"FWC_LLM_DATA": str(data_dir)}
+        "-m",
+        "evals.paper",
+        *words,
+        cwd=CHECKOUT,
+        env=os.environ | {"FWC_LLM_DATA": str(data_dir)},
     )
     for name in NAMES:
         record = json.loads((tmp_path / f"{name}.json").read_text())

@@ -23,7 +23,10 @@ from evals.real_model.scores import (
 )
 from fwc_llm import load_shots
 
-ARMS = ["zero", *(f"{name}-{seed}" for seed in range(1, 6) for name in ("fwc", "balanced"))]
+ARMS = [
+    "zero",
+    *(f"{name}-{seed}" for seed in range(1, 6) for name in ("fwc", "balanced")),
+]
 N = 200
 
 
@@ -40,7 +43,11 @@ def made(
     rows = []
     for arm in arms:
         log_odds = (
-            -3 + 2.0 * label + shift[strategy_of(arm)] * men + own + noise * rng.normal(size=N)
+            -3
+            + 2.0 * label
+            + shift[strategy_of(arm)] * men
+            + own
+            + noise * rng.normal(size=N)
         )
         for row, value in enumerate(log_odds):
             rows.append(
@@ -61,7 +68,10 @@ def test_the_first_draw_is_the_data_and_intervals_hold_it() -> None:
     draws = bootstrap(data, draws=200)
     chosen = data.sets()["fwc"]
     centred = data.log_odds[chosen] > data.log_odds[chosen].mean(1, keepdims=True)
-    rates = [[centred[:, data.cell == cell].mean() for cell in cells] for cells in ((0, 1), (2, 3))]
+    rates = [
+        [centred[:, data.cell == cell].mean() for cell in cells]
+        for cells in ((0, 1), (2, 3))
+    ]
     of_groups = [centred[:, data.group == group].mean() for group in (0, 1)]
     accuracy, gap, dp = draws["centred"][0, chosen].mean(0)
     assert accuracy == pytest.approx((centred == data.label).mean())
@@ -75,7 +85,9 @@ def test_the_first_draw_is_the_data_and_intervals_hold_it() -> None:
 
 def test_the_interval_over_sets_has_their_degrees_of_freedom() -> None:
     rng = np.random.default_rng(1)
-    draws = np.tile(rng.normal(size=5), (2, 1))  # rows without any error: one draw like the data
+    draws = np.tile(
+        rng.normal(size=5), (2, 1)
+    )  # rows without any error: one draw like the data
     found = estimate(draws, range(5))
     low, high = over_sets(found)["strategy"]
     expected = ttest_1samp(draws[0], 0.0)
@@ -85,9 +97,13 @@ def test_the_interval_over_sets_has_their_degrees_of_freedom() -> None:
 
 def test_rows_drawn_by_group_count_as_the_table_has_them() -> None:
     shares = {"Female": 0.3, "Male": 0.7}
-    data = read_experiment(made({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}), ARMS, shares)
+    data = read_experiment(
+        made({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}), ARMS, shares
+    )
     accuracy, _, dp = bootstrap(data, draws=50)["as answered"][0, 0]
-    right = [(data.said[0] == data.label)[data.group == group].mean() for group in (0, 1)]
+    right = [
+        (data.said[0] == data.label)[data.group == group].mean() for group in (0, 1)
+    ]
     rates = [data.said[0][data.group == group].mean() for group in (0, 1)]
     assert accuracy == pytest.approx(0.3 * right[0] + 0.7 * right[1])
     assert dp == pytest.approx(rates[1] - rates[0])
@@ -102,7 +118,9 @@ def test_shuffled_weights_stand_beside_other_rows() -> None:
     shots = load_shots(ask.SHOTS / "fwc-1.json")
     shuffled = ask.examples("adult", "shuffled-1")
     assert not isinstance(shuffled, str)
-    weights = [[example.weight for example in each.examples] for each in (shots, shuffled)]
+    weights = [
+        [example.weight for example in each.examples] for each in (shots, shuffled)
+    ]
     assert sorted(weights[0]) == sorted(weights[1])  # type: ignore[type-var]
     assert weights[0] != weights[1]
     assert [example.row for example in shots.examples] == [
@@ -117,7 +135,10 @@ def judged(shift: dict[str, float], **options: Any) -> list[str]:
 
 
 def test_verdicts_on_known_answers() -> None:
-    assert judged({"zero": 3.0, "fwc": 0.0, "balanced": 3.0}, noise=0.3) == ["support", "support"]
+    assert judged({"zero": 3.0, "fwc": 0.0, "balanced": 3.0}, noise=0.3) == [
+        "support",
+        "support",
+    ]
     assert judged({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}, noise=0.0)[0] == "refuted"
     assert (
         judged({"zero": 1.0, "fwc": 0.9, "balanced": 1.0}, noise=3.0)[0]
@@ -140,9 +161,15 @@ def test_what_was_recorded_is_of_the_plan_and_whole() -> None:
     rows = ask.read_answers()
     keys = [(row["experiment"], row["arm"], row["row"]) for row in rows]
     assert len(set(keys)) == len(keys) >= 600
-    reported = json.loads((RESULTS / "real-model.json").read_text(encoding="utf-8"))["experiments"]
+    reported = json.loads((RESULTS / "real-model.json").read_text(encoding="utf-8"))[
+        "experiments"
+    ]
     for name in ask.EXPERIMENTS:
         part = [row for row in rows if row["experiment"] == name]
         assert {row["arm"] for row in part} <= set(ask.arms_of(name))
-        assert reported[name].get("questions", 0) in {0, len(part)}, "run the report again"
-    assert all(Path(ask.SHOTS / f"{arm}.json").is_file() for arm in ask.arms_of("A")[1:])
+        assert reported[name].get("questions", 0) in {0, len(part)}, (
+            "run the report again"
+        )
+    assert all(
+        Path(ask.SHOTS / f"{arm}.json").is_file() for arm in ask.arms_of("A")[1:]
+    )

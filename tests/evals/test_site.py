@@ -36,7 +36,9 @@ NOTEBOOKS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 
 def every_public_name_and_every_option_has_its_place(site: Path) -> None:
     reference = site / "evals" / "site" / "reference"
-    described = "".join(path.read_text(encoding="utf-8") for path in reference.glob("*.html"))
+    described = "".join(
+        path.read_text(encoding="utf-8") for path in reference.glob("*.html")
+    )
     for module in MODULES:
         package = import_module(module)
         for name in package.__all__:
@@ -47,7 +49,9 @@ def every_public_name_and_every_option_has_its_place(site: Path) -> None:
         assert option in described, option
 
 
-def pages_ask_no_other_host_fit_a_phone_and_can_be_searched(site: Path, browser: Browser) -> None:
+def pages_ask_no_other_host_fit_a_phone_and_can_be_searched(
+    site: Path, browser: Browser
+) -> None:
     for page, width in (
         ("index", 390),
         ("evals/site/reference/fwc_llm", 390),
@@ -57,11 +61,17 @@ def pages_ask_no_other_host_fit_a_phone_and_can_be_searched(site: Path, browser:
         asked: list[str] = []
         window.on("request", lambda request, asked=asked: asked.append(request.url))  # type: ignore[misc]
         window.goto((site / f"{page}.html").as_uri())
-        window.wait_for_selector("article")  # the first page forwards to that of the manual
+        window.wait_for_selector(
+            "article"
+        )  # the first page forwards to that of the manual
         assert asked
         assert not [url for url in asked if not url.startswith(("file:", "data:"))]
-        assert window.evaluate("document.documentElement.scrollWidth <= innerWidth"), page
-        assert window.evaluate("[...document.images].every(one => one.naturalWidth > 0)"), page
+        assert window.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+            page
+        )
+        assert window.evaluate(
+            "[...document.images].every(one => one.naturalWidth > 0)"
+        ), page
         window.close()
     window = browser.new_page(viewport={"width": 1280, "height": 900})
     window.goto((site / "search.html").as_uri() + "?q=plain+words")
@@ -88,7 +98,9 @@ def said(notebook: dict[str, object]) -> list[str]:
     """
     passing = ("<Figure", "census.data:", "compiling the solver for this machine")
     return [
-        text for text in notebooks.texts(notebook) if not any(words in text for words in passing)
+        text
+        for text in notebooks.texts(notebook)
+        if not any(words in text for words in passing)
     ]
 
 
@@ -101,7 +113,9 @@ def test_notebooks_run_in_one_folder_and_say_what_they_said(tmp_path: Path) -> N
         assert said(notebooks.run(path, tmp_path)) == said(kept)
         assert "image/png" in path.read_text(encoding="utf-8")
         first = next(
-            "".join(cell["source"]) for cell in kept["cells"] if cell["cell_type"] == "code"
+            "".join(cell["source"])
+            for cell in kept["cells"]
+            if cell["cell_type"] == "code"
         )
         assert "%pip install" in first.partition("\n")[0]
 
@@ -117,9 +131,13 @@ def test_notebooks_keep_no_error_and_no_path_of_a_machine() -> None:
 
 def test_every_address_of_the_readme_is_a_file_of_the_checkout() -> None:
     host = r"https://(?:raw\.githubusercontent|github)\.com"
-    found = re.findall(rf"\({host}(/[\w-]+/[\w.-]+)/(?:blob/)?main/([^)#]+)(#[^)]*)?\)", README)
+    found = re.findall(
+        rf"\({host}(/[\w-]+/[\w.-]+)/(?:blob/)?main/([^)#]+)(#[^)]*)?\)", README
+    )
     assert len(found) > 10
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     declared = {url.removesuffix("/") for url in project.get("urls", {}).values()}
     (base,) = {f"https://github.com{repository}" for repository, _, _ in found}
     assert not declared or base in declared, (

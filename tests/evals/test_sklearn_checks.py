@@ -18,5 +18,7 @@ def test_no_check_fails_but_those_that_are_named(case: Case) -> None:
 
 def test_the_recorded_page_is_that_of_the_recorded_figures() -> None:
     found = json.loads((RESULTS / "sklearn-checks.json").read_text(encoding="utf-8"))
-    assert as_markdown(found) == (RESULTS / "sklearn-checks.md").read_text(encoding="utf-8")
+    assert as_markdown(found) == (RESULTS / "sklearn-checks.md").read_text(
+        encoding="utf-8"
+    )
     assert [one["case"] for one in found["cases"]] == [case.name for case in cases()]

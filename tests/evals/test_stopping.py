@@ -42,4 +42,9 @@ def test_the_most_that_is_asked_is_at_most_a_twentieth_more_than_a_fixed_sample(
 
 @pytest.mark.slow
 def test_the_package_learns_enough_to_stop_early() -> None:
-    assert assisted(0.3, 4) | {"rows": 0} == {"paths": 4, "failed": 1, "passed": 0, "rows": 0}
+    assert assisted(0.3, 4) | {"rows": 0} == {
+        "paths": 4,
+        "failed": 1,
+        "passed": 0,
+        "rows": 0,
+    }

@@ -31,7 +31,9 @@ from fwc_llm.tasks import census_task
 from tests.conftest import missing
 from tests.faults.loopback import serving
 
-CENSUS = replace(census_task(300, 400), name="small-census")  # the whole one takes a while to read
+CENSUS = replace(
+    census_task(300, 400), name="small-census"
+)  # the whole one takes a while to read
 SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
 
 
@@ -59,23 +61,38 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
         for other in ({"api": "systemone"}, {}):
             with pytest.raises(FwcError, match=r"holds another run \(api: "):
                 evaluate(
-                    CENSUS, "surrogate", base_url=url, out=tmp_path / "decisions", **SMALL, **other
+                    CENSUS,
+                    "surrogate",
+                    base_url=url,
+                    out=tmp_path / "decisions",
+                    **SMALL,
+                    **other,
                 )
         with pytest.raises(FwcError, match="api: chat, now decisions"):
             evaluate(
-                CENSUS, "surrogate", base_url=url, out=tmp_path / "chat", **SMALL, api="decisions"
+                CENSUS,
+                "surrogate",
+                base_url=url,
+                out=tmp_path / "chat",
+                **SMALL,
+                api="decisions",
             )
     assert "a decision model" not in chat.report(tmp_path / "report.md").read_text()
     page = asked.report(tmp_path / "report.md").read_text()
     assert (
-        "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on), a simulation," in page
+        "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on), a simulation,"
+        in page
     )
     document = json.loads(asked.report(tmp_path / "report.json").read_text())["runs"][0]
     assert document["api"] == "systemone"
 
 
 def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
-    usual: dict[str, Any] = {"api": "decisions", "arms": ("zero",), "out": tmp_path / "run"}
+    usual: dict[str, Any] = {
+        "api": "decisions",
+        "arms": ("zero",),
+        "out": tmp_path / "run",
+    }
     for model, options, words in (
         ("surrogate", {}, "surrogate does not support api='decisions'"),
         (
@@ -83,9 +100,17 @@ def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
             {"base_url": "http://127.0.0.1:9"},
             "azure:mine does not support api='decisions'",
         ),
-        ("gpt-6-luna", {"batch": True}, "batch=True does not work with api='decisions'"),
+        (
+            "gpt-6-luna",
+            {"batch": True},
+            "batch=True does not work with api='decisions'",
+        ),
         ("gpt-6-luna", {"logprobs": True}, "'logprobs' is for chats"),
-        ("surrogate", {"api": "chat", "template": "decision"}, "'decision' is for decision models"),
+        (
+            "surrogate",
+            {"api": "chat", "template": "decision"},
+            "'decision' is for decision models",
+        ),
     ):
         with pytest.raises(FwcError, match=words):
             evaluate(CENSUS, model, **usual | options)
@@ -102,16 +127,26 @@ def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
         "model": "gpt-6-luna",
         "api": "decisions",
         "simulated": False,
-        "usage": {"prompt_tokens": 2_000_000, "completion_tokens": 5_000, "cached_tokens": 0},
+        "usage": {
+            "prompt_tokens": 2_000_000,
+            "completion_tokens": 5_000,
+            "cached_tokens": 0,
+        },
     }
     assert cost(results, {})["dollars"] == pytest.approx(0.2)
-    assert cost_line(results, {}).endswith("$0.20 by prices of 2026-11-21 (a third party's)")
+    assert cost_line(results, {}).endswith(
+        "$0.20 by prices of 2026-11-21 (a third party's)"
+    )
     mine = tmp_path / "prices.toml"
-    mine.write_text('date = "2026-01-01"\n[models]\n"jev" = { input = 1, output = 2 }\n')
+    mine.write_text(
+        'date = "2026-01-01"\n[models]\n"jev" = { input = 1, output = 2 }\n'
+    )
     price = price_of("jev", mine, "systemone")
     assert price.input == 1.0, "a file with one list means it for all"
     both = tmp_path / "both.toml"
-    both.write_text(mine.read_text() + '[decisions.models]\n"jev" = { input = 3, output = 4 }\n')
+    both.write_text(
+        mine.read_text() + '[decisions.models]\n"jev" = { input = 3, output = 4 }\n'
+    )
     for api in ("decisions", "systemone"):
         price = price_of("jev", both, api)
         assert price.input == 3.0, "both ask for decisions"
@@ -149,7 +184,14 @@ def sparrow() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "sparrow_decider.cli", "serve", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "sparrow_decider.cli",
+        "serve",
+        "--port",
+        str(port),
+    ]
     serving = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
@@ -190,10 +232,19 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
     assert "sparrow (a decision model by /systemone" in page
     assert "it hardly depends on the row" in page
     with pytest.raises(FwcError, match=r"has no POST /decisions.*\(404: not found\)"):
-        evaluate(CENSUS, "sparrow", api="decisions", base_url=sparrow, out=tmp_path / "no", **SMALL)
+        evaluate(
+            CENSUS,
+            "sparrow",
+            api="decisions",
+            base_url=sparrow,
+            out=tmp_path / "no",
+            **SMALL,
+        )
 
 
-def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(tmp_path: Path) -> None:
+def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(
+    tmp_path: Path,
+) -> None:
     def cut_off(messages: Messages) -> Reply:
         return Reply("yes", truncated="age: 4" in messages[-1]["content"])
 

@@ -25,7 +25,13 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from fwc_llm.tasks import census_task
-from tests.faults.loopback import HttpReply, HttpRequest, Service, completion, serve_in_thread
+from tests.faults.loopback import (
+    HttpReply,
+    HttpRequest,
+    Service,
+    completion,
+    serve_in_thread,
+)
 
 Served = tuple[Service, str]
 
@@ -44,13 +50,22 @@ def service() -> Iterator[Served]:
         yield handler, f"{url}/v1"
 
 
-def run(task: Task, url: str, out: Path, model: str = "my-model", **options: Any) -> Result:
-    settings: dict[str, Any] = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4, **options}
+def run(
+    task: Task, url: str, out: Path, model: str = "my-model", **options: Any
+) -> Result:
+    settings: dict[str, Any] = {
+        "arms": ("zero", "balanced"),
+        "n_test": 16,
+        "m": 4,
+        **options,
+    }
     return evaluate(task, model, base_url=url, out=out, **settings)
 
 
 @pytest.mark.slow
-def test_the_numbers_follow_the_answers(adult: Task, service: Served, tmp_path: Path) -> None:
+def test_the_numbers_follow_the_answers(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     result = run(adult, service[1], tmp_path / "run", repeats=2, seed=5)
     for arm in result.arms:
         both = []
@@ -62,7 +77,9 @@ def test_the_numbers_follow_the_answers(adult: Task, service: Served, tmp_path: 
             rows = draw_split(adult, 16, 0.5, 5 + repeat).test
             yes = (rows["marital-status"] == "Married-civ-spouse").to_numpy()
             male = adult.sensitive(rows) == "Male"
-            assert measured["accuracy"] == pytest.approx(np.mean(yes == adult.labels(rows)))
+            assert measured["accuracy"] == pytest.approx(
+                np.mean(yes == adult.labels(rows))
+            )
             gap = abs(yes[male].mean() - yes[~male].mean())
             assert measured["dp_gap"] == pytest.approx(gap)
             both.append(measured["accuracy"])
@@ -70,7 +87,9 @@ def test_the_numbers_follow_the_answers(adult: Task, service: Served, tmp_path: 
         assert result.records.of("coverage", arm).value == 1.0
 
 
-def test_the_folder_holds_the_whole_run(adult: Task, service: Served, tmp_path: Path) -> None:
+def test_the_folder_holds_the_whole_run(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     run(adult, service[1], out)
     described = json.loads((out / "run.json").read_text())
@@ -78,7 +97,10 @@ def test_the_folder_holds_the_whole_run(adult: Task, service: Served, tmp_path: 
     assert (described["settings"]["m"], described["simulated"]) == (4, False)
     rows = {one["group"]: (one["no"], one["yes"]) for one in described["population"]}
     assert rows == {"Female": (4356, 557), "Male": (7004, 3143)}
-    assert {path.name for path in (out / "shots").iterdir()} == {"zero-0.json", "balanced-0.json"}
+    assert {path.name for path in (out / "shots").iterdir()} == {
+        "zero-0.json",
+        "balanced-0.json",
+    }
     prompt = json.loads((out / "prompts" / "balanced.json").read_text())
     assert prompt in [body["messages"] for body in service[0].bodies]
     results = json.loads((out / "results.json").read_text())
@@ -98,8 +120,12 @@ def test_a_folder_of_something_else_is_refused(
 def test_prompts_beyond_the_context_are_refused(
     adult: Task, service: Served, tmp_path: Path
 ) -> None:
-    with pytest.raises(FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*max_prompt_tokens"):
-        run(adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100)
+    with pytest.raises(
+        FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*max_prompt_tokens"
+    ):
+        run(
+            adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100
+        )
     assert not (tmp_path / "run").exists()
     assert not service[0].bodies
 
@@ -109,9 +135,16 @@ def test_saved_shots_leave_equal_test_rows_out(
 ) -> None:
     twin = draw_split(adult, 16, 0.5, 0).test.iloc[[0]]
     row = str(twin.index[0])
-    save_shots(select_shots(adult, "ids", m=1, pool=twin, rows=[row]), tmp_path / "chosen.json")
+    save_shots(
+        select_shots(adult, "ids", m=1, pool=twin, rows=[row]), tmp_path / "chosen.json"
+    )
     assert row not in adult.pool().index
-    result = run(adult, service[1], tmp_path / "run", arms=("zero", str(tmp_path / "chosen.json")))
+    result = run(
+        adult,
+        service[1],
+        tmp_path / "run",
+        arms=("zero", str(tmp_path / "chosen.json")),
+    )
     assert set(result.answers()["arm"]) == {"zero", "chosen"}
     assert row not in set(result.answers()["row"])
 
@@ -119,20 +152,29 @@ def test_saved_shots_leave_equal_test_rows_out(
 def test_a_counterfactual_changes_the_level_alone(
     adult: Task, service: Served, tmp_path: Path
 ) -> None:
-    result = run(adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True)
-    assert set(result.answers()["variant"]) == {"", "counterfactual:Female", "counterfactual:Male"}
+    result = run(
+        adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True
+    )
+    assert set(result.answers()["variant"]) == {
+        "",
+        "counterfactual:Female",
+        "counterfactual:Male",
+    }
     assert len(service[0].bodies) == 32
     assert result.records.of("accuracy", "zero").n == 16
     texts = [body["messages"][-1]["content"] for body in service[0].bodies]
     swapped = {
-        text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts
+        text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X")
+        for text in texts
     }
     assert len(swapped) <= 16
     assert len(set(texts)) == 2 * len(swapped)
 
 
 @pytest.mark.parametrize("template", ["default", "decodingtrust", "paper"])
-def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Path) -> None:
+def test_a_tasks_words_are_asked_for_shown_and_read(
+    template: str, tmp_path: Path
+) -> None:
     """P(yes) and models that read no prompt give what they give with yes and no."""
     census = census_task(300, 400)
     in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
@@ -144,7 +186,9 @@ def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Pat
     }
     answers = []
     for task in (census, in_words):
-        result = evaluate(task, "surrogate", out=tmp_path / str(len(answers)), **options)
+        result = evaluate(
+            task, "surrogate", out=tmp_path / str(len(answers)), **options
+        )
         answers.append(result.answers()[["arm", "row", "variant", "answer", "p_yes"]])
         assert set(answers[-1]["answer"]) <= {"yes", "no"}
     assert answers[0].equals(answers[1])
@@ -156,7 +200,10 @@ def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Pat
     described = json.loads((tmp_path / "1" / "run.json").read_text())
     assert described["words"] == {"yes": ["bewilligt"], "no": ["abgelehnt"]}
     if template == "default":
-        for name, model in (("baseline", "baseline"), ("function", lambda messages: 0.75)):
+        for name, model in (
+            ("baseline", "baseline"),
+            ("function", lambda messages: 0.75),
+        ):
             read = evaluate(in_words, model, out=tmp_path / name, **options).answers()
             assert set(read["answer"]) <= {"yes", "no"}
             assert read["p_yes"].notna().all()
@@ -172,7 +219,9 @@ def test_settings_are_values_and_names_come_first(
     # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
     for m, most, named in ((8, 9, {}), (16, 20, {"m": 16, "max_tokens": None})):
         options = {"settings": settings, "client": client, **named}
-        result = evaluate(adult, "my-model", ("zero", "balanced"), out=tmp_path / f"{m}", **options)
+        result = evaluate(
+            adult, "my-model", ("zero", "balanced"), out=tmp_path / f"{m}", **options
+        )
         described = RunFolder(result.folder).describe()
         assert described["settings"] == {**settings.as_json(), "m": m}
         assert described["parameters"]["temperature"] == 0.5
@@ -203,7 +252,10 @@ def test_an_option_is_declared_once(tmp_path: Path) -> None:
     assert read_experiment(path, command, {}) == {"warmth": 0.75}
     app = typer.Typer()
     app.command()(command)
-    assert "How warm it is." in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    assert (
+        "How warm it is."
+        in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    )
     assert CliRunner().invoke(app, ["--warmth", "0.25"]).exit_code == 0
     assert More(warmth=0.25).as_json() == {**Settings().as_json(), "warmth": 0.25}
 
@@ -241,7 +293,9 @@ def test_callbacks_hear_every_step(
         ({"m": "many"}, "m: .*many"),
     ],
 )
-def test_bad_input_makes_no_folder(adult: Task, tmp_path: Path, options: Any, message: str) -> None:
+def test_bad_input_makes_no_folder(
+    adult: Task, tmp_path: Path, options: Any, message: str
+) -> None:
     with pytest.raises(FwcError, match=message):
         run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
@@ -249,7 +303,10 @@ def test_bad_input_makes_no_folder(adult: Task, tmp_path: Path, options: Any, me
 
 def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) -> None:
     """The service says Yes, and that No was likelier; with a temperature, that may be."""
-    top = [{"token": "No", "logprob": math.log(0.9)}, {"token": "Yes", "logprob": math.log(0.1)}]
+    top = [
+        {"token": "No", "logprob": math.log(0.9)},
+        {"token": "Yes", "logprob": math.log(0.1)},
+    ]
     body = completion("Yes")
     body["choices"][0]["logprobs"] = {
         "content": [{"token": "Yes", "logprob": -2.3, "top_logprobs": top}]
@@ -275,7 +332,9 @@ def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "finish", ["error", "abort", "insufficient_system_resource", "", "unheard-of"]
 )
-def test_a_reply_that_the_service_broke_off_is_none(finish: str, tmp_path: Path) -> None:
+def test_a_reply_that_the_service_broke_off_is_none(
+    finish: str, tmp_path: Path
+) -> None:
     """Half of the replies end by a word that nobody knows: they are asked again once, and say
     nothing.
     """

@@ -19,7 +19,12 @@ from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import ArmAnswers
 from fwc_llm.models import Message
 from fwc_llm.report.formats import render
-from fwc_llm.runs.perturbations import FIRST_NAME, Proxies, name_variants, with_first_name
+from fwc_llm.runs.perturbations import (
+    FIRST_NAME,
+    Proxies,
+    name_variants,
+    with_first_name,
+)
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
 from tests.metrics.worlds import answers_of
@@ -35,10 +40,14 @@ def name_in(messages: Messages) -> str | None:
 
 
 def run_zero(model: Any, out: Path, **options: Any) -> Result:
-    return evaluate(CENSUS, model, arms=("zero",), n_test=40, base_parity=None, out=out, **options)
+    return evaluate(
+        CENSUS, model, arms=("zero",), n_test=40, base_parity=None, out=out, **options
+    )
 
 
-def run(model: Any, out: Path, probe: str) -> tuple[Result, dict[tuple[str, str], Record]]:
+def run(
+    model: Any, out: Path, probe: str
+) -> tuple[Result, dict[tuple[str, str], Record]]:
     """The result, and the records of a probe by group and metric."""
     result = run_zero(model, out, probe=(probe,))
     found = result.records.where(arm="zero", scope=probe)
@@ -81,7 +90,10 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
     }
     assert names["names:sex=male"] == names["names:race=Black"]  # a black man's
     assert names["names:race=White"] in MEN
-    sentence: Messages = [{"role": "user", "content": "A person of age 40.\n"}, QUESTION]
+    sentence: Messages = [
+        {"role": "user", "content": "A person of age 40.\n"},
+        QUESTION,
+    ]
     named = with_first_name(sentence, {FIRST_NAME: "Todd"})
     assert [message["content"] for message in named] == [
         "A person of age 40.\nFirst name: Todd",
@@ -98,7 +110,9 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
         ("proxies", r"no column reveals group: the best, \w+, has an AUC of 0\.\d\d"),
     ],
 )
-def test_a_probe_that_a_table_has_nothing_for_is_refused(two: Task, probe: Any, words: str) -> None:
+def test_a_probe_that_a_table_has_nothing_for_is_refused(
+    two: Task, probe: Any, words: str
+) -> None:
     with pytest.raises(FwcError, match=words):
         prepare(two, "x", ("zero",), Settings(n_test=16, probe=(probe,)), Client())
 
@@ -108,7 +122,9 @@ def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
         return "yes" if "relationship: Husband" in messages[-1]["content"] else "no"
 
     result, found = run(by_family, tmp_path / "run", "proxies")
-    moved = {group: found[group, "selection_rate_difference"] for group in ("Male", "Female")}
+    moved = {
+        group: found[group, "selection_rate_difference"] for group in ("Male", "Female")
+    }
     assert moved["Male"].high < 0.0 < moved["Female"].low
     assert [record.against for record in moved.values()] == ["Female", "Male"]
     proxies = Proxies(CENSUS, "sex")
@@ -130,16 +146,22 @@ def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() 
     calls = list(plan.calls())
     assert len(calls) == plan.n_calls == 4 * 40
     proxies = Proxies(CENSUS, "sex")
-    asked: Any = {(call.row, call.variant.partition(":")[0]): call.asked for call in calls}
+    asked: Any = {
+        (call.row, call.variant.partition(":")[0]): call.asked for call in calls
+    }
     for row in {call.row for call in calls}:
         given, changed = (asked[row, variant].values for variant in ("", "proxies"))
-        assert {name for name in given if changed[name] != given[name]} <= set(proxies.columns)
+        assert {name for name in given if changed[name] != given[name]} <= set(
+            proxies.columns
+        )
 
 
 one_group = partial(answers_of, groups="a", label=1)
 
 
-def by_metric(before: ArmAnswers, after: ArmAnswers, people: Any = None) -> dict[str, Record]:
+def by_metric(
+    before: ArmAnswers, after: ArmAnswers, people: Any = None
+) -> dict[str, Record]:
     if people is not None:
         after = replace(after, cluster=np.asarray(people).astype(str))
     return {record.metric: record for record in changes(before, after)}
@@ -153,7 +175,9 @@ def test_the_change_of_yes_holds_the_truth_where_few_answers_change() -> None:
         before = (rng.random(120) < 0.5) * 1.0
         change = rng.random(120)
         after = np.where(change < 0.04, 1.0, np.where(change > 0.99, 0.0, before))
-        found = by_metric(one_group(before), one_group(after))["selection_rate_difference"]
+        found = by_metric(one_group(before), one_group(after))[
+            "selection_rate_difference"
+        ]
         held += found.low <= 0.5 * (0.04 - 0.01) <= found.high
     assert held / 300 > 0.93
 

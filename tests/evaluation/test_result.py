@@ -13,7 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm import FunctionModel, FwcError, IncompleteRunError, ProviderError, Result, evaluate
+from fwc_llm import (
+    FunctionModel,
+    FwcError,
+    IncompleteRunError,
+    ProviderError,
+    Result,
+    evaluate,
+)
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.intervals import EQUAL
 from fwc_llm.metrics.records import Records
@@ -36,7 +43,9 @@ EVIL = "</td><script>alert(1)</script>"
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     task = census_task(n_pool=500, n_test=500)
     out = tmp_path_factory.mktemp("runs") / "run"
-    return evaluate(task, Surrogate(), ("zero", "random"), n_test=80, repeats=2, m=4, out=out)
+    return evaluate(
+        task, Surrogate(), ("zero", "random"), n_test=80, repeats=2, m=4, out=out
+    )
 
 
 def read(folder: Path) -> Result:
@@ -44,7 +53,10 @@ def read(folder: Path) -> Result:
 
 
 def test_a_result_is_one_line_and_one_table(result: Result) -> None:
-    assert repr(result) == f"<Result census · surrogate, SIMULATED: zero, random; {result.folder}>"
+    assert (
+        repr(result)
+        == f"<Result census · surrogate, SIMULATED: zero, random; {result.folder}>"
+    )
     assert "SIMULATED" in str(result)
     assert "SIMULATED" in result._repr_html_()
     frame = result.to_frame()
@@ -81,7 +93,10 @@ def odd_run(name: str, out: Path) -> Result:
 
     settings = {"n_test": 200, "out": out, "progress": False} | ODD[name]
     return evaluate(
-        census_task(n_pool=400, n_test=400), FunctionModel(answer), ("zero",), **settings
+        census_task(n_pool=400, n_test=400),
+        FunctionModel(answer),
+        ("zero",),
+        **settings,
     )
 
 
@@ -90,8 +105,12 @@ def said_of_the_gap(result: Result) -> list[Any]:
     agrees.
     """
     found = json.loads(render([result.folder], "json"))["runs"][0]["records"]
-    gap = next(record for record in found if (record["metric"], record["arm"]) == (GAP, "zero"))
-    stored = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))["records"]
+    gap = next(
+        record for record in found if (record["metric"], record["arm"]) == (GAP, "zero")
+    )
+    stored = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))[
+        "records"
+    ]
     assert gap in stored
     tidy = csv.DictReader(render([result.folder], "csv").splitlines())
     line = next(x for x in tidy if (x["metric"], x["arm"]) == (GAP, "zero"))
@@ -100,8 +119,14 @@ def said_of_the_gap(result: Result) -> list[Any]:
     assert [float(line[end]) for end in ("low", "high")] == [gap["low"], gap["high"]]
     assert line["verdict"] == gap["verdict"]
     check = result.check("dp_gap > 0.99")
-    assert [check.value, check.low, check.high] == [gap[name] for name in ("value", "low", "high")]
-    shown = f"{gap['value']:.3f}", f"{gap['low']:.3f} to {gap['high']:.3f}", gap["verdict"]
+    assert [check.value, check.low, check.high] == [
+        gap[name] for name in ("value", "low", "high")
+    ]
+    shown = (
+        f"{gap['value']:.3f}",
+        f"{gap['low']:.3f} to {gap['high']:.3f}",
+        gap["verdict"],
+    )
     page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
     report = re.sub("<[^>]+>", " ", html.unescape(render([result.folder], "html")))
     low, value, high = (f"{100 * gap[name]:.1f}" for name in ("low", "value", "high"))
@@ -124,8 +149,12 @@ def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(
     known = answers[answers["answer"].notna()]
     weight = known.get("weight", pd.Series(1.0, known.index)).astype(float)
     cells = [known["group"], known["repeat"]]
-    rates = (weight * (known["answer"] == "yes")).groupby(cells).sum() / weight.groupby(cells).sum()
-    assert said_of_the_gap(result)[0] == pytest.approx(np.ptp(rates.groupby("group").mean()))
+    rates = (weight * (known["answer"] == "yes")).groupby(cells).sum() / weight.groupby(
+        cells
+    ).sum()
+    assert said_of_the_gap(result)[0] == pytest.approx(
+        np.ptp(rates.groupby("group").mean())
+    )
 
 
 def test_a_changed_setting_makes_a_folder_of_its_own(
@@ -135,11 +164,14 @@ def test_a_changed_setting_makes_a_folder_of_its_own(
     monkeypatch.chdir(tmp_path)
     task = census_task(n_pool=300, n_test=100)
     folders = {
-        evaluate(task, Surrogate(), ("zero",), n_test=n, progress=False).folder for n in (8, 8, 9)
+        evaluate(task, Surrogate(), ("zero",), n_test=n, progress=False).folder
+        for n in (8, 8, 9)
     }
     assert len(folders) == 3
     with pytest.raises(FwcError, match="name a new folder for this run"):
-        evaluate(task, Surrogate(), ("zero",), n_test=10, out=folders.pop(), progress=False)
+        evaluate(
+            task, Surrogate(), ("zero",), n_test=10, out=folders.pop(), progress=False
+        )
 
 
 def test_a_result_whose_folder_is_gone_says_so(result: Result, tmp_path: Path) -> None:
@@ -147,7 +179,9 @@ def test_a_result_whose_folder_is_gone_says_so(result: Result, tmp_path: Path) -
 
 
 def test_names_from_the_data_are_escaped(tmp_path: Path) -> None:
-    rows = [answer_row(row, f"{EVIL}{row % 2}", "yes", "yes", arm=EVIL) for row in range(8)]
+    rows = [
+        answer_row(row, f"{EVIL}{row % 2}", "yes", "yes", arm=EVIL) for row in range(8)
+    ]
     settings = {"n_test": 8, "base_parity": None, "repeats": 1, "seed": 0}
     described = {
         "simulated": False,
@@ -221,7 +255,10 @@ def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> No
     assert len(model.asked) == 2 * 2 * (16 + 2 * 16)
     described = RunFolder(result.folder).describe()
     answers = result.answers()
-    assert (described["settings"]["threshold"], described["calls"]) == ("fit", 2 * 2 * 2 * 16)
+    assert (described["settings"]["threshold"], described["calls"]) == (
+        "fit",
+        2 * 2 * 2 * 16,
+    )
     assert answers.columns[-1] == "threshold_answer"
     assert result.data["threshold"] == "fit"
     for arm, said in zip(result.arms, result.data["thresholds"], strict=True):
@@ -231,16 +268,22 @@ def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> No
         for one in said["per_repeat"]:
             own = of_arm[of_arm["repeat"] == one["repeat"]]
             yes = own["p_yes"].astype(float) >= one["threshold"]
-            assert (own["threshold_answer"] == yes.map({True: "yes", False: "no"})).all()
+            assert (
+                own["threshold_answer"] == yes.map({True: "yes", False: "no"})
+            ).all()
             assert one["accuracy"] >= one["accuracy_at_half"]
         factual = of_arm[of_arm["variant"] == ""]
-        assert (factual["answer"] == "no").all()  # as given, everybody is below one half
+        assert (
+            factual["answer"] == "no"
+        ).all()  # as given, everybody is below one half
         accuracy = (factual["threshold_answer"] == factual["label"]).mean()
         as_given = result.records.of("accuracy", arm).value
         assert as_given == pytest.approx((factual["label"] == "no").mean())
         assert accuracy > as_given
     thresholds = [said["threshold"] for said in result.data["thresholds"]]
-    assert thresholds[1] - thresholds[0] == pytest.approx(0.05, abs=0.06)  # each arm's own
+    assert thresholds[1] - thresholds[0] == pytest.approx(
+        0.05, abs=0.06
+    )  # each arm's own
     assert sum(said["ties"] for said in result.data["thresholds"]) > 0
 
 
@@ -265,8 +308,12 @@ def test_reports_show_both_and_scoring_again_changes_nothing(
         rows = answers[answers["arm"] == arm]
         moved = found.of("accuracy_at_threshold", arm)
         change = found.of("accuracy_at_threshold_change", arm)
-        assert moved.value == pytest.approx((rows["threshold_answer"] == rows["label"]).mean())
-        assert change.value == pytest.approx(moved.value - found.of("accuracy", arm).value)
+        assert moved.value == pytest.approx(
+            (rows["threshold_answer"] == rows["label"]).mean()
+        )
+        assert change.value == pytest.approx(
+            moved.value - found.of("accuracy", arm).value
+        )
         assert change.low < change.value < change.high
 
 
@@ -302,17 +349,24 @@ def test_without_a_threshold_all_is_as_before_and_an_older_run_goes_on(
         del described["settings"][name]
     RunFolder(result.folder).write_json("run.json", described)
     assert run(two, Shifted(), tmp_path / "run", threshold=None).data == result.data
-    assert json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"] is None
+    assert (
+        json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"]
+        is None
+    )
 
 
-def test_a_model_without_probabilities_is_known_after_a_few_rows(two: Task, tmp_path: Path) -> None:
+def test_a_model_without_probabilities_is_known_after_a_few_rows(
+    two: Task, tmp_path: Path
+) -> None:
     asked: list[Messages] = []
 
     def speaks(messages: Messages) -> str:
         asked.append(messages)
         return "yes"
 
-    with pytest.raises(ProviderError, match=r"shifted gives no P\(yes\), which threshold needs"):
+    with pytest.raises(
+        ProviderError, match=r"shifted gives no P\(yes\), which threshold needs"
+    ):
         run(two, speaks, tmp_path / "run")
     assert len(asked) == 8
 
@@ -332,9 +386,13 @@ def test_rows_whose_probability_is_unknown_have_no_answer_at_the_threshold(
 
 
 @pytest.mark.slow
-def test_the_limit_of_cost_counts_the_rows_of_the_pool(two: Task, tmp_path: Path) -> None:
+def test_the_limit_of_cost_counts_the_rows_of_the_pool(
+    two: Task, tmp_path: Path
+) -> None:
     prices = tmp_path / "prices.toml"
-    prices.write_text('date = 2026-11-01\n[models]\n"my-model" = { input = 1.0, output = 1.0 }\n')
+    prices.write_text(
+        'date = 2026-11-01\n[models]\n"my-model" = { input = 1.0, output = 1.0 }\n'
+    )
 
     def answer(request: HttpRequest) -> HttpReply:
         reply = completion("Yes")
@@ -344,7 +402,12 @@ def test_the_limit_of_cost_counts_the_rows_of_the_pool(two: Task, tmp_path: Path
         return HttpReply(reply)
 
     with serve_in_thread(answer) as url:
-        options = {"base_url": f"{url}/v1", "prices": prices, "max_cost": 0.0011, "concurrency": 1}
+        options = {
+            "base_url": f"{url}/v1",
+            "prices": prices,
+            "max_cost": 0.0011,
+            "concurrency": 1,
+        }
         result = run(two, "my-model", tmp_path / "run", arms=("zero",), **options)
     assert "stopped before --max-cost" in result.data["stopped"]
     assert result.unanswered == 16  # the money ended among the rows of the pool
@@ -353,20 +416,46 @@ def test_the_limit_of_cost_counts_the_rows_of_the_pool(two: Task, tmp_path: Path
 @pytest.mark.slow
 def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path, make_people(240, 2))
-    options = ("eval", "--task", task, "--shots", "zero,balanced", "--m", 4, "--n-test", 16)
+    options = (
+        "eval",
+        "--task",
+        task,
+        "--shots",
+        "zero,balanced",
+        "--m",
+        4,
+        "--n-test",
+        16,
+    )
     more = ("--threshold", "base-rate", "--set", "threshold_rows=24")
     dry = fwc(*options, "--model", "gpt-4o", *more, "--dry-run", code=0)
     assert "80 requests to gpt-4o" in dry.out
-    assert "48 of them are about rows of the pool, to choose the threshold, about $" in dry.out
+    assert (
+        "48 of them are about rows of the pool, to choose the threshold, about $"
+        in dry.out
+    )
     assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
     assert "adds 48 requests: 24 rows of the pool" in dry.err
-    done = fwc(*options, "--model", "baseline", *more, "--out", tmp_path / "run", code=0)
+    done = fwc(
+        *options, "--model", "baseline", *more, "--out", tmp_path / "run", code=0
+    )
     assert "At the threshold" in done.out
     assert "80 requests to baseline" in done.err
-    again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run", code=0)
+    again = fwc(
+        "eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run", code=0
+    )
     assert "80 of 80 answered, nothing to ask" in again.err
     for words in ("1.5", "sometimes"):
-        fwc(*options, "--model", "baseline", "--threshold", words, "--out", tmp_path / "no", code=2)
+        fwc(
+            *options,
+            "--model",
+            "baseline",
+            "--threshold",
+            words,
+            "--out",
+            tmp_path / "no",
+            code=2,
+        )
     models = "baseline,python:tests.evaluation.test_result:even"
     both = fwc(*options, "--model", models, *more, "--out", tmp_path / "b", code=0)
     assert both.out.count("at its threshold") == 2

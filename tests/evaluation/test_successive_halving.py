@@ -39,7 +39,9 @@ class World:
 
     def ask(self, names: Iterable[str], k: int) -> dict[str, halving.Floats]:
         self.questions |= dict.fromkeys(names, k)  # the earlier ones are in the journal
-        return {name: (self.noise < self.p_yes(name))[:k].astype(float) for name in names}
+        return {
+            name: (self.noise < self.p_yes(name))[:k].astype(float) for name in names
+        }
 
     @property
     def asked(self) -> int:
@@ -53,17 +55,23 @@ def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(
     world = World(pool)
     everything = World(pool)
     raced = halving.successive_halving(names, pool, GOAL, world.ask)
-    exhaustive = halving.successive_halving(names, pool, GOAL, everything.ask, ((1.0, 1.0),))
+    exhaustive = halving.successive_halving(
+        names, pool, GOAL, everything.ask, ((1.0, 1.0),)
+    )
     left = [name for name in names if len(raced[name]) == 400]
     assert halving.FEWEST_KEPT <= len(left) <= 6
     assert world.asked <= everything.asked / 2
-    best = min(names, key=lambda name: pool.measure(GOAL, exhaustive[name]).metric.value)
+    best = min(
+        names, key=lambda name: pool.measure(GOAL, exhaustive[name]).metric.value
+    )
     assert best in left
     assert len(raced["c39"]) == 120
     assert len(raced[halving.ZERO]) == len(raced[halving.BALANCED]) == 400
 
 
-def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: halving.Pool) -> None:
+def test_who_may_still_win_stays_and_not_who_is_near_on_average(
+    pool: halving.Pool,
+) -> None:
     """The loss decides: a fair candidate far beyond it goes, and one at its edge stays."""
     rng = np.random.default_rng(1)
     right = pool.labels.astype(float)
@@ -82,7 +90,9 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: halving.Po
     assert sum(len(found[name]) == 400 for name in shares) == 2 + halving.FEWEST_KEPT
 
 
-@pytest.mark.parametrize(("share", "better"), [(0.0, False), (0.5, False), (0.04, True)])
+@pytest.mark.parametrize(
+    ("share", "better"), [(0.0, False), (0.5, False), (0.04, True)]
+)
 def test_only_a_gap_or_accuracy_beyond_noise_counts(
     pool: halving.Pool, share: float, better: bool
 ) -> None:
@@ -92,13 +102,17 @@ def test_only_a_gap_or_accuracy_beyond_noise_counts(
     rng = np.random.default_rng(2)
     right = pool.labels.astype(float)
     rows = np.arange(len(pool.labels))
-    errors = {name: rng.random(400) < 0.2 for name in "abcdefghi"} | {halving.ZERO: rows < 80}
+    errors = {name: rng.random(400) < 0.2 for name in "abcdefghi"} | {
+        halving.ZERO: rows < 80
+    }
     errors["j"] = errors[halving.ZERO] if share == 0.0 else rng.random(400) < share
     known = {name: np.where(wrong, 1 - right, right) for name, wrong in errors.items()}
     assert halving.any_better(known, "abcdefghij", GOAL, pool) is better
     gains = halving.smallest_gains(known, "abcdefghij", GOAL, pool)
     assert gains is not None
-    assert 0.04 < gains[1] < 0.2  # √(2 · 0.2 · 0.8 / 400) a difference, times 2.8 + 0.84
+    assert (
+        0.04 < gains[1] < 0.2
+    )  # √(2 · 0.2 · 0.8 / 400) a difference, times 2.8 + 0.84
     alone = halving.smallest_gains(known | {"j": known[halving.ZERO]}, "j", GOAL, pool)
     assert alone is None
 
@@ -109,8 +123,14 @@ def measured(accuracy: float, gap: float) -> halving.Measured:
     )
 
 
-def test_the_choice_is_the_least_loss_at_the_target_else_the_lowest_gap_within_the_loss() -> None:
-    field = {"a": measured(0.79, 0.04), "b": measured(0.78, 0.01), "c": measured(0.70, 0.0)}
+def test_the_choice_is_the_least_loss_at_the_target_else_the_lowest_gap_within_the_loss() -> (
+    None
+):
+    field = {
+        "a": measured(0.79, 0.04),
+        "b": measured(0.78, 0.01),
+        "c": measured(0.70, 0.0),
+    }
     field[halving.BALANCED] = measured(0.80, 0.40)
     assert halving.choose(field, GOAL) == ("a", True)
     del field["a"], field["b"]
@@ -134,11 +154,15 @@ def answers(rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("metric", NAMES)
-def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(metric: str) -> None:
+def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(
+    metric: str,
+) -> None:
     rng = np.random.default_rng(2)
     yes = np.array([answers(rng) for _ in range(3)])
     counts = rng.integers(1, 4, (2, 400)).astype(float)
-    accuracy, value = halving.measure_many(halving.Goal(metric), yes, LABELS, GROUPS, counts)
+    accuracy, value = halving.measure_many(
+        halving.Goal(metric), yes, LABELS, GROUPS, counts
+    )
     for again, one in np.ndindex(2, 3):
         drawn = np.repeat(np.arange(400), counts[again].astype(int))
         table = metrics_of(yes[one][drawn], LABELS[drawn], GROUPS[drawn])
@@ -156,7 +180,9 @@ def test_errors_are_those_of_repetition(metric: str) -> None:
         for seed in range(300)
     ]
     spread = np.std([each.metric.value for each in many])
-    assert np.mean([each.metric.error for each in many]) == pytest.approx(spread, rel=0.2)
+    assert np.mean([each.metric.error for each in many]) == pytest.approx(
+        spread, rel=0.2
+    )
 
 
 def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
@@ -173,10 +199,18 @@ def test_the_order_of_choice() -> None:
     metric = np.array([0.30, 0.10, 0.15, 0.05, 0.25])
     accuracy = np.array([0.80, 0.79, 0.795, 0.70, 0.79])
     order, reached = halving.rank(goal, metric, accuracy, np.array([0.78]))
-    assert order.tolist() == [2, 1, 4, 0, 3]  # the target, then nearness, then what loses too much
+    assert order.tolist() == [
+        2,
+        1,
+        4,
+        0,
+        3,
+    ]  # the target, then nearness, then what loses too much
     assert reached.tolist() == [False, True, True, False, False]
     assert "at most 0.2" in goal.words
-    ratio = halving.rank(halving.Goal("dp_ratio", 0.8, 0.5), metric, accuracy, np.array([0.0]))
+    ratio = halving.rank(
+        halving.Goal("dp_ratio", 0.8, 0.5), metric, accuracy, np.array([0.0])
+    )
     assert ratio[0].tolist() == [0, 4, 2, 1, 3]
 
 
@@ -184,29 +218,43 @@ def test_the_last_digit_of_a_float_decides_nothing() -> None:
     goal = halving.read_goal(0.1, None, 3.0)
     metric = np.array([0.4 - 0.3, 0.05])
     accuracy = np.array([0.8, 0.83 - 0.06])
-    assert halving.rank(goal, metric, accuracy, np.array([0.83 - 0.03]))[1].tolist() == [
-        True,
-        False,
-    ]
+    assert halving.rank(goal, metric, accuracy, np.array([0.83 - 0.03]))[
+        1
+    ].tolist() == [True, False]
     assert 0.4 - 0.3 > 0.1
 
 
 # --- The candidates of a tuning
 
 
-def test_counter_stereotypical_slots_run_against_the_base_rates(two: Task, three: Task) -> None:
+def test_counter_stereotypical_slots_run_against_the_base_rates(
+    two: Task, three: Task
+) -> None:
     low, high = two.groups
-    assert counter_slots(two, 16, 1.0) == f"{low}:no=0,{low}:yes=8,{high}:no=8,{high}:yes=0"
-    assert counter_slots(two, 16, 0.875) == f"{low}:no=1,{low}:yes=7,{high}:no=7,{high}:yes=1"
-    assert counter_slots(two, 16, 0.875, 0.25) == f"{low}:no=1,{low}:yes=9,{high}:no=5,{high}:yes=1"
+    assert (
+        counter_slots(two, 16, 1.0)
+        == f"{low}:no=0,{low}:yes=8,{high}:no=8,{high}:yes=0"
+    )
+    assert (
+        counter_slots(two, 16, 0.875)
+        == f"{low}:no=1,{low}:yes=7,{high}:no=7,{high}:yes=1"
+    )
+    assert (
+        counter_slots(two, 16, 0.875, 0.25)
+        == f"{low}:no=1,{low}:yes=9,{high}:no=5,{high}:yes=1"
+    )
     slots = counter_slots(three, 12, 1.0)
-    assert slots == "{0}:no=0,{0}:yes=4,{1}:no=2,{1}:yes=2,{2}:no=4,{2}:yes=0".format(*three.groups)
+    assert slots == "{0}:no=0,{0}:yes=4,{1}:no=2,{1}:yes=2,{2}:no=4,{2}:yes=0".format(
+        *three.groups
+    )
 
 
 def test_kinds_take_turns_and_what_a_table_refuses_is_named(three: Task) -> None:
     split = draw_split(three, 30, 0.0)
     names = ["strata", "balanced", "random", "fairlets"]
-    found, refused = choose_candidates(three, split, 24, (6, 9), ("default", "x"), None, 0, names)
+    found, refused = choose_candidates(
+        three, split, 24, (6, 9), ("default", "x"), None, 0, names
+    )
     assert len(found) == len({one.seed for one in found}) == 24
     assert {one.shots.m for one in found} == {6, 9}
     assert {one.template for one in found} == {"default", "x"}
@@ -216,7 +264,9 @@ def test_kinds_take_turns_and_what_a_table_refuses_is_named(three: Task) -> None
         assert example.label == may[example.row]
 
 
-def test_every_strategy_that_chooses_once_and_tells_the_truth_is_tried(two: Task) -> None:
+def test_every_strategy_that_chooses_once_and_tells_the_truth_is_tried(
+    two: Task,
+) -> None:
     tried = {recipe.strategy for recipe in recipes(two, 8)}
     assert {"fwc", "balanced", "random", "kmedoids", "strata"} <= tried
     assert not tried & {"zero", "ids", "nearest"}

@@ -92,14 +92,20 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     raced = {record["row"] for record in records if record["arm"].startswith("pool ")}
     assert len(raced) == 120
     judged = set(row_values(census, pool.loc[sorted(raced)]))
-    tested = set(row_values(census, census.test().loc[tuned.result.answers()["row"].unique()]))
-    chosen = set(row_values(census, pool.loc[[example.row for example in tuned.shots.examples]]))
+    tested = set(
+        row_values(census, census.test().loc[tuned.result.answers()["row"].unique()])
+    )
+    chosen = set(
+        row_values(census, pool.loc[[example.row for example in tuned.shots.examples]])
+    )
     assert not judged & tested
     assert not chosen & (judged | tested)
 
     # What was answered before the break was not asked again, and a third call asks nothing.
     assert len(first.asked) == 150
-    assert len(first.asked) + len(second.asked) == len({(r["request"]) for r in records})
+    assert len(first.asked) + len(second.asked) == len(
+        {(r["request"]) for r in records}
+    )
     again = tune(census, Counting(most=0), 0.3, **options)
     assert (again.verdict, again.tuning) == (tuned.verdict, tuned.tuning)
     with pytest.raises(FwcError, match="holds another tuning \\(goal differs\\)"):
@@ -108,7 +114,12 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     # The report shows front and test.
     for name in ("r.html", "r.md"):
         shown = tuned.result.report(tmp_path / name).read_text(encoding="utf-8")
-        for words in ("How the examples were tuned", "even the sign of", "DP gap, pool", "dropped"):
+        for words in (
+            "How the examples were tuned",
+            "even the sign of",
+            "DP gap, pool",
+            "dropped",
+        ):
             assert words in shown
 
 
@@ -120,8 +131,13 @@ def _age_and_group(text: str) -> tuple[int, str]:
 def heeds(messages: Messages) -> str:
     """Judges group a harder than b, unless more of a's examples than of b's are yes."""
     pairs = zip(messages[1:-1:2], messages[2::2], strict=True)
-    shown = [(_age_and_group(row["content"])[1], reply["content"] == "yes") for row, reply in pairs]
-    yes = {group: np.mean([y for g, y in shown if g == group] or [0.0]) for group in "ab"}
+    shown = [
+        (_age_and_group(row["content"])[1], reply["content"] == "yes")
+        for row, reply in pairs
+    ]
+    yes = {
+        group: np.mean([y for g, y in shown if g == group] or [0.0]) for group in "ab"
+    }
     age, group = _age_and_group(messages[-1]["content"])
     if age > (45 if yes["a"] > yes["b"] else {"a": 65, "b": 25}[group]):
         return "yes"
@@ -156,13 +172,17 @@ def test_a_verdict_is_about_answers_beyond_noise(
     (chosen,) = (line for line in tuned.front if line["chosen"])
     for number in (chosen["loss"], *chosen["loss_interval"]):
         assert f"{100 * abs(number):.1f}" in tuned.verdict
-    assert ("below balanced" if chosen["loss"] > 0 else "above balanced") in tuned.verdict
+    assert (
+        "below balanced" if chosen["loss"] > 0 else "above balanced"
+    ) in tuned.verdict
     assert chosen["kind"].split()[0] in tuned.verdict
     gaps = [tuned.result.records.of("dp_gap", arm).value for arm in ("tuned", "zero")]
     assert gaps[0] < gaps[1] - 0.2
 
 
-def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path) -> None:
+def test_the_front_the_verdict_and_the_test_are_printed(
+    fwc: Run, tmp_path: Path
+) -> None:
     task = write_people(tmp_path, make_people(1200, 2))
     asked = ("--task", task, "--model", "python:tests.evaluation.test_tune:heeds")
     small = (
@@ -179,36 +199,75 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
     )
     goal = ("--target-dp", "0.15", "--max-loss", "30")
     planned = fwc(
-        "tune", *asked, *small, *goal, "--out", tmp_path / "tuned", "--dry-run", "--json", code=0
+        "tune",
+        *asked,
+        *small,
+        *goal,
+        "--out",
+        tmp_path / "tuned",
+        "--dry-run",
+        "--json",
+        code=0,
     )
     assert not (tmp_path / "tuned").exists()
     outcome = fwc("tune", *asked, *small, *goal, "--out", tmp_path / "tuned", code=0)
     asked_of = len((tmp_path / "tuned" / "journal.jsonl").read_text().splitlines()) - 1
-    assert asked_of <= json.loads(planned.out)["tuning"]["forecast"]["calls"] < 1.5 * asked_of
-    for words in ("Candidates on the pool rows", "chosen", "DP gap at most 0.15", "DP gap, test"):
+    assert (
+        asked_of
+        <= json.loads(planned.out)["tuning"]["forecast"]["calls"]
+        < 1.5 * asked_of
+    )
+    for words in (
+        "Candidates on the pool rows",
+        "chosen",
+        "DP gap at most 0.15",
+        "DP gap, test",
+    ):
         assert words in outcome.out
     assert outcome.out.count("\n") + outcome.err.count("\n") <= 40
     assert str(tmp_path / "tuned" / "tuning.json") in "".join(outcome.out.split())
     fwc("verify", tmp_path / "tuned", "--task", task, code=0)
-    assert "tune takes one model" in fwc("tune", *goal, "--model", "surrogate,baseline").line
-    assert "cannot read a,b/run.json" in fwc("tune", *goal, "--model", '"replay:a,b"').line
+    assert (
+        "tune takes one model"
+        in fwc("tune", *goal, "--model", "surrogate,baseline").line
+    )
+    assert (
+        "cannot read a,b/run.json" in fwc("tune", *goal, "--model", '"replay:a,b"').line
+    )
     shots = tmp_path / "tuned" / "shots.json"
-    fwc("eval", *asked, "--shots", shots, "--n-test", 8, "--out", tmp_path / "run", code=0)
+    fwc(
+        "eval",
+        *asked,
+        "--shots",
+        shots,
+        "--n-test",
+        8,
+        "--out",
+        tmp_path / "run",
+        code=0,
+    )
 
 
 def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
     own = [
-        str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / name)) for name in "ab"
+        str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / name))
+        for name in "ab"
     ]
-    options: dict[str, Any] = {"strategies": ["random", "balanced"], "m": [4, 8], "rows": 120}
+    options: dict[str, Any] = {
+        "strategies": ["random", "balanced"],
+        "m": [4, 8],
+        "rows": 120,
+    }
     names = "strategy", "template", "order", "m"
     for orders, templates in ((None, own), (None, ["default", *own]), (["given"], own)):
         n = 4 * len(orders or "gr") * len(templates)
         asked = options | {"orders": orders, "templates": templates, "candidates": n}
         planned = tune(task, deaf, 0.1, dry_run=True, **asked).tuning["candidates"]
         assert len({tuple(line[name] for name in names) for line in planned}) == n
-    with pytest.raises(FwcError, match="does not say the question"):  # before anything is asked
+    with pytest.raises(
+        FwcError, match="does not say the question"
+    ):  # before anything is asked
         tune(task, deaf, 0.1, **options | {"templates": ["default", "decision"]})
 
 
@@ -226,7 +285,9 @@ def told(messages: Messages) -> str:
 def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
     file = tmp_path / "sentences.txt"
-    file.write_text("Mind the age.\n\n Be  fair: {{ 1/0 }} 'é'\nMind the age.\n", encoding="utf-8")
+    file.write_text(
+        "Mind the age.\n\n Be  fair: {{ 1/0 }} 'é'\nMind the age.\n", encoding="utf-8"
+    )
     options = LARGER | {"instructions": file}
     tuned = tune(task, told, 0.15, 30.0, **options, out=tmp_path / "t")
     assert tuned.reached
@@ -237,17 +298,22 @@ def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> Non
     assert tuned.shots is not None
     assert tuned.result.records.of("dp_gap", tuned.result.arms[0]).value < 0.15
     kinds = {(line["kind"], line.get("instruction")) for line in tuned.front}
-    assert {("no examples", "Mind the age."), ("no examples", "Be fair: {{ 1/0 }} 'é'")} <= kinds
-    assert len({kind for kind, sentence in kinds if sentence}) > 1  # crossed with examples
+    assert {
+        ("no examples", "Mind the age."),
+        ("no examples", "Be fair: {{ 1/0 }} 'é'"),
+    } <= kinds
+    assert (
+        len({kind for kind, sentence in kinds if sentence}) > 1
+    )  # crossed with examples
     prompt = build_prompt(task, task.test().iloc[0], tuned.shots, tuned.template)
     assert "1/0" in prompt[0]["content"]
     text = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Mind the age." in text
     shown = {
         arm: cells
-        for arm, *cells in describe_tuning(tuned.tuning, tuned.result.audit().statistics)[
-            "validation"
-        ]
+        for arm, *cells in describe_tuning(
+            tuned.tuning, tuned.result.audit().statistics
+        )["validation"]
     }
     pool = {
         arm: cells[0] for arm, cells in shown.items()
@@ -262,7 +328,11 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
     system = tmp_path / "sets" / "two" / "system.j2"
     fair = "Be fair: {{ '{{ 1/0 }}' }} 'é'\n{% endcall %}"
     system.write_text(system.read_text().replace("{% endcall %}", fair))
-    options = LARGER | {"instructions": tmp_path / "sets", "out": tmp_path / "t", "test": False}
+    options = LARGER | {
+        "instructions": tmp_path / "sets",
+        "out": tmp_path / "t",
+        "test": False,
+    }
     tuned = tune(task, told, 0.15, 30.0, **options)
     assert tuned.reached
     assert tuned.template == str(tmp_path / "sets" / "two")
@@ -304,7 +374,10 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
             {"target_dp": 0.1, "orders": ["alphabetical"]},
             "^unknown order 'alphabetical': choose one of",
         ),
-        ({"target_dp": 0.1, "m": [4, 50_000]}, "m is 50000, but only .* rows may become examples"),
+        (
+            {"target_dp": 0.1, "m": [4, 50_000]},
+            "m is 50000, but only .* rows may become examples",
+        ),
     ],
 )
 def test_bad_input_makes_no_folder(
@@ -318,8 +391,15 @@ def test_bad_input_makes_no_folder(
 def test_a_folder_without_a_reply_is_for_any_model_and_others_refused(
     census: Task, tmp_path: Path
 ) -> None:
-    options = SMALL | {"out": tmp_path / "t", "candidates": 1, "strategies": ["random"], "m": 4}
-    with serve_in_thread(lambda request: refusal(404, "no such model", "model_not_found")) as url:
+    options = SMALL | {
+        "out": tmp_path / "t",
+        "candidates": 1,
+        "strategies": ["random"],
+        "m": 4,
+    }
+    with serve_in_thread(
+        lambda request: refusal(404, "no such model", "model_not_found")
+    ) as url:
         for name in ("mistyped", "surrogate-2"):
             with pytest.raises(ProviderError, match=name):
                 tune(census, name, 0.3, client=Client(base_url=f"{url}/v1"), **options)
@@ -361,7 +441,9 @@ def test_broken_batches_are_taken_up(
 
 
 @pytest.mark.slow
-def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: Path) -> None:
+def test_a_limit_of_cost_counts_race_and_test_together(
+    census: Task, tmp_path: Path
+) -> None:
     service = Service(lambda body: _said(body["messages"]))
     prices = tmp_path / "prices.toml"
     prices.write_text(
@@ -373,20 +455,28 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
         with pytest.raises(
             IncompleteRunError, match=r"stopped before max_cost.*raise it and run again"
         ):
-            tune(census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options)
+            tune(
+                census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options
+            )
         assert (
             0 < len(service.bodies) < 100
         )  # a reply costs 0.00101 dollars, and its worst case must fit
         raced = 0.00101 * 600  # three candidates, zero-shot, balanced
         tuned = tune(
-            census, "my-model", 0.3, client=client.updated(max_cost=raced + 0.04), **options
+            census,
+            "my-model",
+            0.3,
+            client=client.updated(max_cost=raced + 0.04),
+            **options,
         )
         assert tuned.result is not None
         assert tuned.result.unanswered > 0
         assert "stopped before --max-cost" in tuned.result.data["stopped"]
         spent = 0.00101 * len(service.bodies)
         assert spent <= raced + 0.04
-        done = tune(census, "my-model", 0.3, client=client.updated(max_cost=9.0), **options)
+        done = tune(
+            census, "my-model", 0.3, client=client.updated(max_cost=9.0), **options
+        )
     assert done.result is not None
     assert done.result.unanswered == 0
     assert done.tuning == tuned.tuning

@@ -14,7 +14,12 @@ from scipy.special import ndtri
 from fwc_llm import Client, FwcError, ProviderError, Reply, Result, Settings, evaluate
 from fwc_llm.evaluation.verification import verify
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.sequential import GroupSequential, equal_looks, nominal_levels, simulate
+from fwc_llm.metrics.sequential import (
+    GroupSequential,
+    equal_looks,
+    nominal_levels,
+    simulate,
+)
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.splits import interleave_cells
@@ -46,7 +51,9 @@ def rows_of(folder: Path, file: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return evaluate("census", unequal, out=tmp_path_factory.mktemp("until") / "run", **OPTIONS)
+    return evaluate(
+        "census", unequal, out=tmp_path_factory.mktemp("until") / "run", **OPTIONS
+    )
 
 
 def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(
@@ -55,7 +62,9 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(
     rows = stopped.data["until_decided"]["rows"]
     assert 60 <= rows < 150
     assert (stopped.data["requests"], stopped.unanswered) == (2 * rows, 0)
-    whole = evaluate("census", unequal, out=tmp_path / "whole", **OPTIONS | {"until_decided": ()})
+    whole = evaluate(
+        "census", unequal, out=tmp_path / "whole", **OPTIONS | {"until_decided": ()}
+    )
     order = list(dict.fromkeys(rows_of(whole.folder, "questions.jsonl")))
     assert set(rows_of(stopped.folder, "journal.jsonl")) == set(
         order[:rows]
@@ -92,7 +101,12 @@ def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         few, some = (
             evaluate(
-                "census", "my-model", out=tmp_path / str(c), client=client, max_cost=c, **OPTIONS
+                "census",
+                "my-model",
+                out=tmp_path / str(c),
+                client=client,
+                max_cost=c,
+                **OPTIONS,
             )
             for c in (0.05, 0.35)
         )
@@ -108,7 +122,9 @@ def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None
     )  # what is under way is kept
 
 
-def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_path: Path) -> None:
+def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(
+    tmp_path: Path,
+) -> None:
     heard: list[Any] = []
 
     def refusing(messages: Any) -> Reply:
@@ -132,10 +148,20 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
     assert "fixed number of rows are invalid" in compared["arms"][0]["reason"]
     for change in compared["records"].where(metric=f"{GAP}_difference"):
         assert np.isnan([change.p, change.low]).all()
-    assert "--until-decided" in fwc("power", "--task", "census", "--run", stopped.folder).line
-    assert "of the population, valid at every check" in stopped.check("dp_gap[zero] > 0.1").reason
-    with pytest.raises(FwcError, match="names the arm 'other'"):  # before anything is asked
-        evaluate("census", unequal, **OPTIONS | {"until_decided": "dp_gap[other] > 0.1"})
+    assert (
+        "--until-decided"
+        in fwc("power", "--task", "census", "--run", stopped.folder).line
+    )
+    assert (
+        "of the population, valid at every check"
+        in stopped.check("dp_gap[zero] > 0.1").reason
+    )
+    with pytest.raises(
+        FwcError, match="names the arm 'other'"
+    ):  # before anything is asked
+        evaluate(
+            "census", unequal, **OPTIONS | {"until_decided": "dp_gap[other] > 0.1"}
+        )
 
 
 @pytest.mark.parametrize(
@@ -148,12 +174,16 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
         ({"counterfactual": True}, "go with counterfactual"),
     ],
 )
-def test_what_no_sequence_exists_for_is_refused_by_name(options: dict[str, Any], why: str) -> None:
+def test_what_no_sequence_exists_for_is_refused_by_name(
+    options: dict[str, Any], why: str
+) -> None:
     with pytest.raises(FwcError, match=why):
         Settings(**{"until_decided": ("dp_gap > 0.1",), **options})
 
 
-def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: Path) -> None:
+def test_the_command_says_what_it_saved_and_what_to_expect(
+    fwc: Run, tmp_path: Path
+) -> None:
     asked = (
         "eval",
         "--task",
@@ -165,20 +195,29 @@ def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: P
         "--until-decided",
     )
     result = fwc(*asked, "--n-test", 600, "--out", tmp_path / "run", code=0)
-    assert re.search(r"Asked until decided: \d+ of at most 600 rows", " ".join(result.out.split()))
+    assert re.search(
+        r"Asked until decided: \d+ of at most 600 rows", " ".join(result.out.split())
+    )
     fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "b", code=0)
     assert (tmp_path / "b" / "answers.csv").read_text() == (
         tmp_path / "run" / "answers.csv"
     ).read_text()
-    for command in (("power",), ("eval", "--shots", "zero", "--until-decided", "--dry-run")):
-        output = fwc(*command, "--fail-if", "dp_gap > 0.1", "--task", "census", "--n-test", 400).out
+    for command in (
+        ("power",),
+        ("eval", "--shots", "zero", "--until-decided", "--dry-run"),
+    ):
+        output = fwc(
+            *command, "--fail-if", "dp_gap > 0.1", "--task", "census", "--n-test", 400
+        ).out
         assert "until dp_gap > 0.1 is decided, at most 400 rows (simulated" in " ".join(
             output.split()
         )
 
 
 def test_every_beginning_of_the_order_has_the_same_shares() -> None:
-    cells = np.random.default_rng(0).permutation(np.repeat([0, 1, 2, 3], [15, 45, 45, 15]))
+    cells = np.random.default_rng(0).permutation(
+        np.repeat([0, 1, 2, 3], [15, 45, 45, 15])
+    )
     for n in (16, 40, 80):
         share = np.bincount(cells[interleave_cells(cells)][:n], minlength=4) / n
         np.testing.assert_allclose(share, [0.125, 0.375, 0.375, 0.125], atol=1.01 / n)
@@ -234,7 +273,9 @@ def by_group(messages: Any) -> str:
 
 
 @pytest.mark.parametrize(("model", "giant"), [(by_group, 0), (aged, 0), (aged, 200)])
-def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path: Path) -> None:
+def test_with_people_looks_are_at_whole_people(
+    model: Any, giant: int, tmp_path: Path
+) -> None:
     """Of one to five rows each, or one of them of half of all rows."""
     rng = np.random.default_rng(0)
     size = rng.integers(1, 6, 150)
@@ -254,11 +295,17 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     result = evaluate(task, model, out=tmp_path / "run", **options)
     looks = json.loads((tmp_path / "run" / "run.json").read_text())["looks"]
     people = pd.read_csv(tmp_path / "run" / "answers.csv")["cluster"]
-    assert people.nunique() == (people != people.shift()).sum()  # whole people, one after another
+    assert (
+        people.nunique() == (people != people.shift()).sum()
+    )  # whole people, one after another
     assert result.data["until_decided"]["rows"] in looks
     assert (verify(tmp_path / "run")["differs"], len(looks)) == (0, 10)
     wanted = (
-        {"outside"} if model is by_group else {"cannot say"} if giant else {"within", "cannot say"}
+        {"outside"}
+        if model is by_group
+        else {"cannot say"}
+        if giant
+        else {"within", "cannot say"}
     )
     assert result.check("dp_gap > 0.1").outcome in wanted
     with pytest.raises(FwcError, match="splits"):
@@ -271,21 +318,31 @@ def test_a_cap_is_kept(stopped: Result) -> None:
             evaluate("census", unequal, out=stopped.folder, **OPTIONS | {"n_test": cap})
 
 
-def test_a_run_of_confidence_sequences_is_refused_by_name(stopped: Result, tmp_path: Path) -> None:
+def test_a_run_of_confidence_sequences_is_refused_by_name(
+    stopped: Result, tmp_path: Path
+) -> None:
     shutil.copytree(stopped.folder, tmp_path / "old")
     described = json.loads((tmp_path / "old" / "run.json").read_text())
     del described["looks"]
     (tmp_path / "old" / "run.json").write_text(json.dumps(described))
-    with pytest.raises(FwcError, match="confidence sequences, which fwc-llm no longer has"):
+    with pytest.raises(
+        FwcError, match="confidence sequences, which fwc-llm no longer has"
+    ):
         _ = read_run(tmp_path / "old").answered
 
 
-def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path: Path) -> None:
+def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(
+    tmp_path: Path,
+) -> None:
     """Of weighted rows; 80 answers are those of a look."""
-    frame = make_people(700, 2).assign(group=["a", "b"] * 350, note=np.arange(700) % 3 + 1)
+    frame = make_people(700, 2).assign(
+        group=["a", "b"] * 350, note=np.arange(700) % 3 + 1
+    )
     path = write_people(tmp_path, frame)
     extra = 'name = "note", kind = "{}", role = "extra"'
-    path.write_text(path.read_text().replace(extra.format("categorical"), extra.format("numeric")))
+    path.write_text(
+        path.read_text().replace(extra.format("categorical"), extra.format("numeric"))
+    )
     task = load_task(path)
     options: dict[str, Any] = {
         "arms": ["zero"],
@@ -313,6 +370,8 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
                 evaluate(task, answer, out=out, **options)
         result = evaluate(task, answer, out=out, **options)
         ends[last] = result.data["until_decided"], (out / "answers.csv").read_text()
-        assert asked == result.data["requests"] + (last is not None)  # nothing was asked twice
+        assert asked == result.data["requests"] + (
+            last is not None
+        )  # nothing was asked twice
     assert ends[None][0]["rows"] > 100
     assert all(end == ends[None] for end in ends.values())

@@ -53,16 +53,25 @@ def change(path: Path, pattern: str, replacement: str) -> None:
     path.write_text(changed)
 
 
-def test_an_untouched_run_is_the_same_elsewhere(untouched: Path, tmp_path: Path) -> None:
+def test_an_untouched_run_is_the_same_elsewhere(
+    untouched: Path, tmp_path: Path
+) -> None:
     moved = shutil.copytree(untouched, tmp_path / "elsewhere")
     assert verify(moved)["differs"] == 0
-    assert [file for file, _ in with_status(moved, "not checked")] == ["experiment.toml"]
+    assert [file for file, _ in with_status(moved, "not checked")] == [
+        "experiment.toml"
+    ]
     names = sorted(path.name for path in untouched.iterdir())
     assert sorted(path.name for path in moved.iterdir()) == names
     (moved / "notes.txt").write_text("mine")
-    assert ("notes.txt", "nothing else confirms its content") in with_status(moved, "not checked")
+    assert ("notes.txt", "nothing else confirms its content") in with_status(
+        moved, "not checked"
+    )
     (moved / "journal.jsonl").unlink()
-    assert ("journal.jsonl", "it is missing, although its hash is recorded") in with_status(moved)
+    assert (
+        "journal.jsonl",
+        "it is missing, although its hash is recorded",
+    ) in with_status(moved)
 
 
 @pytest.mark.slow
@@ -86,7 +95,14 @@ def test_every_kind_of_run_can_be_verified(
             client = Client()
         model = "test-model" if how == "batch" else "surrogate"
         evaluate(
-            "adult", model, arms=["zero", "fwc"], n_test=32, m=4, out=out, client=client, **options
+            "adult",
+            model,
+            arms=["zero", "fwc"],
+            n_test=32,
+            m=4,
+            out=out,
+            client=client,
+            **options,
         )
     assert with_status(out) == []
 
@@ -150,7 +166,11 @@ def test_an_audit_is_repeated_from_its_table(
     )
     fwc("verify", ".", code=0)
     audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
-    ratio = next(r for r in audit["records"] if r["metric"] == "impact_ratio" and r["group"] == "f")
+    ratio = next(
+        r
+        for r in audit["records"]
+        if r["metric"] == "impact_ratio" and r["group"] == "f"
+    )
     ratio["value"] = 0.99
     Path("audit.json").write_text(json.dumps(audit))
     assert ".value: 0.99 is recorded" in fwc("verify", ".", code=5).line
@@ -161,7 +181,10 @@ def test_an_audit_is_repeated_from_its_table(
 
 def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -> None:
     """Whoever wrote the folder may have written all of it: task and table are the checker's."""
-    lines = [f"{k % 9},{'rgb'[k % 3]},{'fm'[k % 2]},{('no', 'yes')[k % 5 < 2]}" for k in range(80)]
+    lines = [
+        f"{k % 9},{'rgb'[k % 3]},{'fm'[k % 2]},{('no', 'yes')[k % 5 < 2]}"
+        for k in range(80)
+    ]
     task = Path(write_task(tmp_path, "\n".join(["x,colour,sex,y", *lines]) + "\n"))
     invented = tmp_path / "invented"
     invented.mkdir()
@@ -171,11 +194,19 @@ def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -
     )
     answer: Callable[..., str] = lambda messages: "Yes"  # noqa: E731
     evaluate(
-        invented / task.name, answer, arms=["balanced"], n_test=12, m=4, out=tmp_path / "forged"
+        invented / task.name,
+        answer,
+        arms=["balanced"],
+        n_test=12,
+        m=4,
+        out=tmp_path / "forged",
     )
     fwc("verify", tmp_path / "forged", code=0)
     fwc("verify", tmp_path / "forged", "--task", invented / task.name, code=0)
-    assert "not the table" in fwc("verify", tmp_path / "forged", "--task", task, code=5).line
+    assert (
+        "not the table"
+        in fwc("verify", tmp_path / "forged", "--task", task, code=5).line
+    )
 
 
 def test_a_function_that_a_folder_names_is_not_run(
@@ -195,7 +226,10 @@ def test_a_function_that_a_folder_names_is_not_run(
         path.write_text(path.read_text().replace("balanced", "its_strategy:choose"))
     monkeypatch.chdir(folder)
     details = [detail for _, detail in with_status(folder, "not checked")]
-    assert "arm 'its_strategy:choose' is a function, and what a folder names is not run" in details
+    assert (
+        "arm 'its_strategy:choose' is a function, and what a folder names is not run"
+        in details
+    )
 
 
 @pytest.mark.parametrize("written", ["answers.csv", "results.json", "hashes.json"])
@@ -209,7 +243,9 @@ def test_a_rescore_that_is_stopped_is_no_forgery(
     described = json.loads((folder / "run.json").read_text()) | {"parser": 1}
     (folder / "run.json").write_text(json.dumps(described))
     RunFolder(folder).write_hashes()
-    stopping = 1 if written == "hashes.json" else 0  # hashes are written first, and last
+    stopping = (
+        1 if written == "hashes.json" else 0
+    )  # hashes are written first, and last
     replaced = os.replace
 
     def replace_or_stop(source: Path, target: Path) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal
 
 _PART = re.compile(
-    rb'name="(\w+)"(?:; filename="([^"]+)")?[^\r\n]*(?:\r\n[^\r\n]+)*\r\n\r\n(.*?)\r\n--', re.S
+    rb'name="(\w+)"(?:; filename="([^"]+)")?[^\r\n]*(?:\r\n[^\r\n]+)*\r\n\r\n(.*?)\r\n--',
+    re.S,
 )
 
 PAGE = 2  # batches that the service lists at once
@@ -42,7 +43,9 @@ class BatchService:
         self.cancelled_after = 0  # requests of a batch that is cancelled
         self.odd_lines: list[bytes] = []  # put before every output
         self.kept: float = 1.0  # the share of replies that come back
-        self.broken: dict[int, HttpReply] = {}  # what to answer instead, after the step took effect
+        self.broken: dict[
+            int, HttpReply
+        ] = {}  # what to answer instead, after the step took effect
 
     def __call__(self, request: HttpRequest) -> HttpReply:
         reply = self._serve(request)
@@ -66,7 +69,9 @@ class BatchService:
             page = [self.batches[name] for name in newest[start : start + PAGE]]
             more = start + PAGE < len(newest)
             return HttpReply({"object": "list", "data": page, "has_more": more})
-        if method == "GET" and (found := re.fullmatch(r"/files/([\w-]+)/content", path)):
+        if method == "GET" and (
+            found := re.fullmatch(r"/files/([\w-]+)/content", path)
+        ):
             if found[1] in self.files:
                 return HttpReply(self.files[found[1]])
             return refusal(404, "No such file")
@@ -75,7 +80,9 @@ class BatchService:
             return refusal(404, f"No batch found with id {found[1]!r}")
         if method == "GET" and (found := re.fullmatch(r"/batches/([\w-]+)", path)):
             return HttpReply(self._advance(self.batches[found[1]]))
-        if method == "POST" and (found := re.fullmatch(r"/batches/([\w-]+)/cancel", path)):
+        if method == "POST" and (
+            found := re.fullmatch(r"/batches/([\w-]+)/cancel", path)
+        ):
             batch = self.batches[found[1]]
             if batch["status"] not in {"validating", "in_progress"}:
                 return refusal(409, "Cannot cancel a batch that has ended.")
@@ -104,7 +111,9 @@ class BatchService:
         assert body["endpoint"] == "/v1/chat/completions"
         assert body["completion_window"] == "24h"
         name = f"batch-{len(self.batches)}"
-        lines = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
+        lines = [
+            json.loads(line) for line in self.files[body["input_file_id"]].splitlines()
+        ]
         assert len({line["custom_id"] for line in lines}) == len(lines)
         assert len({line["body"]["model"] for line in lines}) == 1
         self.batches[name] = {
@@ -138,7 +147,9 @@ class BatchService:
     def _work(self, batch: dict[str, Any], most: int | None = None) -> None:
         good = list[dict[str, Any]]()
         bad = list[dict[str, Any]]()
-        requests = map(json.loads, self.files[batch["input_file_id"]].splitlines()[:most])
+        requests = map(
+            json.loads, self.files[batch["input_file_id"]].splitlines()[:most]
+        )
         for number, request in enumerate(requests):
             self.worked[request["custom_id"]] += 1
             failed = self.fails(number)
@@ -147,8 +158,16 @@ class BatchService:
                 body = refusal(500, f"server error {number}", "server_error").body
             else:
                 body = completion(text)
-            response = {"status_code": 500 if failed else 200, "request_id": "r", "body": body}
-            line = {"custom_id": request["custom_id"], "response": response, "error": None}
+            response = {
+                "status_code": 500 if failed else 200,
+                "request_id": "r",
+                "body": body,
+            }
+            line = {
+                "custom_id": request["custom_id"],
+                "response": response,
+                "error": None,
+            }
             (bad if failed else good).append(line)
         random.Random(0).shuffle(good)
         batch["output_file_id"] = self._add_result(
@@ -162,7 +181,9 @@ class BatchService:
         }
 
     def _add_result(self, lines: list[Any], odd: Sequence[bytes] = ()) -> str:
-        content = b"".join([*odd, *(json.dumps(line).encode() + b"\n" for line in lines)])
+        content = b"".join(
+            [*odd, *(json.dumps(line).encode() + b"\n" for line in lines)]
+        )
         return str(self._add_file(content)["id"])
 
 

@@ -26,11 +26,17 @@ def shared_faults() -> tuple[Fault, ...]:
 
 def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
     good: Callable[..., Any] = decision if api == "decisions" else nouls
-    bare = {"type": "predicate", "name": "answer"} if api == "decisions" else {"type": "noul"}
+    bare = (
+        {"type": "predicate", "name": "answer"}
+        if api == "decisions"
+        else {"type": "noul"}
+    )
     whole = {**bare, ("probability" if api == "decisions" else "noul"): 0.75}
 
     def one(answer: Any) -> HttpReply:
-        return HttpReply(good(answers=[answer] if api == "decisions" else {"answer": answer}))
+        return HttpReply(
+            good(answers=[answer] if api == "decisions" else {"answer": answer})
+        )
 
     def without(key: str) -> HttpReply:
         return HttpReply({name: value for name, value in good().items() if name != key})
@@ -46,8 +52,12 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
                 for number in ("0", "1", "0.5", "1e-400", "-0.0")
             },
             "a refusal": one({"type": "refusal", "name": "answer"}),
-            "a refusal with words": one({"type": "refusal", "refusal": f"no {KEY} {ESCAPES}"}),
-            "an answer with more than is known": one({**whole, "confidence": [KEY], "x": ESCAPES}),
+            "a refusal with words": one(
+                {"type": "refusal", "refusal": f"no {KEY} {ESCAPES}"}
+            ),
+            "an answer with more than is known": one(
+                {**whole, "confidence": [KEY], "x": ESCAPES}
+            ),
             "an answer without its type": one(
                 {name: value for name, value in whole.items() if name != "type"}
             ),
@@ -56,7 +66,9 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
             "no model": without("model"),
             "no usage": without("usage"),
             "usage a list": HttpReply(good(usage=[1])),
-            "usage of texts": HttpReply(good(usage={"input_tokens": "x", "output_tokens": -1})),
+            "usage of texts": HttpReply(
+                good(usage={"input_tokens": "x", "output_tokens": -1})
+            ),
             "usage beyond everything": HttpReply(good(usage={"input_tokens": 10**300})),
         },
         "unclear": {
@@ -82,7 +94,9 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
         "attempt": {
             "no answers": without("answers"),
             "answers null": HttpReply(good(answers=None)),
-            "no answer among the answers": HttpReply(good(answers=type(good()["answers"])())),
+            "no answer among the answers": HttpReply(
+                good(answers=type(good()["answers"])())
+            ),
             "answers of the other format": HttpReply(
                 good(answers={} if api == "decisions" else [])
             ),
@@ -94,15 +108,21 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
         },
         "row": {
             "too long": refusal(
-                400, "input is too long: it exceeds the context window", "string_above_max_length"
+                400,
+                "input is too long: it exceeds the context window",
+                "string_above_max_length",
             ),
-            "too long, 422": refusal(422, "This model's maximum context length is 512 tokens"),
+            "too long, 422": refusal(
+                422, "This model's maximum context length is 512 tokens"
+            ),
         },
         "run": {
             "no such endpoint": HttpReply({"detail": f"Not Found {KEY}"}, 404),
             "no such endpoint, HTML": HttpReply(f"<html>{ESCAPES}</html>", 404),
             "no such method": HttpReply({"detail": "Method Not Allowed"}, 405),
             "not implemented": HttpReply("", 501),
-            "another model wanted": refusal(400, "Only gpt-6-luna is supported", param="model"),
+            "another model wanted": refusal(
+                400, "Only gpt-6-luna is supported", param="model"
+            ),
         },
     }

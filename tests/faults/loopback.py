@@ -53,10 +53,16 @@ class HttpReply:
         else:
             body = json.dumps(self.body).encode()
             kind = "application/json"
-        headers = {"content-type": kind, "content-length": str(len(body)), **self.headers}
+        headers = {
+            "content-type": kind,
+            "content-length": str(len(body)),
+            **self.headers,
+        }
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         status = f"HTTP/1.1 {self.status} {responses.get(self.status, 'Status')}\r\n"
-        return (status + head + "\r\n").encode() + (body if self.cut is None else body[: self.cut])
+        return (status + head + "\r\n").encode() + (
+            body if self.cut is None else body[: self.cut]
+        )
 
 
 Handler = Callable[[HttpRequest], "HttpReply | Awaitable[HttpReply]"]
@@ -67,12 +73,16 @@ async def serve(handler: Handler) -> AsyncIterator[str]:
     """Serve until the block ends; gives the address, for example http://127.0.0.1:40001."""
     connections: set[asyncio.Task[None]] = set()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connected(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         connections.add(task)
         try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            with suppress(
+                ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError
+            ):
                 await _answer_all(handler, reader, writer)
         finally:
             connections.discard(task)
@@ -119,7 +129,9 @@ def serving() -> Iterator[str]:
     """The surrogate behind loopback HTTP; gives the base URL."""
 
     def answer(request: HttpRequest) -> HttpReply:
-        body = respond(read_call(request.path, request.body), partial(simulated, Surrogate()))
+        body = respond(
+            read_call(request.path, request.body), partial(simulated, Surrogate())
+        )
         kind, content = encoded(body)
         return HttpReply(content, headers={"content-type": kind, HEADER: SIMULATED})
 
@@ -139,7 +151,9 @@ class Service:
         return reply if isinstance(reply, HttpReply) else HttpReply(completion(reply))
 
 
-def completion(text: str | None, model: str = "test-model", **changes: Any) -> dict[str, Any]:
+def completion(
+    text: str | None, model: str = "test-model", **changes: Any
+) -> dict[str, Any]:
     """A chat completion as OpenAI sends it; `changes` replace keys of the body."""
     usage: Any = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
     usage["prompt_tokens_details"] = {"cached_tokens": 64}
@@ -161,7 +175,10 @@ def completion(text: str | None, model: str = "test-model", **changes: Any) -> d
 
 
 def decision(
-    p: Any = 0.75, model: str = "test-model", names: Sequence[str] = ("answer",), **changes: Any
+    p: Any = 0.75,
+    model: str = "test-model",
+    names: Sequence[str] = ("answer",),
+    **changes: Any,
 ) -> dict[str, Any]:
     """A response of POST /v1/decisions, with P(yes) `p` for every question; `changes` replace
     keys.
@@ -174,13 +191,21 @@ def decision(
 
 
 def nouls(
-    p: Any = 0.75, model: str = "test-model", names: Sequence[str] = ("answer",), **changes: Any
+    p: Any = 0.75,
+    model: str = "test-model",
+    names: Sequence[str] = ("answer",),
+    **changes: Any,
 ) -> dict[str, Any]:
     """A response of POST /v1/systemone, with P(yes) `p` for every question; `changes` replace
     keys.
     """
     answers = {name: {"type": "noul", "noul": p} for name in names}
-    return {"model": model, "answers": answers, "usage": {"input_tokens": 100}, **changes}
+    return {
+        "model": model,
+        "answers": answers,
+        "usage": {"input_tokens": 100},
+        **changes,
+    }
 
 
 def answered(request: HttpRequest, yes: bool) -> dict[str, Any]:
@@ -199,10 +224,15 @@ def answered(request: HttpRequest, yes: bool) -> dict[str, Any]:
 def asked(request: HttpRequest) -> Any:
     """What a request is about, at any of the three addresses."""
     body = request.json()
-    return body.get("messages") or [body.get("input") or body.get("state"), body["questions"]]
+    return body.get("messages") or [
+        body.get("input") or body.get("state"),
+        body["questions"],
+    ]
 
 
-def refusal(status: int, message: str, code: str | None = None, **details: Any) -> HttpReply:
+def refusal(
+    status: int, message: str, code: str | None = None, **details: Any
+) -> HttpReply:
     """An error as OpenAI sends it."""
     error = {
         "message": message,

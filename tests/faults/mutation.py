@@ -117,7 +117,11 @@ def damaged_json(seed: bytes, rng: random.Random) -> bytes:
 
 def _changed(value: Any, rng: random.Random) -> Any:
     if rng.random() < 0.75 and value and isinstance(value, dict | list):
-        key: Any = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+        key: Any = (
+            rng.choice(list(value))
+            if isinstance(value, dict)
+            else rng.randrange(len(value))
+        )
         if isinstance(value, dict) and rng.random() < 0.1:
             return {
                 rng.choice(HOSTILE_TEXTS) if name == key else name: item
@@ -130,8 +134,15 @@ def _changed(value: Any, rng: random.Random) -> Any:
         whole = {**value} if isinstance(value, dict) else [*value]
         whole[key] = _changed(value[key], rng)
         return whole
-    likely = ["\ufffcnumber", "\ufffcnumber", rng.choice(HOSTILE_TEXTS), rng.choice(HOSTILE_TEXTS)]
-    return rng.choice([*likely, [], {}, [value], {"a": value}, [value] * 20, None, True, 7])
+    likely = [
+        "\ufffcnumber",
+        "\ufffcnumber",
+        rng.choice(HOSTILE_TEXTS),
+        rng.choice(HOSTILE_TEXTS),
+    ]
+    return rng.choice(
+        [*likely, [], {}, [value], {"a": value}, [value] * 20, None, True, 7]
+    )
 
 
 def hostile(seed: bytes, rng: random.Random) -> bytes:

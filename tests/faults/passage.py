@@ -30,15 +30,28 @@ from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.tasks import census_task
-from tests.faults.loopback import HttpReply, HttpRequest, answered, asked, serve_in_thread
+from tests.faults.loopback import (
+    HttpReply,
+    HttpRequest,
+    answered,
+    asked,
+    serve_in_thread,
+)
 from tests.faults.table import KEY, Fault
 
-FORMATS = ("html", "md", "json", "csv")  # Local Law 144's table is not made of designed rows
+FORMATS = (
+    "html",
+    "md",
+    "json",
+    "csv",
+)  # Local Law 144's table is not made of designed rows
 N = 8
 KEY_VARIABLE = "PLANTED_KEY"
 _TELLING = 14  # letters and digits of the key that nobody may read in a row
 SLOWEST = 60.0  # seconds for one fault through everything
-_STEERING = [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066)]
+_STEERING = [
+    chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066)
+]
 
 
 class Service:
@@ -101,7 +114,11 @@ def client(
 
 
 def passage(
-    fault: Fault, lasting: bool, folder: Path, formats: Sequence[str] = FORMATS, api: str = "chat"
+    fault: Fault,
+    lasting: bool,
+    folder: Path,
+    formats: Sequence[str] = FORMATS,
+    api: str = "chat",
 ) -> list[str]:
     """Take the fault through everything in `folder`; the environment holds `KEY`. Says what is
     wrong.
@@ -116,7 +133,9 @@ def passage(
     if fault.kind == "harmless" and (asked := service.answered.total()) != N:
         wrong.append(f"{N} requests were answered {asked} times")
     if code not in fault.exit_codes(lasting):
-        wrong.append(f"eval ended with {code}, not {fault.exit_codes(lasting)}: {said[-1:]}")
+        wrong.append(
+            f"eval ended with {code}, not {fault.exit_codes(lasting)}: {said[-1:]}"
+        )
     again = Service(None, False)
     with serve_in_thread(again) as url:
         code = _evaluate(client(url, said, None, False, api), folder, said, api)
@@ -128,9 +147,13 @@ def passage(
     with Journal(folder) as journal:
         records = list(journal.records())
         result = Result(folder, score(RunFolder(folder), journal))
-    answered = Counter(record["request"] for record in records if record["text"] is not None)
+    answered = Counter(
+        record["request"] for record in records if record["text"] is not None
+    )
     if len(answered) != N or set(answered.values()) != {1}:
-        wrong.append(f"{len(answered)} of {N} answers are journaled, {answered.most_common(1)}")
+        wrong.append(
+            f"{len(answered)} of {N} answers are journaled, {answered.most_common(1)}"
+        )
     shown = {name: replace_invisible(render([folder], name)) for name in formats} | {
         "table": _printed(result)
     }

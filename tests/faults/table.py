@@ -47,7 +47,9 @@ def _with(**changes: Any) -> HttpReply:
 
 def _choice(message: Any = None, **changes: Any) -> HttpReply:
     message = {"role": "assistant", "content": "Yes"} if message is None else message
-    return _with(choices=[{"index": 0, "message": message, "finish_reason": "stop"} | changes])
+    return _with(
+        choices=[{"index": 0, "message": message, "finish_reason": "stop"} | changes]
+    )
 
 
 def _content(content: Any) -> HttpReply:
@@ -58,7 +60,9 @@ def _text(old: str, new: str, reply: HttpReply | None = None) -> HttpReply:
     """A completion in which a piece of its JSON is written otherwise."""
     text = json.dumps(completion("Yes") if reply is None else reply.body)
     assert old in text
-    return HttpReply(text.replace(old, new).encode(), headers={"content-type": "application/json"})
+    return HttpReply(
+        text.replace(old, new).encode(), headers={"content-type": "application/json"}
+    )
 
 
 def _bytes(body: bytes, status: int = 200, **headers: str) -> HttpReply:
@@ -97,7 +101,9 @@ _ECHOES = {"as it is": KEY, "upper case": KEY.upper()}
 _HARMLESS: dict[str, HttpReply] = {
     # counts that are none
     **{
-        f"prompt_tokens {number[:8]}": _text('"prompt_tokens": 100', f'"prompt_tokens": {number}')
+        f"prompt_tokens {number[:8]}": _text(
+            '"prompt_tokens": 100', f'"prompt_tokens": {number}'
+        )
         for number in ("Infinity", "NaN", "1e400", "9" * 5000, "-7", '"many"', "true")
     },
     "usage a list": _with(usage=[1, 2]),
@@ -106,12 +112,16 @@ _HARMLESS: dict[str, HttpReply] = {
     "logprob beyond floats": _text(
         "-0.125", "9" * 400, _logprobs({"token": "Yes", "logprob": -0.125})
     ),
-    "logprob NaN": _text("-0.125", "NaN", _logprobs({"token": "Yes", "logprob": -0.125})),
+    "logprob NaN": _text(
+        "-0.125", "NaN", _logprobs({"token": "Yes", "logprob": -0.125})
+    ),
     "logprob positive": _logprobs({"token": "Yes", "logprob": 1e308}),
     "logprob a text": _logprobs({"token": "Yes", "logprob": "-1"}),
     "token a list": _logprobs({"token": ["Yes"], "logprob": -1.0}, token=["Yes"]),
     "token of 100,000 marks": _logprobs({"token": "." * 100_000, "logprob": -1.0}),
-    "10,000 top_logprobs": _logprobs(*({"token": f"t{i}", "logprob": -9.0} for i in range(10_000))),
+    "10,000 top_logprobs": _logprobs(
+        *({"token": f"t{i}", "logprob": -9.0} for i in range(10_000))
+    ),
     "logprobs content a text": _choice(logprobs={"content": "x"}),
     # texts
     "a lone surrogate": _text('"content": "Yes"', '"content": "Yes \\ud800"'),
@@ -125,7 +135,9 @@ _HARMLESS: dict[str, HttpReply] = {
     "spaces": _content("  \n\t "),
     "content null": _content(None),
     "content an object": _content({"text": "Yes"}),
-    "content in parts": _content([{"type": "text", "text": "Yes"}, None, 7, {"text": None}]),
+    "content in parts": _content(
+        [{"type": "text", "text": "Yes"}, None, 7, {"text": None}]
+    ),
     "refusal true": _choice({"role": "assistant", "content": "Yes", "refusal": True}),
     "content_filter": _choice(finish_reason="content_filter"),
     "status 400, filtered": refusal(
@@ -144,15 +156,24 @@ _HARMLESS: dict[str, HttpReply] = {
     ),
     "a byte order mark": _bytes(b"\xef\xbb\xbf" + _LONG),
     "a second choice": _with(choices=[*completion("Yes")["choices"], None, 7]),
-    **{f"the key echoed, {name}": _content(f"Yes {echo}") for name, echo in _ECHOES.items()},
+    **{
+        f"the key echoed, {name}": _content(f"Yes {echo}")
+        for name, echo in _ECHOES.items()
+    },
     "the key echoed, in a key": _with(**{KEY: KEY}),
     "the key echoed, in JSON escapes": _text('"model"', f'"k": "{_ESCAPED}", "model"'),
     # headers
     "Retry-After with a reply": _headers(retry_after="99999"),
-    "a thousand cookies": _headers(set_cookie="; ".join(f"c{i}=x" for i in range(1000))),
+    "a thousand cookies": _headers(
+        set_cookie="; ".join(f"c{i}=x" for i in range(1000))
+    ),
     "escapes in headers": _headers(x_request_id="\x9b31m evil", server="\x9b2J"),
-    "a charset that is none": _bytes(_LONG, content_type="application/json; charset=undefined"),
-    "a charset of 16 bits": _bytes(_LONG, content_type="application/json; charset=utf-16"),
+    "a charset that is none": _bytes(
+        _LONG, content_type="application/json; charset=undefined"
+    ),
+    "a charset of 16 bits": _bytes(
+        _LONG, content_type="application/json; charset=utf-16"
+    ),
     "no content-type": _bytes(_LONG, content_type=""),
     "packed": _bytes(gzip.compress(_LONG), content_encoding="gzip"),
 }
@@ -203,7 +224,9 @@ _ATTEMPT: dict[str, HttpReply] = {
     "half a JSON": _bytes(_LONG[: len(_LONG) // 2]),
     "bytes that are not UTF-8": _bytes(b"\xff\xfe" + _LONG),
     "an empty body": _bytes(b""),
-    "HTML": HttpReply(f"<!doctype html><h1>Service &amp; maintenance {KEY} {ESCAPES}</h1>"),
+    "HTML": HttpReply(
+        f"<!doctype html><h1>Service &amp; maintenance {KEY} {ESCAPES}</h1>"
+    ),
     "text": HttpReply("later"),
     "nested 100,000 deep": _bytes(b"[" * 100_000),
     "an object nested 100,000 deep": _bytes(_DEEP),
@@ -212,7 +235,9 @@ _ATTEMPT: dict[str, HttpReply] = {
         for body in ("null", "true", "42", '"Yes"', "[]", "{}", "NaN")
     },
     **{f"choices {choices!r}": _with(choices=choices) for choices in _CHOICES},
-    "error with 200": HttpReply({"error": {"message": f"upstream {KEY}", "code": None}}),
+    "error with 200": HttpReply(
+        {"error": {"message": f"upstream {KEY}", "code": None}}
+    ),
     "error with 200, a text": HttpReply({"error": KEY}),
     "error with 200, a list": HttpReply({"error": [KEY, ESCAPES]}),
     "error with 200, status of 400 digits": _bytes(
@@ -221,11 +246,15 @@ _ATTEMPT: dict[str, HttpReply] = {
     "error with 200, status 503": HttpReply({"error": {"message": "x", "status": 503}}),
     "broken gzip": _bytes(b"\x1f\x8b" + _LONG, content_encoding="gzip"),
     "no HTTP": Raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n", cut=0),
-    "a status line that is none": Raw(b"HTTP/1.1 abc Wrong\r\ncontent-length: 0\r\n\r\n"),
+    "a status line that is none": Raw(
+        b"HTTP/1.1 abc Wrong\r\ncontent-length: 0\r\n\r\n"
+    ),
     "a header without a colon": Raw(
         b"HTTP/1.1 200 OK\r\nbroken header\r\ncontent-length: 0\r\n\r\n"
     ),
-    "two lengths": Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 4\r\n\r\n{}{}"),
+    "two lengths": Raw(
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 4\r\n\r\n{}{}"
+    ),
     "a length of 400 digits": Raw(
         b"HTTP/1.1 200 OK\r\ncontent-length: " + b"9" * 400 + b"\r\n\r\n{}", cut=999
     ),
@@ -244,23 +273,33 @@ _UNCLEAR: dict[str, HttpReply] = {
     "status 400, code a number": HttpReply(
         {"error": {"message": "x", "code": 7, "param": {"a": 1}}}, 400
     ),
-    "status 400, detail a list": HttpReply({"detail": [{"loc": ["body"], "msg": "x"}]}, 422),
+    "status 400, detail a list": HttpReply(
+        {"detail": [{"loc": ["body"], "msg": "x"}]}, 422
+    ),
     "17 MB": HttpReply(b" " * (17 << 20)),
-    "64 MB, packed": _bytes(gzip.compress(b" " * (64 << 20), 1), content_encoding="gzip"),
+    "64 MB, packed": _bytes(
+        gzip.compress(b" " * (64 << 20), 1), content_encoding="gzip"
+    ),
 }
 _ROW: dict[str, HttpReply] = {
     "context length": refusal(
         400, "This model's maximum context length is 8192.", "context_length_exceeded"
     ),
-    "context length, in words": HttpReply({"detail": f"the prompt is too long {ESCAPES}"}, 400),
+    "context length, in words": HttpReply(
+        {"detail": f"the prompt is too long {ESCAPES}"}, 400
+    ),
     "status 413": HttpReply("too large", 413),
 }
 _RUN: dict[str, HttpReply] = {
     "a redirect to another host": HttpReply(
         "", 307, {"location": "http://evil.example/v1/chat/completions"}
     ),
-    "a redirect to what is not an address": HttpReply("", 307, {"location": "http://[::1/"}),
-    "a redirect with the key": HttpReply("", 307, {"location": f"http://evil.example/{KEY}"}),
+    "a redirect to what is not an address": HttpReply(
+        "", 307, {"location": "http://[::1/"}
+    ),
+    "a redirect with the key": HttpReply(
+        "", 307, {"location": f"http://evil.example/{KEY}"}
+    ),
     "status 304": HttpReply("", 304),
     "status 401": refusal(401, f"Incorrect API key provided: {KEY}", "invalid_api_key"),
     "status 401, the key in upper case": refusal(
@@ -270,7 +309,9 @@ _RUN: dict[str, HttpReply] = {
     "status 403": HttpReply(f"<html>{KEY}</html>", 403),
     "status 404": refusal(404, f"no such model {ESCAPES}", "model_not_found"),
     "status 404, nested 100,000 deep": _bytes(_DEEP, 404),
-    "the quota is used up": refusal(429, "You exceeded your quota", "insufficient_quota"),
+    "the quota is used up": refusal(
+        429, "You exceeded your quota", "insufficient_quota"
+    ),
     "a bad key with status 400": HttpReply(
         {"error": {"message": f"Authentication Error, {KEY}"}}, 400
     ),
@@ -289,5 +330,7 @@ _ALL: dict[Kind, dict[str, HttpReply]] = {
     "run": _RUN,
 }
 FAULTS = tuple(
-    Fault(name, kind, reply) for kind, faults in _ALL.items() for name, reply in faults.items()
+    Fault(name, kind, reply)
+    for kind, faults in _ALL.items()
+    for name, reply in faults.items()
 )

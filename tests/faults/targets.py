@@ -84,7 +84,10 @@ _REPLY = json.dumps(
                 "finish_reason": "stop",
                 "logprobs": {
                     "content": [
-                        {"token": "Yes", "top_logprobs": [{"token": "Yes", "logprob": -0.1}]}
+                        {
+                            "token": "Yes",
+                            "top_logprobs": [{"token": "Yes", "logprob": -0.1}],
+                        }
                     ]
                 },
             }
@@ -92,7 +95,15 @@ _REPLY = json.dumps(
     }
 ).encode()
 _ERROR = json.dumps(
-    {"error": {"message": "bad", "type": "t", "param": "temperature", "code": "x", "status": 500}}
+    {
+        "error": {
+            "message": "bad",
+            "type": "t",
+            "param": "temperature",
+            "code": "x",
+            "status": 500,
+        }
+    }
 ).encode()
 
 
@@ -140,7 +151,9 @@ _DECIDED = [
 _DECISIONS = b"sex,answer,label,p,row\n" + b"".join(
     ",".join(map(str, line.values())).encode() + b"\n" for line in _DECIDED
 )
-_ASKED = AuditOptions(protected=("sex",), answer="answer", label="label", p_yes="p", row="row")
+_ASKED = AuditOptions(
+    protected=("sex",), answer="answer", label="label", p_yes="p", row="row"
+)
 _ASKED_OUTPUT = AuditOptions(protected=("sex",), answer="decision", label="hired")
 _EXTERNAL = [  # of the Batch API
     _lines(
@@ -280,7 +293,9 @@ def batch_line(rng: random.Random) -> None:
     value = _model().read_body(hostile(good.encode(), rng).decode("utf-8", "replace"))
     if isinstance(value, dict):
         with contextlib.suppress(AttemptError):
-            json.dumps(make_record("ab", _CALL, read_batch_line(value)), allow_nan=False).encode()
+            json.dumps(
+                make_record("ab", _CALL, read_batch_line(value)), allow_nan=False
+            ).encode()
 
 
 def batch_state(rng: random.Random) -> None:
@@ -304,7 +319,10 @@ def parquet(rng: random.Random) -> None:
     values = _decisions()
     for name in values.column_names if rng.random() < 0.7 else ():
         if rng.random() < 0.4:
-            cells = [rng.choice(_CELLS) if rng.random() < 0.5 else None for _ in range(len(values))]
+            cells = [
+                rng.choice(_CELLS) if rng.random() < 0.5 else None
+                for _ in range(len(values))
+            ]
             kind = type(cells[0])
             column = pa.array([cell if type(cell) is kind else None for cell in cells])
             values = values.set_column(values.column_names.index(name), name, column)
@@ -328,7 +346,9 @@ def evidence(rng: random.Random) -> None:
 
 
 def _read_prices(path: Path) -> None:
-    named = path.rename(path.with_name(f"{secrets.token_hex(8)}.toml"))  # a file is read once
+    named = path.rename(
+        path.with_name(f"{secrets.token_hex(8)}.toml")
+    )  # a file is read once
     try:
         price_of("test-model", str(named))
     finally:
@@ -344,7 +364,9 @@ def _read_task(path: Path) -> None:
 def _run() -> Path:
     """A folder as a run writes it, with examples; its model answers without being asked."""
     task, _ = _task()
-    plan = make_plan(task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None))
+    plan = make_plan(
+        task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None)
+    )
     folder = _folder("good") / "run"
     Job(plan, _Answers(), Client()).run(folder)
     (folder / "tuning.json").write_text(json.dumps(_TUNING))
@@ -352,7 +374,9 @@ def _run() -> Path:
 
 
 # By the name of a reader: the file's name, good ones, and what reads it.
-_OF_FILES: dict[str, tuple[str, Callable[[], Sequence[bytes]], Callable[[Path], object]]] = {
+_OF_FILES: dict[
+    str, tuple[str, Callable[[], Sequence[bytes]], Callable[[Path], object]]
+] = {
     "task_file": ("made.toml", lambda: [TASK], _read_task),
     "experiment": (
         "experiment.toml",
@@ -455,5 +479,6 @@ class _Answers(FourMembers):
 
     async def ask(self, messages: object) -> Reply:
         return Reply(
-            "Yes" if len(str(messages)) % 2 else "No", logprobs=(("Yes", -0.5), ("No", -1.0))
+            "Yes" if len(str(messages)) % 2 else "No",
+            logprobs=(("Yes", -0.5), ("No", -1.0)),
         )

@@ -15,7 +15,13 @@ import psutil
 import pytest
 
 from tests.conftest import CHECKOUT
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.faults.loopback import (
+    HttpReply,
+    HttpRequest,
+    completion,
+    refusal,
+    serve_in_thread,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -28,9 +34,13 @@ ECHOES = {
     3: HttpReply({"error": f"bad {KEY}"}),
     4: HttpReply({"choices": None, "key": KEY}),
     5: HttpReply(b'{"choices": "' + KEY.encode()),
-    6: HttpReply({"error": {"message": f"slow down, {KEY}"}}, 429, {"retry-after": "0.01"}),
+    6: HttpReply(
+        {"error": {"message": f"slow down, {KEY}"}}, 429, {"retry-after": "0.01"}
+    ),
     7: HttpReply(
-        {"error": {"message": f"overloaded {KEY}"}}, 503, {"retry-after": "0.01", "x-key": KEY}
+        {"error": {"message": f"overloaded {KEY}"}},
+        503,
+        {"retry-after": "0.01", "x-key": KEY},
     ),
 }
 REQUESTS = 2 * N
@@ -56,7 +66,9 @@ class Service:
             return reply
         echo = request.headers["authorization"]
         delay = 60.0 * (len(self.asked) >= self.stalls_from)
-        return HttpReply(completion("No", debug=echo), headers={"x-debug": echo}, delay=delay)
+        return HttpReply(
+            completion("No", debug=echo), headers={"x-debug": echo}, delay=delay
+        )
 
 
 def command(url: str, out: Path) -> list[str]:
@@ -125,20 +137,32 @@ def evaluate(tmp_path: Path) -> Iterator[Evaluate]:
 
 def journaled(folder: Path) -> list[str]:
     lines = (folder / "run" / "journal.jsonl").read_text().splitlines()[1:]
-    return [record["request"] for record in map(json.loads, lines) if record["text"] is not None]
+    return [
+        record["request"]
+        for record in map(json.loads, lines)
+        if record["text"] is not None
+    ]
 
 
 def last_line(text: str) -> str:
     return text.strip().splitlines()[-1]
 
 
-def test_rows_without_a_reply_end_with_4_and_are_named(tmp_path: Path, evaluate: Evaluate) -> None:
-    too_long = refusal(400, f"maximum context length exceeded by {KEY}", "context_length_exceeded")
-    service = Service(lambda content, count: too_long if count in {9, 17} else ECHOES.get(count))
+def test_rows_without_a_reply_end_with_4_and_are_named(
+    tmp_path: Path, evaluate: Evaluate
+) -> None:
+    too_long = refusal(
+        400, f"maximum context length exceeded by {KEY}", "context_length_exceeded"
+    )
+    service = Service(
+        lambda content, count: too_long if count in {9, 17} else ECHOES.get(count)
+    )
     with serve_in_thread(service) as url:
         done = evaluate(url)
         assert done.returncode == 4
-        assert f"2 of {REQUESTS} requests have no reply" in " ".join(done.stderr.split())
+        assert f"2 of {REQUESTS} requests have no reply" in " ".join(
+            done.stderr.split()
+        )
         answers = (tmp_path / "run" / "answers.csv").read_text().splitlines()
         rows = {line.split(",")[2] for line in answers if ",error," in line}
         assert rows

@@ -49,14 +49,22 @@ def test_a_fault_once(
 # --- Damaged inputs of every kind
 
 
-_FEW = {"run_folder": 15, "evidence": 15, "table": 60, "parquet": 60, "decisions_csv": 60}  # slow
+_FEW = {
+    "run_folder": 15,
+    "evidence": 15,
+    "table": 60,
+    "parquet": 60,
+    "decisions_csv": 60,
+}  # slow
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_damage_ends_in_a_refusal_at_worst(name: str) -> None:
     @settings(
-        max_examples=_FEW.get(name, 200), deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=_FEW.get(name, 200),
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(st.integers(0, 2**32))
     def damage(seed: int) -> None:
@@ -70,7 +78,9 @@ def test_damage_ends_in_a_refusal_at_worst(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_a_run_that_is_killed_loses_and_repeats_nothing(concurrency: int, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_loses_and_repeats_nothing(
+    concurrency: int, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     service = Service(lambda body: "Yes")
     words = (
@@ -87,17 +97,30 @@ def test_a_run_that_is_killed_loses_and_repeats_nothing(concurrency: int, tmp_pa
         str(out),
     )
     with serve_in_thread(service) as url:
-        options = ("--out", str(out), "--base-url", f"{url}/v1", "--concurrency", str(concurrency))
+        options = (
+            "--out",
+            str(out),
+            "--base-url",
+            f"{url}/v1",
+            "--concurrency",
+            str(concurrency),
+        )
         command = [sys.executable, "-m", "fwc_llm", *words, *options]
         for answered in (10, 30, 50):
             asked = len(service.bodies)
-            with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.DEVNULL) as process:
-                while process.poll() is None and len(service.bodies) < max(answered, asked + 1):
+            with subprocess.Popen(
+                command, cwd=CHECKOUT, stderr=subprocess.DEVNULL
+            ) as process:
+                while process.poll() is None and len(service.bodies) < max(
+                    answered, asked + 1
+                ):
                     time.sleep(0.001)
                 process.kill()
         done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True)
         assert done.returncode == 0
-    rows = [row["row"] for row in read_records(out / FILE_NAME) if row["text"] is not None]
+    rows = [
+        row["row"] for row in read_records(out / FILE_NAME) if row["text"] is not None
+    ]
     assert len(rows) == len(set(rows)) == 80
     assert len(service.bodies) <= 80 + 3 * concurrency, (
         "what is under way is asked again, and nothing else"

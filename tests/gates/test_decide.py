@@ -18,7 +18,9 @@ from fwc_llm.gates.decide import Outcome, junit_xml, outcome_of
 from fwc_llm.number_format import number
 
 
-def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0) -> pd.DataFrame:
+def answers(
+    arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0
+) -> pd.DataFrame:
     """Arms that say yes to the groups f and m at these rates; labels of no meaning."""
     rng = np.random.default_rng(seed)
     group = np.array(["f", "m"])[np.arange(n) % 2]
@@ -26,7 +28,9 @@ def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0
     asked = pd.DataFrame({"row": range(n), "group": group, "label": label})
     parts = []
     for arm, (f, m) in arms.items():
-        said = np.where(rng.random(n) < np.where(group == "f", f, m), "yes", "no").astype(object)
+        said = np.where(
+            rng.random(n) < np.where(group == "f", f, m), "yes", "no"
+        ).astype(object)
         said[rng.random(n) < 0.02] = None
         parts.append(asked.assign(arm=arm, answer=said))
     return pd.concat(parts)
@@ -61,13 +65,18 @@ def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> N
         check = found.check(f"{metric}[zero] {operator} {bound!r}")
         assert check.outcome == said, (operator, bound)
         assert (check.low, check.high) == pytest.approx((low, high))
-        ends = (number(end, 2, 1 if metric == "dp_ratio" else 100) for end in (low, high))
+        ends = (
+            number(end, 2, 1 if metric == "dp_ratio" else 100) for end in (low, high)
+        )
         assert " to ".join(ends) in check.reason or metric == "dp_ratio"
 
 
 def test_every_arm_is_meant_where_none_is_named() -> None:
     checks = decide(parse_condition("dp_gap > 0.2"), audit(APART).statistics)
-    assert [check.condition for check in checks] == ["dp_gap[zero] > 0.2", "dp_gap[fwc] > 0.2"]
+    assert [check.condition for check in checks] == [
+        "dp_gap[zero] > 0.2",
+        "dp_gap[fwc] > 0.2",
+    ]
     assert [check.outcome for check in checks] == ["outside", "within"]
     whole = all_of("dp_gap > 0.2", checks)
     assert (whole.condition, whole.outcome) == ("dp_gap > 0.2", "outside")
@@ -79,9 +88,13 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     found = audit(APART)
     test = found.records.of("dp_gap_difference", "fwc", against="zero")
     check = found.check("dp_gap[fwc] - dp_gap[zero] > 0")
-    assert (check.value, check.low, check.high) == pytest.approx((test.value, *test.ends))
+    assert (check.value, check.low, check.high) == pytest.approx(
+        (test.value, *test.ends)
+    )
     assert check.outcome == "within"
-    assert check.reason.startswith("gap of fwc less that of zero-shot: −38 (−59 to −16; limit")
+    assert check.reason.startswith(
+        "gap of fwc less that of zero-shot: −38 (−59 to −16; limit"
+    )
     other = found.check("dp_gap[zero] - dp_gap[fwc] > 0")
     assert other.outcome == "outside"
     assert (other.low, other.high) == pytest.approx((-check.high, -check.low))
@@ -99,14 +112,19 @@ def test_arms_are_equivalent_where_all_of_the_interval_lies_within_the_bound() -
     for check in both:
         assert check.outcome == "within"
         assert (check.low, check.high) == pytest.approx((-gap.high, -gap.low))
-    assert found.check(f"abs(dp_gap[fwc] - dp_gap[zero]) > {-gap.high - 0.01}").outcome == "outside"
+    assert (
+        found.check(f"abs(dp_gap[fwc] - dp_gap[zero]) > {-gap.high - 0.01}").outcome
+        == "outside"
+    )
     near = found.check("abs(accuracy[fwc] - accuracy[zero]) > 0.001")
     assert (near.outcome, near.low) == ("cannot say", 0.0)
     odds = found.check("eo_gap[fwc] - eo_gap[zero] > 0")
     assert odds.outcome in {"within", "cannot say"}
 
 
-@pytest.mark.parametrize("metric", ["tpr_gap", "fpr_gap", "precision_gap", "auc_gap", "brier_gap"])
+@pytest.mark.parametrize(
+    "metric", ["tpr_gap", "fpr_gap", "precision_gap", "auc_gap", "brier_gap"]
+)
 def test_further_metrics_are_gates(metric: str) -> None:
     with_p = APART.assign(p_yes=np.where(APART["answer"] == "yes", 0.8, 0.3))
     found = audit(with_p)
@@ -126,12 +144,20 @@ def test_what_is_undefined_is_undecided_with_the_reason() -> None:
     assert check.outcome == "cannot say"
     assert check.reason == "zero-shot: gap unknown, no parsed answer in group m"
     assert unsaid.check("accuracy[zero] > 0.99").outcome == "within"
-    assert "no parsed answer in group m" in unsaid.check("dp_gap[fwc] - dp_gap[zero] > 0").reason
+    assert (
+        "no parsed answer in group m"
+        in unsaid.check("dp_gap[fwc] - dp_gap[zero] > 0").reason
+    )
     never = APART.assign(answer="no")
     assert audit(never).check("dp_ratio < 0.8").outcome == "cannot say"
-    assert "no group was answered yes" in audit(never).check("dp_ratio[zero] < 0.8").reason
+    assert (
+        "no group was answered yes" in audit(never).check("dp_ratio[zero] < 0.8").reason
+    )
     silent = APART.assign(answer=None)
-    assert "no answer could be parsed" in audit(silent).check("accuracy[zero] < 0.8").reason
+    assert (
+        "no answer could be parsed"
+        in audit(silent).check("accuracy[zero] < 0.8").reason
+    )
     assert audit(silent).check("coverage < 0.9").outcome == "outside"
 
 
@@ -166,13 +192,17 @@ def test_people_whose_category_is_unknown_decide_no_gap_and_no_gate() -> None:
 
 def test_strategies_of_few_draws_are_undecided() -> None:
     drawn = pd.concat(
-        APART.assign(repeat=repeat, examples=np.where(APART["arm"] == "fwc", str(repeat), "none"))
+        APART.assign(
+            repeat=repeat, examples=np.where(APART["arm"] == "fwc", str(repeat), "none")
+        )
         for repeat in range(2)
     )
     check = audit(drawn).check("dp_gap[fwc] - dp_gap[zero] > 0")
     assert check.outcome == "cannot say"
     assert "cannot be told with 2 draws of examples" in check.reason
-    assert check.value == pytest.approx(audit(APART).check("dp_gap[fwc] - dp_gap[zero] > 0").value)
+    assert check.value == pytest.approx(
+        audit(APART).check("dp_gap[fwc] - dp_gap[zero] > 0").value
+    )
 
 
 @pytest.mark.slow
@@ -183,7 +213,9 @@ def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
         asked = parse_condition(condition)
         drawn = (audit(answers({"a": rates}, n=200, seed=seed)) for seed in range(100))
         found = [decide(asked, one.statistics)[0].outcome for one in drawn]
-        assert found.count("outside") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
+        assert (
+            found.count("outside") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
+        )
 
 
 # --- Conditions
@@ -195,13 +227,19 @@ def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
         ("dp_gap > 0.1", ("dp_gap", ">", 0.1, None, None)),
         ("  accuracy<.8 ", ("accuracy", "<", 0.8, None, None)),
         ("dp_ratio <= 8e-1", ("dp_ratio", "<=", 0.8, None, None)),
-        ("eo_gap[fwc+removal@random] >= 0", ("eo_gap", ">=", 0.0, "fwc+removal@random", None)),
+        (
+            "eo_gap[fwc+removal@random] >= 0",
+            ("eo_gap", ">=", 0.0, "fwc+removal@random", None),
+        ),
         ("coverage[ my arm ] < 1", ("coverage", "<", 1.0, "my arm", None)),
         ('dp_gap["a]b"] > 1', ("dp_gap", ">", 1.0, "a]b", None)),
         ("dp_gap[' a'] > 1", ("dp_gap", ">", 1.0, " a", None)),
         ("dp_gap[fwc] - dp_gap[zero] > -0.05", ("dp_gap", ">", -0.05, "fwc", "zero")),
         ("accuracy[a]−accuracy[b]<0", ("accuracy", "<", 0.0, "a", "b")),
-        ("abs( brier_gap[a] - brier_gap[b] ) > 0.05", ("brier_gap", ">", 0.05, "a", "b")),
+        (
+            "abs( brier_gap[a] - brier_gap[b] ) > 0.05",
+            ("brier_gap", ">", 0.05, "a", "b"),
+        ),
     ],
 )
 def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
@@ -260,16 +298,23 @@ CHECKS = [
 
 
 @pytest.mark.parametrize(
-    ("undecided", "kind"), [("cannot say", "error"), ("outside", "failure"), ("within", "skipped")]
+    ("undecided", "kind"),
+    [("cannot say", "error"), ("outside", "failure"), ("within", "skipped")],
 )
-def test_hostile_names_stay_text_and_counts_agree(undecided: Outcome, kind: str) -> None:
+def test_hostile_names_stay_text_and_counts_agree(
+    undecided: Outcome, kind: str
+) -> None:
     text = junit_xml({EVIL: CHECKS, "other": CHECKS[1:2]}, undecided)
     root = ElementTree.fromstring(text.encode("utf-8"))
     assert root.tag == "testsuites"
     for suite in [root, *root]:
         cases = list(suite.iter("testcase"))
         assert int(suite.attrib["tests"]) == len(cases)
-        for name, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        for name, element in (
+            ("failures", "failure"),
+            ("errors", "error"),
+            ("skipped", "skipped"),
+        ):
             assert int(suite.attrib[name]) == len(list(suite.iter(element)))
     first, second, _ = root[0]
     assert [[child.tag for child in case] for case in root[0]] == [
@@ -277,7 +322,11 @@ def test_hostile_names_stay_text_and_counts_agree(undecided: Outcome, kind: str)
         ["system-out"],
         [kind],
     ]
-    assert first[0].attrib["message"].startswith("]]><x a=\"'&amp;\N{REPLACEMENT CHARACTER}")
+    assert (
+        first[0]
+        .attrib["message"]
+        .startswith("]]><x a=\"'&amp;\N{REPLACEMENT CHARACTER}")
+    )
     assert second.attrib["name"].endswith("</testcase>")
     assert root[1].attrib["name"] == "other"
 
@@ -295,4 +344,7 @@ def test_an_end_at_the_bound_itself_counts_as_the_operator_says(
     operator: str, above: str, below: str
 ) -> None:
     condition = parse_condition(f"dp_gap {operator} 0.1")
-    assert (outcome_of(condition, 0.1, 0.3), outcome_of(condition, 0.0, 0.1)) == (above, below)
+    assert (outcome_of(condition, 0.1, 0.3), outcome_of(condition, 0.0, 0.1)) == (
+        above,
+        below,
+    )

@@ -28,7 +28,9 @@ def decisions(n: int = 2000, lost: float = 0.4, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     sex = np.array(["f", "m"])[np.arange(n) % 2]
     yes = rng.random(n) < np.where(sex == "m", 0.6, 0.4)
-    frame = pd.DataFrame({"sex": sex, "said": np.where(yes, "yes", "no").astype(object)})
+    frame = pd.DataFrame(
+        {"sex": sex, "said": np.where(yes, "yes", "no").astype(object)}
+    )
     frame.loc[((sex == "m") == yes) & (rng.random(n) < lost), "said"] = None
     return frame
 
@@ -41,19 +43,28 @@ def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
     frame = decisions()
     worst = audited(frame)
     ignored = audited(frame, unread="ignore")
-    assert ignored.check("dp_gap > 0.15").outcome == "within", "what is read hides the gap"
+    assert ignored.check("dp_gap > 0.15").outcome == "within", (
+        "what is read hides the gap"
+    )
     check = worst.check("dp_gap > 0.15")
     assert (check.outcome, check.more_rows) == ("cannot say", False)
     assert check.low <= 0.2 <= check.high
     assert "count as yes or as no" in check.reason
     assert "only fewer of them would settle it" in check.reason
     assert worst.check("dp_gap > 0.5").outcome == "within"
-    assert worst.check("coverage > 0.5").outcome == "outside", "coverage has no readings"
+    assert worst.check("coverage > 0.5").outcome == "outside", (
+        "coverage has no readings"
+    )
     gap = worst.records.of(GAP, "answers")
     assert gap.verdict == "not settled: too many unread replies"
-    assert not worst.records.find(f"{GAP}_rows_needed", "answers").known, "no number of rows tells"
+    assert not worst.records.find(f"{GAP}_rows_needed", "answers").known, (
+        "no number of rows tells"
+    )
     assert gap.ends == (check.low, check.high), "what is shown is what is judged"
-    assert worst.records.of(GAP, "answers", scope="replies that were read").high < check.high
+    assert (
+        worst.records.of(GAP, "answers", scope="replies that were read").high
+        < check.high
+    )
     assert audited(decisions(n=100)).check("dp_gap > 0.4").more_rows
 
 
@@ -63,7 +74,9 @@ def test_an_assumption_is_made_of_values_too_and_named() -> None:
     found = audited(frame, unread="as-no").statistics
     for key in (GAP, "dp_ratio"):
         assert found.of(key, "answers") == filled.of(key, "answers")
-    assert found.of("coverage", "answers").value == pytest.approx(frame["said"].notna().mean())
+    assert found.of("coverage", "answers").value == pytest.approx(
+        frame["said"].notna().mean()
+    )
     assert found.unread == "as-no"
     assert any("counted as no: an assumption" in note for note in found.notes)
     with pytest.raises(FwcError, match="as-no"):
@@ -72,7 +85,9 @@ def test_an_assumption_is_made_of_values_too_and_named() -> None:
 
 def test_where_all_is_read_every_way_is_the_same() -> None:
     frame = decisions(lost=0.0)
-    found = [audited(frame, unread=name).to_dict() for name in ("worst", "as-no", "ignore")]
+    found = [
+        audited(frame, unread=name).to_dict() for name in ("worst", "as-no", "ignore")
+    ]
     for one in found:
         one.pop("unread")
     assert found[0] == found[1] == found[2]
@@ -82,7 +97,9 @@ def test_where_all_is_read_every_way_is_the_same() -> None:
 def test_answers_lost_in_transport_are_left_out() -> None:
     frame = decisions()
     lost = frame.assign(reason=np.where(frame["said"].isna(), "error", ""))
-    kept, dropped = (audited(one).records.of(GAP, "answers") for one in (lost, frame.dropna()))
+    kept, dropped = (
+        audited(one).records.of(GAP, "answers") for one in (lost, frame.dropna())
+    )
     assert kept.verdict == dropped.verdict
     assert audited(lost).check("dp_gap > 0.15").outcome == "within"
 
@@ -92,7 +109,9 @@ def test_a_group_of_which_nothing_is_read_decides_nothing() -> None:
     frame.loc[frame["sex"] == "f", "said"] = None
     found = audited(frame)
     assert (
-        found.check("dp_gap > 0.15").outcome == found.check("dp_gap > 0.99").outcome == "cannot say"
+        found.check("dp_gap > 0.15").outcome
+        == found.check("dp_gap > 0.99").outcome
+        == "cannot say"
     )
     assert not found.records.of(GAP, "answers").verdict
     coverage = found.records.of("coverage_gap", "answers")
@@ -113,22 +132,33 @@ def arms(rng: np.random.Generator, n: int, groups: int) -> list[ArmArrays]:
         missing = rng.random(n) < rng.uniform(0, 0.3, 2)[answer.astype(int)]
         whole = ArmArrays(answer, label, group, none, row, groups)
         reason = np.where(missing, REASONS.index("refused"), 0)
-        made += [whole, replace(whole, answer=np.where(missing, np.nan, answer), reason=reason)]
+        made += [
+            whole,
+            replace(whole, answer=np.where(missing, np.nan, answer), reason=reason),
+        ]
     return made
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 4))
-def test_what_would_have_been_lies_within_the_worst_case(seed: int, groups: int) -> None:
+def test_what_would_have_been_lies_within_the_worst_case(
+    seed: int, groups: int
+) -> None:
     """Of one arm and of differences: whatever the missing answers were."""
-    first, first_read, second, second_read = arms(np.random.default_rng(seed), 60 * groups, groups)
+    first, first_read, second, second_read = arms(
+        np.random.default_rng(seed), 60 * groups, groups
+    )
     for metric in COUNTED:
         found = ArmEstimates(first_read)[metric.key]
         if found.worst_case is None or np.isnan(found.worst_case[0]).any():
             continue
         (least, most), (low, high) = found.worst_case
-        assert low <= least - 0 <= ArmEstimates(first)[metric.key].value + 1e-9, metric.key
-        assert ArmEstimates(first)[metric.key].value <= most + 1e-9 <= high + 2e-9, metric.key
+        assert low <= least - 0 <= ArmEstimates(first)[metric.key].value + 1e-9, (
+            metric.key
+        )
+        assert ArmEstimates(first)[metric.key].value <= most + 1e-9 <= high + 2e-9, (
+            metric.key
+        )
     keys = [metric.key for metric in COUNTED]
     truth = compare(ArmEstimates(first), ArmEstimates(second), metrics=keys)
     read = compare(ArmEstimates(first_read), ArmEstimates(second_read), metrics=keys)
@@ -162,13 +192,18 @@ def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
         group = np.arange(n) % groups
         none = np.zeros(n, dtype=int)
         return ArmEstimates(
-            ArmArrays((rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups)
+            ArmArrays(
+                (rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups
+            )
         )
 
     needed = [drawn(300)[GAP].rows_needed(300, 0.05, groups, 1) for _ in range(20)]
     rows = int(np.median([rows for rows in needed if rows]))
     told = np.mean(
-        [drawn(rows)[GAP].verdict(0.05) != "not settled: too few rows" for _ in range(250)]
+        [
+            drawn(rows)[GAP].verdict(0.05) != "not settled: too few rows"
+            for _ in range(250)
+        ]
     )
     assert told == pytest.approx(0.8, abs=0.08)
 

@@ -13,6 +13,8 @@ from tests.conftest import CHECKOUT
 def logs(with_inspect: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logs")
     command = [sys.executable, "-m", "tests.inspect.runs", str(folder)]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return folder

@@ -3,7 +3,11 @@
 from typing import Any
 
 CENSUS: dict[str, Any] = {"arms": ("zero", "balanced"), "n_test": 8, "m": 4}
-CENSUS_ARGUMENTS = {"shots": ",".join(CENSUS["arms"]), "n_test": CENSUS["n_test"], "m": CENSUS["m"]}
+CENSUS_ARGUMENTS = {
+    "shots": ",".join(CENSUS["arms"]),
+    "n_test": CENSUS["n_test"],
+    "m": CENSUS["m"],
+}
 MOCKED = ("Yes", "refusal", "filter", "long", "error", "What a question.", "no", "NO!")
 REASONS = ("", "refused", "filtered", "truncated", "error", "other", "", "")
 KEY = "sk-planted-0123456789abcdefghij"

@@ -17,7 +17,9 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
-from fwc_llm.inspect.registry import TASKS  # as the entry point does, where there is none
+from fwc_llm.inspect.registry import (
+    TASKS,
+)  # as the entry point does, where there is none
 from fwc_llm.models import Messages, Reply
 from fwc_llm.models.surrogate.model import Surrogate
 from tests.data.tables import write_task
@@ -27,7 +29,10 @@ from tests.inspect.designs import CENSUS_ARGUMENTS, KEY, MOCKED, table
 
 @task
 def somebodys() -> Task:
-    people = [Sample(input="Is it?", target="yes", metadata={"sex": sex}) for sex in ("m", "w") * 4]
+    people = [
+        Sample(input="Is it?", target="yes", metadata={"sex": sex})
+        for sex in ("m", "w") * 4
+    ]
     return Task(dataset=people, scorer=match())
 
 
@@ -42,9 +47,16 @@ def mock() -> Callable[..., ModelOutput]:
         said = "I'm sorry, but I cannot help with that." if kind == "refusal" else kind
         output = ModelOutput.from_content("mockllm", said)
         if kind in {"filter", "long"}:
-            output.choices[0].stop_reason = "content_filter" if kind == "filter" else "max_tokens"
-        output.usage = ModelUsage(input_tokens=36, input_tokens_cache_read=64, output_tokens=1)
-        output.metadata = {"temperature": config.temperature, "max_tokens": config.max_tokens}
+            output.choices[0].stop_reason = (
+                "content_filter" if kind == "filter" else "max_tokens"
+            )
+        output.usage = ModelUsage(
+            input_tokens=36, input_tokens_cache_read=64, output_tokens=1
+        )
+        output.metadata = {
+            "temperature": config.temperature,
+            "max_tokens": config.max_tokens,
+        }
         return output
 
     return answer
@@ -53,7 +65,11 @@ def mock() -> Callable[..., ModelOutput]:
 def main(folder: Path) -> None:
     def run(name: str, what: Task, model: Any = None, **options: Any) -> None:
         model = model or get_model("mockllm/model", custom_outputs=mock())
-        quiet = {"log_dir": str(folder / "raw"), "display": "none", "log_realtime": False}
+        quiet = {
+            "log_dir": str(folder / "raw"),
+            "display": "none",
+            "log_realtime": False,
+        }
         (log,) = eval(what, model=model, max_connections=1, **quiet, **options)
         where = Path(log.location.removeprefix("file://"))
         where.rename(folder / f"{name}{where.suffix}")
@@ -68,7 +84,14 @@ def main(folder: Path) -> None:
         epochs=2,
         fail_on_error=False,
     )
-    run("limit", small, limit=5, log_format="json", fail_on_error=False, extra_headers={"x": KEY})
+    run(
+        "limit",
+        small,
+        limit=5,
+        log_format="json",
+        fail_on_error=False,
+        extra_headers={"x": KEY},
+    )
     run("stopped", small, temperature=0.7)
     run("foreign", somebodys(), fail_on_error=False)
     ours = Surrogate.reply
@@ -76,7 +99,10 @@ def main(folder: Path) -> None:
     def renamed(model: Surrogate, messages: Messages) -> Reply:
         return replace(ours(model, messages), model="judge", fingerprint=None)
 
-    with serving() as url, patch.object(Surrogate, "reply", renamed):  # as a proxy has it
+    with (
+        serving() as url,
+        patch.object(Surrogate, "reply", renamed),
+    ):  # as a proxy has it
         proxy = get_model("openai-api/mine/surrogate", base_url=url, api_key=KEY)
         run("renamed", TASKS["census"](**CENSUS_ARGUMENTS), proxy)
 

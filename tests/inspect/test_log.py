@@ -32,7 +32,9 @@ def read(path: Path) -> Any:
     return read_eval_log(str(path))
 
 
-def test_the_numbers_are_those_of_our_own_harness(logs: Path, ours: Result, tmp_path: Path) -> None:
+def test_the_numbers_are_those_of_our_own_harness(
+    logs: Path, ours: Result, tmp_path: Path
+) -> None:
     """In Inspect's own results, in the run that is made of its log, and in the report's
     statistics.
     """
@@ -45,7 +47,9 @@ def test_the_numbers_are_those_of_our_own_harness(logs: Path, ours: Result, tmp_
     for key in ours.data.keys() - {"model"}:
         assert theirs.data[key] == ours.data[key], key
     assert theirs.answers().equals(ours.answers())
-    one, other = (make_document([result.folder])["runs"][0] for result in (ours, theirs))
+    one, other = (
+        make_document([result.folder])["runs"][0] for result in (ours, theirs)
+    )
     for key in ("examples", "prompts", "simulated"):
         assert one[key] == other[key], key
     assert one["records"].plain() == other["records"].plain()
@@ -57,15 +61,23 @@ def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Run) -> No
     assert json.loads(done.out)["runs"][0]["folder"] == "plain"
     done = fwc("compare", ours.folder, logs / "plain.eval", "--json", code=0)
     records = json.loads(done.out)["records"]
-    assert {r["value"] for r in records if r["metric"] == "accuracy_difference"} == {0.0}
+    assert {r["value"] for r in records if r["metric"] == "accuracy_difference"} == {
+        0.0
+    }
 
 
-def test_a_simulation_that_a_proxy_renamed_stays_marked(logs: Path, tmp_path: Path) -> None:
+def test_a_simulation_that_a_proxy_renamed_stays_marked(
+    logs: Path, tmp_path: Path
+) -> None:
     assert import_log(logs / "renamed.eval", tmp_path / "run").data["simulated_answers"]
-    assert not import_log(logs / "epochs.eval", tmp_path / "mock").data["simulated_answers"]
+    assert not import_log(logs / "epochs.eval", tmp_path / "mock").data[
+        "simulated_answers"
+    ]
 
 
-def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs: Path, tmp_path: Path) -> None:
+def test_every_kind_of_reply_is_read_as_it_is_from_a_service(
+    logs: Path, tmp_path: Path
+) -> None:
     result = import_log(logs / "epochs.eval", tmp_path / "run")
     answers = result.answers()
     asked = len(answers)
@@ -75,7 +87,9 @@ def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs: Path, tmp_pat
     kinds = Counter(REASONS[i % len(MOCKED)] for i in range(asked))
     assert Counter(answers["reason"]) == kinds
     assert result.unanswered == kinds["error"]
-    assert result.data["no_reply"][0]["reason"].startswith("RuntimeError('the provider fell over')")
+    assert result.data["no_reply"][0]["reason"].startswith(
+        "RuntimeError('the provider fell over')"
+    )
     replies = asked - kinds["error"]
     each = {
         "prompt_tokens": 100,
@@ -83,16 +97,21 @@ def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs: Path, tmp_pat
         "cached_tokens": 64,
         "cache_write_tokens": 0,
     }
-    assert result.data["usage"] == {name: tokens * replies for name, tokens in each.items()}
+    assert result.data["usage"] == {
+        name: tokens * replies for name, tokens in each.items()
+    }
 
 
-def test_epochs_are_repeats_of_the_same_rows_and_examples(logs: Path, tmp_path: Path) -> None:
+def test_epochs_are_repeats_of_the_same_rows_and_examples(
+    logs: Path, tmp_path: Path
+) -> None:
     result = import_log(logs / "epochs.eval", tmp_path / "run")
     rows = result.answers().groupby("repeat")["row"].agg(frozenset)
     assert rows[0] == rows[1] != rows[2] == rows[3]
     (run,) = make_document([result.folder])["runs"]
     assert (
-        "in 2 repeats (seeds 0 to 1), each with its own rows, every question 2" in run["paragraph"]
+        "in 2 repeats (seeds 0 to 1), each with its own rows, every question 2"
+        in run["paragraph"]
     )
     balanced = run["examples"]["balanced"]
     assert [one["repeat"] for one in balanced] == [0, 1, 2, 3]
@@ -104,13 +123,19 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(logs: Path, tmp_path: 
         assert found[f"{arm}/accuracy"].value == pytest.approx(value, abs=0.02)
 
 
-@pytest.mark.parametrize(("name", "status"), [("limit.json", "success"), ("stopped.eval", "error")])
-def test_what_a_limit_or_an_error_left(logs: Path, name: str, status: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "status"), [("limit.json", "success"), ("stopped.eval", "error")]
+)
+def test_what_a_limit_or_an_error_left(
+    logs: Path, name: str, status: str, tmp_path: Path
+) -> None:
     """Rows that not every arm was asked about are left out, and no base rate is claimed."""
     result = import_log(logs / name, tmp_path / "run")
     answers = result.answers()
     assert answers.groupby("row")["arm"].nunique().eq(2).all()
-    assert len(answers) == 4 or status == "error"  # of the five that the limit let through
+    assert (
+        len(answers) == 4 or status == "error"
+    )  # of the five that the limit let through
     assert result.data["stopped"] == (
         f"{len(answers)} of 16 questions are in the log of Inspect (status: {status})"
     )
@@ -119,17 +144,25 @@ def test_what_a_limit_or_an_error_left(logs: Path, name: str, status: str, tmp_p
     assert described["designed"], (
         "rows drawn by a design are not applicants, however few of them are left"
     )
-    assert result.data["stopped"] in make_document([result.folder])["runs"][0]["paragraph"]
+    assert (
+        result.data["stopped"] in make_document([result.folder])["runs"][0]["paragraph"]
+    )
 
 
-def test_our_parameters_are_sent_unless_the_user_sets_others(logs: Path, tmp_path: Path) -> None:
+def test_our_parameters_are_sent_unless_the_user_sets_others(
+    logs: Path, tmp_path: Path
+) -> None:
     for name, temperature in (("limit.json", 0), ("stopped.eval", 0.7)):
-        (first, *_) = [sample for sample in read(logs / name).samples if sample.output.metadata]
+        (first, *_) = [
+            sample for sample in read(logs / name).samples if sample.output.metadata
+        ]
         assert first.output.metadata == {"temperature": temperature, "max_tokens": 20}
         result = import_log(logs / name, tmp_path / name)
         parameters = json.loads((result.folder / "run.json").read_text())["parameters"]
         assert parameters == {"temperature": temperature, "max_tokens": 20}
-        for path in result.folder.rglob("*"):  # of a header that Inspect keeps in its log
+        for path in result.folder.rglob(
+            "*"
+        ):  # of a header that Inspect keeps in its log
             assert not path.is_file() or KEY.encode() not in path.read_bytes()
 
 
@@ -140,7 +173,8 @@ def test_a_log_that_is_not_there_or_named_twice_is_refused(
         f"there is no log {tmp_path / 'gone.eval'}"
     )
     assert (
-        "plain.eval is named twice" in fwc("report", logs / "plain.eval", logs / "plain.eval").line
+        "plain.eval is named twice"
+        in fwc("report", logs / "plain.eval", logs / "plain.eval").line
     )
 
 
@@ -155,7 +189,9 @@ DAMAGED: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_log_is_named(logs: Path, name: str, tmp_path: Path, fwc: Run) -> None:
+def test_a_damaged_log_is_named(
+    logs: Path, name: str, tmp_path: Path, fwc: Run
+) -> None:
     (tmp_path / name).write_bytes(DAMAGED[name]((logs / "plain.eval").read_bytes()))
     done = fwc("report", tmp_path / name, code=2)
     assert "is not a log of Inspect" in done.line
@@ -163,7 +199,9 @@ def test_a_damaged_log_is_named(logs: Path, name: str, tmp_path: Path, fwc: Run)
     assert "Traceback" not in done.err
 
 
-def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path, fwc: Run) -> None:
+def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(
+    logs: Path, fwc: Run
+) -> None:
     """As often "Yes" of both: `report` says how, and `audit` does it."""
     refused = fwc("report", logs / "foreign.eval", code=2)
     assert "fwc-llm audit foreign.eval --answer decision --label target" in refused.line
@@ -185,11 +223,19 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path,
     ("change", "words"),
     [
         (
-            lambda log: log["eval"]["metadata"]["fwc_llm"].update(format="fwc-llm-inspect/9"),
+            lambda log: log["eval"]["metadata"]["fwc_llm"].update(
+                format="fwc-llm-inspect/9"
+            ),
             "format",
         ),
-        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(run=None), "damaged: run"),
-        (lambda log: log["eval"]["metadata"]["fwc_llm"]["run"].update(arms="x"), "arms"),
+        (
+            lambda log: log["eval"]["metadata"]["fwc_llm"].update(run=None),
+            "damaged: run",
+        ),
+        (
+            lambda log: log["eval"]["metadata"]["fwc_llm"]["run"].update(arms="x"),
+            "arms",
+        ),
         (
             lambda log: log["samples"][0]["metadata"].update(label="perhaps"),
             "no question of a fwc-llm task",
@@ -198,7 +244,10 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path,
             lambda log: log["samples"][0]["metadata"].update(arm="nobody"),
             "no question of a fwc-llm task",
         ),
-        (lambda log: log["samples"][0].update(epoch=7), "no question of a fwc-llm task"),
+        (
+            lambda log: log["samples"][0].update(epoch=7),
+            "no question of a fwc-llm task",
+        ),
         (lambda log: log["samples"].append(log["samples"][0]), "two answers"),
         (lambda log: log.update(samples=[]), "nothing to report"),
     ],

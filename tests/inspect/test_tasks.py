@@ -21,13 +21,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("with_inspect")]
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("own")
-    return str(write_task(folder, table(), outcome='positive = ["yes"]\nnegative = ["no"]'))
+    return str(
+        write_task(folder, table(), outcome='positive = ["yes"]\nnegative = ["no"]')
+    )
 
 
 def built(own: str, **arguments: Any) -> Any:
     from fwc_llm.inspect.registry import TASKS
 
-    return TASKS["taskfile"](**{"file": own, "shots": "zero", "n_test": 8, "m": 4} | arguments)
+    return TASKS["taskfile"](
+        **{"file": own, "shots": "zero", "n_test": 8, "m": 4} | arguments
+    )
 
 
 def test_every_built_in_task_is_a_task_of_inspect() -> None:
@@ -38,7 +42,9 @@ def test_every_built_in_task_is_a_task_of_inspect() -> None:
     assert set(TASKS) == {*task_names(), "taskfile"}
     for name, one in TASKS.items():
         assert registry_info(one).name.removeprefix("fwc_llm/") == name
-    entries = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["entry-points"]
+    entries = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"][
+        "entry-points"
+    ]
     assert entries["inspect_ai"] == {
         "fwc_llm": "fwc_llm.inspect.registry"
     }  # Inspect goes by this name
@@ -95,7 +101,9 @@ def test_names_of_messages_are_left_out_and_that_is_said(
         ("shots", '"user"'),
         ("query", '"user"'),
     ):
-        (folder / f"{name}.j2").write_text(f"{{% call message({role}) %}}x{{% endcall %}}")
+        (folder / f"{name}.j2").write_text(
+            f"{{% call message({role}) %}}x{{% endcall %}}"
+        )
     built(own, template=str(folder))
     assert "carry no names" in caplog.text
 
@@ -116,7 +124,9 @@ def test_the_surrogate_answers_as_it_does_to_us() -> None:
     def asked(messages: Any, **config: Any) -> Any:
         api = SurrogateAPI("surrogate")
         return to_reply(
-            asyncio.run(api.generate(to_chat(messages), [], "none", GenerateConfig(**config)))
+            asyncio.run(
+                api.generate(to_chat(messages), [], "none", GenerateConfig(**config))
+            )
         )
 
     for config in ({}, {"temperature": 0.9, "seed": 5}):

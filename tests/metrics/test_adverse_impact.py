@@ -53,7 +53,10 @@ class Found:
 
 
 def tables(
-    counts: Counts, attributes: tuple[str, ...] = ("sex",), repeats: int = 1, **law: bool
+    counts: Counts,
+    attributes: tuple[str, ...] = ("sex",),
+    repeats: int = 1,
+    **law: bool,
 ) -> Impact:
     """The tables of groups with (selected, rows); labels alternate, and each repeat asks the
     same rows.
@@ -82,7 +85,9 @@ def test_an_impact_ratio_is_to_the_highest_rate_and_a_shortfall_reaches_it() -> 
     assert found.values("Male", "impact_ratio", "shortfall") == (1, 0)
     assert ratio.value == pytest.approx(0.6)
     assert ratio.low < 0.6 < ratio.high < 1
-    assert found.values("Female", "shortfall") == (20,)  # 50 of 100 would be selected as Males are
+    assert found.values("Female", "shortfall") == (
+        20,
+    )  # 50 of 100 would be selected as Males are
     assert found.pairs()[0].p < 0.05
     assert ratio.verdict == (BELOW if ratio.high < 0.8 else CANNOT_SAY)
 
@@ -91,7 +96,12 @@ def test_an_impact_ratio_is_to_the_highest_rate_and_a_shortfall_reaches_it() -> 
 def test_a_shortfall_is_of_those_answered(repeats: int) -> None:
     said = ["yes"] * 30 + ["no"] * 30 + [None] * 40 + ["yes"] * 80 + ["no"] * 20
     one = pd.DataFrame(
-        {"answer": said, "group": ["f"] * 100 + ["m"] * 100, "label": "no", "row": range(200)}
+        {
+            "answer": said,
+            "group": ["f"] * 100 + ["m"] * 100,
+            "label": "no",
+            "row": range(200),
+        }
     )
     frame = pd.concat([one.assign(repeat=repeat) for repeat in range(repeats)])
     found = Found(impact_tables(from_frame(frame)))
@@ -99,7 +109,9 @@ def test_a_shortfall_is_of_those_answered(repeats: int) -> None:
 
 
 def test_a_verdict_is_that_of_the_interval() -> None:
-    assert four_fifths(0.6 / 0.75, 0.8 - 1e-16, 1.0) == NOT_BELOW  # 0.7999999999999999 in binary
+    assert (
+        four_fifths(0.6 / 0.75, 0.8 - 1e-16, 1.0) == NOT_BELOW
+    )  # 0.7999999999999999 in binary
     assert four_fifths(0.7, 0.5, 0.79) == BELOW
     assert four_fifths(0.7, 0.5, 0.9) == CANNOT_SAY
     assert four_fifths(0.9, 0.7, 1.0) == CANNOT_SAY
@@ -107,7 +119,9 @@ def test_a_verdict_is_that_of_the_interval() -> None:
 
 
 def test_nobody_selected_is_a_ratio_of_0_with_an_upper_limit_above() -> None:
-    few, many = (of({"a": (0, n), "b": (n // 2, n)}).of("impact_ratio", "a") for n in (10, 1000))
+    few, many = (
+        of({"a": (0, n), "b": (n // 2, n)}).of("impact_ratio", "a") for n in (10, 1000)
+    )
     for ratio in (few, many):
         assert ratio.value == ratio.low == 0
         assert 0 < ratio.high <= 1
@@ -141,7 +155,9 @@ def test_a_group_under_two_percent_is_marked_and_no_measure_for_others() -> None
     two_percent = of({"a": (30, 96), "b": (50, 100), "two": (2, 4)})
     assert two_percent.view.small[found.arm] == set()
     both = of({"a": (30, 1000), "tiny": (3, 3)})
-    assert both.of("impact_ratio", "tiny").value == 1, "of fewer than two groups there is no ratio"
+    assert both.of("impact_ratio", "tiny").value == 1, (
+        "of fewer than two groups there is no ratio"
+    )
 
 
 def test_people_of_unknown_category_are_counted_and_in_no_ratio() -> None:
@@ -159,7 +175,9 @@ def test_the_correction_is_for_all_pairs() -> None:
     assert len(found.pairs()) == 6
     smallest = min(found.pairs(), key=lambda pair: pair.p)
     assert smallest.p == pytest.approx(6 * alone.pairs()[0].p, rel=0.05)
-    assert found.of("impact_ratio", "d").low < 1, "another group's rate may be the highest"
+    assert found.of("impact_ratio", "d").low < 1, (
+        "another group's rate may be the highest"
+    )
 
 
 def test_of_very_many_groups_pairs_with_the_highest_rate_are_listed() -> None:
@@ -167,7 +185,9 @@ def test_of_very_many_groups_pairs_with_the_highest_rate_are_listed() -> None:
     assert (found.reference, len(found.pairs())) == ("g7", 39)
     assert all("g7" in (pair.group, pair.against) for pair in found.pairs())
     alone = of({"g0": (5, 30), "g7": (25, 30)}).pairs()[0].p
-    assert found.pairs()[0].p == pytest.approx(alone * 40 * 39 / 2, rel=0.05), "all are corrected"
+    assert found.pairs()[0].p == pytest.approx(alone * 40 * 39 / 2, rel=0.05), (
+        "all are corrected"
+    )
 
 
 def test_rows_asked_again_are_one_person() -> None:
@@ -191,8 +211,12 @@ def test_each_attribute_stands_by_itself_and_crossed() -> None:
 
 
 def test_groups_that_do_not_split_are_taken_as_they_are() -> None:
-    assert [view.name for view in views(["a & b", "c"], ["sex", "race"])] == ["sex & race"]
-    assert [view.levels for view in views(["a & b", "c & d"], ["race"])] == [("a & b", "c & d")]
+    assert [view.name for view in views(["a & b", "c"], ["sex", "race"])] == [
+        "sex & race"
+    ]
+    assert [view.levels for view in views(["a & b", "c & d"], ["race"])] == [
+        ("a & b", "c & d")
+    ]
     assert [view.name for view in views(["a", "b"], [])] == ["group"]
     assert [is_known(group) for group in ("F & unknown", "M & b")] == [False, True]
 
@@ -207,7 +231,8 @@ ASKED = {"F": ((75, 15), (25, 20)), "M": ((25, 10), (75, 70))}
 def counted(groups: Any, rows: Any) -> list[dict[str, Any]]:
     """A table's rows as run.json has them."""
     return [
-        {"group": name, "no": no, "yes": yes} for name, (no, yes) in zip(groups, rows, strict=True)
+        {"group": name, "no": no, "yes": yes}
+        for name, (no, yes) in zip(groups, rows, strict=True)
     ]
 
 
@@ -240,7 +265,10 @@ def test_rates_are_the_strata_weighted_as_the_table_has_them() -> None:
     assert found.of("impact_ratio", "F").value == pytest.approx(female / male)
     assert found.values("F", "shortfall") == (np.ceil(1000 * (male - female)),)
     assert found.values("F", "rows", "in_table", "selected") == (100, 1000, 35)
-    expected = {"precision": 0.1 * 0.8 / (0.1 * 0.8 + 0.9 * 0.2), "true_positive_rate": 0.8}
+    expected = {
+        "precision": 0.1 * 0.8 / (0.1 * 0.8 + 0.9 * 0.2),
+        "true_positive_rate": 0.8,
+    }
     for name, value in expected.items():
         rate = found.of(name, "F")
         assert rate.value == pytest.approx(value)
@@ -271,7 +299,9 @@ def test_without_the_table_population_statements_are_withheld() -> None:
         assert not found.of("selection_rate", level).known
         assert not found.of("impact_ratio", level).known
         assert found.of("precision", level).reason.startswith("withheld")
-        assert found.of("true_positive_rate", level).known, "it speaks of one label of one group"
+        assert found.of("true_positive_rate", level).known, (
+            "it speaks of one label of one group"
+        )
 
 
 def test_crossed_cells_are_mixed_as_the_table_mixes_them() -> None:
@@ -285,7 +315,9 @@ def test_crossed_cells_are_mixed_as_the_table_mixes_them() -> None:
     assert found.of("selection_rate", "M").value == pytest.approx(0.5 * 0.4 + 0.5 * 0.6)
     right = found.of("true_positive_rate", "F").value
     assert right == pytest.approx(0.2), "Fa has no row with label yes in the table"
-    alone = groups(sample(asked), None, attributes=("sex", "race")).of("true_positive_rate", "F")
+    alone = groups(sample(asked), None, attributes=("sex", "race")).of(
+        "true_positive_rate", "F"
+    )
     assert not alone.known
     assert alone.reason.startswith("withheld: it depends on the mix")
 
@@ -295,22 +327,34 @@ def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
     found = groups(sample(half))
     assert not found.of("selection_rate", "F").known
     reason = found.of("impact_ratio", "F").reason
-    assert reason == "0/0: no parsed answer to rows of this group with one of the labels"
+    assert (
+        reason == "0/0: no parsed answer to rows of this group with one of the labels"
+    )
     more = counted(("F", "M", "X"), [[900.0, 100.0], [700.0, 300.0], [5.0, 5.0]])
     with_stranger = groups(sample(), more)
     assert with_stranger.values("X", "rows", "in_table") == (0, 10)
     assert not with_stranger.of("selection_rate", "X").known
-    assert with_stranger.of("impact_ratio", "X").reason == "no row of this group was asked about"
+    assert (
+        with_stranger.of("impact_ratio", "X").reason
+        == "no row of this group was asked about"
+    )
     same = groups(sample()).of("impact_ratio", "F").value
     assert with_stranger.of("impact_ratio", "F").value == same
 
 
 def test_rows_lost_before_the_run_are_summed_by_level() -> None:
     counts = {f"{sex} & {job}": (10, 20) for sex in "fm" for job in ("field", "office")}
-    lost = [{"group": group, "read": 9, "kept": 9 - k, "lost": k} for k, group in enumerate(counts)]
-    frame = pd.DataFrame({"group": [*counts] * 20, "label": "no", "answer": ["yes", "no"] * 40})
+    lost = [
+        {"group": group, "read": 9, "kept": 9 - k, "lost": k}
+        for k, group in enumerate(counts)
+    ]
+    frame = pd.DataFrame(
+        {"group": [*counts] * 20, "label": "no", "answer": ["yes", "no"] * 40}
+    )
     impact = impact_tables(from_frame(frame, attributes=("sex", "job")), lost=lost)
-    assert [{level: n["lost"] for level, n in view.lost.items()} for view in impact.views] == [
+    assert [
+        {level: n["lost"] for level, n in view.lost.items()} for view in impact.views
+    ] == [
         {"f": 1, "m": 5},
         {"field": 2, "office": 4},
         dict(zip(counts, range(4), strict=True)),

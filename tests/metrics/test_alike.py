@@ -24,7 +24,9 @@ from fwc_llm.tasks import census_task
 GAP = "dp_gap"
 
 
-def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) -> ArmArrays:
+def sample_of(
+    yes: int, labels: int, n: int = 200, times: int = 1, **more: Any
+) -> ArmArrays:
     """Rows of a model of which so many are answered yes, and so many have the label yes."""
     row = np.tile(np.arange(n), times)
     answer = (row < yes).astype(float)
@@ -44,7 +46,9 @@ def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) 
         (5, 100, ""),
     ],
 )
-def test_alike_are_answers_of_one_kind_but_for_few(yes: int, labels: int, words: str) -> None:
+def test_alike_are_answers_of_one_kind_but_for_few(
+    yes: int, labels: int, words: str
+) -> None:
     sample = sample_of(yes, labels)
     assert sample.alike == words
     assert replace(sample, design=SamplingDesign()).alike == "", (
@@ -64,17 +68,23 @@ def test_replies_without_an_answer_are_neither_kind() -> None:
     assert replace(sample, answer=np.full(200, np.nan)).alike == ""
 
 
-def draw(rng: np.random.Generator, n: int, base: tuple[float, float]) -> tuple[np.ndarray, ...]:
+def draw(
+    rng: np.random.Generator, n: int, base: tuple[float, float]
+) -> tuple[np.ndarray, ...]:
     """Groups, labels and log-odds of a model that always says no."""
     group = (rng.random(n) < 0.6).astype(int)
     label = (rng.random(n) < np.array(base)[group]).astype(int)
     return group, label, rng.normal(label + 0.4 * group - 5, 1.5)
 
 
-def centre(group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any) -> dict[str, Any]:
+def centre(
+    group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any
+) -> dict[str, Any]:
     n = len(group)
     none = np.zeros(len(group), dtype=int)
-    sample = ArmArrays(np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more)
+    sample = ArmArrays(
+        np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more
+    )
     return centred(sample, ("f", "m")) or {}
 
 
@@ -88,9 +98,13 @@ def test_centred_answers_are_yes_above_the_median() -> None:
     assert found["gap"].value == pytest.approx(abs(rates["m"] - rates["f"]))
     assert found["rows"] == 300
     moved = centre(group, label, odds + 3)
-    assert moved["gap"].value == pytest.approx(found["gap"].value), "a shift changes nothing"
+    assert moved["gap"].value == pytest.approx(found["gap"].value), (
+        "a shift changes nothing"
+    )
     odds[np.arange(300) % 20 == 0] = -100
-    assert np.mean(list(centre(group, label, odds)["rates"].values())) > 0.4, "nor do some zeros"
+    assert np.mean(list(centre(group, label, odds)["rates"].values())) > 0.4, (
+        "nor do some zeros"
+    )
     odds = draw(np.random.default_rng(0), 300, (0.3, 0.6))[2]
     assert centre(group, label, np.full(300, -4.0)) == {}
     weighted = centre(group, label, odds, weight=np.where(group == 0, 3.0, 1.0))
@@ -138,7 +152,8 @@ class Denier:
             luck = sum(text.encode()) % 4
             if luck == 0:
                 return Reply(
-                    "I'm sorry, but I cannot help with that request.", finish_reason="stop"
+                    "I'm sorry, but I cannot help with that request.",
+                    finish_reason="stop",
                 )
             if luck == 1:
                 return Reply("", finish_reason="content_filter")
@@ -159,12 +174,18 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     check = result.check
     stats = found.statistics
     assert stats.arms[0].alike == "answered no to all 200 rows"
-    assert result.records.of(GAP, "zero").verdict == stats.of(GAP, "zero").verdict == ALIKE
+    assert (
+        result.records.of(GAP, "zero").verdict == stats.of(GAP, "zero").verdict == ALIKE
+    )
     assert not stats.of(f"{GAP}_rows_needed", "zero").known, "more rows would not tell"
     first = " ".join(str(found).split())
-    assert first.startswith("Cannot say: answered no to all 200 rows: the gap is 0 because all")
+    assert first.startswith(
+        "Cannot say: answered no to all 200 rows: the gap is 0 because all"
+    )
     right = (result.answers()["label"] == "no").mean()
-    assert f"{100 * right:.0f} % right" in first, "accuracy is told where answers are alike"
+    assert f"{100 * right:.0f} % right" in first, (
+        "accuracy is told where answers are alike"
+    )
     answers = result.answers()
     p = answers["p_yes"].astype(float)
     rates = (p > p.median()).groupby(answers["group"]).mean().to_dict()
@@ -172,9 +193,13 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     assert {name: record.value for name, record in told.items()} == pytest.approx(rates)
     for text in (" ".join(str(found).split()), render([result.folder], "md")):
         assert f"{100 * max(rates.values()):.0f} %" in text
-        assert "Next: try other prompts" in text, "P(yes) does not tell rows apart, either"
+        assert "Next: try other prompts" in text, (
+            "P(yes) does not tell rows apart, either"
+        )
         assert "cannot say" in text
-    assert check("dp_gap > 0.9").outcome == check("dp_ratio < 0.1").outcome == "cannot say"
+    assert (
+        check("dp_gap > 0.9").outcome == check("dp_ratio < 0.1").outcome == "cannot say"
+    )
     assert check("eo_gap > 0.9").outcome == "cannot say"
     assert check("accuracy < 0.1").outcome == "within"
     assert check("coverage < 0.5").outcome == "within"
@@ -192,7 +217,9 @@ def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> N
     for key in ("refused", "filtered"):
         share = (answers["reason"] == key).groupby(answers["group"]).mean().to_dict()
         told = found.statistics.rates("zero", key)
-        assert {name: record.value for name, record in told.items()} == pytest.approx(share)
+        assert {name: record.value for name, record in told.items()} == pytest.approx(
+            share
+        )
         gap = found.records.of(f"{key}_gap", "zero")
         assert gap.value == pytest.approx(share["Female"] - share["Male"])
         assert gap.verdict == "differs"

@@ -57,12 +57,21 @@ def arms(draw: st.DrawFn) -> tuple[ArmArrays, ArmArrays]:
     fixed = draw(st.booleans())
     for _ in range(2):
         rate = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
-        answer = (rng.random(len(row)) < np.where(group[row] == 0, rate, 0.5)).astype(float)
+        answer = (rng.random(len(row)) < np.where(group[row] == 0, rate, 0.5)).astype(
+            float
+        )
         answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.2]))] = np.nan
         examples = draw(st.sampled_from([None, repeat]))
         found.append(
             ArmArrays(
-                answer, label[row], group[row], repeat, row, groups, SamplingDesign(fixed), examples
+                answer,
+                label[row],
+                group[row],
+                repeat,
+                row,
+                groups,
+                SamplingDesign(fixed),
+                examples,
             )
         )
     return found[0], found[1]
@@ -96,7 +105,9 @@ def test_the_other_way_round_is_the_same_with_the_other_sign(
     there = both(compared(*pair))
     back = both(compared(*reversed(pair)))
     for name in there:
-        assert there[name].p_value == pytest.approx(back[name].p_value, nan_ok=True), name
+        assert there[name].p_value == pytest.approx(back[name].p_value, nan_ok=True), (
+            name
+        )
         assert there[name].low == pytest.approx(-back[name].high, nan_ok=True), name
 
 
@@ -121,7 +132,8 @@ def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
     first[:better] = 1 - first[:better]
     second[100 : 100 + worse] = 1 - second[100 : 100 + worse]
     one, other = (
-        ArmArrays(a, label, row % 2, np.zeros(200, dtype=int), row, 2) for a in (first, second)
+        ArmArrays(a, label, row % 2, np.zeros(200, dtype=int), row, 2)
+        for a in (first, second)
     )
     test = compared(one, other)["accuracy"]
     assert test.value == pytest.approx((better - worse) / 200)
@@ -150,10 +162,14 @@ def test_arms_that_share_no_row_are_independent() -> None:
     assert (test.high - test.low) / 2 == pytest.approx(expected, rel=0.1)
 
 
-def test_a_reply_without_an_answer_in_either_arm_opens_the_verdict_to_all_readings() -> None:
+def test_a_reply_without_an_answer_in_either_arm_opens_the_verdict_to_all_readings() -> (
+    None
+):
     arms = World(USUAL).arms(np.random.default_rng(2), World(USUAL, lost=0.2))
     one, other = map(ArmEstimates, arms)
-    assert all(compare(*pair)["accuracy"].worst_case for pair in ((one, other), (other, one)))
+    assert all(
+        compare(*pair)["accuracy"].worst_case for pair in ((one, other), (other, one))
+    )
 
 
 def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
@@ -164,7 +180,8 @@ def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
     first = np.array([1.0, 0, 0, 1, 0, 0, 1, 0, 0])
     second = np.array([0.0, 0, np.nan, 0, 1, 0, 0, 0, 0])
     one, other = (
-        ArmEstimates(ArmArrays(a, nothing, nothing, repeat, row, 1)) for a in (first, second)
+        ArmEstimates(ArmArrays(a, nothing, nothing, repeat, row, 1))
+        for a in (first, second)
     )
     found = compare_estimates(one, other, "one", "other")
     assert (found.n, found.better, found.worse) == (8, 1, 1)
@@ -186,9 +203,16 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
             assert judged.low <= one.low <= one.high <= judged.high
             outside = judged.low > 0 or judged.high < 0
             assert outside == (judged.p_value < 0.05) == (judged.verdict == "differs")
-    assert [wide.compared["accuracy"].verdict == "differs" for wide in adjusted] == [True, False]
+    assert [wide.compared["accuracy"].verdict == "differs" for wide in adjusted] == [
+        True,
+        False,
+    ]
     metrics = {record.metric for record in adjusted[0].records("sex", False)}
-    assert metrics >= {"eo_gap_difference", "dp_ratio_difference", "accuracy_difference"}
+    assert metrics >= {
+        "eo_gap_difference",
+        "dp_ratio_difference",
+        "accuracy_difference",
+    }
 
 
 def test_people_are_paired_as_people() -> None:
@@ -203,7 +227,8 @@ def test_people_are_paired_as_people() -> None:
     widths = []
     for cluster in (None, person):
         arms = [
-            ArmArrays(a, label, none, none, np.arange(400), 1, cluster=cluster) for a in answers
+            ArmArrays(a, label, none, none, np.arange(400), 1, cluster=cluster)
+            for a in answers
         ]
         test = compared(*arms)["accuracy"]
         widths.append(test.high - test.low)
@@ -220,11 +245,17 @@ def test_one_of_three_equal_arms_seldom_differs_from_another() -> None:
     for seed in range(80):
         rng = np.random.default_rng(seed)
         asked = pd.DataFrame(
-            {"row": range(200), "group": ["a", "b"] * 100, "label": rng.random(200) < 0.5}
+            {
+                "row": range(200),
+                "group": ["a", "b"] * 100,
+                "label": rng.random(200) < 0.5,
+            }
         )
         arms = [asked.assign(arm=arm, answer=rng.random(200) < 0.4) for arm in "xyz"]
         run = from_frame(pd.concat(arms), against="all")
-        tests = comparisons(run, {arm: ArmEstimates(sample) for arm, sample in run.samples.items()})
+        tests = comparisons(
+            run, {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
+        )
         assert len(tests) == 3
         wrong.append(
             [

@@ -37,7 +37,13 @@ def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> ArmArrays:
     none = np.zeros(len(answer), dtype=int)
     groups = int(np.max(group)) + 1
     return ArmArrays(
-        np.asarray(answer, float), none + label, none + group, none, np.arange(n), groups, **more
+        np.asarray(answer, float),
+        none + label,
+        none + group,
+        none,
+        np.arange(n),
+        groups,
+        **more,
     )
 
 
@@ -54,9 +60,13 @@ def samples(draw: st.DrawFn) -> ArmArrays:
     group = np.concatenate([np.arange(groups), rng.integers(0, groups, table)])
     label = rng.integers(0, 2, len(group))
     n = min(n, len(group))
-    row = np.concatenate([rng.choice(len(group), n, replace=False) for _ in range(repeats)])
+    row = np.concatenate(
+        [rng.choice(len(group), n, replace=False) for _ in range(repeats)]
+    )
     repeat = np.repeat(np.arange(repeats), n)
-    answer = (rng.random(len(row)) < draw(st.sampled_from([0.0, 0.02, 0.4, 1.0]))).astype(float)
+    answer = (
+        rng.random(len(row)) < draw(st.sampled_from([0.0, 0.02, 0.4, 1.0]))
+    ).astype(float)
     answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
     examples = draw(st.sampled_from([None, repeat, repeat // 2, np.arange(len(row))]))
     return ArmArrays(
@@ -72,7 +82,9 @@ def samples(draw: st.DrawFn) -> ArmArrays:
 
 
 def metrics(found: ArmEstimates) -> dict[str, MetricEstimate]:
-    return {metric.key: found[metric.key] for metric in TABLE} | {"coverage": found["coverage"]}
+    return {metric.key: found[metric.key] for metric in TABLE} | {
+        "coverage": found["coverage"]
+    }
 
 
 @pytest.mark.slow
@@ -81,9 +93,10 @@ def metrics(found: ArmEstimates) -> dict[str, MetricEstimate]:
 def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) -> None:
     found = ArmEstimates(sample)
     for name, one in metrics(found).items():
-        assert np.isnan([one.value, one.low, one.high]).all() or one.low <= one.value <= one.high, (
-            name
-        )
+        assert (
+            np.isnan([one.value, one.low, one.high]).all()
+            or one.low <= one.value <= one.high
+        ), name
         assert np.isnan(one.value) or 0 <= one.low <= one.high <= 1, name
     for name in (
         "selection_rate",
@@ -116,7 +129,9 @@ def test_the_order_of_questions_and_the_names_of_groups_change_nothing(
     row = rng.permutation(int(sample.row.max()) + 1)[sample.row]
     parts = (sample.answer, sample.label, named[sample.group], sample.repeat, row)
     examples = None if sample.examples is None else sample.examples[shuffled]
-    other = ArmArrays(*(part[shuffled] for part in parts), sample.groups, sample.design, examples)
+    other = ArmArrays(
+        *(part[shuffled] for part in parts), sample.groups, sample.design, examples
+    )
     one = ArmEstimates(sample)
     two = ArmEstimates(other)
     for name in METRICS:
@@ -128,7 +143,9 @@ def test_a_new_rate_of_the_yes_answers_has_limits_as_the_precision_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     yes = RATES["precision"]
-    monkeypatch.setitem(RATES, "false_discovery_rate", replace(yes, hits=yes.counted & ~yes.hits))  # type: ignore[arg-type]
+    monkeypatch.setitem(
+        RATES, "false_discovery_rate", replace(yes, hits=yes.counted & ~yes.hits)
+    )  # type: ignore[arg-type]
     (sample,) = World(USUAL, fixed=True).arms(np.random.default_rng(0))
     estimates = ArmEstimates(sample)
     for wrong, right in zip(
@@ -160,7 +177,9 @@ def test_the_gap_is_that_of_the_mean_rates() -> None:
     """Opposite gaps of two repeats cancel; the paper's mean of gaps would not."""
     group = np.array([0, 1, 0, 1])
     repeat = np.array([0, 0, 1, 1])
-    sample = ArmArrays(np.array([1.0, 0.0, 0.0, 1.0]), group, group, repeat, np.arange(4), 2)
+    sample = ArmArrays(
+        np.array([1.0, 0.0, 0.0, 1.0]), group, group, repeat, np.arange(4), 2
+    )
     found = ArmEstimates(sample)["dp_gap"]
     assert found.value == 0.0
     assert found.per_repeat.tolist() == [1.0, 1.0]
@@ -171,22 +190,36 @@ def test_other_draws_of_examples_widen_the_interval() -> None:
     (sample,) = world.arms(np.random.default_rng(0))
     strategy = ArmEstimates(sample)
     these = ArmEstimates(replace(sample, examples=None))
-    assert (strategy.sample.scope, these.sample.scope) == ("this strategy", "these examples")
+    assert (strategy.sample.scope, these.sample.scope) == (
+        "this strategy",
+        "these examples",
+    )
     for name in ("accuracy", "dp_gap"):
         wide = strategy[name]
         narrow = these[name]
         assert wide.value == narrow.value
         assert wide.low < narrow.low < narrow.high < wide.high
     # All answers move together: each rate is far less sure, their gap hardly.
-    pairs = ((strategy.rates()[0], these.rates()[0]), [one["dp_gap"] for one in (strategy, these)])
-    growth = [(wide.high - wide.low) / (narrow.high - narrow.low) for wide, narrow in pairs]
+    pairs = (
+        (strategy.rates()[0], these.rates()[0]),
+        [one["dp_gap"] for one in (strategy, these)],
+    )
+    growth = [
+        (wide.high - wide.low) / (narrow.high - narrow.low) for wide, narrow in pairs
+    ]
     assert growth[0] > 1.5 * growth[1]
 
 
-def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -> ArmArrays:
-    answer = np.concatenate([np.arange(n) < round(n * p) for n, p in zip(rows, rates, strict=True)])
+def three(
+    rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1
+) -> ArmArrays:
+    answer = np.concatenate(
+        [np.arange(n) < round(n * p) for n, p in zip(rows, rates, strict=True)]
+    )
     return once(
-        answer, np.repeat(np.arange(len(rows)), rows), design=SamplingDesign(min_group=min_group)
+        answer,
+        np.repeat(np.arange(len(rows)), rows),
+        design=SamplingDesign(min_group=min_group),
     )
 
 
@@ -204,7 +237,9 @@ def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
     assert everyone.verdict() == "differs"
     assert everyone.high > more[GAP].high + 0.1
     few = ArmEstimates(three((0.2, 0.6), (20, 10), 30))
-    assert few[GAP].value == pytest.approx(0.4), "of fewer than two groups none is left out"
+    assert few[GAP].value == pytest.approx(0.4), (
+        "of fewer than two groups none is left out"
+    )
 
 
 def test_weights_cost_effective_rows() -> None:
@@ -233,8 +268,12 @@ def test_auc_and_brier_of_each_group_are_scikit_learns() -> None:
         for place in (0, 1):
             here = group == place
             used = None if own is None else own[here]
-            area = sklearn.metrics.roc_auc_score(label[here], p[here], sample_weight=used)
-            loss = sklearn.metrics.brier_score_loss(label[here], p[here], sample_weight=used)
+            area = sklearn.metrics.roc_auc_score(
+                label[here], p[here], sample_weight=used
+            )
+            loss = sklearn.metrics.brier_score_loss(
+                label[here], p[here], sample_weight=used
+            )
             assert found.counted("auc").values[place] == pytest.approx(area)
             assert found.counted("brier").values[place] == pytest.approx(loss)
         assert found["auc_gap"].low <= found["auc_gap"].value <= found["auc_gap"].high
@@ -271,9 +310,13 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
         ("hard", "f", 80, 16),
     ]
     stratum = np.repeat([row[0] for row in rows], [row[2] for row in rows])
-    group = np.repeat([row[1] == "m" for row in rows], [row[2] for row in rows]).astype(int)
+    group = np.repeat([row[1] == "m" for row in rows], [row[2] for row in rows]).astype(
+        int
+    )
     sample = once(
-        np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]), group, strata=stratum
+        np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]),
+        group,
+        strata=stratum,
     )
     assert ArmEstimates(sample)[GAP].verdict() == "differs"
     found = within(sample)
@@ -288,7 +331,9 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
 
 
 @pytest.mark.parametrize("groups", [2, 4])
-def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(groups: int) -> None:
+def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(
+    groups: int,
+) -> None:
     rng = np.random.default_rng(0)
     verdicts = set()
     for shift in np.tile(np.linspace(0.0, 0.5, 25), 4):
@@ -296,7 +341,9 @@ def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(groups: i
         answer = rng.random(160) < 0.3 + shift * (group == 1)
         sample = once(answer, group, strata=rng.integers(0, 3, 160))
         found = within(sample, "abcd"[:groups]).estimate
-        assert (found.verdict() == "differs") == (found.p_value < 0.05) == (found.low > 0)
+        assert (
+            (found.verdict() == "differs") == (found.p_value < 0.05) == (found.low > 0)
+        )
         verdicts.add(found.verdict())
     assert len(verdicts) > 1
 
@@ -307,10 +354,13 @@ def test_people_of_unequal_size_are_alike_as_often_as_they_should_be() -> None:
     differs = 0
     for _ in range(300):
         who = np.repeat(
-            np.arange(60), np.maximum(1, rng.lognormal(1.1, 1.5, 60).round()).astype(int)
+            np.arange(60),
+            np.maximum(1, rng.lognormal(1.1, 1.5, 60).round()).astype(int),
         )
         answer = rng.random(60)[who] < 0.4
-        answer = np.where(rng.random(len(who)) < 0.5, answer, rng.random(len(who)) < 0.4)
+        answer = np.where(
+            rng.random(len(who)) < 0.5, answer, rng.random(len(who)) < 0.4
+        )
         found = ArmEstimates(once(answer, who % 2, cluster=who))
         differs += found[GAP].low > 0
     assert differs / 300 < 0.075
@@ -326,8 +376,14 @@ def test_small_groups_are_of_few_people_whatever_the_number_of_rows() -> None:
     group = np.repeat([0, 1, 2], 40)
     who = np.r_[np.arange(80), 80 + np.arange(40) // 10]
     design = SamplingDesign(min_group=30)
-    assert once(np.ones(120), group, cluster=who, design=design).eligible_groups.tolist() == [0, 1]
-    assert once(np.ones(120), group, design=design).eligible_groups.tolist() == [0, 1, 2]
+    assert once(
+        np.ones(120), group, cluster=who, design=design
+    ).eligible_groups.tolist() == [0, 1]
+    assert once(np.ones(120), group, design=design).eligible_groups.tolist() == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_parity_within_strata_of_one_to_three_rows_has_satos_variance() -> None:
@@ -343,11 +399,15 @@ def test_parity_within_strata_of_one_to_three_rows_has_satos_variance() -> None:
     assert differs / 400 < 0.068
     # Sato (1989) by metafor's rma.mh(measure="RD") on 3/10, 5/12 and 2/9, 6/11, with two rows more.
     rows = [(0, 0, 3, 10), (0, 1, 5, 12), (1, 0, 2, 9), (1, 1, 6, 11)]
-    strata, group = (np.repeat([row[k] for row in rows], [row[3] for row in rows]) for k in (0, 1))
+    strata, group = (
+        np.repeat([row[k] for row in rows], [row[3] for row in rows]) for k in (0, 1)
+    )
     answer = np.concatenate([np.arange(n) < yes for _, _, yes, n in rows])
     found = within(once(answer, group, strata=strata)).estimate
     assert found.value == pytest.approx(0.214941)
-    assert found.high - found.value == pytest.approx(1.959964 * np.sqrt(0.025910), rel=1e-4)
+    assert found.high - found.value == pytest.approx(
+        1.959964 * np.sqrt(0.025910), rel=1e-4
+    )
 
 
 def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
@@ -360,7 +420,9 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
     differs = []
     for _ in range(1000):
         p = ndtr(rng.standard_normal(120) + 3.0 * (label - 0.5))
-        found = ArmEstimates(once(label, group, label, design=SamplingDesign(True), p_yes=p))
+        found = ArmEstimates(
+            once(label, group, label, design=SamplingDesign(True), p_yes=p)
+        )
         differs.append(found["brier_gap"].low > 0)
     assert np.mean(differs) < 0.065
     assert found.counted("brier").freedom.max() < 60
@@ -372,7 +434,8 @@ def test_one_stray_value_of_examples_changes_nothing() -> None:
     stray = sample.examples.copy()
     stray[0] = 99
     one, other = (
-        ArmEstimates(replace(sample, examples=e))["accuracy"] for e in (sample.examples, stray)
+        ArmEstimates(replace(sample, examples=e))["accuracy"]
+        for e in (sample.examples, stray)
     )
     assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=0.01)
     fixed = replace(sample, examples=np.where(np.arange(len(stray)) == 0, 1, 0))
@@ -389,7 +452,9 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
     (sample,) = World(USUAL, lost=0.2).arms(rng := np.random.default_rng(0))
     guesses = [rng.random(len(sample.row)) < p for p in (0.0, 0.2, 0.5, 0.8, 1.0)]
     filled = [
-        ArmEstimates(replace(sample, answer=np.where(sample.parsed, sample.answer, guess)))
+        ArmEstimates(
+            replace(sample, answer=np.where(sample.parsed, sample.answer, guess))
+        )
         for guess in guesses
     ]
     for metric in COUNTED:
@@ -399,7 +464,9 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
         whole = filled[2][metric.key]
         same = filled[2].worst_case(metric.key)[1]
         assert same[0] == pytest.approx(whole.low)
-        assert same[1] == pytest.approx(whole.high, abs=0.05 if metric.kind == "ratio" else 1e-9)
+        assert same[1] == pytest.approx(
+            whole.high, abs=0.05 if metric.kind == "ratio" else 1e-9
+        )
     silent = replace(sample, answer=np.where(sample.group == 0, np.nan, sample.answer))
     for metric in COUNTED[1:]:
         low, high = ArmEstimates(silent).worst_case(metric.key)[1]
@@ -415,13 +482,25 @@ def odd_arm(said: Any, place: Any = slice(None), **columns: Any) -> Statistics:
     `place`.
     """
     frame = pd.DataFrame(
-        {"said": said, "sex": np.array([*"fm"])[np.arange(400) % 2], "who": np.arange(400)}
+        {
+            "said": said,
+            "sex": np.array([*"fm"])[np.arange(400) % 2],
+            "who": np.arange(400),
+        }
     )
     names = (
-        {"weight": "counts"} if columns else {} if isinstance(place, slice) else {"cluster": "who"}
+        {"weight": "counts"}
+        if columns
+        else {}
+        if isinstance(place, slice)
+        else {"cluster": "who"}
     )
     found = audit(
-        frame.assign(**columns).iloc[place], answer="said", protected="sex", label=None, **names
+        frame.assign(**columns).iloc[place],
+        answer="said",
+        protected="sex",
+        label=None,
+        **names,
     )
     return found.statistics
 
@@ -429,7 +508,9 @@ def odd_arm(said: Any, place: Any = slice(None), **columns: Any) -> Statistics:
 SAID = np.array([*["no"] * 3, "yes", "yes"] * 80, dtype=object)
 
 
-def test_a_group_without_an_answer_has_no_gap_and_its_worst_case_is_that_of_any_rate() -> None:
+def test_a_group_without_an_answer_has_no_gap_and_its_worst_case_is_that_of_any_rate() -> (
+    None
+):
     arm = odd_arm(np.where(np.arange(400) % 2 == 0, None, SAID))
     gap = arm.of(GAP, "answers")
     assert (gap.known, gap.verdict) == (False, "")
@@ -444,6 +525,9 @@ def test_one_person_or_weight_that_is_nearly_all_of_a_group_decides_nothing() ->
     """
     size = np.ones(400, dtype=int)
     size[0] = 10_000
-    for arm in (odd_arm(SAID, np.repeat(np.arange(400), size)), odd_arm(SAID, counts=size * 1e5)):
+    for arm in (
+        odd_arm(SAID, np.repeat(np.arange(400), size)),
+        odd_arm(SAID, counts=size * 1e5),
+    ):
         assert arm.of("selection_rate", "answers", "f").high > 0.6
         assert arm.of(GAP, "answers").verdict == "not settled: too few rows"

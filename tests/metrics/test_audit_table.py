@@ -27,7 +27,10 @@ def table(seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 90))
     rows = pd.DataFrame(
-        {"row": [f"r{n - place}" for place in range(n)], "sex": rng.choice(["f", "m"], n)}
+        {
+            "row": [f"r{n - place}" for place in range(n)],
+            "sex": rng.choice(["f", "m"], n),
+        }
     )
     rows["race"] = rng.choice(["B", "A", "unknown"], n)
     rows["label"] = np.where(rng.random(n) < 0.4, "yes", "no")
@@ -71,7 +74,10 @@ def test_categories_and_texts_give_the_same_statistics(seed: int) -> None:
         # Categories that nobody has, and others in an order of their own, change nothing.
         own = [*sorted(set(frame[name].dropna()), reverse=True), "never"]
         coded[name] = pd.Categorical(frame[name], own)
-    found = [statistics(from_frame(one, attributes=["sex", "race"])) for one in (frame, coded)]
+    found = [
+        statistics(from_frame(one, attributes=["sex", "race"]))
+        for one in (frame, coded)
+    ]
     assert close(found[0].records, found[1].records)
     assert found[0].notes == found[1].notes
 
@@ -83,7 +89,9 @@ def test_counts_and_rates_are_those_of_the_table(seed: int) -> None:
     for arm in found.arms:
         lines = frame[frame["arm"] == arm.arm]
         parsed = lines.dropna(subset="answer")
-        by_repeat = (parsed["answer"] == parsed["label"]).groupby(parsed["repeat"]).mean()
+        by_repeat = (
+            (parsed["answer"] == parsed["label"]).groupby(parsed["repeat"]).mean()
+        )
         accuracy = found.of("accuracy", arm.arm).value
         assert accuracy == pytest.approx(by_repeat.mean(), abs=1e-12)
         lost = int(lines["answer"].isna().sum())
@@ -101,12 +109,16 @@ def test_what_a_number_is_of_is_there_once(seed: int) -> None:
     """Of statistics and of impact tables; where both have a number, it is the same number."""
     answered = from_frame(table(seed), attributes=["sex", "race"])
     impact = impact_tables(answered)
-    found = statistics(answered).records  # `Records` raises an error for a key that is there twice
+    found = statistics(
+        answered
+    ).records  # `Records` raises an error for a key that is there twice
     Records(impact.records)
     keys = {record.key for record in found}
     again = {record.key: record for record in impact.records if record.key in keys}
     assert close(again.values(), [record for record in found if record.key in again])
-    assert len(found.and_also(impact.records)) == len(found) + len(impact.records) - len(again)
+    assert len(found.and_also(impact.records)) == len(found) + len(
+        impact.records
+    ) - len(again)
     with pytest.raises(ValueError, match="two records of"):
         Records([found[0], found[0]])
 
@@ -119,7 +131,9 @@ def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> No
     found = statistics(crossed)
     assert list(views) == ["sex", "race", "sex & race"]
     for name in ("sex", "race"):
-        alone = statistics(from_frame(frame.assign(group=frame[name]), attributes=[name]))
+        alone = statistics(
+            from_frame(frame.assign(group=frame[name]), attributes=[name])
+        )
         assert close(statistics(views[name]).records, alone.records)
         for arm in found.arms:
             of_view = found.of("dp_gap", arm.arm, attribute=name)
@@ -145,14 +159,19 @@ def test_anybodys_table_is_audited_with_two_columns_of_groups_and_no_label() -> 
         assert not found.of(metric, "answers").known
     assert [view.name for view in found.views] == ["sex", "race", "sex & race"]
     rates = [record.value for record in found.rates("answers").values()]
-    assert rates == sorted(rates), "without labels groups stand in the order of their rates"
+    assert rates == sorted(rates), (
+        "without labels groups stand in the order of their rates"
+    )
     assert any("'wgt' looks like a weight" in note for note in found.notes)
     assert any("'person' looks like a cluster" in note for note in found.notes)
 
 
 def test_without_labels_nothing_is_measured_against_labels() -> None:
     """Missing labels once counted as no: P(yes) had a Brier score, and pairs of arms accuracy."""
-    two = [HIRED.assign(arm=arm, row=range(120), said=HIRED["said"] == "hire") for arm in "xy"]
+    two = [
+        HIRED.assign(arm=arm, row=range(120), said=HIRED["said"] == "hire")
+        for arm in "xy"
+    ]
     frame = pd.concat(two).assign(p_yes=np.linspace(0, 1, 240))
     answered = from_frame(frame, answer="said", protected=["sex"], label=None)
     found = statistics(answered)
@@ -161,7 +180,9 @@ def test_without_labels_nothing_is_measured_against_labels() -> None:
     impact = impact_tables(answered)
     metrics = {record.metric for record in (*found.records, *impact.records)}
     assert not {
-        name for name in metrics if re.search("accuracy|positive|negative|prec|brier", name)
+        name
+        for name in metrics
+        if re.search("accuracy|positive|negative|prec|brier", name)
     }
     tables = who_was_selected(impact, Records(impact.records))
     for text in (str(Audit(answered)), "".join(markdown(tables))):
@@ -189,8 +210,16 @@ def test_labels_weights_people_and_strata_of_anybodys_table() -> None:
 
 def test_weights_order_the_groups_and_are_named() -> None:
     """Unweighted the women are hired more often; the weight of few men turns it."""
-    usual = {"answer": "said", "protected": "sex", "positive": 1, "weight": "w", "min_group": 1}
-    frame = pd.DataFrame({"sex": ["f"] * 4 + ["m"] * 4, "said": [1, 1, 0, 0, 1, 0, 0, 0]})
+    usual = {
+        "answer": "said",
+        "protected": "sex",
+        "positive": 1,
+        "weight": "w",
+        "min_group": 1,
+    }
+    frame = pd.DataFrame(
+        {"sex": ["f"] * 4 + ["m"] * 4, "said": [1, 1, 0, 0, 1, 0, 0, 0]}
+    )
     frame["w"] = [1, 1, 1, 1, 9, 1, 1, 1]
     for label in (None, "was"):
         found = audit(frame.assign(was=frame["said"]), label=label, **usual)
@@ -214,7 +243,9 @@ def test_a_person_who_holds_a_quarter_of_a_group_is_named() -> None:
     frame = HIRED.assign(
         who=np.where(np.arange(120) % 2 * np.arange(120) < 40, "x", HIRED["person"])
     )
-    frame = frame.assign(said=frame["said"] == "hire", who=frame["who"].where(frame["sex"] == "m"))
+    frame = frame.assign(
+        said=frame["said"] == "hire", who=frame["who"].where(frame["sex"] == "m")
+    )
     frame["who"] = frame["who"].fillna(HIRED["person"])
     found = audit(frame, answer="said", protected="sex", label=None, cluster="who")
     held = int(((frame["who"] == "x") & (frame["sex"] == "m")).sum())
@@ -229,8 +260,12 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
     rng = np.random.default_rng(0)
     parts = []
     for place in range(4):
-        answered = HIRED.assign(row=range(120), arm=f"arm {place % 2}", repeat=place // 2)
-        parts.append(answered.assign(said=rng.random(120) < 0.5, p_yes=rng.random(120).round(2)))
+        answered = HIRED.assign(
+            row=range(120), arm=f"arm {place % 2}", repeat=place // 2
+        )
+        parts.append(
+            answered.assign(said=rng.random(120) < 0.5, p_yes=rng.random(120).round(2))
+        )
     frame = pd.concat(parts)
     options = {
         "protected": "sex",
@@ -241,7 +276,10 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
     }
     found = [
         audit(one, answer="said", **options).records.where(arm="arm 1")
-        for one in (frame, pd.concat([*parts[::2], *[part[::-1] for part in parts[1::2]]]))
+        for one in (
+            frame,
+            pd.concat([*parts[::2], *[part[::-1] for part in parts[1::2]]]),
+        )
     ]
     assert close(*found)
 
@@ -257,7 +295,11 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
         (HIRED, {"p_yes": "p"}, "no column 'p'"),
         (HIRED, {"positive": "hired"}, "'hired' is none of them"),
         (HIRED, {"protected": ["sex", "sex"]}, "named twice"),
-        (HIRED.assign(said=[*"abc"] * 40), {"positive": "a"}, "3 values: 'a' .40.*negative="),
+        (
+            HIRED.assign(said=[*"abc"] * 40),
+            {"positive": "a"},
+            "3 values: 'a' .40.*negative=",
+        ),
         (HIRED.assign(wgt=-1.0), {"weight": "wgt"}, "not a weight"),
         (HIRED.assign(repeat=1), {}, "needs 'row'"),
         (HIRED.assign(row=HIRED["person"], sex="f"), {}, "as cluster"),
@@ -273,9 +315,13 @@ def test_what_does_not_fit_is_named(
 
 
 @pytest.mark.parametrize("positive", [1, 1.0, True])
-def test_the_value_that_means_yes_may_be_written_as_another_number(positive: Any) -> None:
+def test_the_value_that_means_yes_may_be_written_as_another_number(
+    positive: Any,
+) -> None:
     """A positive value that matched nothing once made all answers no, and the gap 0."""
     frame = HIRED.assign(said=(HIRED["sex"] == "f").astype(float))
-    found = audit(frame, answer="said", protected="sex", label="was", positive=positive).records
+    found = audit(
+        frame, answer="said", protected="sex", label="was", positive=positive
+    ).records
     assert found.of("dp_gap", "answers").verdict == "differs"
     assert found.of("eo_gap", "answers").value == 1

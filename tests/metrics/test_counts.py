@@ -54,10 +54,31 @@ NAN = np.nan
 @pytest.mark.parametrize(
     ("predicted", "labels", "groups", "undefined", "reason", "accuracy"),
     [
-        ([1, 0, NAN, NAN], [1, 0, 1, 0], "aabb", METRICS[:2], "no parsed answer in group b", 1.0),
-        ([0, 0, 0, 0], [1, 0, 1, 0], "aabb", METRICS[1:2], "", 0.5),  # while the difference is 0
+        (
+            [1, 0, NAN, NAN],
+            [1, 0, 1, 0],
+            "aabb",
+            METRICS[:2],
+            "no parsed answer in group b",
+            1.0,
+        ),
+        (
+            [0, 0, 0, 0],
+            [1, 0, 1, 0],
+            "aabb",
+            METRICS[1:2],
+            "",
+            0.5,
+        ),  # while the difference is 0
         # As at base-rate parity 1, where one group has only no and the other only yes.
-        ([1, 0, 1, 0], [0, 0, 1, 1], "FFMM", METRICS[2:], "with label yes in group F", 0.5),
+        (
+            [1, 0, 1, 0],
+            [0, 0, 1, 1],
+            "FFMM",
+            METRICS[2:],
+            "with label yes in group F",
+            0.5,
+        ),
         ([1, 0], [1, 1], "aa", METRICS, "", 0.5),
     ],
 )
@@ -80,7 +101,9 @@ def test_what_is_undefined_is_no_zero_and_has_a_reason(
 HEADLINE = ("accuracy", *METRICS)
 
 
-def answers_with_gaps(seed: int, levels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def answers_with_gaps(
+    seed: int, levels: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     groups = np.repeat([f"g{level}" for level in range(levels)], 8)
     labels = np.tile([0, 1], 4 * levels)
@@ -97,12 +120,16 @@ def bounds(
     once = (np.zeros(n, int), np.arange(n))
     fixed = SamplingDesign(labels_fixed=True)
     sample = ArmArrays(predicted, labels, member, *once, len(names), design=fixed)
-    return {metric.key: ArmEstimates(sample).worst_case(metric.key)[0] for metric in COUNTED}
+    return {
+        metric.key: ArmEstimates(sample).worst_case(metric.key)[0] for metric in COUNTED
+    }
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("levels", [2, 3])
-def test_bounds_hold_over_every_filling_and_the_worst_is_attained(seed: int, levels: int) -> None:
+def test_bounds_hold_over_every_filling_and_the_worst_is_attained(
+    seed: int, levels: int
+) -> None:
     predicted, labels, groups = answers_with_gaps(seed, levels)
     gaps = np.flatnonzero(np.isnan(predicted))
     seen: dict[str, list[float]] = {name: [] for name in HEADLINE}
@@ -117,14 +144,18 @@ def test_bounds_hold_over_every_filling_and_the_worst_is_attained(seed: int, lev
         low, high = found[name]
         assert low <= np.nanmin(seen[name]) + 1e-12, name
         assert high >= np.nanmax(seen[name]) - 1e-12, name
-    assert found["accuracy"] == pytest.approx((min(seen["accuracy"]), max(seen["accuracy"])))
+    assert found["accuracy"] == pytest.approx(
+        (min(seen["accuracy"]), max(seen["accuracy"]))
+    )
     for name in ("dp_gap", "eo_gap"):
         assert found[name][1] == pytest.approx(max(seen[name])), name
     assert found["dp_ratio"][0] == pytest.approx(np.nanmin(seen["dp_ratio"]))
 
 
 def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
-    found = bounds(np.array([1, 0, np.nan, np.nan]), np.array([1, 0, 1, 0]), list("aabb"))
+    found = bounds(
+        np.array([1, 0, np.nan, np.nan]), np.array([1, 0, 1, 0]), list("aabb")
+    )
     assert found["dp_gap"] == (0.0, 0.5)
     assert found["accuracy"] == (0.5, 1.0)
 
@@ -149,7 +180,9 @@ def flips_of(
 
 
 def test_flips_by_direction() -> None:
-    found = flips_of([1, 1, 0, 0, 1, 0, NAN], [0, 1, 1, 0, 0, NAN, 1], "FFFMMMM", "MMMFFFF")
+    found = flips_of(
+        [1, 1, 0, 0, 1, 0, NAN], [0, 1, 1, 0, 0, NAN, 1], "FFFMMMM", "MMMFFFF"
+    )
     to_men = found["F", "changed"]
     assert (to_men.against, to_men.n) == ("M", 3)
     assert to_men.value == pytest.approx(2 / 3)
@@ -175,7 +208,9 @@ def test_clopper_and_pearsons_limits_are_scipys(n: int, share: float) -> None:
     k = round(share * n)
     low, high = clopper_pearson(k / n, n)
     expected = binomtest(k, n).proportion_ci(method="exact")
-    assert (float(low), float(high)) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    assert (float(low), float(high)) == pytest.approx(
+        (expected.low, expected.high), abs=1e-9
+    )
 
 
 def test_effective_rows_need_not_be_whole() -> None:
@@ -186,18 +221,29 @@ def test_effective_rows_need_not_be_whole() -> None:
     assert np.isnan(clopper_pearson(0.0, 0.0)).all()
 
 
-@given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(0.01, 1), st.floats(0.01, 1))
-def test_the_ratios_limit_solves_its_equation(p: float, q: float, down: float, up: float) -> None:
+@given(
+    st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(0.01, 1), st.floats(0.01, 1)
+)
+def test_the_ratios_limit_solves_its_equation(
+    p: float, q: float, down: float, up: float
+) -> None:
     below = down * p
     above = up * (1 - q)
     r = float(ratio_limits(np.array(p), np.array(below), np.array(q), np.array(above)))
     assert 0 <= r <= p / q
     assert p - r * q == pytest.approx(np.hypot(below, r * above), abs=1e-7)
-    assert float(ratio_limits(np.array(0.0), np.array(0.0), np.array(q), np.array(above))) == 0.0
+    assert (
+        float(ratio_limits(np.array(0.0), np.array(0.0), np.array(q), np.array(above)))
+        == 0.0
+    )
 
 
-@pytest.mark.parametrize(("groups", "freedom"), [(3, np.inf), (4, 10.0), (3, 4.0), (6, 19.0)])
-def test_several_pairs_reach_as_far_as_tukeys_quantile(groups: int, freedom: float) -> None:
+@pytest.mark.parametrize(
+    ("groups", "freedom"), [(3, np.inf), (4, 10.0), (3, 4.0), (6, 19.0)]
+)
+def test_several_pairs_reach_as_far_as_tukeys_quantile(
+    groups: int, freedom: float
+) -> None:
     expected = studentized_range.ppf(0.95, groups, freedom) / np.sqrt(2)
     assert critical_value(groups, 1, freedom) == pytest.approx(expected, rel=0.002)
     assert coverage_of_pairs(
@@ -206,12 +252,18 @@ def test_several_pairs_reach_as_far_as_tukeys_quantile(groups: int, freedom: flo
 
 
 @given(st.integers(1, 400), st.floats(0, 1))
-def test_wilsons_limits_are_scipys_but_where_few_events_are_expected(n: int, share: float) -> None:
+def test_wilsons_limits_are_scipys_but_where_few_events_are_expected(
+    n: int, share: float
+) -> None:
     k = round(share * n)
     low, high = map(float, wilson(k / n, n))
     test = binomtest(k, n)
-    expected, exact = (test.proportion_ci(method=method) for method in ("wilson", "exact"))
-    assert low == pytest.approx(expected.low if n * expected.low >= 3 else exact.low, abs=1e-9)
+    expected, exact = (
+        test.proportion_ci(method=method) for method in ("wilson", "exact")
+    )
+    assert low == pytest.approx(
+        expected.low if n * expected.low >= 3 else exact.low, abs=1e-9
+    )
     assert high == pytest.approx(
         expected.high if n * (1 - expected.high) >= 3 else exact.high, abs=1e-9
     )
@@ -222,15 +274,26 @@ def test_a_share_of_few_rows_is_covered_everywhere(n: int) -> None:
     """The exact coverage of Wilson's limits with Clopper and Pearson's at the edges."""
     low, high = wilson(np.arange(n + 1) / n, np.full(n + 1, n))
     shares = np.linspace(0.002, 0.5, 250)
-    held = [binom.pmf(np.arange(n + 1), n, p)[(low <= p) & (p <= high)].sum() for p in shares]
+    held = [
+        binom.pmf(np.arange(n + 1), n, p)[(low <= p) & (p <= high)].sum()
+        for p in shares
+    ]
     assert min(held) > 0.915
     assert np.mean(held) > 0.945
 
 
 def test_one_verdict_of_an_interval() -> None:
     assert verdict(0.01, 0.3, 0.05) == "differs"
-    assert verdict(0.0, 0.04, 0.05) == verdict(-0.04, 0.05, 0.05) == "no difference that matters"
-    assert verdict(0.0, 0.06, 0.05) == verdict(-0.06, 0.01, 0.05) == "not settled: too few rows"
+    assert (
+        verdict(0.0, 0.04, 0.05)
+        == verdict(-0.04, 0.05, 0.05)
+        == "no difference that matters"
+    )
+    assert (
+        verdict(0.0, 0.06, 0.05)
+        == verdict(-0.06, 0.01, 0.05)
+        == "not settled: too few rows"
+    )
     assert (
         verdict(0.01, 0.05, 0.05)
         == verdict(-0.04, -0.01, 0.05)

@@ -38,7 +38,9 @@ def world(
     group = rng.choice(["f", "m"], n)
     label = rng.integers(0, 2, n)
     features = pd.DataFrame({"x": rng.standard_normal(n), "c": rng.choice([*"abc"], n)})
-    odds = strength * (features["x"] + 0.5 * (features["c"] == "a") + 0.4 * (group == "m") - 0.4)
+    odds = strength * (
+        features["x"] + 0.5 * (features["c"] == "a") + 0.4 * (group == "m") - 0.4
+    )
     return FeatureTable(pd.RangeIndex(n).astype(str), group, label, features), (
         1 / (1 + np.exp(-odds))
     ).to_numpy()
@@ -51,26 +53,36 @@ def ask(
     n: int = 200,
     repeats: int = 1,
 ) -> RunAnswers:
-    row = np.concatenate([rng.choice(len(chance), n, replace=False) for _ in range(repeats)])
+    row = np.concatenate(
+        [rng.choice(len(chance), n, replace=False) for _ in range(repeats)]
+    )
     frame = {
         "row": table.rows[row],
         "repeat": np.repeat(np.arange(repeats), n),
         "group": table.group[row],
     }
     answer = np.where(rng.random(len(row)) < chance[row], "yes", "no")
-    return from_frame(pd.DataFrame({**frame, "label": table.label[row], "answer": answer}))
+    return from_frame(
+        pd.DataFrame({**frame, "label": table.label[row], "answer": answer})
+    )
 
 
 def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimates]:
     assisted = assisted_answers(run, table)
-    return ArmEstimates(run.samples["answers"]), ArmEstimates(assisted.samples["answers"])
+    return ArmEstimates(run.samples["answers"]), ArmEstimates(
+        assisted.samples["answers"]
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("strength", "repeats", "worth"), [(3.0, 1, 1.5), (3.0, 3, 1.5), (0.0, 1, 0.95)], ids=str
+    ("strength", "repeats", "worth"),
+    [(3.0, 1, 1.5), (3.0, 3, 1.5), (0.0, 1, 0.95)],
+    ids=str,
 )
-def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, worth: float) -> None:
+def test_intervals_hold_and_nothing_is_biased(
+    strength: float, repeats: int, worth: float
+) -> None:
     rng = np.random.default_rng(0)
     runs = 60
     held = np.zeros(4)
@@ -80,15 +92,21 @@ def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, wor
         table, chance = world(rng, strength)
         run = ask(rng, table, chance, repeats=repeats)
         rates = [chance[table.group == name].mean() for name in run.groups]
-        truth = abs(rates[1] - rates[0]), np.where(table.label == 1, chance, 1 - chance).mean()
+        truth = (
+            abs(rates[1] - rates[0]),
+            np.where(table.label == 1, chance, 1 - chance).mean(),
+        )
         found = both(run, table)
         for place, one in enumerate(found):
             for metric, value in zip((GAP, "accuracy"), truth, strict=True):
-                held[2 * place + (metric == GAP)] += one[metric].low <= value <= one[metric].high
+                held[2 * place + (metric == GAP)] += (
+                    one[metric].low <= value <= one[metric].high
+                )
             width[place] += one[GAP].high - one[GAP].low
         off.append(
             [
-                np.diff(one.counted("selection_rate").values).item() - (rates[1] - rates[0])
+                np.diff(one.counted("selection_rate").values).item()
+                - (rates[1] - rates[0])
                 for one in found
             ]
         )
@@ -110,7 +128,9 @@ def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
     assert (effective_sample_size(plain, assisted, GAP) or 0) > 1.3 * 200
     ratio = assisted["dp_ratio"].value
     assert ratio == pytest.approx(rates.min() / rates.max())
-    assert assisted.counted("precision").values == pytest.approx(plain.counted("precision").values)
+    assert assisted.counted("precision").values == pytest.approx(
+        plain.counted("precision").values
+    )
 
 
 LABELS = {"answer": "said", "protected": "sex", "label": "was", "key": "id"}
@@ -127,9 +147,13 @@ def population(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
 
 
-def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_path: Path) -> None:
+def test_an_audit_with_a_population_and_the_command_say_the_same(
+    fwc: Run, tmp_path: Path
+) -> None:
     everybody, asked = population(6)
-    plain, assisted = (audit(asked, **LABELS, population=p).records for p in (None, everybody))
+    plain, assisted = (
+        audit(asked, **LABELS, population=p).records for p in (None, everybody)
+    )
     alone, more = (one.of(GAP, "answers") for one in (plain, assisted))
     assert more.high - more.low < alone.high - alone.low
     assert assisted.of(GAP, "answers", scope=ASSISTED).n > 250
@@ -145,7 +169,9 @@ def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_p
         "--label",
         "was",
     )
-    printed = fwc(*command, "--row", "id", "--population", tmp_path / "all.csv", "--json").out
+    printed = fwc(
+        *command, "--row", "id", "--population", tmp_path / "all.csv", "--json"
+    ).out
     said = Records.read(json.loads(printed)["records"], "sex").of(GAP, "answers")
     assert said.value == pytest.approx(more.value, abs=1e-9)
 
@@ -157,12 +183,20 @@ def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_p
         (lambda some, all_: (some, pd.concat([all_, all_[:1]])), "two rows '0'"),
         (lambda some, all_: (some, all_.drop(columns="sex")), "no column 'sex'"),
         (lambda some, all_: (some, all_.drop(columns="was")), "no column 'was'"),
-        (lambda some, all_: (some.assign(was=1 - some["was"]), all_), "another group or label"),
-        (lambda some, all_: (pd.concat([some, some[:1]]), all_), "two answers to the row"),
+        (
+            lambda some, all_: (some.assign(was=1 - some["was"]), all_),
+            "another group or label",
+        ),
+        (
+            lambda some, all_: (pd.concat([some, some[:1]]), all_),
+            "two answers to the row",
+        ),
     ],
     ids=["lacks a row", "twice", "no group", "no label", "differs", "answered twice"],
 )
-def test_what_cannot_be_joined_to_a_population_is_refused(change: Any, words: str) -> None:
+def test_what_cannot_be_joined_to_a_population_is_refused(
+    change: Any, words: str
+) -> None:
     everybody, asked = population(8)
     some, rows = change(asked, everybody)
     with pytest.raises(FwcError, match=words):
@@ -171,7 +205,9 @@ def test_what_cannot_be_joined_to_a_population_is_refused(change: Any, words: st
 
 def test_too_few_rows_change_nothing_and_a_note_says_so() -> None:
     everybody, asked = population(9)
-    few, alone = (audit(asked[:39], **LABELS, population=p).statistics for p in (everybody, None))
+    few, alone = (
+        audit(asked[:39], **LABELS, population=p).statistics for p in (everybody, None)
+    )
     assert few.of("accuracy", "answers").low == alone.of("accuracy", "answers").low
     assert any("it takes at least 40 rows" in note for note in few.notes)
 
@@ -190,7 +226,10 @@ def test_a_group_of_few_rows_falls_back_by_itself() -> None:
     table.group[few] = "m"
     run = ask(rng, table, chance, 1000)
     plain, assisted = both(run, table)
-    changed = plain.counted("selection_rate").values != assisted.counted("selection_rate").values
+    changed = (
+        plain.counted("selection_rate").values
+        != assisted.counted("selection_rate").values
+    )
     assert changed.tolist() == [name == "m" for name in run.groups]
 
 
@@ -204,11 +243,15 @@ def test_all_answers_about_a_row_are_in_one_fold() -> None:
     assert set(sample.assist.fold.tolist()) == set(range(FOLDS))
 
 
-def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_differs() -> None:
+def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_differs() -> (
+    None
+):
     everybody, _ = population(11)
     columns = ["id", "sex", "was", "said"]
     rng = np.random.default_rng(0)
-    everybody = everybody.assign(was=np.where(rng.random(len(everybody)) < 0.15, "yes", "no"))
+    everybody = everybody.assign(
+        was=np.where(rng.random(len(everybody)) < 0.15, "yes", "no")
+    )
     answered = everybody.assign(said=np.where(everybody["x"] > 0, "yes", "no"))
     old = 8.0 ** everybody["x"].rank(pct=True)
     assert audit(
@@ -223,7 +266,9 @@ def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_diffe
     parity = answered.groupby(["sex", "was"]).sample(50, random_state=0)[columns]
     with pytest.raises(FwcError, match="group and label"):  # read as rows as they fall
         audit(parity, **LABELS, population=everybody)
-    assert audit(parity, **LABELS, population=everybody, design="group and label").answered.assists
+    assert audit(
+        parity, **LABELS, population=everybody, design="group and label"
+    ).answered.assists
     with pytest.raises(FwcError, match=r"assist .* does not work with weights"):
         audit(parity.assign(w=2.0), **LABELS, population=everybody, weight="w")
 
@@ -232,13 +277,17 @@ def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
     rng = np.random.default_rng(1)
     table, chance = world(rng, n=600)
     noise = pd.DataFrame(rng.random((600, 100))).add_prefix("noise ")
-    table = replace(table, features=table.features.join(noise.set_index(table.features.index)))
+    table = replace(
+        table, features=table.features.join(noise.set_index(table.features.index))
+    )
     for _ in range(3):
         run = ask(rng, table, chance, 200)
         assert assisted_answers(run, table).samples["answers"].assist is not None
 
 
-def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> None:
+def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> (
+    None
+):
     """Ten tests of rows that it drew itself would break off one in a hundred such runs.
 
     A cell of which one row is asked about, far from all others, hides no difference within the
@@ -248,13 +297,21 @@ def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look
     asked = np.argsort(-table.features["x"].to_numpy())[:200]
     far = [asked[0], np.setdiff1d(np.arange(600), asked)[0]]
     table.group[far], table.features.loc[far, "x"] = "x", 1e3
-    frame = {"row": table.rows[asked], "group": table.group[asked], "label": table.label[asked]}
+    frame = {
+        "row": table.rows[asked],
+        "group": table.group[asked],
+        "label": table.label[asked],
+    }
     run = from_frame(
-        pd.DataFrame({**frame, "repeat": 0, "answer": np.where(chance[asked] > 0.9, "yes", "no")})
+        pd.DataFrame(
+            {**frame, "repeat": 0, "answer": np.where(chance[asked] > 0.9, "yes", "no")}
+        )
     )
     with pytest.raises(FwcError, match="differ from the others in 'x'"):
         assisted_answers(run, table)
-    run = replace(run, design=replace(run.design, sequential=GroupSequential((200, 400))))
+    run = replace(
+        run, design=replace(run.design, sequential=GroupSequential((200, 400)))
+    )
     assert assisted_answers(run, table).samples["answers"].assist is not None
 
 
@@ -278,7 +335,9 @@ def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() 
     nameless = everybody.drop(columns="who")
     tables = (None, "who"), (everybody, "who"), (nameless, None)
     found = [
-        audit(asked, **LABELS, population=table, cluster=people).statistics.rates("answers")
+        audit(asked, **LABELS, population=table, cluster=people).statistics.rates(
+            "answers"
+        )
         for table, people in tables
     ]
     widths = [sum(rate.high - rate.low for rate in rates.values()) for rates in found]
@@ -297,7 +356,9 @@ def test_a_population_that_is_the_sample_changes_nothing() -> None:
     asked = asked.assign(who=np.arange(200) // 3, x=np.arange(200) % 7)
     for cluster in (None, "who"):
         alone, all_asked = (
-            audit(asked, **LABELS, population=table, cluster=cluster).statistics.rates("answers")
+            audit(asked, **LABELS, population=table, cluster=cluster).statistics.rates(
+                "answers"
+            )
             for table in (None, asked.drop(columns="said"))
         )
         assert all_asked == alone
@@ -313,17 +374,30 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
 
     plain = gap(people)
     known = asked["said"].reindex(people.index)
-    for alike in (known, known.fillna("no"), np.nan, "x"):  # such as answers joined to their rows
+    for alike in (
+        known,
+        known.fillna("no"),
+        np.nan,
+        "x",
+    ):  # such as answers joined to their rows
         assert gap(people.assign(z=alike)) == plain
     x = people["x"]
-    odd = people.assign(a=np.where(x > 2, np.inf, x), t=pd.to_timedelta(x, "D"), h=1e300 * x)
+    odd = people.assign(
+        a=np.where(x > 2, np.inf, x), t=pd.to_timedelta(x, "D"), h=1e300 * x
+    )
     odd["self"] = x  # no column's name is a keyword
-    odd["i"] = pd.array([None if value > 1 else round(10 * value) for value in x], dtype="Int64")
+    odd["i"] = pd.array(
+        [None if value > 1 else round(10 * value) for value in x], dtype="Int64"
+    )
     assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1)).n > 250
     assert gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False)).n > 250
     for name in ("id", "sex", "was"):
         with pytest.raises(FwcError, match=f"rows of the population have no {name}"):
-            gap(people.assign(**{name: people[name].astype(object).where(people.index % 9 > 0)}))
+            gap(
+                people.assign(
+                    **{name: people[name].astype(object).where(people.index % 9 > 0)}
+                )
+            )
 
 
 def test_the_recorded_page_is_that_of_the_recorded_numbers() -> None:
@@ -335,7 +409,9 @@ def test_a_single_yes_is_enough_to_predict_from() -> None:
     table, chance = world(np.random.default_rng(2))
     asked = np.random.default_rng(0).choice(len(chance), 200, replace=False)
     run = ask(
-        np.random.default_rng(0), table, np.isin(np.arange(len(chance)), asked[:2]).astype(float)
+        np.random.default_rng(0),
+        table,
+        np.isin(np.arange(len(chance)), asked[:2]).astype(float),
     )
     assert (
         run.plain_samples["answers"].yes.sum() == 2

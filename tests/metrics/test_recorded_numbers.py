@@ -38,12 +38,18 @@ FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
 TWO = [{"group": "f", "no": 700, "yes": 300}, {"group": "m", "no": 600, "yes": 500}]
 
 
-def people(n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm") -> pd.DataFrame:
+def people(
+    n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm"
+) -> pd.DataFrame:
     """Answers of `arms` to the same n rows in every repeat, some of them unread, with P(yes)."""
     rng = np.random.default_rng(seed)
-    rows = pd.DataFrame({"row": [f"r{k}" for k in range(n)], "person": rng.integers(0, n // 2, n)})
+    rows = pd.DataFrame(
+        {"row": [f"r{k}" for k in range(n)], "person": rng.integers(0, n // 2, n)}
+    )
     rows["group"] = np.array([*names])[rng.integers(0, len(names), n)]
-    rows["label"] = np.where(rng.random(n) < 0.3 + 0.3 * (rows["group"] == names[0]), "yes", "no")
+    rows["label"] = np.where(
+        rng.random(n) < 0.3 + 0.3 * (rows["group"] == names[0]), "yes", "no"
+    )
     rows["score"], rows["weight"] = rng.normal(size=n), rng.integers(0, 5, n) / 4
     rows["job"] = rng.choice(["office", "field"], n)
     tables = []
@@ -57,7 +63,9 @@ def people(n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm"
             p = (1 / (1 + np.exp(-2 * (wish - 0.6 + rng.normal(0, 0.5, n))))).round(1)
             said = np.where(p > 0.5, "yes", "no").astype(object)
             why = np.where(
-                rng.random(n) < 0.06, rng.choice(["refused", "filtered", "error"], n), ""
+                rng.random(n) < 0.06,
+                rng.choice(["refused", "filtered", "error"], n),
+                "",
             )
             said[why != ""] = None
             examples = f"e{repeat}" if arm else "none"
@@ -91,15 +99,24 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield ("drawn by label", impact_tables(two, designed=True, counted=TWO).records)
     weighted = people(240, 2, arms=3, names="abcd")
     four = from_frame(
-        weighted, weight="weight", cluster="person", against="all", unread="as-no", min_group=30
+        weighted,
+        weight="weight",
+        cluster="person",
+        against="all",
+        unread="as-no",
+        min_group=30,
     )
     yield "weights and people", found(four)
     many = from_frame(
-        people(600, 8, arms=1, names=string.ascii_letters[:32]), p_yes=None, min_group=20
+        people(600, 8, arms=1, names=string.ascii_letters[:32]),
+        p_yes=None,
+        min_group=20,
     )
     yield "32 groups", found(many)
     crossed = (
-        people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
+        people(300, 9, arms=1)
+        .drop(columns="group")
+        .assign(sex=people(300, 9, arms=1)["group"])
     )
     both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
     yield "two attributes", found(both)
@@ -108,19 +125,30 @@ def cases() -> Iterator[tuple[str, Any]]:
     yes_of = {"answer": ("yes",), "label": ("yes",)}
     for others in ("no", "drop"):
         meaning = OutcomeRules(MeaningRule((), ("nay",), others), yes_of)
-        yield (f"other answers: {others}", found(from_frame(thirds, outcomes=meaning, min_group=1)))
-    yield "one group", found(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1))
+        yield (
+            f"other answers: {others}",
+            found(from_frame(thirds, outcomes=meaning, min_group=1)),
+        )
+    yield (
+        "one group",
+        found(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1)),
+    )
     denied = people(400, 11)
     denied["answer"] = np.where(denied["score"] > 2.5, "yes", "no")
     yield "nearly all no", found(designed(from_frame(denied), model=True))
-    strategy = from_frame(people(60, 3, repeats=5), "group and label", margin=0.1, min_group=1)
+    strategy = from_frame(
+        people(60, 3, repeats=5), "group and label", margin=0.1, min_group=1
+    )
     yield "five draws of examples", found(strategy)
     given = from_frame(people(200, 4), given="job", label=None, min_group=1)
     yield "given the job, without labels", found(given)
     looks = GroupSequential(equal_looks(320))
     yield (
         "five looks",
-        [*found(designed(two, sequential=looks)), expected_rows([1, 2], (0.1, 0.1), looks)],
+        [
+            *found(designed(two, sequential=looks)),
+            expected_rows([1, 2], (0.1, 0.1), looks),
+        ],
     )
     again = from_frame(people(80, 5, repeats=4), min_group=1)
     yield "asked twice", found(designed(again, times=2))
@@ -135,7 +163,9 @@ def cases() -> Iterator[tuple[str, Any]]:
     )
     told = people(90, 7)
     changed = {}
-    for arm, a in from_frame(told.assign(answer=told["label"]), min_group=1).answers.items():
+    for arm, a in from_frame(
+        told.assign(answer=told["label"]), min_group=1
+    ).answers.items():
         changed[arm] = replace(
             a, variant=[f"told:{'m' if group == 'f' else 'f'}" for group in a.group]
         )
@@ -144,14 +174,25 @@ def cases() -> Iterator[tuple[str, Any]]:
         found(replace(from_frame(told, min_group=1), counterfactuals=changed)),
     )
     plan = Design(
-        ("f", "m"), np.array([[40.0, 60], [60, 40]]), np.array([[400.0, 300], [500, 200]]), 3
+        ("f", "m"),
+        np.array([[40.0, 60], [60, 40]]),
+        np.array([[400.0, 300], [500, 200]]),
+        3,
     )
     seen = observed(two.samples)
     steps = replace(plan, rows=plan.rows / 10)
-    needed = [steps_needed(0.15, question, steps, Assumptions(), False) for question in QUESTIONS]
+    needed = [
+        steps_needed(0.15, question, steps, Assumptions(), False)
+        for question in QUESTIONS
+    ]
     yield (
         "planning",
-        plain({"observed": vars(seen), "found": [smallest(plan), smallest(plan, seen), needed]}),
+        plain(
+            {
+                "observed": vars(seen),
+                "found": [smallest(plan), smallest(plan, seen), needed],
+            }
+        ),
     )
 
 
@@ -164,7 +205,9 @@ def numbers(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             if name in cells:
                 yield from numbers(cells[name], f"{place}/{name}")
     elif isinstance(content, dict | list | tuple):
-        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+        for key, value in (
+            content.items() if isinstance(content, dict) else enumerate(content)
+        ):
             yield from numbers(value, f"{path}/{key}")
     elif not isinstance(content, str) or path.endswith("/verdict"):
         yield path, float(f"{content:.6g}") if isinstance(content, float) else content

@@ -11,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import audit
-from fwc_llm.metrics.decision_thresholds import at_base_rate, most_accurate, threshold_curve
+from fwc_llm.metrics.decision_thresholds import (
+    at_base_rate,
+    most_accurate,
+    threshold_curve,
+)
 from fwc_llm.metrics.predicted_probabilities import (
     Calibration,
     calibrate,
@@ -25,7 +29,9 @@ from tests.metrics.worlds import answers_of, metrics_of
 GROUPS = np.array(["F", "M", "X"])
 
 
-def rows(seed: int, n: int = 90, decimals: int = 2, groups: int = 2) -> tuple[np.ndarray, ...]:
+def rows(
+    seed: int, n: int = 90, decimals: int = 2, groups: int = 2
+) -> tuple[np.ndarray, ...]:
     """P(yes), labels and groups; few decimals make many ties."""
     rng = np.random.default_rng(seed)
     member = np.arange(n) % groups
@@ -36,7 +42,9 @@ def rows(seed: int, n: int = 90, decimals: int = 2, groups: int = 2) -> tuple[np
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 3), st.integers(1, 3))
-def test_every_point_is_what_its_threshold_answers(seed: int, decimals: int, groups: int) -> None:
+def test_every_point_is_what_its_threshold_answers(
+    seed: int, decimals: int, groups: int
+) -> None:
     p, labels, level = rows(seed, decimals=decimals, groups=groups)
     curve = threshold_curve(p, labels, level)
     assert curve.thresholds.tolist() == [*sorted(set(p.tolist())), np.inf]
@@ -60,7 +68,9 @@ def test_choices_against_trying_all(seed: int, decimals: int) -> None:
     accuracy = [one.accuracy for one in found]
     assert curve.accuracy[most_accurate(curve)] == pytest.approx(max(accuracy))
     off = [abs(answers.mean() - labels.mean()) for answers in tried]
-    assert abs(curve.share[at_base_rate(curve)] - labels.mean()) == pytest.approx(min(off))
+    assert abs(curve.share[at_base_rate(curve)] - labels.mean()) == pytest.approx(
+        min(off)
+    )
 
 
 # --- All that is said of P(yes)
@@ -75,12 +85,19 @@ def test_weights_stand_for_so_many_equal_rows() -> None:
     frame["p_yes"] = np.clip(0.3 + 0.3 * frame["label"] + rng.normal(0, 0.2, 120), 0, 1)
     frame = frame.assign(answer=frame["p_yes"] >= 0.5, weight=rng.integers(1, 4, 120))
     often = frame.loc[frame.index.repeat(frame["weight"])]
-    weighted, repeated = audit(frame, weight="weight"), audit(often.drop(columns="weight"))
+    weighted, repeated = (
+        audit(frame, weight="weight"),
+        audit(often.drop(columns="weight")),
+    )
     told = 0
     for record in weighted.records:
-        if re.search("auc|brier|p_yes|calibration|_at_|threshold|base_rate", record.metric):
+        if re.search(
+            "auc|brier|p_yes|calibration|_at_|threshold|base_rate", record.metric
+        ):
             scope = {"scope": record.scope, "attribute": record.attribute}
-            other = repeated.records.of(record.metric, record.arm, record.group, **scope)
+            other = repeated.records.of(
+                record.metric, record.arm, record.group, **scope
+            )
             if not re.search("ties|coverage|clipped", record.metric):
                 assert record.value == pytest.approx(other.value), record
             told += 1
@@ -111,7 +128,12 @@ def test_ties_are_those_on_the_threshold_alone() -> None:
 def test_too_few_probabilities_make_no_score() -> None:
     assert "1 of 16 answers has P(yes): too few" in notes(0.0, *[np.nan] * 15)
     frame = pd.DataFrame(
-        {"group": [*"ab"] * 8, "label": "no", "answer": "no", "p_yes": [0.0] + [None] * 15}
+        {
+            "group": [*"ab"] * 8,
+            "label": "no",
+            "answer": "no",
+            "p_yes": [0.0] + [None] * 15,
+        }
     )
     found = audit(frame).statistics
     assert found.arms[0].probabilities is None
@@ -121,15 +143,21 @@ def test_too_few_probabilities_make_no_score() -> None:
 def test_probabilities_that_do_not_move_are_said() -> None:
     assert "zero: P(yes) is 0.487 whatever the row (40 answers)" in notes(*[0.487] * 40)
     assert "P(yes) lies from 0.48 to 0.49 whatever the row" in notes(*[0.48, 0.49] * 20)
-    assert notes(*[0.48, 0.4901] * 20) == "", "more than one step of a rounding to two decimals"
-    assert notes(*[0.001, 0.009] * 20) == "", "nine times as likely for one row as for another"
+    assert notes(*[0.48, 0.4901] * 20) == "", (
+        "more than one step of a rounding to two decimals"
+    )
+    assert notes(*[0.001, 0.009] * 20) == "", (
+        "nine times as likely for one row as for another"
+    )
     assert "P(yes) is 0 whatever the row" in notes(*[0.0] * 40)
     assert "whatever" not in notes(*[0.487] * 9), "too few rows to say so"
     assert notes(*[0.487] * 39, 0.9) == ""
     assert notes(*[np.nan] * 40) == ""
     # Examples of another repeat may move all of them.
     p = [0.3] * 20 + [0.8] * 20
-    assert "lies from 0.3 to 0.8 whatever the row" in notes(*p, repeat=[0] * 20 + [1] * 20)
+    assert "lies from 0.3 to 0.8 whatever the row" in notes(
+        *p, repeat=[0] * 20 + [1] * 20
+    )
     assert notes(*p) == ""
 
 
@@ -137,12 +165,17 @@ def test_probabilities_that_do_not_move_are_said() -> None:
 
 
 def calibrated(
-    p: np.ndarray, labels: np.ndarray, rows: np.ndarray | None = None, fixed: bool = False
+    p: np.ndarray,
+    labels: np.ndarray,
+    rows: np.ndarray | None = None,
+    fixed: bool = False,
 ) -> Calibration:
     """The calibration of answers to `rows` (default: every answer is about one of its own)."""
     rows = np.arange(len(p)) if rows is None else rows
     answers = replace(
-        answers_of(p, p, "a"), label=labels.astype(np.int8), row=[f"{row:06}" for row in rows]
+        answers_of(p, p, "a"),
+        label=labels.astype(np.int8),
+        row=[f"{row:06}" for row in rows],
     )
     return calibrate(answers, SamplingDesign(fixed))
 
@@ -185,7 +218,9 @@ def test_rows_that_are_alike_leave_no_false_certainty() -> None:
     pair = calibrated(
         np.array([0.2, 0.1]), np.ones(2)
     )  # the variance of two rows, and of two added ones
-    assert pair.high == pytest.approx(1.959964 * np.sqrt(2 * 2 * 0.025**2 + 2 / 4) - 0.85)
+    assert pair.high == pytest.approx(
+        1.959964 * np.sqrt(2 * 2 * 0.025**2 + 2 / 4) - 0.85
+    )
 
 
 def test_fixed_labels_take_their_part_out_of_the_interval() -> None:

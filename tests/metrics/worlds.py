@@ -56,7 +56,14 @@ class World:
             examples = repeat if world.redrawn else None
             samples.append(
                 ArmArrays(
-                    answer, label, group, repeat, place, 2, SamplingDesign(world.fixed), examples
+                    answer,
+                    label,
+                    group,
+                    repeat,
+                    place,
+                    2,
+                    SamplingDesign(world.fixed),
+                    examples,
                 )
             )
         return samples
@@ -65,7 +72,10 @@ class World:
         if not self.fixed:
             return rng.choice(len(cell), sum(DRAWN), replace=False)
         return np.concatenate(
-            [rng.choice(np.flatnonzero(cell == k), n, replace=False) for k, n in enumerate(DRAWN)]
+            [
+                rng.choice(np.flatnonzero(cell == k), n, replace=False)
+                for k, n in enumerate(DRAWN)
+            ]
         )
 
 
@@ -96,7 +106,10 @@ def metrics_of(*answers: Any, weight: Any = None) -> SimpleNamespace:
         return dict(zip(names, found.counted(rate).values.tolist(), strict=True))
 
     return SimpleNamespace(
-        **{key: found.value(key) for key in ("coverage", *(metric.key for metric in COUNTED))},
+        **{
+            key: found.value(key)
+            for key in ("coverage", *(metric.key for metric in COUNTED))
+        },
         rates=by_group("selection_rate"),
         coverage_by_group=by_group("coverage"),
         reasons=dict(found.undefined(names)),

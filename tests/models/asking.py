@@ -52,7 +52,9 @@ def over_http(
             model = (make or quick)(base_url=f"{url}/v1", **options)
             try:
                 if together:
-                    return await asyncio.gather(*(model.ask(messages) for _ in range(times))), model
+                    return await asyncio.gather(
+                        *(model.ask(messages) for _ in range(times))
+                    ), model
                 return [await model.ask(messages) for _ in range(times)], model
             finally:
                 await model.aclose()

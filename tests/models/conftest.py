@@ -18,5 +18,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 def provider() -> Iterator[respx.MockRouter]:
     """OpenAI's address, intercepted: what no route matches is an error, nothing goes out."""
     address = "https://api.openai.com/v1"
-    with respx.mock(using="httpcore2", base_url=address, assert_all_called=False) as router:
+    with respx.mock(
+        using="httpcore2", base_url=address, assert_all_called=False
+    ) as router:
         yield router

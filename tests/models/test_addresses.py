@@ -43,12 +43,16 @@ class Place(list[HttpRequest]):
         told = str([vars(request) for request in self])
         basic = re.findall(r"Basic ([\w+/=]+)", told)  # as a login of .netrc is sent
         return set(
-            re.findall(r"secret-[a-z]+", told + "".join(str(b64decode(each)) for each in basic))
+            re.findall(
+                r"secret-[a-z]+", told + "".join(str(b64decode(each)) for each in basic)
+            )
         )
 
 
 @pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Place, Place, Place]]:
+def places(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[tuple[Place, Place, Place]]:
     """A service, another one, and a proxy that the environment names for everything."""
     service = Place()
     another = Place()
@@ -59,7 +63,8 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Pl
         for name, value in SECRETS.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv(
-            "OPENAI_CUSTOM_HEADERS", f"X-Gateway: {HEADER}\nAuthorization: Bearer {HEADER}"
+            "OPENAI_CUSTOM_HEADERS",
+            f"X-Gateway: {HEADER}\nAuthorization: Bearer {HEADER}",
         )
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
@@ -90,17 +95,32 @@ def ask(name: str, **options: Any) -> None:
             {"api_key_env": "OTHER_KEY"},
             {"secret-other", HEADER},
         ),
-        ("gpt-4", {}, {"base_url": "{service}", "api_key_env": "OTHER_KEY"}, {"secret-other"}),
+        (
+            "gpt-4",
+            {},
+            {"base_url": "{service}", "api_key_env": "OTHER_KEY"},
+            {"secret-other"},
+        ),
         ("azure:d", {"AZURE_OPENAI_ENDPOINT": "{service}"}, {}, {"secret-azure"}),
         ("azure:d", {}, {"base_url": "{service}"}, set()),
-        ("azure:d", {"AZURE_OPENAI_ENDPOINT": "{another}"}, {"base_url": "{service}"}, set()),
+        (
+            "azure:d",
+            {"AZURE_OPENAI_ENDPOINT": "{another}"},
+            {"base_url": "{service}"},
+            set(),
+        ),
         (
             "azure:d",
             {"AZURE_OPENAI_ENDPOINT": "{service}"},
             {"base_url": "{service}"},
             {"secret-azure"},
         ),
-        ("azure:d", {}, {"base_url": "{service}", "api_key_env": "OTHER_KEY"}, {"secret-other"}),
+        (
+            "azure:d",
+            {},
+            {"base_url": "{service}", "api_key_env": "OTHER_KEY"},
+            {"secret-other"},
+        ),
         ("azure:d", {"OPENAI_BASE_URL": "{another}"}, {"base_url": "{service}"}, set()),
     ],
 )
@@ -121,7 +141,9 @@ def test_what_reaches_an_address_of_this_machine(
     assert (list(another), list(proxy)) == ([], [])
 
 
-def test_a_proxy_sees_what_goes_elsewhere_and_no_key(places: tuple[Place, Place, Place]) -> None:
+def test_a_proxy_sees_what_goes_elsewhere_and_no_key(
+    places: tuple[Place, Place, Place],
+) -> None:
     *_, proxy = places
     ask("gpt-4", base_url="http://service.example/v1")
     assert proxy[0].path == "http://service.example/v1/chat/completions"

@@ -29,7 +29,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([HttpReply("", 503), HttpReply(completion("Yes", "gpt-4o-2024-08-06"))])
+    answers = iter(
+        [HttpReply("", 503), HttpReply(completion("Yes", "gpt-4o-2024-08-06"))]
+    )
     (reply,), _, seen = ask(lambda request: next(answers), monkeypatch)
     assert (reply.text, reply.model, reply.attempts) == ("Yes", "gpt-4o-2024-08-06", 2)
     assert (
@@ -82,12 +84,16 @@ def test_the_key_is_for_azures_domains_and_the_endpoint_that_is_named(
     assert sdk.api_key == (expected or "no-key")
 
 
-def test_what_is_missing_is_named_before_any_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_named_before_any_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(FwcError, match="set AZURE_OPENAI_ENDPOINT"):
         open_model("azure:my-deployment")
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
     model = open_model("azure:my-deployment")
-    with pytest.raises(FwcError, match="set the environment variable AZURE_OPENAI_API_KEY"):
+    with pytest.raises(
+        FwcError, match="set the environment variable AZURE_OPENAI_API_KEY"
+    ):
         asyncio.run(model.ask(MESSAGES))
     assert model.name == "azure:my-deployment"

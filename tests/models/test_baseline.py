@@ -38,12 +38,19 @@ def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
     )
     assert (
         0.0
-        < model.probabilities([{**rows[0], "job": "a job that nobody in the pool has"}])[0]
+        < model.probabilities(
+            [{**rows[0], "job": "a job that nobody in the pool has"}]
+        )[0]
         < 1.0
     )
-    again = TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)
+    again = TableModel(BOOSTING, training.rows, training.labels).probabilities(
+        training.rows
+    )
     assert (
-        again == TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)
+        again
+        == TableModel(BOOSTING, training.rows, training.labels).probabilities(
+            training.rows
+        )
     ).all()
 
 
@@ -83,7 +90,13 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(
 ) -> None:
     model = Counting()
     result = evaluate(
-        two, model, ["zero"], n_test=8, repeats=2, counterfactual=True, out=tmp_path / "run"
+        two,
+        model,
+        ["zero"],
+        n_test=8,
+        repeats=2,
+        counterfactual=True,
+        out=tmp_path / "run",
     )
     assert result.data["reference"]
     assert {type(one) for one in model.asked} == {RowContext}
@@ -97,20 +110,33 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(
         }  # no test row is learnt from
         assert two.outcome not in rows.columns
         for one in asked:
-            same = {name: value for name, value in one.values.items() if name not in {"group", "y"}}
+            same = {
+                name: value
+                for name, value in one.values.items()
+                if name not in {"group", "y"}
+            }
             assert same == pool.loc[one.row, list(same)].to_dict()
-        assert {one.values["group"] for one in asked if one.row == asked[0].row} == {"a", "b"}
+        assert {one.values["group"] for one in asked if one.row == asked[0].row} == {
+            "a",
+            "b",
+        }
 
 
-def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: Path) -> None:
+def test_every_output_says_that_it_is_no_language_model(
+    three: Task, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, out=folder)
     described = json.loads((folder / "run.json").read_text())
-    marks = [described[name] for name in ("reference", "simulated", "simulated_answers")]
+    marks = [
+        described[name] for name in ("reference", "simulated", "simulated_answers")
+    ]
     assert [*marks, result.data["reference"]] == [True, False, False, True]
     answers = result.answers()
     assert answers["p_yes"].between(0, 1).all()
-    by_arm = [answers[answers["arm"] == arm]["p_yes"].tolist() for arm in ("zero", "balanced")]
+    by_arm = [
+        answers[answers["arm"] == arm]["p_yes"].tolist() for arm in ("zero", "balanced")
+    ]
     assert by_arm[0] == by_arm[1]  # never sees the prompt
     mark = "reference, no language model"
     pages = [render([folder], kind, None, None) for kind in ("html", "md")]
@@ -125,7 +151,10 @@ def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: P
         False,
     )
     header, line = render([folder], "csv", None, None).splitlines()[:2]
-    assert dict(zip(header.split(","), line.split(","), strict=True))["reference"] == "true"
+    assert (
+        dict(zip(header.split(","), line.split(","), strict=True))["reference"]
+        == "true"
+    )
     other = evaluate(three, FourMembers(), ["zero"], n_test=12, out=tmp_path / "other")
     assert not other.data["reference"]
     assert "not a language model" in str(result.compare(other))

@@ -65,15 +65,21 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
     if draw(st.booleans()):
         choice: dict[str, Any] = {"message": {"content": content}}
         choice |= draw(
-            st.fixed_dictionaries({}, optional={"finish_reason": ENDINGS, "logprobs": ODD})
+            st.fixed_dictionaries(
+                {}, optional={"finish_reason": ENDINGS, "logprobs": ODD}
+            )
         )
         body: dict[str, Any] = {"choices": [choice]}
     else:
         item = {"type": "message", "content": content}
         body = {"output": [item]} | draw(
-            st.fixed_dictionaries({}, optional={"status": ENDINGS, "incomplete_details": ODD})
+            st.fixed_dictionaries(
+                {}, optional={"status": ENDINGS, "incomplete_details": ODD}
+            )
         )
-    odd = st.fixed_dictionaries({}, optional=dict.fromkeys(("usage", "model", "id", "error"), ODD))
+    odd = st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(("usage", "model", "id", "error"), ODD)
+    )
     return body | draw(odd), word
 
 
@@ -100,7 +106,8 @@ def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(
     st.fixed_dictionaries(
         {},
         optional={
-            "response": ODD | st.fixed_dictionaries({}, optional={"status_code": ODD, "body": ODD}),
+            "response": ODD
+            | st.fixed_dictionaries({}, optional={"status_code": ODD, "body": ODD}),
             "error": ODD,
             "custom_id": ODD,
         },
@@ -125,10 +132,19 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ({"choices": [], "prompt_feedback": {"block_reason": "PROHIBITED_CONTENT"}}, "filtered"),
+        (
+            {"choices": [], "prompt_feedback": {"block_reason": "PROHIBITED_CONTENT"}},
+            "filtered",
+        ),
         ({"choices": None, "promptFeedback": {"blockReason": "SAFETY"}}, "filtered"),
-        ({"choices": [{"message": {"content": "No"}, "finish_reason": ["stop"]}]}, "unfinished"),
-        ({"choices": [{"message": {"content": None}, "finish_reason": "error"}]}, "unfinished"),
+        (
+            {"choices": [{"message": {"content": "No"}, "finish_reason": ["stop"]}]},
+            "unfinished",
+        ),
+        (
+            {"choices": [{"message": {"content": None}, "finish_reason": "error"}]},
+            "unfinished",
+        ),
         (
             {
                 "output": [],
@@ -141,13 +157,19 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
             {
                 "choices": [],
                 "prompt_filter_results": [
-                    {"prompt_index": 0, "content_filter_results": {"jailbreak": {"filtered": True}}}
+                    {
+                        "prompt_index": 0,
+                        "content_filter_results": {"jailbreak": {"filtered": True}},
+                    }
                 ],
             },
             "filtered",
         ),
         ({"output": [{"type": "reasoning"}], "status": "in_progress"}, "unfinished"),
-        ({"output": [{"type": "function_call", "name": "f"}], "status": "completed"}, "refused"),
+        (
+            {"output": [{"type": "function_call", "name": "f"}], "status": "completed"},
+            "refused",
+        ),
     ],
 )
 def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
@@ -158,7 +180,10 @@ def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
 def test_an_error_beside_an_answer_is_no_answer(place: str) -> None:
     choice: dict[str, Any] = {"message": {"content": "yes"}, "finish_reason": "stop"}
     body: dict[str, Any] = {"choices": [choice]}
-    (body if place == "body" else choice)["error"] = {"message": "upstream failed", "code": 502}
+    (body if place == "body" else choice)["error"] = {
+        "message": "upstream failed",
+        "code": 502,
+    }
     with pytest.raises(AttemptError, match="502: upstream failed"):
         read_reply(body)
 
@@ -175,7 +200,11 @@ def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(
     call = {"name": "decide", "arguments": '{"answer": "no"}'}
     message = {"content": text, field: [call] if field == "tool_calls" else call}
     top = {"token": text or "yes", "logprob": -0.1, "top_logprobs": [{"token": "yes"}]}
-    choice = {"message": message, "finish_reason": finish, "logprobs": {"content": [top]}}
+    choice = {
+        "message": message,
+        "finish_reason": finish,
+        "logprobs": {"content": [top]},
+    }
     reading = read_answer(read_reply({"choices": [choice]}))
     assert (reading.answer, reading.p_yes) == (Answer(None, "refused"), None)
     said = {"type": "message", "content": [{"type": "output_text", "text": "yes"}]}
@@ -186,7 +215,9 @@ def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(
 
 @settings(deadline=None)
 @given(st.permutations(["yes", "no", "no", "no"]), ODD)
-def test_the_first_of_several_choices_is_found_by_its_index(words: list[str], odd: Any) -> None:
+def test_the_first_of_several_choices_is_found_by_its_index(
+    words: list[str], odd: Any
+) -> None:
     """Whatever their order; an index that is no number counts as 0."""
     choices = [
         {"index": int(word == "no") * (1 + number), "message": {"content": word}}

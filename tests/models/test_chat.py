@@ -18,7 +18,9 @@ from tests.faults.loopback import HttpReply, completion
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
 
-def test_the_request_holds_what_was_asked_for_and_no_more(provider: respx.MockRouter) -> None:
+def test_the_request_holds_what_was_asked_for_and_no_more(
+    provider: respx.MockRouter,
+) -> None:
     route = provider.post("/chat/completions").respond(json=completion("Yes"))
     ask(quick("gpt-4"))
     assert sent(route) == {
@@ -43,7 +45,9 @@ def test_the_request_holds_what_was_asked_for_and_no_more(provider: respx.MockRo
 def test_a_reasoning_model_gets_no_temperature_and_its_own_limit(
     provider: respx.MockRouter,
 ) -> None:
-    route = provider.post("/chat/completions").respond(json=completion("Yes", "gpt-5-mini"))
+    route = provider.post("/chat/completions").respond(
+        json=completion("Yes", "gpt-5-mini")
+    )
     model = quick("gpt-5-mini")
     ask(model)
     assert sent(route) == {
@@ -65,13 +69,19 @@ def test_without_a_key_nothing_is_sent(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     route = provider.post("/chat/completions").respond(json=completion("Yes"))
-    model = quick()  # a run that is answered already needs no key, so this is not an error yet
-    with pytest.raises(FwcError, match="set the environment variable OPENAI_API_KEY") as caught:
+    model = (
+        quick()
+    )  # a run that is answered already needs no key, so this is not an error yet
+    with pytest.raises(
+        FwcError, match="set the environment variable OPENAI_API_KEY"
+    ) as caught:
         ask(model)
     assert (caught.value.exit_code, route.call_count) == (2, 0)
 
 
-def test_a_key_with_odd_characters_is_refused_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_with_odd_characters_is_refused_unseen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nx")
     with pytest.raises(FwcError, match="characters that no key has") as caught:
         ask(quick())
@@ -80,7 +90,11 @@ def test_a_key_with_odd_characters_is_refused_unseen(monkeypatch: pytest.MonkeyP
 
 def test_no_cookie_is_kept() -> None:
     answer = HttpReply(completion("Yes"), headers={"set-cookie": "a=b; Path=/"})
-    assert not [request for request in over_http(answer, times=2)[2] if "cookie" in request.headers]
+    assert not [
+        request
+        for request in over_http(answer, times=2)[2]
+        if "cookie" in request.headers
+    ]
 
 
 def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(
@@ -93,8 +107,12 @@ def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(
         return model
 
     _, model, (request,) = over_http(HttpReply(completion("Yes", "gpt-4")), make)
-    assert model.notices == [f"gpt-4 is asked at {model.address}, which OPENAI_BASE_URL names"]
-    assert request.headers["authorization"] == f"Bearer {KEY}"  # the two variables belong together
+    assert model.notices == [
+        f"gpt-4 is asked at {model.address}, which OPENAI_BASE_URL names"
+    ]
+    assert (
+        request.headers["authorization"] == f"Bearer {KEY}"
+    )  # the two variables belong together
     assert quick(base_url="http://127.0.0.1:9/v1").address == "http://127.0.0.1:9/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "not an address")
     with pytest.raises(FwcError, match="not an http"):
@@ -165,16 +183,21 @@ def test_an_environment_without_a_way_out(
 ) -> None:
     monkeypatch.setenv(variable, value)
     model = quick(base_url="https://host.example/v1")
-    with pytest.raises(FwcError, match=r"no connection to .* can be set up.*HTTPS_PROXY") as caught:
+    with pytest.raises(
+        FwcError, match=r"no connection to .* can be set up.*HTTPS_PROXY"
+    ) as caught:
         model.require_key()
     assert caught.value.exit_code == 2
 
 
 def test_a_simulation_is_marked_whatever_it_is_called() -> None:
     in_body = HttpReply(completion("Yes", "gpt-4", system_fingerprint="SIMULATED 1"))
-    in_head = HttpReply(completion("Yes", "gpt-4"), headers={"x-fwc-llm-answers": "SIMULATED"})
+    in_head = HttpReply(
+        completion("Yes", "gpt-4"), headers={"x-fwc-llm-answers": "SIMULATED"}
+    )
     by_proxy = HttpReply(
-        completion("Yes", "gpt-4"), headers={"llm_provider-x-fwc-llm-answers": "SIMULATED"}
+        completion("Yes", "gpt-4"),
+        headers={"llm_provider-x-fwc-llm-answers": "SIMULATED"},
     )
     by_name = HttpReply(
         completion("Yes", "surrogate (simulated)")
@@ -205,7 +228,10 @@ def test_a_reply_is_read_whole(provider: respx.MockRouter) -> None:
         False,
         None,
     )
-    assert (reply.logprobs, reply.usage) == ((("Yes", -0.1), (" no", -2.5)), Usage(100, 1, 64))
+    assert (reply.logprobs, reply.usage) == (
+        (("Yes", -0.1), (" no", -2.5)),
+        Usage(100, 1, 64),
+    )
     assert (reply.model, reply.fingerprint, reply.attempts) == ("gpt-4-0613", "fp_1", 1)
     assert reply.raw == body
 
@@ -226,7 +252,12 @@ def test_replies_of_many_servers(
         json={"choices": [{"message": message}], "debug": KEY}
     )
     reply = ask(quick())
-    assert (reply.text, reply.refusal, reply.usage, reply.model) == (text, refused, None, None)
+    assert (reply.text, reply.refusal, reply.usage, reply.model) == (
+        text,
+        refused,
+        None,
+        None,
+    )
     assert KEY not in repr(reply.raw)
 
 
@@ -245,7 +276,9 @@ def test_how_other_makers_say_that_a_reply_ended(finish: str, reason: str) -> No
 
 
 def _position(token: str, *top: str) -> dict[str, Any]:
-    tokens = [{"token": text, "logprob": -0.5 - n} for n, text in enumerate(top or (token,))]
+    tokens = [
+        {"token": text, "logprob": -0.5 - n} for n, text in enumerate(top or (token,))
+    ]
     return {"token": token, "logprob": -0.5, "top_logprobs": tokens}
 
 
@@ -253,7 +286,15 @@ def _position(token: str, *top: str) -> dict[str, Any]:
     ("tokens", "expected"),
     [
         ([('{"',), ("answer",), ('":"',), ("yes", "yes", "no", "y"), ('"}',)], 0.731),
-        ([("{",), ('"answer', '"answer'), ('": "no', '": "no', '": "yes', "no"), ('"}',)], 0.269),
+        (
+            [
+                ("{",),
+                ('"answer', '"answer'),
+                ('": "no', '": "no', '": "yes', "no"),
+                ('"}',),
+            ],
+            0.269,
+        ),
         (
             [
                 ("```json\n", "No"),
@@ -282,15 +323,21 @@ def _position(token: str, *top: str) -> dict[str, Any]:
 def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
     provider: respx.MockRouter, tokens: list[tuple[str, ...]], expected: float | None
 ) -> None:
-    answer = next((word for word, *_ in tokens for word in re.findall("yes|no$", word)), "yes")
+    answer = next(
+        (word for word, *_ in tokens for word in re.findall("yes|no$", word)), "yes"
+    )
     body = completion(f'{{"answer": "{answer}"}}', "gpt-4")
-    body["choices"][0]["logprobs"] = {"content": [_position(*token) for token in tokens]}
+    body["choices"][0]["logprobs"] = {
+        "content": [_position(*token) for token in tokens]
+    }
     route = provider.post("/chat/completions").respond(json=body)
     reply = ask(quick(answer_format="json", logprobs=True))
     schema = sent(route)["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["answer"]["enum"] == ["yes", "no"]
     assert parse_answer(reply).value == answer
-    assert probability(reply) == (None if expected is None else pytest.approx(expected, abs=0.001))
+    assert probability(reply) == (
+        None if expected is None else pytest.approx(expected, abs=0.001)
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,7 +355,11 @@ def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
         ),
         ("NO", [("N", 0.9, {"N": 0.9, "YES": 0.1}), ("O", 1.0, {"O": 1.0})], 0.1),
         ("Yes", [("No", 0.9, {"No": 0.9, "Yes": 0.1})], None),  # tokens of another text
-        ("YES", [("Y", 0.9, {"Y": 0.9, "NO": 0.1})], None),  # the word's end is not told
+        (
+            "YES",
+            [("Y", 0.9, {"Y": 0.9, "NO": 0.1})],
+            None,
+        ),  # the word's end is not told
         ("No", [("No", 0.5, {"No": 0.5, "Y": 0.45})], None),  # and perhaps YES
     ],
 )
@@ -322,7 +373,8 @@ def test_p_yes_follows_the_tokens_of_the_answer(
                 "token": token,
                 "logprob": math.log(p),
                 "top_logprobs": [
-                    {"token": each, "logprob": math.log(share)} for each, share in top.items()
+                    {"token": each, "logprob": math.log(share)}
+                    for each, share in top.items()
                 ],
             }
             for token, p, top in tokens
@@ -367,7 +419,9 @@ def test_two_different_choices_are_said(provider: respx.MockRouter) -> None:
     provider.post("/chat/completions").respond(json=body)
     notices: list[str] = []
     assert ask(quick(notice=notices.append)).text == "Yes"
-    assert notices == ["OpenAI gave several different choices in one reply: only the first is read"]
+    assert notices == [
+        "OpenAI gave several different choices in one reply: only the first is read"
+    ]
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.002])
@@ -377,11 +431,15 @@ def test_a_response_that_nobody_asked_for_is_nobody_s_answer(pause: float) -> No
     def response(text: str) -> bytes:
         return HttpReply(completion(text, "m")).encode()
 
-    async def serve_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_twice(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                await reader.readexactly(int(re.findall(rb"(?i)content-length: *(\d+)", head)[0]))
+                await reader.readexactly(
+                    int(re.findall(rb"(?i)content-length: *(\d+)", head)[0])
+                )
                 writer.write(response("Yes") + (b"" if pause else response("No")))
                 if pause:
                     await asyncio.sleep(pause)
@@ -392,7 +450,9 @@ def test_a_response_that_nobody_asked_for_is_nobody_s_answer(pause: float) -> No
         server = await asyncio.start_server(serve_twice, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         notices = list[str]()
-        model = quick("m", base_url=f"http://127.0.0.1:{port}/v1", notice=notices.append)
+        model = quick(
+            "m", base_url=f"http://127.0.0.1:{port}/v1", notice=notices.append
+        )
         try:
             replies = [await model.ask(MESSAGES) for _ in range(20)]
         finally:

@@ -25,21 +25,35 @@ from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
             refusal(401, f"Incorrect API key {KEY}", "invalid_api_key"),
             "rejects the key .*OPENAI_API_KEY",
         ),
-        (refusal(400, "litellm.AuthenticationError: Invalid API key"), "rejects the key"),
+        (
+            refusal(400, "litellm.AuthenticationError: Invalid API key"),
+            "rejects the key",
+        ),
         (refusal(403, "Country not supported"), "Country not supported"),
         (
-            refusal(404, "The model `gpt-4` does not exist", "model_not_found", param="model"),
+            refusal(
+                404,
+                "The model `gpt-4` does not exist",
+                "model_not_found",
+                param="model",
+            ),
             "does not know the model 'gpt-4'.*gpt-4 ends on 2026-10-23.*docs/deprecations",
         ),
         (HttpReply("<html>nope</html>", 404), "does not know the model"),
-        (refusal(429, "You exceeded your current quota", "insufficient_quota"), "quota is used up"),
+        (
+            refusal(429, "You exceeded your current quota", "insufficient_quota"),
+            "quota is used up",
+        ),
         (
             refusal(400, "Unrecognized request argument supplied: foo"),
             "refuses the parameter 'foo'",
         ),
         (
             refusal(
-                400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"
+                400,
+                "Unsupported parameter: 'logprobs'",
+                "unsupported_parameter",
+                param="logprobs",
             ),
             "refuses the parameter 'logprobs'.*logprobs=True",
         ),
@@ -73,10 +87,14 @@ def test_many_failures_in_a_row_stop_the_run(provider: respx.MockRouter) -> None
     assert route.call_count == 7
 
 
-def test_a_short_outage_does_not_stop_a_run_that_works(provider: respx.MockRouter) -> None:
+def test_a_short_outage_does_not_stop_a_run_that_works(
+    provider: respx.MockRouter,
+) -> None:
     good = httpx.Response(200, json=completion("Yes"))
     bad = httpx.Response(502)
-    route = provider.post("/chat/completions").mock(side_effect=[good, *[bad] * 9, good])
+    route = provider.post("/chat/completions").mock(
+        side_effect=[good, *[bad] * 9, good]
+    )
     assert ask(quick(breaker=3), times=2).text == "Yes"
     assert route.call_count == 11
 
@@ -108,21 +126,39 @@ _FILTERED = (
     "response",
     [
         refusal(
-            400, _FILTERED, "content_filter", innererror={"code": "ResponsibleAIPolicyViolation"}
+            400,
+            _FILTERED,
+            "content_filter",
+            innererror={"code": "ResponsibleAIPolicyViolation"},
         ),
         refusal(400, "no reason", innererror={"code": "ResponsibleAIPolicyViolation"}),
         refusal(
-            400, f"litellm.BadRequestError: litellm.ContentPolicyViolationError: {_FILTERED}", "400"
+            400,
+            f"litellm.BadRequestError: litellm.ContentPolicyViolationError: {_FILTERED}",
+            "400",
         ),
-        refusal(500, f"litellm.ContentPolicyViolationError: AzureException - {_FILTERED}", "500"),
+        refusal(
+            500,
+            f"litellm.ContentPolicyViolationError: AzureException - {_FILTERED}",
+            "500",
+        ),
         refusal(
             400,
             "Invalid prompt: your prompt was flagged as violating our usage policy",
             "invalid_prompt",
         ),
-        refusal(403, "Your input was refused", metadata={"reasons": ["x"], "flagged_input": "…"}),
+        refusal(
+            403,
+            "Your input was refused",
+            metadata={"reasons": ["x"], "flagged_input": "…"},
+        ),
         HttpReply(
-            {"error": {"message": "Output blocked by content filtering policy", "code": 400}}
+            {
+                "error": {
+                    "message": "Output blocked by content filtering policy",
+                    "code": 400,
+                }
+            }
         ),
     ],
 )
@@ -132,7 +168,11 @@ def test_what_a_filter_refuses_is_a_reply_and_final(
     content = response.encode().partition(b"\r\n\r\n")[2]
     route = provider.post("/chat/completions").respond(response.status, content=content)
     reply = ask(quick())
-    assert (reply.text, reply.finish_reason, route.call_count) == ("", "content_filter", 1)
+    assert (reply.text, reply.finish_reason, route.call_count) == (
+        "",
+        "content_filter",
+        1,
+    )
     assert parse_answer(reply).reason == "filtered"
 
 
@@ -145,7 +185,9 @@ def test_a_server_that_does_not_run_is_said_after_two_attempts() -> None:
     assert caught.value.exit_code == 3
 
 
-def test_the_deadline_of_a_row_covers_all_its_attempts(provider: respx.MockRouter) -> None:
+def test_the_deadline_of_a_row_covers_all_its_attempts(
+    provider: respx.MockRouter,
+) -> None:
     provider.post("/chat/completions").respond(500, text="oops")
     began = time.monotonic()
     reply = ask(quick(deadline=1.5, backoff=0.05, breaker=10_000))
@@ -166,7 +208,8 @@ def test_a_dripping_response_does_not_pass_the_deadline() -> None:
     async def go() -> Reply:
         server = await asyncio.start_server(drip, "127.0.0.1", 0)
         model = quick(
-            base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", deadline=0.3
+            base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1",
+            deadline=0.3,
         )
         reply = await model.ask(MESSAGES)
         await model.aclose()
@@ -226,11 +269,15 @@ def test_refusals_adapt(
     for index in (1, 2):
         assert sent(route, index) == {"model": "gpt-4", "messages": MESSAGES} | expected
     assert len(model.notices) == 1
-    assert model.parameters == identity, "a request's identity does not change with the adaptation"
+    assert model.parameters == identity, (
+        "a request's identity does not change with the adaptation"
+    )
 
 
 def test_what_the_user_set_is_never_adapted(provider: respx.MockRouter) -> None:
-    refused = refusal(400, "Unsupported value", "unsupported_value", param="temperature")
+    refused = refusal(
+        400, "Unsupported value", "unsupported_value", param="temperature"
+    )
     route = provider.post("/chat/completions").respond(400, json=refused.body)
     with pytest.raises(ProviderError, match="refuses the parameter 'temperature'"):
         ask(quick(params={"temperature": 0.5}))
@@ -243,7 +290,10 @@ def test_workers_that_hit_the_same_refusal_adapt_together() -> None:
         for name in ("max_tokens", "temperature"):
             if name in request.json():
                 return refusal(
-                    400, f"Unsupported parameter: '{name}'", "unsupported_parameter", param=name
+                    400,
+                    f"Unsupported parameter: '{name}'",
+                    "unsupported_parameter",
+                    param=name,
                 )
         return HttpReply(completion("Yes", "gpt-4"))
 

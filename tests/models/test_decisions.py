@@ -25,10 +25,14 @@ AS_TEXT = "Look.\n\nExample\n\nAnswer: yes\n\nRecord"
 
 
 def quick(api: str = "decisions", **options: Any) -> DecisionModel:
-    return DecisionModel("gpt-6-luna", api=api, **{"backoff": 0.001, "deadline": 5.0, **options})
+    return DecisionModel(
+        "gpt-6-luna", api=api, **{"backoff": 0.001, "deadline": 5.0, **options}
+    )
 
 
-def exchange(reply: Any, messages: list[Message], api: str = "decisions", **options: Any) -> Any:
+def exchange(
+    reply: Any, messages: list[Message], api: str = "decisions", **options: Any
+) -> Any:
     """The reply and the bodies of the requests, over HTTP; `reply` may be a function of the
     request.
     """
@@ -66,7 +70,9 @@ def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> N
     assert sent(route) == {
         "model": "gpt-6-luna",
         "input": "Example\n\nRecord",
-        "questions": [{"type": "predicate", "name": "answer", "instructions": "Is it?"}],
+        "questions": [
+            {"type": "predicate", "name": "answer", "instructions": "Is it?"}
+        ],
         "prompt_cache_key": "census",
     }
     assert route.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
@@ -76,14 +82,18 @@ def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> N
     assert model.parameters == {"api": "decisions", "prompt_cache_key": "census"}
 
 
-def test_other_prompts_are_messages_where_roles_are_taken(provider: respx.MockRouter) -> None:
+def test_other_prompts_are_messages_where_roles_are_taken(
+    provider: respx.MockRouter,
+) -> None:
     route = provider.post("/decisions").respond(json=decision(0.25))
     named: list[Message] = [
         {"role": "system", "content": "Example", "name": "example_user"},
         {"role": "system", "content": "yes", "name": "example_assistant"},
     ]
     reply = ask(quick(), [CHAT[0], *named, *CHAT[3:]])
-    assert sent(route)["input"] == CHAT[:4], "a name that stands for a role becomes the role"
+    assert sent(route)["input"] == CHAT[:4], (
+        "a name that stands for a role becomes the role"
+    )
     assert [question["name"] for question in sent(route)["questions"]] == ["answer"]
     assert (reply.text, reply.p_yes) == ("no", 0.25)
 
@@ -101,7 +111,10 @@ def test_other_prompts_are_messages_where_roles_are_taken(provider: respx.MockRo
         HttpReply(
             {
                 "detail": [
-                    {"loc": ["body", "input", "str"], "msg": "Input should be a valid string"}
+                    {
+                        "loc": ["body", "input", "str"],
+                        "msg": "Input should be a valid string",
+                    }
                 ]
             },
             422,
@@ -109,7 +122,9 @@ def test_other_prompts_are_messages_where_roles_are_taken(provider: respx.MockRo
     ],
     ids=["parameter", "words", "validation"],
 )
-def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused: HttpReply) -> None:
+def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(
+    refused: HttpReply,
+) -> None:
     """Also by requests that were under way with roles when it was found out."""
 
     def handler(request: HttpRequest) -> HttpReply:
@@ -117,10 +132,14 @@ def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused:
             return HttpReply(decision(0.9))
         return refused
 
-    replies, model, requests = over_http(handler, quick, CHAT[:5], times=6, together=True)
+    replies, model, requests = over_http(
+        handler, quick, CHAT[:5], times=6, together=True
+    )
     assert [reply.p_yes for reply in replies] == [0.9] * 6
     assert sum(request.json()["input"] == AS_TEXT for request in requests) == 6
-    assert model.request_body(CHAT[:5])["input"] == AS_TEXT, "the next is not even tried with roles"
+    assert model.request_body(CHAT[:5])["input"] == AS_TEXT, (
+        "the next is not even tried with roles"
+    )
     assert len([note for note in model.notices if "several roles" in note]) == 1
 
 
@@ -152,7 +171,10 @@ def test_criteria_go_with_the_question(api: str) -> None:
         assert asked["criteria"] == {"true": "above $50k", "false": "no more than that"}
     else:
         (asked,) = body["questions"]
-        assert asked["instructions"] == "Is it?\nTrue: above $50k\nFalse: no more than that"
+        assert (
+            asked["instructions"]
+            == "Is it?\nTrue: above $50k\nFalse: no more than that"
+        )
 
 
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
@@ -164,7 +186,9 @@ def test_a_refusal_is_a_refusal(api: str) -> None:
 
 
 def test_an_answer_is_found_by_name_or_is_the_only_one() -> None:
-    by_name = decision(answers=decision(0.9, names=["other"])["answers"] + decision(0.2)["answers"])
+    by_name = decision(
+        answers=decision(0.9, names=["other"])["answers"] + decision(0.2)["answers"]
+    )
     nameless = decision(answers=[{"type": "predicate", "probability": 0.2}])
     for body in (by_name, nameless):
         reply, _ = exchange(body, CHAT)
@@ -182,12 +206,18 @@ def test_an_answer_is_found_by_name_or_is_the_only_one() -> None:
         ("systemone", ("negation", "paraphrase")),
     ],
 )
-def test_an_answer_that_is_named_for_another_question_is_never_taken(api: str, names: Any) -> None:
+def test_an_answer_that_is_named_for_another_question_is_never_taken(
+    api: str, names: Any
+) -> None:
     answers: Any = [{"name": name, "probability": 0.9, "noul": 0.9} for name in names]
     if api == "systemone":
-        answers = {str(name): answer for name, answer in zip(names, answers, strict=True)}
+        answers = {
+            str(name): answer for name, answer in zip(names, answers, strict=True)
+        }
     with pytest.raises(AttemptError, match="without an answer to the question"):
-        quick(api, base_url="http://127.0.0.1:9/v1").read(decision(answers=answers), CHAT)
+        quick(api, base_url="http://127.0.0.1:9/v1").read(
+            decision(answers=answers), CHAT
+        )
 
 
 def refuses_lists(request: HttpRequest) -> Any:
@@ -195,18 +225,29 @@ def refuses_lists(request: HttpRequest) -> Any:
     if not request.path.endswith("/decisions"):
         return HttpReply({"detail": "Not Found"}, 404)
     if "state" not in request.json():
-        return HttpReply({"detail": [{"loc": ["body", "state"], "msg": "Field required"}]}, 422)
+        return HttpReply(
+            {"detail": [{"loc": ["body", "state"], "msg": "Field required"}]}, 422
+        )
     return nouls(0.25, names=list(request.json()["questions"]))
 
 
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_system_ones_format_at_the_other_address_is_found_by_the_first_reply(api: str) -> None:
+def test_system_ones_format_at_the_other_address_is_found_by_the_first_reply(
+    api: str,
+) -> None:
     notices: list[str] = []
     reply, seen = exchange(refuses_lists, CHAT, api, notice=notices.append)
     assert (reply.p_yes, len(seen)) == (0.25, 2)
     assert seen[-1]["state"] == AS_TEXT
     assert (
-        len([note for note in notices if "System One's format at /decisions is sent" in note]) == 1
+        len(
+            [
+                note
+                for note in notices
+                if "System One's format at /decisions is sent" in note
+            ]
+        )
+        == 1
     )
 
 
@@ -219,13 +260,21 @@ def test_a_service_that_answered_keeps_its_dialect(api: str) -> None:
 
     def handler(request: HttpRequest) -> HttpReply:
         paths.append(request.path)
-        gone = HttpReply({"detail": "the state of questions: gone, a dict is wanted"}, status)
+        gone = HttpReply(
+            {"detail": "the state of questions: gone, a dict is wanted"}, status
+        )
         if len(paths) == 2:
             return gone
         return HttpReply(decision() if api == "decisions" else nouls())
 
-    with pytest.raises(ProviderError, match="has no POST") if status == 404 else nullcontext():
-        replies, _, _ = over_http(handler, quick, TEXT, times=2, api=api, notice=notices.append)
+    with (
+        pytest.raises(ProviderError, match="has no POST")
+        if status == 404
+        else nullcontext()
+    ):
+        replies, _, _ = over_http(
+            handler, quick, TEXT, times=2, api=api, notice=notices.append
+        )
         assert replies[1].attempts == 2
     assert not any("format" in note for note in notices)
     assert set(paths) == {f"/v1/{api}"}
@@ -245,19 +294,27 @@ def test_the_address_tells_the_dialect_of_services_that_are_known() -> None:
         {"truncated_questions": ["answer"]},
         {
             "answers": {
-                "answer": {"type": "noul", "noul": 0.75, "truncated": {"state_tokens_dropped": 3}}
+                "answer": {
+                    "type": "noul",
+                    "noul": 0.75,
+                    "truncated": {"state_tokens_dropped": 3},
+                }
             }
         },
     ],
 )
-def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[str, Any]) -> None:
+def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(
+    said: dict[str, Any],
+) -> None:
     reply, _ = exchange(nouls(0.75, **said), TEXT, "systemone")
     assert (reply.p_yes, reply.truncated) == (0.75, True)
-    with pytest.raises(ProviderError, match=r"truncated an input.*leave out strict=True"):
+    with pytest.raises(
+        ProviderError, match=r"truncated an input.*leave out strict=True"
+    ):
         exchange(nouls(0.75, **said), TEXT, "systemone", strict=True)
-    assert not exchange(nouls(0.75, usage={"state_tokens_dropped": 0}), TEXT, "systemone")[
-        0
-    ].truncated
+    assert not exchange(
+        nouls(0.75, usage={"state_tokens_dropped": 0}), TEXT, "systemone"
+    )[0].truncated
 
 
 @pytest.mark.parametrize(
@@ -288,7 +345,9 @@ def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None
             "does not answer POST /decisions with the model",
         ),
         (
-            refusal(400, "Only gpt-6-luna is supported", "unsupported_value", param="model"),
+            refusal(
+                400, "Only gpt-6-luna is supported", "unsupported_value", param="model"
+            ),
             "does not answer POST /decisions",
         ),
         (refusal(401, "no key"), "rejects the key"),
@@ -312,8 +371,16 @@ def test_a_probability_that_is_none_is_asked_for_again_but_not_for_long() -> Non
 
 @pytest.mark.parametrize("kind", ["choice", "", 7, ["noul"], "\x1b[31m"])
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_the_probability_of_another_kind_of_answer_is_no_p_yes(api: str, kind: Any) -> None:
-    answer = {"type": kind, "name": "answer", "choice": "no", "probability": 0.9, "noul": 0.9}
+def test_the_probability_of_another_kind_of_answer_is_no_p_yes(
+    api: str, kind: Any
+) -> None:
+    answer = {
+        "type": kind,
+        "name": "answer",
+        "choice": "no",
+        "probability": 0.9,
+        "noul": 0.9,
+    }
     answers: Any = [answer] if api == "decisions" else {"answer": answer}
     found, seen = exchange(decision(answers=answers), TEXT, api)
     assert (found.text, found.p_yes, len(seen)) == (None, None, 3)

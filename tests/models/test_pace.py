@@ -18,7 +18,9 @@ class Time:
         self.now += duration
 
 
-def turns(pace: Pace, time: Time, n: int, tokens: int = 0, patience: float = 1e9) -> list[float]:
+def turns(
+    pace: Pace, time: Time, n: int, tokens: int = 0, patience: float = 1e9
+) -> list[float]:
     async def go() -> list[float]:
         began = time.now
         at = []
@@ -37,7 +39,9 @@ def pace_of(time: Time, rpm: float | None = None, tpm: float | None = None) -> P
 def test_requests_and_tokens_a_minute() -> None:
     time = Time()
     assert turns(pace_of(time), time, 100) == [0.0] * 100
-    assert turns(pace_of(time, rpm=60.0), time, 4) == pytest.approx([0.0, 1.0, 2.0, 3.0])
+    assert turns(pace_of(time, rpm=60.0), time, 4) == pytest.approx(
+        [0.0, 1.0, 2.0, 3.0]
+    )
     pace = pace_of(time, tpm=6000.0)
     assert turns(pace, time, 3, tokens=100) == pytest.approx([0.0, 1.0, 2.0])
     pace.settle(expected=100, used=400)

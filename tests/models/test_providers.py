@@ -57,9 +57,13 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         folder = tmp_path / "site" / name
         info = folder / f"{name.replace('-', '_')}-1.5.dist-info"
         info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n"
+        )
         lines = [f"{point} = {target}" for point, target in points.items()]
-        (info / "entry_points.txt").write_text("\n".join(["[fwc_llm.models]", *lines]) + "\n")
+        (info / "entry_points.txt").write_text(
+            "\n".join(["[fwc_llm.models]", *lines]) + "\n"
+        )
         (folder / "echoing.py").write_text(PROVIDER)
         (folder / "leaving.py").write_text("print('talk')\nraise SystemExit(0)\n")
         (folder / "broken.py").write_text("import nothing_of_this_name\n")
@@ -71,7 +75,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 def test_an_installed_package_provides_its_names(install: Install) -> None:
     install(echo="echoing:open_model")
-    model = open_model("echo:Yes", params={"temperature": 0.5}, base_url="http://127.0.0.1:1/v1")
+    model = open_model(
+        "echo:Yes", params={"temperature": 0.5}, base_url="http://127.0.0.1:1/v1"
+    )
     assert (model.name, type(model).__name__) == ("echo:Yes", "Echo")
     assert model.parameters == {"temperature": 0.5, "url": "http://127.0.0.1:1/v1"}
     assert type(open_model("echo")).__name__ == "Echo"
@@ -100,7 +106,9 @@ def test_prints_are_no_output(fwc: Run, install: Install, tmp_path: Path) -> Non
 def test_names_of_ours_stay_ours(install: Install) -> None:
     install(surrogate="echoing:open_model", python="echoing:open_model")
     assert isinstance(open_model("surrogate"), Surrogate)
-    assert isinstance(open_model("surrogate", base_url="http://127.0.0.1:1/v1"), ChatModel)
+    assert isinstance(
+        open_model("surrogate", base_url="http://127.0.0.1:1/v1"), ChatModel
+    )
     named = open_model("python:tests.models.test_functions:says_yes")
     itself = FunctionModel(says_yes)
     assert isinstance(named, FunctionModel)
@@ -115,13 +123,18 @@ def test_names_of_ours_stay_ours(install: Install) -> None:
             r"'echo' of fwc-echo 1\.5.*'broken:open_model'.*ModuleNotFoundError.*nothing_of_",
         ),
         ("echoing:gone", r"'echoing:gone'.*cannot be loaded.*no attribute 'gone'"),
-        ("echoing:fails", "cannot be opened: RuntimeError: no licence\N{REPLACEMENT CHARACTER}"),
+        (
+            "echoing:fails",
+            "cannot be opened: RuntimeError: no licence\N{REPLACEMENT CHARACTER}",
+        ),
         ("builtins:print", "gave no fwc_llm.Model called 'echo'"),
         ("echoing:other_name", "gave no fwc_llm.Model called 'echo'"),
         ("leaving:open_model", "cannot be loaded: SystemExit: 0"),
     ],
 )
-def test_a_broken_entry_point_is_named(install: Install, target: str, words: str) -> None:
+def test_a_broken_entry_point_is_named(
+    install: Install, target: str, words: str
+) -> None:
     install(echo=target)
     with pytest.raises(FwcError, match=words):
         open_model("echo")

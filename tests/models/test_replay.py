@@ -42,7 +42,11 @@ def moody() -> Any:
         number = next(calls)
         if number % 9 == 8:
             return Reply(None, error="busy")
-        return Reply(("yes", "no")[number // 3 % 2], finish_reason="stop", p_yes=(number % 97) / 97)
+        return Reply(
+            ("yes", "no")[number // 3 % 2],
+            finish_reason="stop",
+            p_yes=(number % 97) / 97,
+        )
 
     return moody
 
@@ -74,7 +78,9 @@ def test_a_replay_gives_every_reply_again_in_its_place(
         two, name, ARMS, out=copy, **OPTIONS
     )  # rows without an answer are asked again
     assert resumed.answers().equals(first.answers())
-    assert '"replay:../source"' in (copy / "experiment.toml").read_text(encoding="utf-8")
+    assert '"replay:../source"' in (copy / "experiment.toml").read_text(
+        encoding="utf-8"
+    )
     page = again.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "replayed" in page
     assert "moody" in page
@@ -83,9 +89,19 @@ def test_a_replay_gives_every_reply_again_in_its_place(
 def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
     options: Any = {"n_test": 8, "base_parity": None, "progress": False}
     evaluate("census", "surrogate", ("zero",), out=tmp_path / "source", **options)
-    evaluate("census", f"replay:{tmp_path / 'source'}", ("zero",), out=tmp_path / "once", **options)
+    evaluate(
+        "census",
+        f"replay:{tmp_path / 'source'}",
+        ("zero",),
+        out=tmp_path / "once",
+        **options,
+    )
     twice = evaluate(
-        "census", f"replay:{tmp_path / 'once'}", ("zero",), out=tmp_path / "twice", **options
+        "census",
+        f"replay:{tmp_path / 'once'}",
+        ("zero",),
+        out=tmp_path / "twice",
+        **options,
     )
     assert twice.data["simulated_answers"]
     assert "surrogate (replayed" in twice.data["model"]
@@ -101,14 +117,24 @@ def test_a_tuning_is_replayed(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(400, 2)))
     options: Any = LARGER | {"candidates": 4, "n_test": 40, "strategies": ["strata"]}
     tune(task, heeds, 0.15, 30.0, **options, out=tmp_path / "tuned")
-    tune(task, f"replay:{tmp_path / 'tuned'}", 0.15, 30.0, **options, out=tmp_path / "again")
+    tune(
+        task,
+        f"replay:{tmp_path / 'tuned'}",
+        0.15,
+        30.0,
+        **options,
+        out=tmp_path / "again",
+    )
     first, again = (
-        json.loads((tmp_path / name / "tuning.json").read_text()) for name in ("tuned", "again")
+        json.loads((tmp_path / name / "tuning.json").read_text())
+        for name in ("tuned", "again")
     )
     assert {key for key in first if first[key] != again[key]} == {"model", "parameters"}
 
 
-def test_other_questions_are_refused_by_name(two: Task, moody: Any, tmp_path: Path) -> None:
+def test_other_questions_are_refused_by_name(
+    two: Task, moody: Any, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     options = OPTIONS | {"samples": 1, "counterfactual": False}
     evaluate(two, moody, ("zero", "balanced"), out=source, **options)
@@ -122,7 +148,11 @@ def test_other_questions_are_refused_by_name(two: Task, moody: Any, tmp_path: Pa
     ):
         with pytest.raises(ProviderError, match=words):
             evaluate(
-                two, f"replay:{source}", (arm,), out=tmp_path / str(number), **options | changed
+                two,
+                f"replay:{source}",
+                (arm,),
+                out=tmp_path / str(number),
+                **options | changed,
             )
 
 
@@ -142,7 +172,9 @@ def test_other_questions_are_refused_by_name(two: Task, moody: Any, tmp_path: Pa
 def test_bad_input(
     two: Task, moody: Any, tmp_path: Path, damage: Any, options: Any, words: str
 ) -> None:
-    evaluate(two, moody, ("zero",), out=tmp_path, n_test=8, base_parity=None, progress=False)
+    evaluate(
+        two, moody, ("zero",), out=tmp_path, n_test=8, base_parity=None, progress=False
+    )
     if damage is not None:
         (tmp_path / damage[0]).write_text(damage[1], encoding="utf-8")
     with pytest.raises(FwcError, match=words):
@@ -152,7 +184,10 @@ def test_bad_input(
 def test_the_replies_of_a_real_model(adult: Task, tmp_path: Path) -> None:
     """Qwen2.5-Coder-1.5B-Instruct was asked; its numbers come out again."""
     recorded = json.loads((REAL / "results.json").read_text(encoding="utf-8"))
-    arms = ("zero", *(str(REAL / "given" / f"{name}.json") for name in ("balanced-1", "fwc-1")))
+    arms = (
+        "zero",
+        *(str(REAL / "given" / f"{name}.json") for name in ("balanced-1", "fwc-1")),
+    )
     options: Any = {"n_test": 16, "base_parity": 0.5, "seed": 99, "progress": False}
     result = evaluate(adult, f"replay:{REAL}", arms, out=tmp_path / "again", **options)
     names = {"dp_gap": "demographic_parity_difference", "auc_gap": "auc_difference"}
@@ -165,11 +200,16 @@ def test_the_replies_of_a_real_model(adult: Task, tmp_path: Path) -> None:
 
 
 def test_an_application_is_tested_with_recorded_replies() -> None:
-    first = json.loads((REAL / "journal.jsonl").read_text(encoding="utf-8").splitlines()[1])
+    first = json.loads(
+        (REAL / "journal.jsonl").read_text(encoding="utf-8").splitlines()[1]
+    )
     messages = first["prefix"] + first["prompt"]
     with answers(REAL):
         said = openai.OpenAI().chat.completions.create(model="x", messages=messages)
-    assert (said.choices[0].message.content, said.model) == (first["text"], first["model"])
+    assert (said.choices[0].message.content, said.model) == (
+        first["text"],
+        first["model"],
+    )
     with (
         pytest.raises(AssertionError, match="the test did not expect"),
         answers(REAL),

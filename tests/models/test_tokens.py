@@ -57,12 +57,16 @@ def test_special_tokens_in_a_cell_are_text(rank_files: Path) -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_an_estimate_without_a_rank_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimate_without_a_rank_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     counter = TokenCounter("gpt-4", fetch=False)
     assert not counter.exact
     assert 12 <= counter.count(MESSAGES) <= 40
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")  # tiktoken's way to switch its cache off
+    monkeypatch.setenv(
+        "TIKTOKEN_CACHE_DIR", ""
+    )  # tiktoken's way to switch its cache off
     assert not TokenCounter("gpt-4", fetch=False).exact
 
 
@@ -90,7 +94,14 @@ def test_a_key_in_the_wrong_place_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"rpm": 0}, {"tpm": -1}, {"deadline": -1.0}, {"concurrency": 0}, {"max_tokens": 0}]
+    "options",
+    [
+        {"rpm": 0},
+        {"tpm": -1},
+        {"deadline": -1.0},
+        {"concurrency": 0},
+        {"max_tokens": 0},
+    ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(FwcError, match=next(iter(options))):

@@ -67,7 +67,10 @@ def write_run(
     for arm, by_group in rates.items():
         for question in asked:
             own = question["group"]
-            for told in (own, *(group for group in groups if counterfactual and group != own)):
+            for told in (
+                own,
+                *(group for group in groups if counterfactual and group != own),
+            ):
                 p = by_group[told][question["label"] == "yes"]
                 lost = rng.random() < unparsed
                 answer = "yes" if rng.random() < p else "no"
@@ -80,7 +83,9 @@ def write_run(
                         "answer": "" if lost else answer,
                         "reason": "refused" if lost else "",
                         "p_yes": f"{shown:.6f}" if probabilities else "",
-                        "reply": f"I cannot say. {evil}\nSorry." if lost else answer.title(),
+                        "reply": f"I cannot say. {evil}\nSorry."
+                        if lost
+                        else answer.title(),
                     }
                 )
     settings = {
@@ -117,11 +122,13 @@ def write_run(
     for arm in rates:
         person = {"role": "user", "content": "age 39, education Bachelors, sex Female"}
         run.write_json(
-            f"prompts/{arm}.json", [{"role": "system", "content": f"Yes or no? {evil}"}, person]
+            f"prompts/{arm}.json",
+            [{"role": "system", "content": f"Yes or no? {evil}"}, person],
         )
         for repeat in range(repeats if arm != "zero" else 0):
             save_shots(
-                some_shots(arm, task, repeat, evil), folder / "shots" / f"{arm}-{repeat}.json"
+                some_shots(arm, task, repeat, evil),
+                folder / "shots" / f"{arm}-{repeat}.json",
             )
     return folder
 
@@ -149,7 +156,9 @@ def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
         values = {"age": 20 + 2 * i, "education": school, "sex": sex}
         label = "yes" if i % 4 < 2 else "no"
         own = weight if arm == "fwc" else None
-        examples.append(Example(f"adult.data:{100 * repeat + i + 1}", values, label, own))
+        examples.append(
+            Example(f"adult.data:{100 * repeat + i + 1}", values, label, own)
+        )
     certificate = {
         "objective": 3.84,
         "lower_bound": 3.84,
@@ -159,21 +168,34 @@ def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
         "restarts": 1,
     }
     return Shots(
-        arm, task, "0" * 64, repeat, tuple(examples), certificate if arm == "fwc" else None
+        arm,
+        task,
+        "0" * 64,
+        repeat,
+        tuple(examples),
+        certificate if arm == "fwc" else None,
     )
 
 
-def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
+def results_of(
+    described: Mapping[str, Any], answers: list[dict[str, Any]]
+) -> dict[str, Any]:
     """results.json as a run writes it."""
     settings = described["settings"]
     return {
         "format": "fwc-llm-results/2",
         **{name: described[name] for name in ("task", "model", "simulated")},
-        **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
+        **{
+            name: settings[name]
+            for name in ("n_test", "base_parity", "seed", "repeats")
+        },
         "returned_models": ["gpt-4-0314"],
         "requests": len(answers),
         "unanswered": 0,
-        "usage": {"prompt_tokens": 150 * len(answers), "completion_tokens": len(answers)},
+        "usage": {
+            "prompt_tokens": 150 * len(answers),
+            "completion_tokens": len(answers),
+        },
         "records": [_accuracy(arm, answers) for arm in described["arms"]],
     }
 
@@ -189,7 +211,9 @@ def _accuracy(arm: str, answers: list[dict[str, Any]]) -> dict[str, Any]:
     return {"arm": arm, "metric": "accuracy", "value": float(right)}
 
 
-def answer_row(row: object, group: str, label: str, said: str, **more: Any) -> dict[str, Any]:
+def answer_row(
+    row: object, group: str, label: str, said: str, **more: Any
+) -> dict[str, Any]:
     """A line of answers.csv; without an answer its reason is an error."""
     return {
         "arm": "zero",
@@ -224,8 +248,18 @@ def make_folder(tmp_path: Path) -> Callable[..., Path]:
     """
 
     def make(name: str, answers: list[dict[str, Any]], **described: Any) -> Path:
-        settings = {"n_test": len(answers), "base_parity": None, "repeats": 1, "seed": 0}
-        whole = {"format": FORMAT, "simulated": False, "settings": settings, **described}
+        settings = {
+            "n_test": len(answers),
+            "base_parity": None,
+            "repeats": 1,
+            "seed": 0,
+        }
+        whole = {
+            "format": FORMAT,
+            "simulated": False,
+            "settings": settings,
+            **described,
+        }
         return write_folder(tmp_path / name, whole, answers).path
 
     return make

@@ -20,7 +20,9 @@ from fwc_llm.report.table_model import texts
 from tests.report.conftest import MakeRun, lines
 
 
-def answers(repeats: int = 2, groups: str = "FM", arms: str = "xy", seed: int = 0) -> pd.DataFrame:
+def answers(
+    repeats: int = 2, groups: str = "FM", arms: str = "xy", seed: int = 0
+) -> pd.DataFrame:
     """Sixty rows a repeat out of 200, put to every arm; the first group is answered yes less
     often.
     """
@@ -32,7 +34,9 @@ def answers(repeats: int = 2, groups: str = "FM", arms: str = "xy", seed: int = 
     rate = np.where(asked["group"] == groups[0], 0.3, 0.6)
     return pd.concat(
         [
-            asked.assign(arm=arm, answer=np.where(rng.random(len(row)) < rate, "yes", "no"))
+            asked.assign(
+                arm=arm, answer=np.where(rng.random(len(row)) < rate, "yes", "no")
+            )
             for arm in arms
         ],
         ignore_index=True,
@@ -51,15 +55,28 @@ def test_an_audit_is_what_a_report_says(make_run: MakeRun) -> None:
     found = audit(frame, design="group and label").statistics
     expected = make_document([folder])["runs"][0]["statistics"]
     for record in expected.records:
-        of = {name: getattr(record, name) for name in ("arm", "group", "against", "attribute")}
-        if record.attribute in ("", "group") and record.repeat is None and record.verdict:
+        of = {
+            name: getattr(record, name)
+            for name in ("arm", "group", "against", "attribute")
+        }
+        if (
+            record.attribute in ("", "group")
+            and record.repeat is None
+            and record.verdict
+        ):
             assert found.of(record.metric, **of, scope=record.scope) == record
     assert found.notes == expected.notes
-    assert [arm.scope for arm in found.arms] == ["these examples", "this strategy", "this strategy"]
+    assert [arm.scope for arm in found.arms] == [
+        "these examples",
+        "this strategy",
+        "this strategy",
+    ]
 
 
 def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> None:
-    found = audit(answers().assign(group=lambda frame: frame["group"].replace("F", "<F>")))
+    found = audit(
+        answers().assign(group=lambda frame: frame["group"].replace("F", "<F>"))
+    )
     text = str(found)
     for words in ("Right, %", "Gap", "yes for 28 % of <F>"):
         assert words in text
@@ -120,7 +137,10 @@ def decided(n: int = 400, groups: str = "ab", **changes: Any) -> pd.DataFrame:
     group = np.array(list(groups))[np.arange(n) % len(groups)]
     label = rng.random(n) < np.where(group == "a", 0.6, 0.3)
     p = np.round(
-        np.clip(0.35 + 0.2 * label + 0.1 * (group == "a") + rng.normal(0, 0.1, n), 0, 1), 2
+        np.clip(
+            0.35 + 0.2 * label + 0.1 * (group == "a") + rng.normal(0, 0.1, n), 0, 1
+        ),
+        2,
     )
     table = {"group": group, "label": np.where(label, "yes", "no"), "p_yes": p}
     frame = pd.DataFrame(table).assign(**changes)
@@ -135,13 +155,19 @@ def test_thresholds_agree_with_the_answers() -> None:
     frame = decided()
     found = found_in(frame)
     for metric in ("accuracy", "dp_gap"):
-        at_half, given = found.of(f"{metric}_at_half", "answers"), found.of(metric, "answers")
-        assert (at_half.value, *at_half.ends) == pytest.approx((given.value, *given.ends))
+        at_half, given = (
+            found.of(f"{metric}_at_half", "answers"),
+            found.of(metric, "answers"),
+        )
+        assert (at_half.value, *at_half.ends) == pytest.approx(
+            (given.value, *given.ends)
+        )
     ties = found.of("ties_at_half", "answers").value
     assert ties == (frame["p_yes"] == 0.5).sum() > 0
     assert found.of("threshold_half", "answers").value == 0.5
     best, half = (
-        found.of(f"accuracy_at_{at}", "answers").value for at in ("most_accurate", "half")
+        found.of(f"accuracy_at_{at}", "answers").value
+        for at in ("most_accurate", "half")
     )
     assert best >= half
     section = tables.thresholds(found)
@@ -170,10 +196,15 @@ def test_rows_without_a_probability_are_said() -> None:
     frame.loc[frame["group"].eq("b") & (frame.index < 200), "p_yes"] = np.nan
     found = found_in(frame)
     assert found.of("calibration", "answers", "b").n == 100
-    assert "answers: not every row has P(yes) (b 50.0%, a 100%)" in " ".join(tables.notes(found))
+    assert "answers: not every row has P(yes) (b 50.0%, a 100%)" in " ".join(
+        tables.notes(found)
+    )
     lost = frame.assign(p_yes=frame["p_yes"].where(frame["group"] == "a"))
     found = found_in(lost)
-    assert [found.of("calibration", "answers", group).known for group in "ab"] == [True, False]
+    assert [found.of("calibration", "answers", group).known for group in "ab"] == [
+        True,
+        False,
+    ]
     assert not tables.probabilities(found_in(frame.drop(columns="p_yes")))
 
 
@@ -192,5 +223,6 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     differences = [line for line in found if line["metric"] == "calibration"]
     assert len(differences) == 3
     assert all(
-        float(line["low"]) <= float(line["value"]) <= float(line["high"]) for line in differences
+        float(line["low"]) <= float(line["value"]) <= float(line["high"])
+        for line in differences
     )

@@ -35,7 +35,9 @@ def audit(folder: Path) -> dict[str, Any]:
 
 
 def records(folder: Path) -> Records:
-    return Records.read(json.loads(render([folder], "json"))["runs"][0]["records"], "sex")
+    return Records.read(
+        json.loads(render([folder], "json"))["runs"][0]["records"], "sex"
+    )
 
 
 @pytest.fixture
@@ -70,12 +72,15 @@ def test_a_designed_sample_is_reweighted_where_the_table_is_known_and_else_withh
 
 
 def test_the_page_has_what_markdown_has(make_run: MakeRun) -> None:
-    folder = make_run(population=POPULATION, protected=["sex"], settings=AS_DRAWN, repeats=1)
+    folder = make_run(
+        population=POPULATION, protected=["sex"], settings=AS_DRAWN, repeats=1
+    )
     page = render([folder], "html")
     text = render([folder], "md")
     for group in ("Female", "Male"):
         rate, precision = (
-            records(folder).of(metric, "zero", group) for metric in ("selection_rate", "precision")
+            records(folder).of(metric, "zero", group)
+            for metric in ("selection_rate", "precision")
         )
         for told in (f"{rate.value:.3f} (", f"{precision.value:.2f} ("):
             assert told.removesuffix(" (") in page
@@ -85,7 +90,9 @@ def test_the_page_has_what_markdown_has(make_run: MakeRun) -> None:
         assert title in text
 
 
-def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(make: MakeRun) -> None:
+def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(
+    make: MakeRun,
+) -> None:
     asked = [answer_row(k, "Female", "yes" if k % 2 else "no", "no") for k in range(12)]
     asked += [
         answer_row(20 + k, "Male", "yes" if k % 2 else "no", "yes" if k < 6 else "no")
@@ -94,7 +101,9 @@ def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(make: Ma
     asked += [answer_row(40, "Male", "no", "")]
     folder = make(asked)
     found = lines(render([folder], "csv"))
-    of_sex = {(one["metric"], one["group"]): one for one in found if one["attribute"] == "sex"}
+    of_sex = {
+        (one["metric"], one["group"]): one for one in found if one["attribute"] == "sex"
+    }
     ratio = of_sex["impact_ratio", "Female"]
     assert (ratio["value"], ratio["against"]) == ("0.0", "Male")
     assert float(ratio["high"]) < 1
@@ -102,15 +111,29 @@ def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(make: Ma
     assert of_sex["no_reply", "Male"]["value"] == "1"
     assert of_sex["precision", "Female"]["value"] == ""
     assert of_sex["precision", "Female"]["reason"] == "0/0: no row was answered yes"
-    (pair,) = (one for (metric, _), one in of_sex.items() if metric == "selection_rate_difference")
+    (pair,) = (
+        one
+        for (metric, _), one in of_sex.items()
+        if metric == "selection_rate_difference"
+    )
     assert float(pair["p"]) < 0.05
 
 
 def test_local_law_144(make: MakeRun) -> None:
-    asked = [answer_row(k, "F & =x", "no", "yes" if k < 10 else "no") for k in range(60)]
-    asked += [answer_row(100 + k, "M & y", "yes", "yes" if k < 30 else "no") for k in range(60)]
-    asked += [answer_row(200, "M & =x", "no", ""), answer_row(201, "M & unknown", "no", "yes")]
-    read = lines(render([make(asked, protected=["sex", "race"], reference=True)], "ll144"))
+    asked = [
+        answer_row(k, "F & =x", "no", "yes" if k < 10 else "no") for k in range(60)
+    ]
+    asked += [
+        answer_row(100 + k, "M & y", "yes", "yes" if k < 30 else "no")
+        for k in range(60)
+    ]
+    asked += [
+        answer_row(200, "M & =x", "no", ""),
+        answer_row(201, "M & unknown", "no", "yes"),
+    ]
+    read = lines(
+        render([make(asked, protected=["sex", "race"], reference=True)], "ll144")
+    )
     found = {(one["table"], one["category"]): one for one in read}
     assert tuple(read[0]) == COLUMNS
     assert {one["reference"] for one in found.values()} == {"true"}
@@ -119,10 +142,18 @@ def test_local_law_144(make: MakeRun) -> None:
     )
     assert found["sex", "unknown"]["applicants"] == "0"
     race = found["race", "unknown"]
-    assert (race["applicants"], race["selected"], race["impact_ratio"]) == ("1", "1", "")
+    assert (race["applicants"], race["selected"], race["impact_ratio"]) == (
+        "1",
+        "1",
+        "",
+    )
     assert ("race", "'=x") in found, "no formula reaches a spreadsheet"
     small = found["sex & race", "M & =x"]
-    assert (small["applicants"], small["no_answer"], small["impact_ratio"]) == ("1", "1", "")
+    assert (small["applicants"], small["no_answer"], small["impact_ratio"]) == (
+        "1",
+        "1",
+        "",
+    )
     assert small["note"].startswith("undefined: 0/0")
     assert found["sex & race", "unknown"]["applicants"] == "1"
 
@@ -132,7 +163,11 @@ def test_local_law_144(make: MakeRun) -> None:
     [
         ([("a", "yes"), ("a", "no")], "", "a ratio needs two groups with a rate"),
         ([("a", "no"), ("b", "no")], "", "0/0: no answer to any group is yes"),
-        ([("a", "yes"), ("a", "no"), ("b", "")], "", "0/0: no parsed answer to rows of this group"),
+        (
+            [("a", "yes"), ("a", "no"), ("b", "")],
+            "",
+            "0/0: no parsed answer to rows of this group",
+        ),
         ([("a", "yes"), ("a", "no")], "ab", "no row of this group was asked about"),
     ],
 )
@@ -143,7 +178,9 @@ def test_what_is_undefined_says_why_in_every_format(
         more = {"population": [{"group": g, "no": 5, "yes": 5} for g in known]}
     else:
         more = {}
-    folder = make([answer_row(k, group, "no", yes) for k, (group, yes) in enumerate(said)], **more)
+    folder = make(
+        [answer_row(k, group, "no", yes) for k, (group, yes) in enumerate(said)], **more
+    )
     assert any(record.reason.startswith(why) for record in records(folder))
     for format in ("html", "md", "csv", "ll144"):
         text = render([folder], format)
@@ -151,9 +188,14 @@ def test_what_is_undefined_says_why_in_every_format(
         assert why in text
 
 
-def test_the_record_says_what_was_signed_and_what_nobody_stated(make_run: MakeRun) -> None:
+def test_the_record_says_what_was_signed_and_what_nobody_stated(
+    make_run: MakeRun,
+) -> None:
     folder = make_run(
-        repeats=1, task="mine", task_file=TASK_FILE, command="fwc-llm eval --task mine.toml"
+        repeats=1,
+        task="mine",
+        task_file=TASK_FILE,
+        command="fwc-llm eval --task mine.toml",
     )
     found = json.loads(render([folder], "json"))["runs"][0]["provenance"]
     assert found["about"]["intended_use"] == "To hire <b>nobody</b>."
@@ -162,7 +204,9 @@ def test_the_record_says_what_was_signed_and_what_nobody_stated(make_run: MakeRu
         found["hashes"]["answers.csv"]
         == hashlib.sha256((folder / "answers.csv").read_bytes()).hexdigest()
     )
-    assert found["hashes"]["task file"] == hashlib.sha256(TASK_FILE.encode()).hexdigest()
+    assert (
+        found["hashes"]["task file"] == hashlib.sha256(TASK_FILE.encode()).hexdigest()
+    )
     page = render([folder], "html")
     assert "To hire &lt;b&gt;nobody&lt;/b&gt;." in page
     assert "not stated in the task file" in page

@@ -22,7 +22,9 @@ UNFAIR = {"Female": (0.05, 0.5), "Male": (0.5, 0.95)}
 
 def test_a_change_in_the_answers_is_more_than_noise(make_run: MakeRun) -> None:
     first = read_run(make_run("a", rates={"fwc": UNFAIR, "old": FAIR}))
-    second = read_run(make_run("b", rates={"fwc": FAIR, "new": FAIR}, seed=1, model="gpt-4o"))
+    second = read_run(
+        make_run("b", rates={"fwc": FAIR, "new": FAIR}, seed=1, model="gpt-4o")
+    )
     compared = compare_runs(first, second)
     (arm,) = compared["arms"]
     gap = compared["records"].of("dp_gap_difference", "fwc", against=BEFORE)
@@ -31,16 +33,22 @@ def test_a_change_in_the_answers_is_more_than_noise(make_run: MakeRun) -> None:
     assert gap.n == (~unparsed[0] & ~unparsed[1]).sum() < len(unparsed[0])
     assert gap.verdict == "differs"
     assert gap.value < -0.2
-    before, after = (compared["records"].of("dp_gap", "fwc", scope=s) for s in (BEFORE, AFTER))
+    before, after = (
+        compared["records"].of("dp_gap", "fwc", scope=s) for s in (BEFORE, AFTER)
+    )
     assert after.value - before.value == pytest.approx(gap.value, abs=0.03)
     assert (compared["only_first"], compared["only_second"]) == (["old"], ["new"])
-    changed = {one["name"]: (one["first"], one["second"]) for one in compared["changed"]}
+    changed = {
+        one["name"]: (one["first"], one["second"]) for one in compared["changed"]
+    }
     assert changed == {"model": ("gpt-4", "gpt-4o"), "seed": ("0", "1")}
     assert "differs" in str(compared)
 
 
 def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
-    compared = compare_runs(read_run(make_run("a", seed=0)), read_run(make_run("b", seed=1)))
+    compared = compare_runs(
+        read_run(make_run("a", seed=0)), read_run(make_run("b", seed=1))
+    )
     assert len(compared["arms"]) == 3
     for record in compared["records"]:
         assert record.verdict not in SHOWN
@@ -48,7 +56,9 @@ def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
     assert "Paired on the rows" in text
 
 
-@pytest.mark.parametrize(("second_rates", "told_apart"), [(UNFAIR, False), (FAIR, True)])
+@pytest.mark.parametrize(
+    ("second_rates", "told_apart"), [(UNFAIR, False), (FAIR, True)]
+)
 def test_runs_over_other_rows_are_apart(
     make_run: MakeRun, second_rates: dict, told_apart: bool
 ) -> None:
@@ -70,7 +80,9 @@ def test_a_run_against_itself_is_the_same(make_run: MakeRun) -> None:
     changes = compared["records"].where(metric="accuracy_difference")
     assert {record.p for record in changes if record.verdict} == {1.0}
     assert "Nothing changed" in str(compared)
-    apart = compare_runs(run, read_run(make_run("other", rates={"other": FAIR}, repeats=1)))
+    apart = compare_runs(
+        run, read_run(make_run("other", rates={"other": FAIR}, repeats=1))
+    )
     assert apart["arms"] == []
     assert "no arm in common" in str(apart)
 
@@ -80,15 +92,23 @@ def test_margins_designs_and_small_groups_of_the_runs_count(make_run: MakeRun) -
 
     def with_settings(**changed: Any) -> Any:
         return replace(
-            run, described={**run.described, "settings": {**run.described["settings"], **changed}}
+            run,
+            described={
+                **run.described,
+                "settings": {**run.described["settings"], **changed},
+            },
         )
 
     for margin, verdict in ((0.9, EQUAL), (0.001, UNREAD)):
-        compared = compare_runs(with_settings(margin=margin), with_settings(margin=0.95))
+        compared = compare_runs(
+            with_settings(margin=margin), with_settings(margin=0.95)
+        )
         for record in compared["records"].where(metric="dp_gap_difference"):
             assert record.verdict in (verdict, "")
     assert not [
-        note for note in compare_runs(run, run)["notes"] if "base parit" in note or "Gaps" in note
+        note
+        for note in compare_runs(run, run)["notes"]
+        if "base parit" in note or "Gaps" in note
     ]
     noted = compare_runs(run, with_settings(base_parity=None))["notes"]
     assert any("different base parities" in note for note in noted)
@@ -99,7 +119,10 @@ def test_a_run_that_is_not_complete_says_so_everywhere(make_run: MakeRun) -> Non
     requests = run.results["requests"]
     part = replace(run, results={**run.results, "unanswered": 5})
     said = f"5 of {requests:,} requests have no reply."
-    assert any(note.endswith(f"is incomplete: {said}") for note in compare_runs(part, run)["notes"])
+    assert any(
+        note.endswith(f"is incomplete: {said}")
+        for note in compare_runs(part, run)["notes"]
+    )
     assert said in what_was_run(part, statistics(part.answered))
     assert said not in what_was_run(run, statistics(run.answered))
 
@@ -154,7 +177,10 @@ def test_the_page_of_several_runs_overwrites_nothing_unless_named(
 def test_bad_input_is_one_line_and_exit_code_2(
     make_run: MakeRun, fwc: Run, words: tuple[str, ...], message: str
 ) -> None:
-    places = {"a": make_run("a", repeats=1), "german": make_run("g", repeats=1, task="german")}
+    places = {
+        "a": make_run("a", repeats=1),
+        "german": make_run("g", repeats=1, task="german"),
+    }
     outcome = fwc(*(word.format(**places) for word in words))
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err

@@ -29,7 +29,8 @@ PEOPLE: list[dict[str, Any]] = [
     for n in range(12)
 ]
 REPLIES = [
-    "Yes." if one["years"] > (6 if one["sex"] == "woman" else 4) else "No." for one in PEOPLE
+    "Yes." if one["years"] > (6 if one["sex"] == "woman" else 4) else "No."
+    for one in PEOPLE
 ]
 
 
@@ -39,9 +40,17 @@ def batch(tmp_path: Path) -> Path:
     lines = []
     for number, reply in enumerate(REPLIES):
         choices = [{"message": {"role": "assistant", "content": reply}}]
-        response = {"status_code": 200, "body": {"model": "gpt-6-luna", "choices": choices}}
+        response = {
+            "status_code": 200,
+            "body": {"model": "gpt-6-luna", "choices": choices},
+        }
         lines.append(
-            {"id": f"b{number}", "custom_id": f"c{number}", "error": None, "response": response}
+            {
+                "id": f"b{number}",
+                "custom_id": f"c{number}",
+                "error": None,
+                "response": response,
+            }
         )
     path = tmp_path / "batch.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
@@ -54,23 +63,38 @@ def test_batch_output_takes_its_people_from_a_population(
     pd.DataFrame(PEOPLE).assign(row=[f"c{n}" for n in range(12)]).to_csv(
         tmp_path / "all.csv", index=False
     )
-    words = ("audit", batch, "--protected", "sex", "--answer", "decision", "--key", "row")
+    words = (
+        "audit",
+        batch,
+        "--protected",
+        "sex",
+        "--answer",
+        "decision",
+        "--key",
+        "row",
+    )
     outcome = fwc(*words, "--population", tmp_path / "all.csv", "--json", code=0)
     assert json.loads(outcome.out)["statistics"]["sex"]["arms"][0]["n"] == 12
     table = open_results(batch, batch.read_bytes())
     assert table.texts("arm").tolist() == ["gpt-6-luna"] * 12
     batch.write_text(batch.read_text().replace("choices", "answers"))
     assert (
-        "no row has a reply of chat completions or of the Responses API" in fwc(*words, code=2).line
+        "no row has a reply of chat completions or of the Responses API"
+        in fwc(*words, code=2).line
     )
 
 
 def _chat(text: str | None, finish: str = "stop", **message: Any) -> dict[str, Any]:
-    return {"choices": [{"message": {"content": text, **message}, "finish_reason": finish}]}
+    return {
+        "choices": [{"message": {"content": text, **message}, "finish_reason": finish}]
+    }
 
 
 def _item(part: dict[str, Any], **body: Any) -> dict[str, Any]:
-    return {"status": "completed", "output": [{"type": "message", "content": [part]}]} | body
+    return {
+        "status": "completed",
+        "output": [{"type": "message", "content": [part]}],
+    } | body
 
 
 BLOCKED = {"error": {"code": "content_filter", "message": "content management policy"}}
@@ -83,7 +107,11 @@ BLOCKED = {"error": {"code": "content_filter", "message": "content management po
         (_item({"type": "refusal", "refusal": "No."}), 200, "refused"),
         (_chat("No", "content_filter"), 200, "filtered"),
         (_chat("No", "guardrail_intervened"), 200, "filtered"),
-        ({"choices": [], "prompt_feedback": {"block_reason": "SAFETY"}}, 200, "filtered"),
+        (
+            {"choices": [], "prompt_feedback": {"block_reason": "SAFETY"}},
+            200,
+            "filtered",
+        ),
         (
             _item(
                 {"type": "output_text", "text": "No"},
@@ -98,7 +126,12 @@ BLOCKED = {"error": {"code": "content_filter", "message": "content management po
 )
 @pytest.mark.parametrize("column", [("--reply", "output"), ("--answer", "decision")])
 def test_what_a_model_or_a_filter_refuses_is_no_denial(
-    fwc: Run, tmp_path: Path, body: Any, status: int, metric: str, column: tuple[str, str]
+    fwc: Run,
+    tmp_path: Path,
+    body: Any,
+    status: int,
+    metric: str,
+    column: tuple[str, str],
 ) -> None:
     """A quarter of the women have no answer; the others say yes as often as the men."""
     lines = []
@@ -110,12 +143,28 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
         else:
             said = _chat("Yes" if number // 2 % 2 else "No")
         response = {"status_code": status if refused else 200, "body": said}
-        lines.append(json.dumps({"custom_id": f"c{number}", "error": None, "response": response}))
+        lines.append(
+            json.dumps({"custom_id": f"c{number}", "error": None, "response": response})
+        )
         people.append({"row": f"c{number}", "sex": "mf"[number % 2]})
     (tmp_path / "batch.jsonl").write_text("\n".join(lines))
     pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
-    words = ("audit", tmp_path / "batch.jsonl", *column, "--protected", "sex", "--key", "row")
-    words = (*words, "--population", tmp_path / "people.csv", "--fail-if", f"{metric}_gap > 0.1")
+    words = (
+        "audit",
+        tmp_path / "batch.jsonl",
+        *column,
+        "--protected",
+        "sex",
+        "--key",
+        "row",
+    )
+    words = (
+        *words,
+        "--population",
+        tmp_path / "people.csv",
+        "--fail-if",
+        f"{metric}_gap > 0.1",
+    )
     outcome = fwc(*words, code=5)
     assert f"outside  a {metric} gap of 25 points (" in outcome.out
 
@@ -150,20 +199,27 @@ def test_a_rate_of_missing_answers_is_not_known_from_blanks(
     audited = audit(frame, answer="said", protected="sex")
     assert audited.check(f"{metric} > 0.1").outcome == "outside"
     rates = audited.statistics.rates("answers", metric)
-    assert {name: record.value for name, record in rates.items()} == {"f": 0.5, "m": 0.0}
+    assert {name: record.value for name, record in rates.items()} == {
+        "f": 0.5,
+        "m": 0.0,
+    }
 
 
 def test_a_blank_reply_has_no_known_reason_without_a_word_on_its_end(
     fwc: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "replies.csv"
-    path.write_text("\n".join(["sex,said", *["m,Yes.", "m,No.", "f,", "f,I cannot help."] * 50]))
+    path.write_text(
+        "\n".join(["sex,said", *["m,Yes.", "m,No.", "f,", "f,I cannot help."] * 50])
+    )
     words = ("audit", path, "--reply", "said", "--protected", "sex")
     outcome = fwc(*words, "--fail-if", "refused > 0.1", code=6)
     assert "100 of 200 replies hold no answer: blank 50, refused 50" in outcome.out
     pd.read_csv(path).assign(finish_reason="stop").to_csv(path, index=False)
     fwc(*words, "--fail-if", "refused > 0.1", code=5)
-    frame = pd.read_csv(path).assign(refusal=[None, "false", "I can't help with that.", None] * 50)
+    frame = pd.read_csv(path).assign(
+        refusal=[None, "false", "I can't help with that.", None] * 50
+    )
     frame.to_csv(path, index=False)
     outcome = fwc(*words, "--fail-if", "refused > 0.4", code=5)
     assert "100 of 200 replies hold no answer: refused 100" in outcome.out
@@ -174,7 +230,9 @@ def test_the_recipe_of_the_page_reads_promptfoo(
 ) -> None:
     shutil.copy(PROMPTFOO, tmp_path / "results.json")
     monkeypatch.chdir(tmp_path)
-    refused = fwc("audit", "results.json", "--protected", "sex", "--answer", "decision", code=2)
+    refused = fwc(
+        "audit", "results.json", "--protected", "sex", "--answer", "decision", code=2
+    )
     assert "json_normalize" in refused.line
     page = (CHECKOUT / "docs" / "own-data.md").read_text()
     recipe, command = re.findall(
@@ -184,7 +242,10 @@ def test_the_recipe_of_the_page_reads_promptfoo(
     outcome = fwc(*command.split()[1:], "--json", code=0)
     found = Records.read(json.loads(outcome.out)["records"], "vars.sex")
     accuracy = found.of("accuracy", "answers")
-    assert (accuracy.n, accuracy.value) == (12, 1.0)  # whole years: nobody is between the bars
+    assert (accuracy.n, accuracy.value) == (
+        12,
+        1.0,
+    )  # whole years: nobody is between the bars
 
 
 def test_damaged_files_are_read_or_refused_by_name(batch: Path) -> None:

@@ -21,7 +21,15 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.intervals import DIFFERS, EQUAL
 from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.number_format import day, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.number_format import (
+    day,
+    interval,
+    mean_and_sd,
+    number,
+    p_value,
+    percent,
+    signed,
+)
 from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
 from fwc_llm.report.formats import render
@@ -40,7 +48,9 @@ def test_every_chart_is_a_file_of_both_kinds(make_run: MakeRun, tmp_path: Path) 
         f"zero{EVIL}": {"A": (0.1, 0.5), f"B{EVIL}": (0.3, 0.8)},
         "fwc": {"A": (0.2, 0.6), f"B{EVIL}": (0.3, 0.7)},
     }
-    document = make_document([make_run(rates=rates, repeats=3, model=EVIL, simulated=True)])
+    document = make_document(
+        [make_run(rates=rates, repeats=3, model=EVIL, simulated=True)]
+    )
     written = write_figures(document, tmp_path / "figures")
     assert [path.name for path in written] == ["rates.pdf", "rates.svg"]
     for path in written:
@@ -49,15 +59,23 @@ def test_every_chart_is_a_file_of_both_kinds(make_run: MakeRun, tmp_path: Path) 
             continue
         text = path.read_text(encoding="utf-8")
         assert not [
-            one.tag for one in ElementTree.fromstring(text).iter() if one.tag.endswith("script")
+            one.tag
+            for one in ElementTree.fromstring(text).iter()
+            if one.tag.endswith("script")
         ]
         assert not {"\x1b", "\u202e"} & set(text)
-        assert "SIMULATED" in text  # matplotlib writes every text as a comment beside its glyphs
+        assert (
+            "SIMULATED" in text
+        )  # matplotlib writes every text as a comment beside its glyphs
     again = write_figures(document, tmp_path / "again")
-    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
+    assert [path.read_bytes() for path in again] == [
+        path.read_bytes() for path in written
+    ]
 
 
-def test_a_picture_says_which_groups_it_leaves_out(make_run: MakeRun, tmp_path: Path) -> None:
+def test_a_picture_says_which_groups_it_leaves_out(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
     groups = {f"group {place}": (0.2, 0.6) for place in range(120)}
     run = make_run(rates={"zero": groups}, repeats=1, per_cell=(2, 2), model="m")
     write_figures(make_document([run]), tmp_path)
@@ -66,8 +84,13 @@ def test_a_picture_says_which_groups_it_leaves_out(make_run: MakeRun, tmp_path: 
     )
 
 
-def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Path) -> None:
-    runs = [make_run("one", repeats=1, model="a/b"), make_run("two", repeats=1, model="c", seed=1)]
+def test_files_of_several_runs_have_their_names(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    runs = [
+        make_run("one", repeats=1, model="a/b"),
+        make_run("two", repeats=1, model="c", seed=1),
+    ]
     written = write_figures(make_document(runs), tmp_path / "figures")
     assert {path.name for path in written if path.suffix == ".svg"} == {
         "a_b-rates.svg",
@@ -80,7 +103,9 @@ def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Pat
 
 def test_a_value_draws_itself(make_run: MakeRun) -> None:
     folder = make_run(repeats=1, simulated=True)
-    answers = pd.DataFrame({"answer": ["yes", "no"] * 50, "sex": ["f", "m", "m", "f"] * 25})
+    answers = pd.DataFrame(
+        {"answer": ["yes", "no"] * 50, "sex": ["f", "m", "m", "f"] * 25}
+    )
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 2))
     levels = rng.integers(0, 2, (200, 2))
@@ -104,7 +129,9 @@ def test_a_value_draws_itself(make_run: MakeRun) -> None:
 def test_rates_stand_at_their_values(make_run: MakeRun) -> None:
     folder = make_run(repeats=1)
     result = Result(folder, RunFolder(folder).results())
-    points = {float(x) for line in result.plot().axes[0].lines for x in line.get_xdata()}
+    points = {
+        float(x) for line in result.plot().axes[0].lines for x in line.get_xdata()
+    }
     stats = result.audit().statistics
     for arm in stats.arms:
         for rate in stats.rates(arm.arm).values():
@@ -129,7 +156,11 @@ def test_simulated_results_say_so(make_run: MakeRun) -> None:
 
 
 def test_an_undefined_value_is_a_dash_with_its_reason(make_run: MakeRun) -> None:
-    text = shown(make_run(rates={"fwc": {"Female": (0.2, 0.5), "Male": (0.2, 0.5)}}, unparsed=1.0))
+    text = shown(
+        make_run(
+            rates={"fwc": {"Female": (0.2, 0.5), "Male": (0.2, 0.5)}}, unparsed=1.0
+        )
+    )
     assert "– Gap at equal labels of fwc: no parsed answer" in text
     assert "No gap: no parsed answer" in text
     assert "nan" not in text
@@ -145,7 +176,8 @@ def test_the_table_says_which_are_within_the_limits(make_run: MakeRun) -> None:
     }
     text = shown(make_run(rates=rates, repeats=1, unparsed=0.0))
     even, biased = (
-        next(line for line in text.splitlines() if line.startswith(f"{arm} ")) for arm in rates
+        next(line for line in text.splitlines() if line.startswith(f"{arm} "))
+        for arm in rates
     )
     assert "cannot say" in even
     assert "outside" in biased
@@ -156,7 +188,9 @@ def test_the_table_says_which_are_within_the_limits(make_run: MakeRun) -> None:
 @pytest.mark.parametrize("width", [200, 80, 60, 40])
 def test_a_narrow_terminal_cuts_no_line(make_run: MakeRun, width: int) -> None:
     """Every table names all arms, or has all values of those that it names."""
-    rates = {arm: {"A": (0.5, 0.5), "B": (0.5, 0.9)} for arm in ("zero", "balanced", "fwc")}
+    rates = {
+        arm: {"A": (0.5, 0.5), "B": (0.5, 0.9)} for arm in ("zero", "balanced", "fwc")
+    }
     folder = make_run(rates=rates, repeats=1, unparsed=0.0)
     text = shown(folder, width)
     assert max(map(len, text.splitlines())) <= width
@@ -177,7 +211,9 @@ def test_groups_are_rows_and_long_names_are_cut(make_run: MakeRun) -> None:
     assert [line.split()[0][:3] for line in text.splitlines()[3:5]] == ["AAA", "B"]
 
 
-def test_flips_and_probabilities_are_shown_where_there_are_any(make_run: MakeRun) -> None:
+def test_flips_and_probabilities_are_shown_where_there_are_any(
+    make_run: MakeRun,
+) -> None:
     folder = make_run(repeats=2, probabilities=True, counterfactual=True)
     without = make_run("b", repeats=1)
     page = render([folder], "md")
@@ -194,12 +230,16 @@ def test_flips_and_probabilities_are_shown_where_there_are_any(make_run: MakeRun
             assert rate in terminal
             assert f"| {arm} | {flip.group} shown as {flip.against} | {rate}" in flips
     assert not [part for part in (*parts, "--logprobs") if part in bare]
-    assert "--logprobs" in shown(make_run("c", repeats=1, parameters={"logprobs": True}))
+    assert "--logprobs" in shown(
+        make_run("c", repeats=1, parameters={"logprobs": True})
+    )
 
 
 def test_many_groups_are_rows_in_tables_of_80_columns(make_run: MakeRun) -> None:
     groups = {f"a long name of group {place}": (0.2, 0.5) for place in range(8)}
-    folder = make_run(rates={f"arm{place}+instruction": groups for place in range(10)}, repeats=1)
+    folder = make_run(
+        rates={f"arm{place}+instruction": groups for place in range(10)}, repeats=1
+    )
     text = (
         shown(folder, 80, verbose=True)
         .partition("Rate of yes per group")[2]
@@ -274,7 +314,10 @@ EVEN = {"A": (0.3, 0.9), "B": (0.3, 0.9)}
             },
             None,
         ),
-        ({"zero": BIASED, "less": {"A": (0.3, 0.7), "B": (0.6, 0.9)}, "fwc": EVEN}, "fwc"),
+        (
+            {"zero": BIASED, "less": {"A": (0.3, 0.7), "B": (0.6, 0.9)}, "fwc": EVEN},
+            "fwc",
+        ),
     ],
 )
 def test_an_arm_is_best_only_where_that_is_shown(
@@ -287,11 +330,17 @@ def test_an_arm_is_best_only_where_that_is_shown(
     if best:
         assert f"Best, {best}: yes for " in lead
     elif "coin" in rates:
-        assert "coin: a smaller gap than zero-shot, but at most 5 points fewer right" in lead
+        assert (
+            "coin: a smaller gap than zero-shot, but at most 5 points fewer right"
+            in lead
+        )
     else:
         assert "None is shown to be fairer than zero-shot." in lead
     assert lead.endswith("400 rows, 26 Nov 2026.")
-    assert "because the rows were drawn so; at the same true answer their gap is 0." in lead
+    assert (
+        "because the rows were drawn so; at the same true answer their gap is 0."
+        in lead
+    )
 
 
 @pytest.mark.parametrize(
@@ -312,19 +361,28 @@ def test_what_is_next_follows_from_what_is_shown(
     make_run: MakeRun, rates: dict[str, Any], simulated: bool | None, words: str
 ) -> None:
     rows = 1500 if words == "watch further" else 100
-    more: dict[str, Any] = {"per_cell": (rows, rows), "probabilities": words == "all alike"}
+    more: dict[str, Any] = {
+        "per_cell": (rows, rows),
+        "probabilities": words == "all alike",
+    }
     run = read_run(
-        make_run(rates=rates, repeats=1, unparsed=0.0, simulated=bool(simulated), **more)
+        make_run(
+            rates=rates, repeats=1, unparsed=0.0, simulated=bool(simulated), **more
+        )
     )
     stats = statistics(run.answered)
     assert words in next_step(stats, (), None if simulated is None else run)[0]
     if words == "all alike":
         known = [r if r.metric != "auc" else replace(r, low=0.6) for r in stats.records]
         told = replace(stats, records=Records(known, stats.records.attribute))
-        assert "line between yes and no" in next_step(told, (), run)[0], "P(yes) ranks rows"
+        assert "line between yes and no" in next_step(told, (), run)[0], (
+            "P(yes) ranks rows"
+        )
 
 
-def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeRun) -> None:
+def test_what_makes_numbers_doubtful_comes_before_what_they_show(
+    make_run: MakeRun,
+) -> None:
     """Lacking replies and failed limits send nobody to more rows, to an arm, or on watch."""
     more: dict[str, Any] = {
         "repeats": 1,
@@ -339,12 +397,16 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeR
         stats = statistics(run.answered if run else equal)
         arm = stats.arms[-1].arm
         found = [
-            replace(record, **changes.get(record.metric, {})) if record.arm == arm else record
+            replace(record, **changes.get(record.metric, {}))
+            if record.arm == arm
+            else record
             for record in stats.records
         ]
         told = replace(stats, records=Records(found, stats.records.attribute))
         lost = changes.get("unanswered", 0)
-        arms = [replace(one, unanswered=lost if one.arm == arm else 0) for one in stats.arms]
+        arms = [
+            replace(one, unanswered=lost if one.arm == arm else 0) for one in stats.arms
+        ]
         return next_step(replace(told, arms=arms), list(conditions), run)[0]
 
     equal = replace(run.answered, answers={"answers": run.answered.answers["fwc"]})
@@ -360,7 +422,10 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeR
 def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
     """A smaller gap is not enough, and is needed only where the first arm fails the gates."""
     folder = make_run(
-        rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100)
+        rates={"zero": BIASED, "fwc": EVEN},
+        repeats=1,
+        unparsed=0.0,
+        per_cell=(100, 100),
     )
     found = statistics(read_run(folder).answered)
     for condition, best in (
@@ -372,7 +437,9 @@ def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
         ("dp_gap > 0.01", None),  # none is shown to keep to it
     ):
         RunFolder(folder).change(fail_if=[condition])
-        assert best_arm(found, keeping_to(limits(read_run(folder)), found)) == best, condition
+        assert best_arm(found, keeping_to(limits(read_run(folder)), found)) == best, (
+            condition
+        )
         if condition in {"dp_gap > 0.2", "dp_gap > 0.01"}:
             (lead, *_) = make_document([folder])["runs"][0]["findings"]
             kept = "Within the limits: fwc. " if best else ""
@@ -381,7 +448,10 @@ def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
 
 def test_the_best_arm_reaches_the_target_of_a_tuned_run(make_run: MakeRun) -> None:
     folder = make_run(
-        rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100)
+        rates={"zero": BIASED, "fwc": EVEN},
+        repeats=1,
+        unparsed=0.0,
+        per_cell=(100, 100),
     )
     for target, kept in ((0.2, {"fwc"}), (0.01, set())):
         (folder / "tuning.json").write_text(
@@ -400,8 +470,17 @@ def test_the_answer_of_many_arms_stays_short(make_run: MakeRun) -> None:
 
 
 def test_the_terminal_has_one_screen(make_run: MakeRun) -> None:
-    folder = make_run(repeats=3, probabilities=True, counterfactual=True, simulated=True)
+    folder = make_run(
+        repeats=3, probabilities=True, counterfactual=True, simulated=True
+    )
     assert shown(folder, 110).count("\n") < 25
     assert shown(folder, 110, verbose=True).count("\n") > 80
-    three = {"zero": {f"group {place}": (0.1, 0.5 + place / 200) for place in range(50)}}
-    assert shown(make_run("many", rates=three, repeats=1, per_cell=(20, 20)), 110).count("\n") < 25
+    three = {
+        "zero": {f"group {place}": (0.1, 0.5 + place / 200) for place in range(50)}
+    }
+    assert (
+        shown(make_run("many", rates=three, repeats=1, per_cell=(20, 20)), 110).count(
+            "\n"
+        )
+        < 25
+    )

@@ -24,7 +24,11 @@ def test_json_is_strict_and_complete(make_run: MakeRun) -> None:
     assert "NaN" not in text
     document = json.loads(text)
     (run,) = document["runs"]
-    assert [arm["arm"] for arm in run["statistics"]["arms"]] == ["zero", "balanced", "fwc"]
+    assert [arm["arm"] for arm in run["statistics"]["arms"]] == [
+        "zero",
+        "balanced",
+        "fwc",
+    ]
     assert run["statistics"]["lead"] == "label_gap"
     assert run["examples"]["fwc"][0]["certificate"]["objective"] == 3.84
     assert len(run["examples"]["fwc"]) == 2
@@ -70,7 +74,9 @@ def test_all_metrics_stand_folded_with_their_verdicts(make_run: MakeRun) -> None
             record = stats.of(metric.key, arm)
             if metric.kind == "gap":
                 value = f"{record.value:.3f} ({record.low:.3f} to {record.high:.3f})"
-                assert f"| {arm} | {metric.title} | {value} | {record.verdict} |" in table
+                assert (
+                    f"| {arm} | {metric.title} | {value} | {record.verdict} |" in table
+                )
         for group, area in stats.rates(arm, "auc").items():
             assert f"| {group} | {arm} | {area.value:.3f} (" in table
     assert '<details class="part results"><summary><h3>All metrics' in html
@@ -88,7 +94,9 @@ def test_markup_is_escaped_in_markdown(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize("simulated", [True, False])
-def test_simulated_results_say_so_in_every_format(make_run: MakeRun, simulated: bool) -> None:
+def test_simulated_results_say_so_in_every_format(
+    make_run: MakeRun, simulated: bool
+) -> None:
     folder = make_run(repeats=1, model="surrogate", simulated=simulated)
     for format in ("html", "md", "tex"):
         assert ("Simulated" in render([folder], format)) == simulated
@@ -101,10 +109,18 @@ def test_simulated_results_say_so_in_every_format(make_run: MakeRun, simulated: 
 def test_the_page_escapes_everything(make_run: MakeRun) -> None:
     rates = {f"zero{EVIL}": {f"A{EVIL}": (0.1, 0.5), "B": (0.3, 0.8)}}
     text = render(
-        [make_run(rates=rates, repeats=1, evil=EVIL, title=EVIL, model=EVIL, command=EVIL)], "html"
+        [
+            make_run(
+                rates=rates, repeats=1, evil=EVIL, title=EVIL, model=EVIL, command=EVIL
+            )
+        ],
+        "html",
     )
     # One script, ours, and the rows as data: the policy lets no other run (tests/browser).
-    assert re.findall("<script[^>]*>", text) == ['<script type="application/json">', "<script>"]
+    assert re.findall("<script[^>]*>", text) == [
+        '<script type="application/json">',
+        "<script>",
+    ]
     assert EVIL not in text
     assert "&lt;script&gt;" in text
 
@@ -134,12 +150,16 @@ def test_a_description_may_lack_what_is_optional(make_run: MakeRun) -> None:
     folder = make_run(repeats=1)
     described = json.loads((folder / "run.json").read_text())
     needed = ("format", "task", "model", "simulated", "arms", "settings")
-    (folder / "run.json").write_text(json.dumps({name: described[name] for name in needed}))
+    (folder / "run.json").write_text(
+        json.dumps({name: described[name] for name in needed})
+    )
     for format in ("html", "md", "csv", "json"):
         assert render([folder], format)
 
 
-def test_latex_has_the_first_table_and_no_text_of_the_data_is_a_command(make_run: MakeRun) -> None:
+def test_latex_has_the_first_table_and_no_text_of_the_data_is_a_command(
+    make_run: MakeRun,
+) -> None:
     rates = {r"\input{x}": {"f & 50 %": (0.1, 0.5), "m_1": (0.3, 0.8)}}
     table = render([make_run(rates=rates, repeats=1)], "tex")
     assert {r"\toprule", r"\midrule", r"\bottomrule"} <= set(table.split())

@@ -54,10 +54,15 @@ def test_runs_of_one_model_are_told_apart_by_their_folders(
         ]
     )
     assert [run.label for run in runs] == ["gpt-4 · a", "gpt-4 · b", "other · c"]
-    assert [run.label for run in read_runs([runs[0].folder, runs[2].folder])] == ["gpt-4", "other"]
+    assert [run.label for run in read_runs([runs[0].folder, runs[2].folder])] == [
+        "gpt-4",
+        "other",
+    ]
     elsewhere = shutil.copytree(runs[0].folder, tmp_path / "x" / "a")
     named_alike = {run.label for run in read_runs([runs[0].folder, elsewhere])}
-    assert named_alike == {f"gpt-4 · {folder}" for folder in (runs[0].folder, elsewhere)}
+    assert named_alike == {
+        f"gpt-4 · {folder}" for folder in (runs[0].folder, elsewhere)
+    }
 
 
 @pytest.mark.parametrize(
@@ -71,9 +76,18 @@ def test_runs_of_one_model_are_told_apart_by_their_folders(
         (lambda rows: rows[0].update(p_yes="1.5"), "line 2 is not an answer"),
         (lambda rows: rows[0].update(arm="other"), "names the arm 'other'"),
         (lambda rows: rows[-1].update(group="other"), "has the group 'other'"),
-        (lambda rows: [row for row in rows if row["arm"] != "fwc"], "400 of the run's 600 answers"),
-        (lambda rows: [row | {"answer": "yes"} for row in rows], "does not agree with answers.csv"),
-        (lambda rows: [row | {"answer": "", "reason": "error"} for row in rows], "holds no reply"),
+        (
+            lambda rows: [row for row in rows if row["arm"] != "fwc"],
+            "400 of the run's 600 answers",
+        ),
+        (
+            lambda rows: [row | {"answer": "yes"} for row in rows],
+            "does not agree with answers.csv",
+        ),
+        (
+            lambda rows: [row | {"answer": "", "reason": "error"} for row in rows],
+            "holds no reply",
+        ),
     ],
 )
 def test_damaged_answers_are_refused(
@@ -82,7 +96,9 @@ def test_damaged_answers_are_refused(
     folder = make_run(repeats=1)
     path = folder / "answers.csv"
     rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
-    pd.DataFrame(change(rows) or rows).to_csv(path, index=False)  # changed in place, or others
+    pd.DataFrame(change(rows) or rows).to_csv(
+        path, index=False
+    )  # changed in place, or others
     with pytest.raises(FwcError, match=words):
         read_run(folder)
 
@@ -99,7 +115,9 @@ def test_damaged_answers_are_refused(
         ("answers.csv", b"\xff\xfe\x00", "damaged"),
     ],
 )
-def test_damaged_files(make_run: MakeRun, name: str, content: bytes | None, words: str) -> None:
+def test_damaged_files(
+    make_run: MakeRun, name: str, content: bytes | None, words: str
+) -> None:
     folder = make_run(repeats=1)
     (folder / name).unlink()
     if content is not None:
@@ -143,7 +161,19 @@ def many(folder: Path, answers: int = MANY) -> RunFolder:
             p = f"{place % 1000 / 1000:.3f}"
             reply = f"{said}, because of {place}. " * 5
             writer.writerow(
-                ("zero", 0, f"row {place}", "", group, label, said, "", p, reply, "false")
+                (
+                    "zero",
+                    0,
+                    f"row {place}",
+                    "",
+                    group,
+                    label,
+                    said,
+                    "",
+                    p,
+                    reply,
+                    "false",
+                )
             )
     return run
 
@@ -156,8 +186,12 @@ def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
     for name in ("row", "variant", "group", "reason"):
         assert getattr(found, name).tolist() == [line[name] for line in lines], name
     assert set(found.group.unique()) == {"f", "=m"}
-    np.testing.assert_array_equal(found.label == 1, [line["label"] == "yes" for line in lines])
-    np.testing.assert_array_equal(found.answer == 1, [line["answer"] == "yes" for line in lines])
+    np.testing.assert_array_equal(
+        found.label == 1, [line["label"] == "yes" for line in lines]
+    )
+    np.testing.assert_array_equal(
+        found.answer == 1, [line["answer"] == "yes" for line in lines]
+    )
     np.testing.assert_array_equal(found.p_yes, [float(line["p_yes"]) for line in lines])
 
 
@@ -165,8 +199,12 @@ def test_a_column_of_later_versions_is_empty_in_an_older_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_run(tmp_path / "run", repeats=1)
-    monkeypatch.setattr("fwc_llm.runs.folder.PARSED_COLUMNS", (*PARSED_COLUMNS, "latency"))
-    assert {line["latency"] for line in RunFolder(tmp_path / "run").read_answers()} == {""}
+    monkeypatch.setattr(
+        "fwc_llm.runs.folder.PARSED_COLUMNS", (*PARSED_COLUMNS, "latency")
+    )
+    assert {line["latency"] for line in RunFolder(tmp_path / "run").read_answers()} == {
+        ""
+    }
     assert "zero" in render([tmp_path / "run"], "md")
 
 
@@ -188,7 +226,9 @@ def finished(task: Path, out: Path) -> Path:
 
 
 def test_report_rescore_and_compare_need_nothing_but_the_folder(tmp_path: Path) -> None:
-    folder = finished(people_with_gaps(tmp_path / "there" / "task"), tmp_path / "there" / "run")
+    folder = finished(
+        people_with_gaps(tmp_path / "there" / "task"), tmp_path / "there" / "run"
+    )
     (tmp_path / "there" / "task" / "people.toml").unlink()
     assert make_document([folder])["runs"][0]["missing"] == ""
     shutil.move(tmp_path / "there", tmp_path / "elsewhere")  # both move together
@@ -212,7 +252,9 @@ def test_a_task_of_ones_own_comes_before_a_built_in_one_of_its_name(
     assert make_document([folder], data_dir=data_dir)["runs"][0]["missing"] == ""
 
 
-def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_path: Path) -> None:
+def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(
+    tmp_path: Path,
+) -> None:
     """Anybody may have written the folder: its task may name an address, or any file of this
     machine.
     """
@@ -221,7 +263,10 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_
     secret = tmp_path / "secret.csv"
     secret.write_text("age,hours,job,school,note,group,y\nhunter2,,,,,,\n")
     for file, more in (
-        ("gone.csv", f'url = "https://127.0.0.1:9/x"\nsha256 = {{ "gone.csv" = "{"0" * 64}" }}'),
+        (
+            "gone.csv",
+            f'url = "https://127.0.0.1:9/x"\nsha256 = {{ "gone.csv" = "{"0" * 64}" }}',
+        ),
         (str(secret), ""),
         ("../../../../../../etc/passwd", ""),
     ):
@@ -251,13 +296,20 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
     assert (rows["read"], rows["kept"], rows["lost"]) == (300, 252, 48)
     assert rows["reasons"] == {"no value in hours": 48}
     by_group = {one["group"]: (one["lost"], one["reasons"]) for one in rows["groups"]}
-    assert by_group == {"a": (40, {"no value in hours": 40}), "b": (8, {"no value in hours": 8})}
+    assert by_group == {
+        "a": (40, {"no value in hours": 40}),
+        "b": (8, {"no value in hours": 8}),
+    }
     assert "groups lose rows unequally: a " in rows["warning"]
     html, markdown, csv = (render([folder], kind) for kind in ("html", "md", "csv"))
     for page in (html, markdown):
         assert "48 of 300 rows were lost before the run" in page
         assert "groups lose rows unequally" in page
-    lost = [line for line in lines(csv) if line["metric"] == "rows_lost: no value in hours"]
+    lost = [
+        line for line in lines(csv) if line["metric"] == "rows_lost: no value in hours"
+    ]
     assert {line["group"]: line["value"] for line in lost} == {"a": "40", "b": "8"}
     assert json.loads(render([folder], "json"))["runs"][0]["rows"] == rows
-    assert "48 of 300 rows were lost" in " ".join(as_text(run_table(read_run(folder))).split())
+    assert "48 of 300 rows were lost" in " ".join(
+        as_text(run_table(read_run(folder))).split()
+    )

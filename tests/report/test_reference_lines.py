@@ -44,7 +44,9 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 def result(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Result:
     out = tmp_path_factory.mktemp("runs") / "run"
     options: dict[str, Any] = {"n_test": 60, "repeats": 2, "base_parity": None, "m": 4}
-    return evaluate(task, FourMembers(), ("zero", "balanced"), out=out, reference=True, **options)
+    return evaluate(
+        task, FourMembers(), ("zero", "balanced"), out=out, reference=True, **options
+    )
 
 
 def lines_of(result: Result) -> ReferenceLines:
@@ -100,7 +102,9 @@ def test_the_regression_learns_from_pool_rows_that_equal_no_test_row(
         rows = pool[[key not in taken for key in row_values(task, pool)]]
         sizes.append(len(rows))
         x, y = (_by_pandas(task, rows, one, protected) for one in (rows, test))
-        fitted = LogisticRegression(tol=1e-10, max_iter=10_000).fit(x, task.labels(rows))
+        fitted = LogisticRegression(tol=1e-10, max_iter=10_000).fit(
+            x, task.labels(rows)
+        )
         right.append(float(np.mean(fitted.predict(y) == task.labels(test))))
     accuracy = result.audit().records.of("accuracy", LINES[0 if protected else 1])
     assert accuracy.value == pytest.approx(np.mean(right))
@@ -109,8 +113,12 @@ def test_the_regression_learns_from_pool_rows_that_equal_no_test_row(
     assert max(sizes) < len(pool) - 60, "equal rows are there, and left out"
 
 
-def _by_pandas(task: Task, rows: pd.DataFrame, asked: pd.DataFrame, protected: bool) -> np.ndarray:
-    known, wanted = (features_frame(task, frame, protected=protected) for frame in (rows, asked))
+def _by_pandas(
+    task: Task, rows: pd.DataFrame, asked: pd.DataFrame, protected: bool
+) -> np.ndarray:
+    known, wanted = (
+        features_frame(task, frame, protected=protected) for frame in (rows, asked)
+    )
     parts = []
     for name in known.columns:
         one = known[name]
@@ -121,15 +129,23 @@ def _by_pandas(task: Task, rows: pd.DataFrame, asked: pd.DataFrame, protected: b
         if pd.api.types.is_numeric_dtype(one.dtype):
             parts.append(((other - one.mean()) / one.std(ddof=0)).to_numpy()[:, None])
         else:
-            parts += [0.5 * (other == value).to_numpy(float)[:, None] for value in sorted(set(one))]
+            parts += [
+                0.5 * (other == value).to_numpy(float)[:, None]
+                for value in sorted(set(one))
+            ]
     return np.hstack(parts)
 
 
 def test_every_format_shows_them(result: Result, task: Task) -> None:
-    shown = {name: render([result.folder], name, task) for name in ("html", "md", "csv", "json")}
+    shown = {
+        name: render([result.folder], name, task)
+        for name in ("html", "md", "csv", "json")
+    }
     for text in shown.values():
         assert all(line in text for line in LINES)
-    assert {row["arm"] for row in lines(shown["csv"]) if row["reference"] == "true"} >= set(LINES)
+    assert {
+        row["arm"] for row in lines(shown["csv"]) if row["reference"] == "true"
+    } >= set(LINES)
 
 
 def test_the_same_run_gives_the_same_lines(result: Result, task: Task) -> None:
@@ -141,7 +157,12 @@ def test_the_same_run_gives_the_same_lines(result: Result, task: Task) -> None:
 
 def test_an_old_run_gets_them_with_its_report(task: Task, tmp_path: Path) -> None:
     result = evaluate(
-        task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run"
+        task,
+        FourMembers(),
+        ("zero",),
+        n_test=40,
+        base_parity=None,
+        out=tmp_path / "run",
     )
     assert lines_of(result) is None
     (tmp_path / "run" / FILE_NAME).write_text("{damaged")
@@ -150,9 +171,16 @@ def test_an_old_run_gets_them_with_its_report(task: Task, tmp_path: Path) -> Non
     assert LINES[3] in result.report(tmp_path / "again.md").read_text()
 
 
-def test_damaged_and_other_lines_are_refused(result: Result, task: Task, tmp_path: Path) -> None:
+def test_damaged_and_other_lines_are_refused(
+    result: Result, task: Task, tmp_path: Path
+) -> None:
     other = evaluate(
-        task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run"
+        task,
+        FourMembers(),
+        ("zero",),
+        n_test=40,
+        base_parity=None,
+        out=tmp_path / "run",
     )
     good = json.loads((result.folder / FILE_NAME).read_text())
     own = make_references(read_run(other.folder), task).model_dump()
@@ -179,7 +207,14 @@ def test_a_pool_that_is_all_test_rows_gives_none(tmp_path: Path) -> None:
     people["y"] = ["yes", "no"] * 20
     task = load_task(write_people(tmp_path / "p", people))
     result = evaluate(
-        task, FourMembers(), ("zero",), n_test=10, base_parity=None, out=tmp_path / "run"
+        task,
+        FourMembers(),
+        ("zero",),
+        n_test=10,
+        base_parity=None,
+        out=tmp_path / "run",
     )
-    with pytest.raises(FwcError, match="every row of the pool is a test row, or equals one"):
+    with pytest.raises(
+        FwcError, match="every row of the pool is a test row, or equals one"
+    ):
         add_references([result.folder], task)

@@ -38,14 +38,20 @@ class Listener(FourMembers):
 def run(out: Path, arms: list[str], **options: Any) -> tuple[Path, list[Messages]]:
     listener = Listener()
     settings = Settings(m=4, n_test=6, base_parity=None, **options)
-    return evaluate(TASK, listener, arms, settings=settings, out=out).folder, listener.heard
+    return evaluate(
+        TASK, listener, arms, settings=settings, out=out
+    ).folder, listener.heard
 
 
 def shown(found: Mapping[str, Any]) -> list[list[tuple[str, str]]]:
     """Every prompt of the block, put together as the page does."""
     data = found["data"]
     said = [one for row in data["rows"] for one in (*row["answers"], *row["twins"])]
-    parts = [[data["prompts"][place] for place in one["prompt"]] for one in said if "prompt" in one]
+    parts = [
+        [data["prompts"][place] for place in one["prompt"]]
+        for one in said
+        if "prompt" in one
+    ]
     return [[(role, text) for role, _, text in first + query] for first, query in parts]
 
 
@@ -54,9 +60,15 @@ def sent(heard: list[Messages]) -> list[list[tuple[str, str]]]:
 
 
 @pytest.fixture(scope="module")
-def folder_and_heard(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Messages]]:
+def folder_and_heard(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, list[Messages]]:
     arms = ["zero", "balanced", "balanced+removal", "instruction"]
-    options: dict[str, Any] = {"repeats": 2, "counterfactual": True, "orders": ("random", "given")}
+    options: dict[str, Any] = {
+        "repeats": 2,
+        "counterfactual": True,
+        "orders": ("random", "given"),
+    }
     return run(tmp_path_factory.mktemp("prompts") / "run", arms, **options)
 
 
@@ -80,7 +92,9 @@ def test_a_run_may_forbid_its_rows(
 ) -> None:
     folder = Path(shutil.copytree(folder_and_heard[0], tmp_path / "copy"))
     described = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    (folder / "run.json").write_text(json.dumps(described | {"no_rows": True}), encoding="utf-8")
+    (folder / "run.json").write_text(
+        json.dumps(described | {"no_rows": True}), encoding="utf-8"
+    )
     assert rows_of_run(read_run(folder)) is None
 
 
@@ -91,7 +105,9 @@ SAID = {"answer": "yes", "reason": "", "p_yes": "0.25", "reply": "Yes"}
 
 
 def asked(text: str) -> tuple[Messages, Messages]:
-    return [{"role": "system", "content": "Answer."}], [{"role": "user", "content": text}]
+    return [{"role": "system", "content": "Answer."}], [
+        {"role": "user", "content": text}
+    ]
 
 
 def block_of(rows: list[str], arms: list[str], group: str = "A") -> RowBlock:
@@ -104,20 +120,24 @@ def test_prompts_are_stored_once_and_long_replies_are_cut() -> None:
     block = block_of(["r0", "r1", "r2"], ["zero", "fwc"])
     answers = [block.answer(SAID, *asked("Record")) for _ in block.rows]
     long = block.answer(SAID | {"reply": "x" * 100_000})
-    assert answers == [{"answer": "yes", "p": 0.25, "reply": "Yes", "prompt": [0, 1]}] * 3
+    assert (
+        answers == [{"answer": "yes", "p": 0.25, "reply": "Yes", "prompt": [0, 1]}] * 3
+    )
     found = block.as_json({})["data"]
     assert found["prompts"] == [(("system", "", "Answer."),), (("user", "", "Record"),)]
     assert len(long["reply"]) <= 2_000
     assert "it had 100,000 characters" in long["reply"]
-    assert block.answer({"answer": "", "reason": "error", "p_yes": "", "reply": ""}) == {
-        "reason": "error"
-    }
+    assert block.answer(
+        {"answer": "", "reason": "error", "p_yes": "", "reply": ""}
+    ) == {"reason": "error"}
 
 
 def test_what_turns_text_around_or_steers_a_terminal_is_shown() -> None:
     block = block_of(["r\x1b[31m"], ["zero\u202e"], "A\u2066")
     (row,) = block.rows.values()
-    row["answers"] = [block.answer(SAID | {"reply": "\u202eoN\x00"}, *asked("a\u200fb"))]
+    row["answers"] = [
+        block.answer(SAID | {"reply": "\u202eoN\x00"}, *asked("a\u200fb"))
+    ]
     shown = json.dumps(block.as_json({}), ensure_ascii=False)
     assert not {"\u202e", "\x1b", "\u2066", "\x00", "\u200f"} & set(shown)
     assert "⟨U+202E⟩oN⟨U+0000⟩" in shown
@@ -126,7 +146,9 @@ def test_what_turns_text_around_or_steers_a_terminal_is_shown() -> None:
 def test_the_page_has_room_for_so_much_and_no_more() -> None:
     block = block_of(["r"], ["zero"])
     answers = []
-    for number in range(25):  # a message may have millions of characters, of which 65,536 are shown
+    for number in range(
+        25
+    ):  # a message may have millions of characters, of which 65,536 are shown
         messages: Messages = [
             {"role": "user", "content": f"{number}" + "x" * 66_000} for _ in range(20)
         ]

@@ -23,7 +23,9 @@ def random_audit(seed: int) -> Statistics:
     rng = np.random.default_rng(seed)
     n = int(rng.choice([60, 300, 1500]))
     groups = int(rng.integers(2, 4))
-    rows = pd.DataFrame({"row": range(n), "group": np.array([*"abc"])[np.arange(n) % groups]})
+    rows = pd.DataFrame(
+        {"row": range(n), "group": np.array([*"abc"])[np.arange(n) % groups]}
+    )
     rows["label"] = np.where(rng.random(n) < 0.4, "yes", "no")
     parts = []
     for arm in "xyz"[: int(rng.integers(1, 4))]:
@@ -50,7 +52,9 @@ def check_best(stats: Statistics, answer: str) -> None:
     if "None is shown to be fairer" in answer:
         for pair in stats.pairs:
             if pair.first == stats.base and not pair.alike:
-                gap = stats.of(f"{stats.lead}_difference", pair.second, against=stats.base)
+                gap = stats.of(
+                    f"{stats.lead}_difference", pair.second, against=stats.base
+                )
                 assert not (gap.verdict in SHOWN and gap.value < 0)
 
 
@@ -69,7 +73,10 @@ def test_no_sentence_contradicts_a_record(seed: int) -> None:
         assert text.startswith(check.reason.removeprefix(f"{arm}: ")), text
         undecided = "too few rows" in text or "would settle it" in text
         assert undecided == (check.outcome == CANNOT_SAY)
-        assert f"{100 * gap.value:.0f} point" in text or f"{100 * gap.value:.1f} point" in text
+        assert (
+            f"{100 * gap.value:.0f} point" in text
+            or f"{100 * gap.value:.1f} point" in text
+        )
         changes = [
             stats.of(f"{key}_difference", arm, against=stats.base)
             for key in (stats.lead, "accuracy")
@@ -83,7 +90,9 @@ def test_a_remedy_is_for_what_is_lacking(seed: int) -> None:
     stats = random_audit(seed)
     lead = (stats.lead, f"{stats.lead}_difference")
     found = [record for record in stats.records if record.metric in lead]
-    verdicts = {record.verdict for record in found if record.against in ("", stats.base)}
+    verdicts = {
+        record.verdict for record in found if record.against in ("", stats.base)
+    }
     step, _ = next_step(stats)
     if "more rows" in step:
         assert TOO_FEW in {record.verdict for record in stats.records}
@@ -111,6 +120,10 @@ def test_the_outcome_is_that_of_the_interval_against_the_limit(seed: int) -> Non
 
 def test_no_interval_looks_as_if_it_ended_at_the_limit() -> None:
     limit = parse_condition("dp_gap > 0.05")
-    for high, shown in ((0.0496, "5.0; limit"), (0.0504, "5.0; limit"), (0.053, "5.3; limit")):
+    for high, shown in (
+        (0.0496, "5.0; limit"),
+        (0.0504, "5.0; limit"),
+        (0.053, "5.3; limit"),
+    ):
         record = Record(value=0.02, low=0.0, high=high)
         assert shown not in measured(BY_KEY["dp_gap"], record, limit) or high == 0.053

@@ -47,10 +47,15 @@ def test_results_json_csv_frame_and_report_are_one_list(make_run: MakeRun) -> No
     table = pd.read_csv(io.StringIO(render([folder], "csv")))
     assert len(table) == len(of_report)
     gap = found.of("dp_gap", "fwc")
-    lines = table[(table["arm"] == "fwc") & (table["metric"] == "dp_gap") & table["repeat"].isna()]
-    assert lines.iloc[0][["value", "low", "high"]].tolist() == pytest.approx([gap.value, *gap.ends])
-    assert f"| fwc | DP gap | {gap.value:.3f} ({gap.low:.3f} to {gap.high:.3f})" in render(
-        [folder], "md"
+    lines = table[
+        (table["arm"] == "fwc") & (table["metric"] == "dp_gap") & table["repeat"].isna()
+    ]
+    assert lines.iloc[0][["value", "low", "high"]].tolist() == pytest.approx(
+        [gap.value, *gap.ends]
+    )
+    assert (
+        f"| fwc | DP gap | {gap.value:.3f} ({gap.low:.3f} to {gap.high:.3f})"
+        in render([folder], "md")
     )
     assert not table.duplicated(
         ["arm", "against", "attribute", "group", "metric", "repeat", "scope"]
@@ -82,7 +87,11 @@ def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None
 
 
 def results(**changes: Any) -> dict[str, Any]:
-    tokens = {"prompt_tokens": 1_000_000, "completion_tokens": 1_000, "cached_tokens": 0}
+    tokens = {
+        "prompt_tokens": 1_000_000,
+        "completion_tokens": 1_000,
+        "cached_tokens": 0,
+    }
     return {
         "model": "gpt-4o",
         "simulated": False,
@@ -106,7 +115,9 @@ def test_a_simulation_and_an_unknown_model_have_no_dollars() -> None:
         "a real model, simulated rows"
     )
     assert "dollars" not in cost(results(model="my-model"), {})
-    assert cost_line(results(model="my-model"), {}).startswith("used 1,000,000 prompt tokens")
+    assert cost_line(results(model="my-model"), {}).startswith(
+        "used 1,000,000 prompt tokens"
+    )
     assert "$" in cost_line(results(), {})
 
 
@@ -117,12 +128,19 @@ def answers(repeats: int) -> pd.DataFrame:
     """Rows of their own in every repeat; arms that differ on a fifth of them."""
     rng = np.random.default_rng(0)
     row = np.arange(200 * repeats)
-    asked = pd.DataFrame({"repeat": row // 200, "row": row, "group": np.array(["a", "b"])[row % 2]})
+    asked = pd.DataFrame(
+        {"repeat": row // 200, "row": row, "group": np.array(["a", "b"])[row % 2]}
+    )
     asked["label"], zero = rng.choice(["no", "yes"], (2, len(row)))
-    fwc = np.where(rng.random(len(row)) < 0.2, np.where(zero == "yes", "no", "yes"), zero)
+    fwc = np.where(
+        rng.random(len(row)) < 0.2, np.where(zero == "yes", "no", "yes"), zero
+    )
     examples = asked["repeat"].astype(str)
     arms = {"zero": zero, "fwc": fwc}.items()
-    parts = [asked.assign(arm=arm, answer=said, examples=arm + examples) for arm, said in arms]
+    parts = [
+        asked.assign(arm=arm, answer=said, examples=arm + examples)
+        for arm, said in arms
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -133,13 +151,17 @@ def test_a_run_says_what_it_would_miss() -> None:
     error = (change.high - change.low) / 2 / 1.959964
     least = found.of("accuracy_difference_detectable", **of).value
     assert least == pytest.approx(2.801585 * error, rel=1e-4)
-    assert least == pytest.approx(2.8016 * np.sqrt(0.2 / 200), rel=0.15)  # a fifth differ
+    assert least == pytest.approx(
+        2.8016 * np.sqrt(0.2 / 200), rel=0.15
+    )  # a fifth differ
     gap = found.of("dp_gap_difference_detectable", **of).value
     assert gap == pytest.approx(2 * least, rel=0.1)
     alone = found.of("dp_gap_detectable", "zero").value
     assert alone == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
     (note,) = missed(found)
-    assert f"{100 * gap:.1f} points of gap or {100 * least:.1f} points of accuracy" in note
+    assert (
+        f"{100 * gap:.1f} points of gap or {100 * least:.1f} points of accuracy" in note
+    )
     assert "(these examples)" in note
 
 
@@ -163,14 +185,18 @@ GAP = "dp_gap"
 
 
 def run(task: Task, out: Path, **options: Any) -> Result:
-    return evaluate(task, "baseline", ["zero"], out=out, n_test=80, base_parity=None, **options)
+    return evaluate(
+        task, "baseline", ["zero"], out=out, n_test=80, base_parity=None, **options
+    )
 
 
 def gap(result: Result, scope: str | None = None) -> Record:
     return read_run(result.folder).statistics.records.find(GAP, "zero", scope=scope)
 
 
-def test_predictions_are_made_when_asked_for_and_kept(two: Task, tmp_path: Path) -> None:
+def test_predictions_are_made_when_asked_for_and_kept(
+    two: Task, tmp_path: Path
+) -> None:
     result = run(two, tmp_path / "run")
     assert not (result.folder / PREDICTIONS).is_file()
     result.assisted()
@@ -188,8 +214,12 @@ def test_predictions_are_made_when_asked_for_and_kept(two: Task, tmp_path: Path)
     assert document["records"].of(GAP, "zero").value == judged.value
 
 
-def test_assist_said_before_asking_is_in_verdicts_and_gates(two: Task, tmp_path: Path) -> None:
-    plain, assisted = (run(two, tmp_path / str(assist), assist=assist) for assist in (False, True))
+def test_assist_said_before_asking_is_in_verdicts_and_gates(
+    two: Task, tmp_path: Path
+) -> None:
+    plain, assisted = (
+        run(two, tmp_path / str(assist), assist=assist) for assist in (False, True)
+    )
     narrow = plain.assisted().records.of(GAP, "zero")
     assert gap(assisted).value == narrow.value
     bound = (narrow.high + gap(plain).high) / 2

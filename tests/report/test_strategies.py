@@ -57,7 +57,9 @@ def test_every_strategy_has_a_line(two: Task, three: Task) -> None:
             assert (line.distance or 0) > 0
             assert (line.tokens or 0) > (lines["zero"].tokens or 0) > 0
             assert line.seconds is not None
-    refused = {line.strategy: line for line in compare(three, ["fairlets", "random"], m=8)}
+    refused = {
+        line.strategy: line for line in compare(three, ["fairlets", "random"], m=8)
+    }
     assert refused["fairlets"].distance is None
     assert "two protected levels" in refused["fairlets"].note
     assert refused["random"].distance is not None
@@ -72,7 +74,9 @@ def test_the_plot_is_a_picture(two: Task, tmp_path: Path) -> None:
     with pytest.raises(FwcError, match=r"ends in \.png or \.svg"):
         plot_comparison(lines, tmp_path / "plot.txt", "people")
     with pytest.raises(FwcError, match="nothing to plot"):
-        plot_comparison([line for line in lines if line.strategy == "zero"], path, "people")
+        plot_comparison(
+            [line for line in lines if line.strategy == "zero"], path, "people"
+        )
 
 
 @pytest.fixture
@@ -101,4 +105,6 @@ def test_the_command_compares_and_plots(fwc: Run, people: Path, tmp_path: Path) 
     assert done.out.index("fwc") < done.out.index("random") < done.out.index("zero")
     assert "zero: no examples" in done.err
     assert b"<svg" in plot.read_bytes()
-    assert re.search(r"choosing and measuring took \d+\.\d s in total", " ".join(done.err.split()))
+    assert re.search(
+        r"choosing and measuring took \d+\.\d s in total", " ".join(done.err.split())
+    )

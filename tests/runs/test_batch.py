@@ -31,7 +31,13 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import census_task
 from tests.faults.batch_service import PAGE, BatchService, answer_of
-from tests.faults.loopback import HttpReply, HttpRequest, refusal, serve, serve_in_thread
+from tests.faults.loopback import (
+    HttpReply,
+    HttpRequest,
+    refusal,
+    serve,
+    serve_in_thread,
+)
 
 N = 23
 
@@ -61,14 +67,19 @@ async def asking(
 ) -> AsyncIterator[tuple[ChatModel, Journal]]:
     async with serve(service) as url:
         with Journal(folder) as journal:
-            yield ChatModel(name, base_url=f"{url}/v1", backoff=0.001, **options), journal
+            yield (
+                ChatModel(name, base_url=f"{url}/v1", backoff=0.001, **options),
+                journal,
+            )
 
 
 async def run(
     service: Any, folder: Path, then_live: bool = False, **options: Any
 ) -> ExecutionSummary | None:
     async with asking(service, folder) as (model, journal):
-        await BatchRun(model, calls(), journal, poll_seconds=0.0, backoff=0.001, **options).run()
+        await BatchRun(
+            model, calls(), journal, poll_seconds=0.0, backoff=0.001, **options
+        ).run()
         if then_live:
             return await Execution(model, calls(), journal, concurrency=1).run()
         return None
@@ -84,10 +95,14 @@ def ask_live(service: BatchService, folder: Path, n: int = N) -> None:
 
 async def one_pass(service: BatchService, folder: Path, mode: str) -> None:
     """As `fwc-llm eval` does it: with --batch, with --cancel-batch, or live."""
-    await run(service, folder, then_live=True, begin=mode == "batch", cancel=mode == "cancel")
+    await run(
+        service, folder, then_live=True, begin=mode == "batch", cancel=mode == "cancel"
+    )
 
 
-async def stopped_at(service: BatchService, step: int, work: Coroutine[Any, Any, Any]) -> bool:
+async def stopped_at(
+    service: BatchService, step: int, work: Coroutine[Any, Any, Any]
+) -> bool:
     """Stop the work when the service has been asked so often; whether it was at work then."""
     task = asyncio.ensure_future(work)
     service.on_step = lambda now: task.cancel() if now == step else None
@@ -105,7 +120,9 @@ def interrupt(service: BatchService, folder: Path, step: int) -> None:
 def answers(folder: Path) -> dict[str, str]:
     with Journal(folder) as journal:
         records = [record for record in journal.records() if record["text"] is not None]
-    assert len({record["row"] for record in records}) == len(records), "each is journaled once"
+    assert len({record["row"] for record in records}) == len(records), (
+        "each is journaled once"
+    )
     return {record["row"]: record["text"] for record in records}
 
 
@@ -126,7 +143,9 @@ def test_replies_are_joined_to_their_questions(tmp_path: Path) -> None:
 def test_a_batch_that_another_model_answered_is_said(tmp_path: Path) -> None:
     async def notices(name: str) -> list[str]:
         async with asking(BatchService(), tmp_path, name) as (model, journal):
-            await BatchRun(model, calls(2), journal, poll_seconds=0.0, backoff=0.001).run()
+            await BatchRun(
+                model, calls(2), journal, poll_seconds=0.0, backoff=0.001
+            ).run()
             return model.notices
 
     (notice,) = asyncio.run(notices("another-model"))
@@ -145,7 +164,9 @@ def test_a_batch_is_found_on_a_later_page_of_the_account(tmp_path: Path) -> None
     assert asyncio.run(find()) == "batch-0"
 
 
-def test_files_are_split_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_split_by_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_module, "MOST_BYTES", 1000)
     service = BatchService()
     asyncio.run(run(service, tmp_path))
@@ -173,7 +194,9 @@ def test_a_blank_id_is_no_file(blank: str | None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ends_as", ["completed", "expired"])
-def test_what_batches_leave_is_asked_live_only_if_wanted(ends_as: str, tmp_path: Path) -> None:
+def test_what_batches_leave_is_asked_live_only_if_wanted(
+    ends_as: str, tmp_path: Path
+) -> None:
     service = BatchService(fails=lambda number: number > 2, ends_as=ends_as)
     prices = tmp_path / "prices.toml"
     prices.write_text(
@@ -194,10 +217,13 @@ def test_what_batches_leave_is_asked_live_only_if_wanted(ends_as: str, tmp_path:
         assert f"batches left {left['unanswered']} requests without a reply" in told
         assert "1 of them: the batch has no reply to it (500: server error 3)" in told
         assert re.search(
-            r"--finish-live asks them one by one: \d+ requests, at most \$\d+\.\d\d", told
+            r"--finish-live asks them one by one: \d+ requests, at most \$\d+\.\d\d",
+            told,
         )
         assert go(url)["stopped"] == told, "asked again, it does nothing else"
-        with pytest.warns(RunWarning, match=r"asked live, .*: \d+ requests, at most \$"):
+        with pytest.warns(
+            RunWarning, match=r"asked live, .*: \d+ requests, at most \$"
+        ):
             assert go(url, finish_live=True)["unanswered"] == 0
     assert service.live.total() == left["unanswered"]
 
@@ -206,7 +232,9 @@ def test_failures_are_left_to_be_asked_live(tmp_path: Path) -> None:
     service = BatchService(fails=lambda number: number % 5 == 0)
     asyncio.run(run(service, tmp_path))
     assert len(answers(tmp_path)) == 18
-    assert asyncio.run(run(service, tmp_path, then_live=True)) == ExecutionSummary(5, 0, 18)
+    assert asyncio.run(run(service, tmp_path, then_live=True)) == ExecutionSummary(
+        5, 0, 18
+    )
     assert service.live.total() == 5
     assert set(answers(tmp_path)) == set(expected())
 
@@ -228,7 +256,9 @@ def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
         service = BatchService()
         service.broken = {step: HttpReply("<html>bad gateway</html>", 502)}
         asyncio.run(run(service, folder))
-        assert set(service.worked.values()) == {1}, f"step {step} failed after it took effect"
+        assert set(service.worked.values()) == {1}, (
+            f"step {step} failed after it took effect"
+        )
         assert answers(folder) == expected()
 
 
@@ -260,7 +290,9 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
             budget.max_cost = 5.0 * budget.dollars(
                 budget.worst_case(calls()[0].messages), batch=True
             )
-            await BatchRun(model, calls(), journal, budget=budget, poll_seconds=0.0).run()
+            await BatchRun(
+                model, calls(), journal, budget=budget, poll_seconds=0.0
+            ).run()
             return await Execution(model, calls(), journal, budget=budget).run()
 
     outcome = asyncio.run(go())
@@ -269,7 +301,9 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ends_as", ["completed", "expired"])
-def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as: str, tmp_path: Path) -> None:
+def test_what_a_batch_has_lost_counts_towards_the_limit(
+    ends_as: str, tmp_path: Path
+) -> None:
     service = BatchService(ends_as=ends_as)
     price = price_of("gpt-4")
     service.kept = 0.2
@@ -280,9 +314,14 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as: str, tmp_path: 
             # For all requests as a batch, with those of unknown usage at the most, and ten of them
             # live.
             budget = Budget(
-                model, price, 1.5 * N * batched + 10 * live, TokenCounter("x", fetch=False)
+                model,
+                price,
+                1.5 * N * batched + 10 * live,
+                TokenCounter("x", fetch=False),
             )
-            await BatchRun(model, calls(), journal, budget=budget, poll_seconds=0.0).run()
+            await BatchRun(
+                model, calls(), journal, budget=budget, poll_seconds=0.0
+            ).run()
             await Execution(model, calls(), journal, budget=budget).run()
             return budget
 
@@ -299,8 +338,14 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as: str, tmp_path: 
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (refusal(404, "Invalid URL (/files)"), r"no Batch API.*Invalid URL.*leave out batch=True"),
-        (refusal(400, "Invalid file format for Batch API"), "refuses this.*Invalid file format"),
+        (
+            refusal(404, "Invalid URL (/files)"),
+            r"no Batch API.*Invalid URL.*leave out batch=True",
+        ),
+        (
+            refusal(400, "Invalid file format for Batch API"),
+            "refuses this.*Invalid file format",
+        ),
         (
             HttpReply({"id": "../../../etc", "object": "file", "status": "completed"}),
             "no usable id",
@@ -357,7 +402,13 @@ def test_odd_lines_are_not_the_end_of_the_collection(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"name": "../../x"}, {"file_id": "../x"}, {"batch_id": 7}, {"requests": -1}, {"odd": 1}],
+    [
+        {"name": "../../x"},
+        {"file_id": "../x"},
+        {"batch_id": 7},
+        {"requests": -1},
+        {"odd": 1},
+    ],
 )
 def test_an_edited_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     part = {
@@ -375,7 +426,9 @@ def test_an_edited_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> N
         batches_under_way(tmp_path)
 
 
-def test_the_key_is_in_no_file_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_in_no_file_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = "sk-planted+0123456789abcdef"
     monkeypatch.setenv("OPENAI_API_KEY", key)
     service = BatchService()
@@ -383,7 +436,10 @@ def test_the_key_is_in_no_file_of_a_batch(tmp_path: Path, monkeypatch: pytest.Mo
     service.odd_lines = [f'{{"custom_id": "x", "echo": "{escaped} {key}"}}\n'.encode()]
 
     async def go() -> None:
-        async with asking(service, tmp_path, api_key_env="OPENAI_API_KEY") as (model, journal):
+        async with asking(service, tmp_path, api_key_env="OPENAI_API_KEY") as (
+            model,
+            journal,
+        ):
             await BatchRun(model, calls(), journal, poll_seconds=0.0).run()
 
     asyncio.run(go())
@@ -393,7 +449,9 @@ def test_the_key_is_in_no_file_of_a_batch(tmp_path: Path, monkeypatch: pytest.Mo
     assert "[key]" in (tmp_path / "batch" / "0001.output.jsonl").read_text()
 
 
-def test_a_batch_that_never_began_is_not_begun_over_live_answers(tmp_path: Path) -> None:
+def test_a_batch_that_never_began_is_not_begun_over_live_answers(
+    tmp_path: Path,
+) -> None:
     service = BatchService()
     interrupt(service, tmp_path, 1)
     ask_live(service, tmp_path)
@@ -402,7 +460,9 @@ def test_a_batch_that_never_began_is_not_begun_over_live_answers(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_any_order_of_passes_asks_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
+def test_any_order_of_passes_asks_nothing_twice_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
     parameters = parameters_json(ChatModel("test-model"))
     sent = {call_id(parameters, call): json.dumps(call.messages) for call in calls()}
     for seed in range(10):
@@ -414,10 +474,16 @@ def test_any_order_of_passes_asks_nothing_twice_and_loses_nothing(tmp_path: Path
         for _ in range(rng.randint(1, 6)):
             last = service.steps + rng.randint(1, 14)
             mode = rng.choice(("batch", "batch", "live", "cancel"))
-            stopped += asyncio.run(stopped_at(service, last, one_pass(service, folder, mode)))
+            stopped += asyncio.run(
+                stopped_at(service, last, one_pass(service, folder, mode))
+            )
         asyncio.run(one_pass(service, folder, rng.choice(("batch", "live", "cancel"))))
         with Journal(folder) as journal:
-            answered = [record["row"] for record in journal.records() if record["text"] is not None]
+            answered = [
+                record["row"]
+                for record in journal.records()
+                if record["text"] is not None
+            ]
         assert sorted(answered) == sorted(call.row for call in calls()), f"seed {seed}"
         assert set(service.worked.values()) <= {1}, f"seed {seed}"
         paid = Counter(service.live) + Counter(
@@ -443,11 +509,15 @@ def test_what_the_service_has_lost_can_be_given_up(tmp_path: Path, lost: str) ->
     assert not batches_under_way(tmp_path)
 
 
-def test_a_folder_that_is_gone_is_not_made_again_and_no_batch_is_sent_off(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_not_made_again_and_no_batch_is_sent_off(
+    tmp_path: Path,
+) -> None:
     service = BatchService()
     folder = tmp_path / "run"
     folder.mkdir()
-    service.on_step = lambda step: folder.rename(tmp_path / "moved") if step == 1 else None
+    service.on_step = lambda step: (
+        folder.rename(tmp_path / "moved") if step == 1 else None
+    )
     with pytest.raises(StorageError, match="is gone"):
         asyncio.run(run(service, folder))
     assert (folder.exists(), service.batches) == (False, {})

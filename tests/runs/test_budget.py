@@ -23,10 +23,22 @@ from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.tasks import census_task
 from tests.command import Run
-from tests.faults.loopback import HttpReply, HttpRequest, answered, completion, serve_in_thread
+from tests.faults.loopback import (
+    HttpReply,
+    HttpRequest,
+    answered,
+    completion,
+    serve_in_thread,
+)
 
 PRICE = Price(
-    model="test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01"
+    model="test",
+    input=10.0,
+    cached=1.0,
+    output=100.0,
+    batch=0.5,
+    context=2000,
+    date="2026-01-01",
 )
 
 
@@ -49,7 +61,9 @@ class Model(ChatModel):
 
 def calls(n: int, tail: int = 100) -> list[PlannedCall]:
     system: Any = {"role": "system", "content": "s" * 1500}
-    users: Any = [{"role": "user", "content": f"{i:03}".ljust(tail, "x")} for i in range(n)]
+    users: Any = [
+        {"role": "user", "content": f"{i:03}".ljust(tail, "x")} for i in range(n)
+    ]
     return [
         PlannedCall("fwc", 0, f"test:{i}", "", [system, user], fixed=1)
         for i, user in enumerate(users)
@@ -58,18 +72,26 @@ def calls(n: int, tail: int = 100) -> list[PlannedCall]:
 
 def test_a_forecast_counts_everything() -> None:
     numbers = forecast(Model("test"), calls(10), PRICE, counter=Counter())  # type: ignore[arg-type]
-    assert (numbers.calls, numbers.prompt_tokens, numbers.longest_prompt) == (10, 16_000, 1600)
+    assert (numbers.calls, numbers.prompt_tokens, numbers.longest_prompt) == (
+        10,
+        16_000,
+        1600,
+    )
     assert numbers.completion_tokens == 10 * 20
     # From the second call on: 1,500 common tokens, in steps of 128.
     assert numbers.cached_tokens == 9 * 1408
     assert numbers.dollars_most == pytest.approx((16_000 * 10 + 200 * 100) / 1e6)
-    assert numbers.dollars == pytest.approx(((16_000 - 12_672) * 10 + 12_672 * 1 + 200 * 100) / 1e6)
+    assert numbers.dollars == pytest.approx(
+        ((16_000 - 12_672) * 10 + 12_672 * 1 + 200 * 100) / 1e6
+    )
     half = forecast(Model("test"), calls(10), PRICE, batch=True, counter=Counter())  # type: ignore[arg-type]
     assert half.dollars_most == pytest.approx((16_000 * 10 + 200 * 100) / 2e6)
 
 
 def test_a_prompt_beyond_the_context_is_refused() -> None:
-    with pytest.raises(FwcError, match="test:0 has 1990 tokens and its reply up to 20: "):
+    with pytest.raises(
+        FwcError, match="test:0 has 1990 tokens and its reply up to 20: "
+    ):
         forecast(Model("test"), calls(1, tail=490), PRICE, counter=Counter())  # type: ignore[arg-type]
     forecast(Model("test"), calls(1, tail=480), PRICE, counter=Counter())  # type: ignore[arg-type]
 
@@ -77,7 +99,9 @@ def test_a_prompt_beyond_the_context_is_refused() -> None:
 def run(folder: Path, model: Model, max_cost: float) -> tuple[Any, Budget]:
     budget = Budget(model, PRICE, max_cost, Counter())  # type: ignore[arg-type]
     with Journal(folder) as journal:
-        return asyncio.run(Execution(model, calls(50), journal, budget=budget).run()), budget
+        return asyncio.run(
+            Execution(model, calls(50), journal, budget=budget).run()
+        ), budget
 
 
 def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path: Path) -> None:
@@ -88,7 +112,9 @@ def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path: Path) -
     assert "stopped before --max-cost" in str(outcome.stopped)
     assert budget.spent <= 0.1
     assert budget.spent == pytest.approx(outcome.done * 0.0105)
-    assert outcome.done == 8, "what a reply did not use comes back before the run gives up"
+    assert outcome.done == 8, (
+        "what a reply did not use comes back before the run gives up"
+    )
     again, _ = run(tmp_path, model, 0.1)
     assert again.done == 0, "what was spent before counts"
     more, budget = run(tmp_path, model, 1.0)
@@ -101,8 +127,9 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
     model.used = None  # type: ignore[assignment]
     outcome, budget = run(tmp_path, model, 0.1)
     assert outcome.done == 5
-    assert "is used (at most: for some attempts the service sent no token counts)" in str(
-        outcome.stopped
+    assert (
+        "is used (at most: for some attempts the service sent no token counts)"
+        in str(outcome.stopped)
     )
     assert budget.spent == pytest.approx(5 * 0.018)
 
@@ -123,14 +150,18 @@ def test_a_limit_is_a_positive_number() -> None:
         ("llama", None),
     ],
 )
-def test_prices_cover_dated_versions_and_nothing_else(name: str, known: str | None) -> None:
+def test_prices_cover_dated_versions_and_nothing_else(
+    name: str, known: str | None
+) -> None:
     price = price_of(name)
     assert (price.model if price else None) == known
 
 
 def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
-    file.write_text('date = "2030-01-01"\n[models]\n"mine" = { input = 1, output = 2 }\n')
+    file.write_text(
+        'date = "2030-01-01"\n[models]\n"mine" = { input = 1, output = 2 }\n'
+    )
     price: Any = price_of("mine", file)
     assert (price.cached, price.date, price.context) == (1.0, "2030-01-01", None)
     assert price.dollars(Usage(1_000_000, 1_000_000, 500_000)) == pytest.approx(3.0)
@@ -140,7 +171,9 @@ def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
 def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     listed = 'date = "2030-01-01"\n[models]\nmine = { input = 1, output = 2 }\n'
-    file.write_text(listed + "[parameters.service_tier]\nflex = 0.5\n[parameters.web]\nTrue = 3\n")
+    file.write_text(
+        listed + "[parameters.service_tier]\nflex = 0.5\n[parameters.web]\nTrue = 3\n"
+    )
     usual: Any = price_of("mine", file, sent={"temperature": 0, "max_tokens": 20})
     changed: Any = price_of("mine", file, sent={"service_tier": "flex", "web": True})
     assert (usual.input, usual.output) == (1.0, 2.0)
@@ -157,12 +190,23 @@ def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path: Path) -> No
 
 def test_a_limit_is_refused_without_a_price(fwc: Run, tmp_path: Path) -> None:
     words = ("eval", "--task", "census", "--n-test", 13, "--shots", "zero", "--m", 4)
-    service = ("--base-url", "http://127.0.0.1:9/v1", "--max-cost", 1, "--out", tmp_path / "run")
+    service = (
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--max-cost",
+        1,
+        "--out",
+        tmp_path / "run",
+    )
     assert (
-        "no price of my-model is known" in fwc(*words, "--model", "my-model", *service, code=2).line
+        "no price of my-model is known"
+        in fwc(*words, "--model", "my-model", *service, code=2).line
     )
     tier = ("--model", "gpt-5-mini", "--param", "service_tier=priority")
-    assert "the parameter service_tier is not known" in fwc(*words, *tier, *service, code=2).line
+    assert (
+        "the parameter service_tier is not known"
+        in fwc(*words, *tier, *service, code=2).line
+    )
     free = ("--model", "gpt-5-mini", "--param", "seed=1")
     free = (*free, "--param", "service_tier=default")
     assert "$" in fwc(*words, *free, "--dry-run", code=0).out
@@ -196,7 +240,9 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
 ) -> None:
     """It takes a tenth of a dollar and more for each attempt, and loses four of five replies."""
     prices = tmp_path / "prices.toml"
-    prices.write_text('date = "2030-01-01"\n[models]\nmine = { input = 1000, output = 4000 }\n')
+    prices.write_text(
+        'date = "2030-01-01"\n[models]\nmine = { input = 1000, output = 4000 }\n'
+    )
     price: Any = price_of("mine", prices)
     attempts = itertools.count()
     bill = [0.0]
@@ -208,9 +254,13 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
         bill[0] += price.dollars(used)
         body = answered(request, True)
         names = (
-            ("prompt_tokens", "completion_tokens") if chat else ("input_tokens", "output_tokens")
+            ("prompt_tokens", "completion_tokens")
+            if chat
+            else ("input_tokens", "output_tokens")
         )
-        body["usage"] = dict(zip(names, (used.prompt_tokens, used.completion_tokens), strict=True))
+        body["usage"] = dict(
+            zip(names, (used.prompt_tokens, used.completion_tokens), strict=True)
+        )
         if number % 5 == 4:
             return HttpReply(body)
         return _lost(body, ("cut", "status 500", "html")[number % 3])
@@ -278,7 +328,9 @@ USAGES = NO_COUNT | st.fixed_dictionaries(
 
 @given(st.lists(USAGES, min_size=1, max_size=6))
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(
     tmp_path: Path, usages: list[Any]
@@ -297,7 +349,9 @@ def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(
             planned = calls(60 if most else 4)
             with Journal(folder) as journal:
                 budget = None if most is None else Budget(model, PRICE, most, Counter())  # type: ignore[arg-type]
-                outcome = await Execution(model, planned, journal, 3, budget=budget).run()
+                outcome = await Execution(
+                    model, planned, journal, 3, budget=budget
+                ).run()
             assert not most or outcome.stopped
 
     with serve_in_thread(service) as url, TemporaryDirectory(dir=tmp_path) as folder:
@@ -350,9 +404,13 @@ def test_what_is_not_known_of_a_usage_is_not_zero(
     assert read_reply(completion("Yes") | {"usage": usage}).usage == expected
 
 
-def test_what_costs_more_than_its_worst_case_is_expected_from_then_on(tmp_path: Path) -> None:
+def test_what_costs_more_than_its_worst_case_is_expected_from_then_on(
+    tmp_path: Path,
+) -> None:
     model = Model("test")
-    model.used = Usage(1600, 200, 0)  # ten times the tokens of the limit: 0.036 dollars, not 0.018
+    model.used = Usage(
+        1600, 200, 0
+    )  # ten times the tokens of the limit: 0.036 dollars, not 0.018
     outcome, budget = run(tmp_path, model, 0.4)
     assert outcome.done >= 8
     assert budget.dollars(budget.worst_case(calls(1)[0].messages)) >= 0.036

@@ -28,7 +28,9 @@ class Scripted:
 
     simulated = True
 
-    def __init__(self, script: Any = None, parameters: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, script: Any = None, parameters: Mapping[str, Any] | None = None
+    ) -> None:
         self.name, self.parameters = "scripted", dict(parameters or {})
         self.script = script or (lambda content: "Yes")
         self.asked: list[str] = []
@@ -112,9 +114,9 @@ def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
 def test_a_second_run_asks_only_what_is_missing(tmp_path: Path) -> None:
     flaky = Scripted(lambda content: None if content == "q3" else "No")
     assert run(flaky, map(call, range(5)), tmp_path) == ExecutionSummary(4, 1, 0)
-    assert [each["row"] for each in records(tmp_path) if each["error"] == "nobody home"] == [
-        "test:3"
-    ]
+    assert [
+        each["row"] for each in records(tmp_path) if each["error"] == "nobody home"
+    ] == ["test:3"]
     model = Scripted()
     assert run(model, map(call, range(7)), tmp_path) == ExecutionSummary(3, 0, 4)
     assert sorted(model.asked) == ["q3", "q5", "q6"]
@@ -128,8 +130,12 @@ def test_a_call_that_comes_twice_is_asked_once(tmp_path: Path) -> None:
     assert sorted(model.asked) == ["q1", "q2"]
 
 
-def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(tmp_path: Path) -> None:
-    model = Scripted(lambda content: ProviderError("no quota") if content == "q10" else "Yes")
+def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(
+    tmp_path: Path,
+) -> None:
+    model = Scripted(
+        lambda content: ProviderError("no quota") if content == "q10" else "Yes"
+    )
     with pytest.raises(ProviderError, match="no quota"):
         run(model, map(call, range(1000)), tmp_path, concurrency=8)
     assert len(model.asked) < 30
@@ -153,7 +159,9 @@ class Instant(Scripted):
 
 
 @pytest.mark.parametrize("model", [Scripted(), Instant()], ids=["waits", "never waits"])
-def test_cancellation_is_heard_and_keeps_what_was_answered(tmp_path: Path, model: Scripted) -> None:
+def test_cancellation_is_heard_and_keeps_what_was_answered(
+    tmp_path: Path, model: Scripted
+) -> None:
     async def go() -> None:
         with Journal(tmp_path) as journal:
             task = asyncio.ensure_future(
@@ -173,7 +181,12 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
     seen: list[Progress] = []
     model = Scripted(lambda content: None if content == "q1" else "Yes")
     run(model, map(call, range(30)), tmp_path, progress=seen.append, total=30)
-    assert (seen[-1].done, seen[-1].errors, seen[-1].total, seen[-1].skipped) == (29, 1, 30, 0)
+    assert (seen[-1].done, seen[-1].errors, seen[-1].total, seen[-1].skipped) == (
+        29,
+        1,
+        30,
+        0,
+    )
     assert seen[-1].rate > 0
     assert len(seen) <= 30
 
@@ -182,7 +195,10 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
     ("script", "words"),
     [
         (lambda content: "No", "the first 20 replies: 20 no; Ctrl-C stops"),
-        (lambda content: "Yes" if content[-1] in "02468" else "Hm", "10 yes, 10 unread; Ctrl-C"),
+        (
+            lambda content: "Yes" if content[-1] in "02468" else "Hm",
+            "10 yes, 10 unread; Ctrl-C",
+        ),
         (lambda content: "Yes" if content[-1] in "02468" else "No", ""),
     ],
 )
@@ -216,11 +232,18 @@ class Reader(Scripted):
         return Reply("Yes")
 
 
-def test_the_time_left_holds_across_arms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_holds_across_arms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def of_arm(arm: str, examples: int) -> list[PlannedCall]:
         prefix = [{"role": "system", "content": "x" * examples}]
-        rows = [[*prefix, {"role": "user", "content": f"row {k}".ljust(100)}] for k in range(40)]
-        return [PlannedCall(arm, 0, str(k), "", row, fixed=1) for k, row in enumerate(rows)]
+        rows = [
+            [*prefix, {"role": "user", "content": f"row {k}".ljust(100)}]
+            for k in range(40)
+        ]
+        return [
+            PlannedCall(arm, 0, str(k), "", row, fixed=1) for k, row in enumerate(rows)
+        ]
 
     model = Reader()
     monkeypatch.setattr(execute_module.time, "monotonic", lambda: model.seconds)
@@ -235,7 +258,9 @@ def test_the_time_left_holds_across_arms(tmp_path: Path, monkeypatch: pytest.Mon
         concurrency=1,
         total=len(calls),
     )
-    wrong = [left / (model.seconds - now) for now, left in seen if model.seconds - now > 20]
+    wrong = [
+        left / (model.seconds - now) for now, left in seen if model.seconds - now > 20
+    ]
     assert len(wrong) > 50
     assert 0.99 < min(wrong) <= max(wrong) < 1.01
 
@@ -290,20 +315,32 @@ def test_progress_says_when_the_service_makes_everybody_wait(tmp_path: Path) -> 
     def service(request: HttpRequest) -> HttpReply:
         asked[0] += 1
         if asked[0] == 1:
-            return replace(refusal(429, "too many requests"), headers={"retry-after": "3"})
+            return replace(
+                refusal(429, "too many requests"), headers={"retry-after": "3"}
+            )
         return HttpReply(completion("Yes"))
 
     async def go() -> None:
         async with serve(service) as url:
             model = ChatModel("m", base_url=f"{url}/v1")
             with Journal(tmp_path) as journal:
-                planned = [PlannedCall("zero", 0, "r", "", [{"role": "user", "content": "?"}])]
+                planned = [
+                    PlannedCall("zero", 0, "r", "", [{"role": "user", "content": "?"}])
+                ]
                 run = Execution(
-                    model, planned, journal, 1, lambda state: lines.append(state.line(1))
+                    model,
+                    planned,
+                    journal,
+                    1,
+                    lambda state: lines.append(state.line(1)),
                 )
                 await run.run()
 
     asyncio.run(go())
-    waits = [line for line in lines if "waiting for the service's limit (429), next try in" in line]
+    waits = [
+        line
+        for line in lines
+        if "waiting for the service's limit (429), next try in" in line
+    ]
     assert waits
     assert "waiting" not in lines[-1]

@@ -40,7 +40,9 @@ HOSTILE = (
 )
 
 
-def test_a_command_is_recorded_as_a_shell_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_is_recorded_as_a_shell_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     words = ["eval", "--out", "my runs/it's", "--fail-if", "dp_gap > 0.1", "$HOME", ""]
     monkeypatch.setattr(sys, "argv", ["/usr/bin/fwc-llm", *words])
     assert shlex.split(command()) == ["fwc-llm", *words]
@@ -51,7 +53,9 @@ class Answers(FourMembers):
     were.
     """
 
-    def __init__(self, *texts: str, after: Callable[[int], None] = lambda count: None) -> None:
+    def __init__(
+        self, *texts: str, after: Callable[[int], None] = lambda count: None
+    ) -> None:
         self.texts, self.after, self.asked = texts or ("Yes", "No"), after, 0
 
     async def ask(self, messages: Messages) -> Reply:
@@ -61,7 +65,16 @@ class Answers(FourMembers):
 
 
 class Probabilities(Answers):
-    found = (1e-7, 3.0000000000000004e-7, 0.49999999, 0.1 + 0.2, 5e-324, 1.0, 0.0, 0.9999999)
+    found = (
+        1e-7,
+        3.0000000000000004e-7,
+        0.49999999,
+        0.1 + 0.2,
+        5e-324,
+        1.0,
+        0.0,
+        0.9999999,
+    )
 
     async def ask(self, messages: Messages) -> Reply:
         self.asked += 1
@@ -74,7 +87,9 @@ def rescore(folder: Path) -> Result:
         return Result(folder, score(RunFolder.existing(folder), journal))
 
 
-def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(tmp_path: Path) -> None:
+def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "run"
     result = run_plan(plan(), Probabilities(), folder)
     assert set(result.answers()["p_yes"]) == set(Probabilities.found)
@@ -82,7 +97,9 @@ def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(tmp_pat
     assert set(arm.p_yes) == set(Probabilities.found)
     assert not (arm.p_yes == 0.5).any(), "0.49999999 is not 0.5"
     file = folder / "answers.csv"
-    file.write_text(file.read_text().replace("0.49999999", "0.500000").replace("1e-07", "0.000000"))
+    file.write_text(
+        file.read_text().replace("0.49999999", "0.500000").replace("1e-07", "0.000000")
+    )
     (older,) = read_run(folder).answered.answers.values()
     assert set(older.p_yes) == {*Probabilities.found, 0.5} - {1e-7, 0.49999999}
 
@@ -113,7 +130,11 @@ def test_what_is_derived_is_made_again(tmp_path: Path, name: str, damage: str) -
     path = tmp_path / "run" / name
     good = path.read_text()
     lines = good.splitlines(keepends=True)
-    damaged = {"cut": good[:-20], "a row less": "".join(lines[:3] + lines[4:]), "foreign": "x"}
+    damaged = {
+        "cut": good[:-20],
+        "a row less": "".join(lines[:3] + lines[4:]),
+        "foreign": "x",
+    }
     path.write_text(damaged[damage]) if damage in damaged else path.unlink()
     with pytest.raises(FwcError, match=r"rescore|is missing|damaged"):
         read_run(tmp_path / "run")
@@ -145,7 +166,9 @@ def replaced(folder: Path) -> None:
     [shutil.rmtree, replaced, lambda folder: (folder / "journal.jsonl").unlink()],
     ids=["deleted", "replaced", "journal deleted"],
 )
-def test_a_folder_that_vanishes_ends_the_run(tmp_path: Path, vanish: Callable[[Path], Any]) -> None:
+def test_a_folder_that_vanishes_ends_the_run(
+    tmp_path: Path, vanish: Callable[[Path], Any]
+) -> None:
     folder = tmp_path / "run"
     model = Answers(after=lambda count: vanish(folder) if count == 3 else None)
     with pytest.raises(StorageError, match="is gone") as caught:
@@ -154,7 +177,9 @@ def test_a_folder_that_vanishes_ends_the_run(tmp_path: Path, vanish: Callable[[P
     assert model.asked == 3
 
 
-def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(tmp_path: Path) -> None:
+def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(
+    tmp_path: Path,
+) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     precious = tmp_path / "precious"
     precious.write_text("")
@@ -202,7 +227,9 @@ def test_a_pipe_is_not_waited_for(
         ("calls", -1),
     ],
 )
-def test_an_edited_description_is_refused(tmp_path: Path, key: str, value: object) -> None:
+def test_an_edited_description_is_refused(
+    tmp_path: Path, key: str, value: object
+) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     path = tmp_path / "run" / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
@@ -246,13 +273,19 @@ def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         assert Replies(journal).row(question("a"))["reason"] == "error"
         for number, row in enumerate(rows):
-            journal.append(record(row, None if number % 3 else "Yes", number, model="first"))
+            journal.append(
+                record(row, None if number % 3 else "Yes", number, model="first")
+            )
         journal.append(record(rows[2], "No", 2, model="second", p_yes=0.25))
         journal.append(record(rows[0], None, 0, model=""))
         replies = Replies(journal)
     answers = [replies.row(question(row)) for row in rows]
     assert [row["answer"] for row in answers] == ["", "", "no", "yes", "", ""]
-    assert (answers[2]["p_yes"], answers[2]["reply"], answers[2]["label"]) == (0.25, "No", "yes")
+    assert (answers[2]["p_yes"], answers[2]["reply"], answers[2]["label"]) == (
+        0.25,
+        "No",
+        "yes",
+    )
     assert [replies.error(question(row)) for row in (rows[0], rows[2], "another")] == [
         "gone",
         "",

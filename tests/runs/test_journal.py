@@ -17,7 +17,12 @@ USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "cached_tokens": 5}
 
 
 def record(number: int, text: str | None = "Yes", **more: Any) -> dict[str, Any]:
-    return {"request": request_id("p", number), "row": str(number), "text": text, **more}
+    return {
+        "request": request_id("p", number),
+        "row": str(number),
+        "text": text,
+        **more,
+    }
 
 
 def fill(folder: Path, n: int) -> bytes:
@@ -34,7 +39,9 @@ def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
         assert journal.answered(request_id("p", 1))
     with Journal(tmp_path) as journal:
         assert journal.answered(request_id("p", 1))
-        assert not journal.answered(request_id("p", 2)), "a failed request is asked again"
+        assert not journal.answered(request_id("p", 2)), (
+            "a failed request is asked again"
+        )
         assert not journal.answered(request_id("p", 3))
         assert len(journal) == 1
         journal.append(record(2, usage=USAGE, batch=True))
@@ -44,10 +51,14 @@ def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
 
 
 def test_what_is_set_aside_answers_nothing_and_keeps_its_cost(tmp_path: Path) -> None:
-    price = Price(model="x", input=1.0, output=2.0, batch=0.5, long=50, date="2030-01-01")
+    price = Price(
+        model="x", input=1.0, output=2.0, batch=0.5, long=50, date="2030-01-01"
+    )
     lost = {"most_usage": USAGE, "unknown_attempts": 3}
     with Journal(tmp_path) as journal:
-        for number, more in enumerate([{"usage": USAGE}, {"usage": USAGE, **lost}, lost] * 9):
+        for number, more in enumerate(
+            [{"usage": USAGE}, {"usage": USAGE, **lost}, lost] * 9
+        ):
             journal.append(record(number, **{"usage": USAGE, **more}))
         before = journal.cost(price)
         journal.set_aside()
@@ -56,7 +67,10 @@ def test_what_is_set_aside_answers_nothing_and_keeps_its_cost(tmp_path: Path) ->
         assert (len(journal), journal.cost(price)) == (0, before)
         journal.append(record(40, usage=USAGE))
         journal.set_aside()
-        assert (len(journal), journal.cost(price)) == (0, before + price.dollars(Usage(**USAGE)))
+        assert (len(journal), journal.cost(price)) == (
+            0,
+            before + price.dollars(Usage(**USAGE)),
+        )
     assert len((tmp_path / "journal-1.jsonl").read_bytes().splitlines()) == 28
 
 
@@ -70,7 +84,9 @@ def test_a_journal_cut_anywhere_is_repaired(tmp_path: Path) -> None:
             kept = [each["row"] for each in journal.records()]
             journal.append(record(99))
         # A record counts when all of it is there; only its newline may be missing.
-        complete = [str(i) for i in range(3) if size >= sum(map(len, lines[: i + 2])) - 1]
+        complete = [
+            str(i) for i in range(3) if size >= sum(map(len, lines[: i + 2])) - 1
+        ]
         assert kept == complete
         with Journal(tmp_path) as journal:
             assert [each["row"] for each in journal.records()] == [*complete, "99"]
@@ -85,7 +101,8 @@ def test_zeros_after_a_power_failure_are_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["row,answer\n1,yes\n", '{"format": "other/1"}\n', "hello", "[1]\n", "\n", "7"]
+    "content",
+    ["row,answer\n1,yes\n", '{"format": "other/1"}\n', "hello", "[1]\n", "\n", "7"],
 )
 def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.jsonl").write_text(content)
@@ -129,7 +146,8 @@ def test_a_full_disk_leaves_the_journal_whole(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limit[1]))
         try:
             with pytest.raises(
-                FwcError, match=r"cannot write to .*journal\.jsonl: .*all earlier replies are"
+                FwcError,
+                match=r"cannot write to .*journal\.jsonl: .*all earlier replies are",
             ):
                 journal.append(record(7))
         finally:

@@ -36,7 +36,9 @@ def read_json(path: str) -> Any:
     return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
-def test_a_recorded_run_is_rescored_verified_and_reported(fwc: Run, recorded: Any) -> None:
+def test_a_recorded_run_is_rescored_verified_and_reported(
+    fwc: Run, recorded: Any
+) -> None:
     before = read_json("run/results.json")
     verified = json.loads(fwc("verify", "run", "--json", code=0).out)["folders"][0]
     assert verified["differs"] == 0
@@ -50,10 +52,14 @@ def test_a_recorded_run_is_rescored_verified_and_reported(fwc: Run, recorded: An
             assert found.of("selection_rate", was["arm"], group).value == rate
     fwc("report", "run", "--format", "json", "-o", "report.json", code=0)
     run = read_json("report.json")["runs"][0]
-    assert [arm["arm"] for arm in run["statistics"]["arms"]] == list(recorded["statistics"])
+    assert [arm["arm"] for arm in run["statistics"]["arms"]] == list(
+        recorded["statistics"]
+    )
     found = Records.read(run["records"], after["attribute"])
     for name, values in recorded["statistics"].items():
-        told = {metric: found.of(NAMES.get(metric, metric), name).value for metric in values}
+        told = {
+            metric: found.of(NAMES.get(metric, metric), name).value for metric in values
+        }
         assert told == pytest.approx(values)
     fwc("report", "run", "-o", "report.html", code=0)
 
@@ -63,19 +69,27 @@ def test_a_recorded_run_is_gated_and_compared(fwc: Run, recorded: Any) -> None:
         {arm: values[name] for arm, values in recorded["statistics"].items()}
         for name in ("demographic_parity_difference", "accuracy")
     )
-    gates = json.loads(fwc("gate", "run", "--fail-if", "dp_gap > 0.9", "--json", code=0).out)[
-        "gates"
-    ]
+    gates = json.loads(
+        fwc("gate", "run", "--fail-if", "dp_gap > 0.9", "--json", code=0).out
+    )["gates"]
     assert [gate["value"] for gate in gates] == pytest.approx(list(gap.values()))
     shutil.copytree("run", "again")
-    compared = json.loads(fwc("compare", "run", "again", "--json", code=0).out)["records"]
+    compared = json.loads(fwc("compare", "run", "again", "--json", code=0).out)[
+        "records"
+    ]
     found = Records.read(compared, "")
     for arm, value in accuracy.items():
-        assert found.of("accuracy", arm, scope="the second run").value == pytest.approx(value)
-        assert found.of("accuracy_difference", arm, against="the first run").value == 0.0
+        assert found.of("accuracy", arm, scope="the second run").value == pytest.approx(
+            value
+        )
+        assert (
+            found.of("accuracy_difference", arm, against="the first run").value == 0.0
+        )
 
 
-def test_readers_of_answers_take_the_columns_that_they_know(fwc: Run, recorded: Any) -> None:
+def test_readers_of_answers_take_the_columns_that_they_know(
+    fwc: Run, recorded: Any
+) -> None:
     answers = pd.read_csv("run/answers.csv", dtype=str, keep_default_na=False)
     later = answers[sorted(answers.columns.drop("simulated"))].assign(tokens="3")
     later.to_csv("run/answers.csv", index=False)
@@ -96,6 +110,10 @@ def test_a_recorded_audit_is_repeated(recorded: Any) -> None:
     made = audit_of_file(Path("audit/decisions.csv"), asked).document
     first = made["protected"][0]
     for arm, ratios in recorded["impact_ratio"].items():
-        found = [r for r in made["records"] if (r["metric"], r.get("arm")) == ("impact_ratio", arm)]
+        found = [
+            r
+            for r in made["records"]
+            if (r["metric"], r.get("arm")) == ("impact_ratio", arm)
+        ]
         told = {r["group"]: r.get("value") for r in found if r["attribute"] == first}
         assert told == ratios

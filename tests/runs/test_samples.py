@@ -29,13 +29,20 @@ class Dice(FourMembers):
     completion_limit = 1
 
     def __init__(self, most: int = 10**9, chance: float = 0.3) -> None:
-        self.asked, self.most, self.chance, self.dice = 0, most, chance, random.Random(0)
+        self.asked, self.most, self.chance, self.dice = (
+            0,
+            most,
+            chance,
+            random.Random(0),
+        )
 
     async def ask(self, messages: Messages) -> Reply:
         if self.asked >= self.most:
             raise KeyboardInterrupt
         self.asked += 1
-        return Reply("Yes" if self.dice.random() < self.chance else "No", usage=Usage(100, 1))
+        return Reply(
+            "Yes" if self.dice.random() < self.chance else "No", usage=Usage(100, 1)
+        )
 
 
 SMALL = Settings(n_test=20, base_parity=None, m=4, repeats=2)
@@ -44,7 +51,9 @@ SAMPLED: dict[str, Any] = {"settings": SMALL, "samples": 3, "counterfactual": Tr
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    return load_task(write_people(tmp_path_factory.mktemp("people"), make_people(300, 2)))
+    return load_task(
+        write_people(tmp_path_factory.mktemp("people"), make_people(300, 2))
+    )
 
 
 def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) -> None:
@@ -53,13 +62,22 @@ def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) ->
     calls = list(thrice.calls())
     assert len(calls) == thrice.n_calls == 3 * once.n_calls
     assert len({call_id("", call) for call in calls}) == len(calls)
-    assert {call_id("", call) for call in once.calls()} & {call_id("", call) for call in calls}
+    assert {call_id("", call) for call in once.calls()} & {
+        call_id("", call) for call in calls
+    }
     messages = {(call.arm, call.repeat // 3, call.row): call.messages for call in calls}
-    assert all(messages[call.arm, call.repeat // 3, call.row] == call.messages for call in calls)
+    assert all(
+        messages[call.arm, call.repeat // 3, call.row] == call.messages
+        for call in calls
+    )
     assert len(messages) == once.n_calls
-    price = Price(model="dice", input=1.0, cached=0.5, output=1.0, batch=0.5, date="2030-01-01")
+    price = Price(
+        model="dice", input=1.0, cached=0.5, output=1.0, batch=0.5, date="2030-01-01"
+    )
     numbers = [forecast(Dice(), plan.calls(), price) for plan in (once, thrice)]
-    assert numbers[1].dollars_most == pytest.approx(3 * (numbers[0].dollars_most or 0.0))
+    assert numbers[1].dollars_most == pytest.approx(
+        3 * (numbers[0].dollars_most or 0.0)
+    )
 
 
 @pytest.mark.slow
@@ -75,14 +93,22 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
     assert (result.data["repeats"], result.data["samples"]) == (2, 3)
     assert [result.records.of("accuracy", arm).n for arm in result.arms] == [120, 120]
     with pytest.raises(FwcError, match="samples"):
-        evaluate(task, rest, ("zero", "balanced"), out=tmp_path / "run", **SAMPLED | {"samples": 2})
+        evaluate(
+            task,
+            rest,
+            ("zero", "balanced"),
+            out=tmp_path / "run",
+            **SAMPLED | {"samples": 2},
+        )
     for kind in ("html", "md"):
         assert "The same prompt asked again" in render([result.folder], kind, task)
     (run,) = json.loads(render([result.folder], "json", task))["runs"]
     assert [one["repeat"] for one in run["examples"]["balanced"]] == [0, 1]
 
 
-def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path: Path) -> None:
+def test_agreement_and_probabilities_are_those_of_the_dice(
+    task: Task, tmp_path: Path
+) -> None:
     options: dict[str, Any] = {
         "n_test": 100,
         "base_parity": None,
@@ -95,7 +121,9 @@ def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path:
     assert again.n == 100
     both = found.of("prompts_with_both_answers", "zero").value
     assert both == pytest.approx(1 - 0.3**5 - 0.7**5, abs=0.12)
-    assert found.of("auc_of_repeated_prompts", "zero").value == pytest.approx(0.5, abs=0.15)
+    assert found.of("auc_of_repeated_prompts", "zero").value == pytest.approx(
+        0.5, abs=0.15
+    )
     # Asked again is not other rows: the interval stays one of 100 rows, answers that differ help a
     # little.
     accuracy = found.of("accuracy", "zero")
@@ -115,9 +143,21 @@ def test_each_template_set_makes_an_arm(task: Task, tmp_path: Path) -> None:
         task, Dice(), ("zero", "balanced"), templates=("default", str(own)), **options
     )
     assert list(result.arms) == ["zero@default", "zero@my, own"] + [
-        f"balanced@{order}@{one}" for order in ("random", "given") for one in ("default", "my, own")
+        f"balanced@{order}@{one}"
+        for order in ("random", "given")
+        for one in ("default", "my, own")
     ]
     found = result.audit().statistics.arms
-    assert found[2].variation == {"family": "balanced", "order": "random", "template": "default"}
+    assert found[2].variation == {
+        "family": "balanced",
+        "order": "random",
+        "template": "default",
+    }
     asks_nothing = Dice(most=0)
-    evaluate(task, asks_nothing, ("zero", "balanced"), templates=("default", str(own)), **options)
+    evaluate(
+        task,
+        asks_nothing,
+        ("zero", "balanced"),
+        templates=("default", str(own)),
+        **options,
+    )

@@ -35,7 +35,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
         for k in range(30)
     ]
     return small_task(
-        tmp_path_factory.mktemp("splits"), "\n".join(["x,colour,sex,y", *rows, *rows]) + "\n"
+        tmp_path_factory.mktemp("splits"),
+        "\n".join(["x,colour,sex,y", *rows, *rows]) + "\n",
     )
 
 
@@ -49,10 +50,14 @@ def test_counts_are_exact_or_the_nearest_number_is_named(
     try:
         counts = cell_counts(groups, n, parity)
     except FwcError as error:
-        nearest = int(str(error).split("the nearest number that works is ")[1].split()[0])
+        nearest = int(
+            str(error).split("the nearest number that works is ")[1].split()[0]
+        )
         assert (cell_counts(groups, nearest, parity) >= 0).all()
         distance = abs(nearest - n)
-        for other in range(max(1, n - distance + 1), n + distance):  # nothing nearer works
+        for other in range(
+            max(1, n - distance + 1), n + distance
+        ):  # nothing nearer works
             with pytest.raises(FwcError):
                 cell_counts(groups, other, parity)
         return
@@ -65,18 +70,29 @@ def test_counts_are_exact_or_the_nearest_number_is_named(
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from([12, 24, 36]), st.sampled_from([0.0, 0.5, None]), st.integers(0, 10_000))
-def test_a_split_keeps_its_promises(task: Task, n: int, parity: float | None, seed: int) -> None:
+@given(
+    st.sampled_from([12, 24, 36]),
+    st.sampled_from([0.0, 0.5, None]),
+    st.integers(0, 10_000),
+)
+def test_a_split_keeps_its_promises(
+    task: Task, n: int, parity: float | None, seed: int
+) -> None:
     if parity is not None:
         assume(n % 3 == 0 and (parity == 0.0 or n % 12 == 0))
     split = draw_split(task, n, parity, seed)
     assert len(set(split.test.index)) == len(split.test) == n
     if parity is not None:
-        assert task.cells_of(split.test).tolist() == cell_counts(task.groups, n, parity).tolist()
+        assert (
+            task.cells_of(split.test).tolist()
+            == cell_counts(task.groups, n, parity).tolist()
+        )
     # One file: the pool is the rest; rows that equal a test row stay in it but are not candidates.
     assert set(split.pool.index) == set(task.pool().index) - set(split.test.index)
     held = set(row_values(task, split.test))
-    assert [key not in held for key in row_values(task, split.pool)] == split.candidates.tolist()
+    assert [
+        key not in held for key in row_values(task, split.pool)
+    ] == split.candidates.tolist()
     assert not split.candidates.all()  # every row stands there twice
     again = draw_split(task, n, parity, seed)
     assert again.test.index.tolist() == split.test.index.tolist()
@@ -94,7 +110,9 @@ def test_no_person_stands_in_test_rows_validation_rows_and_examples(task: Task) 
     judged = task.with_columns("", "x")
     split = draw_split(judged, 12, 0.0, 3)
     validation, left = hold_out(judged, split, 12, 0.0, 3)
-    people = [set(rows["x"]) for rows in (split.test, validation, split.pool[left.candidates])]
+    people = [
+        set(rows["x"]) for rows in (split.test, validation, split.pool[left.candidates])
+    ]
     assert all(people)
     assert not any(one & other for one, other in combinations(people, 2))
 
@@ -111,10 +129,16 @@ def test_an_example_without_a_value_is_refused(task: Task) -> None:
         (24, float("nan"), r"outside \[0, 1\]"),
         (0, 0.5, "at least 1"),
         (25, 0.5, "the nearest number that works is"),
-        (300, 0.0, "the cell sex = a, y = no has 40 rows to draw from, but 50 are needed"),
+        (
+            300,
+            0.0,
+            "the cell sex = a, y = no has 40 rows to draw from, but 50 are needed",
+        ),
     ],
 )
-def test_what_cannot_be_drawn_is_named(task: Task, n: int, parity: float, words: str) -> None:
+def test_what_cannot_be_drawn_is_named(
+    task: Task, n: int, parity: float, words: str
+) -> None:
     with pytest.raises(FwcError, match=words):
         draw_split(task, n, parity)
 
@@ -123,7 +147,9 @@ def test_what_cannot_be_drawn_is_named(task: Task, n: int, parity: float, words:
 def test_adult_splits_as_the_protocol_says(data_dir: Path) -> None:
     adult = load_task("adult", data_dir)
     split = draw_split(adult, seed=0)
-    counts = {key: int(n) for key, n in split.test.groupby(["sex", "income"]).size().items()}
+    counts = {
+        key: int(n) for key, n in split.test.groupby(["sex", "income"]).size().items()
+    }
     assert counts == {
         ("Female", "no"): 75,
         ("Female", "yes"): 25,
@@ -133,7 +159,9 @@ def test_adult_splits_as_the_protocol_says(data_dir: Path) -> None:
     assert len(split.pool) == 30_162  # all training rows stay in the table
     assert all(row.startswith("adult.test:") for row in split.test.index)
     held = set(row_values(adult, split.test))
-    assert split.candidates.sum() == sum(key not in held for key in row_values(adult, split.pool))
+    assert split.candidates.sum() == sum(
+        key not in held for key in row_values(adult, split.pool)
+    )
     assert 0 < (~split.candidates).sum() < 300
 
 
@@ -149,15 +177,22 @@ def table(folder: Path, sizes: list[tuple[int, int]], values: int = 10_000) -> T
         for answer, count in zip(("no", "yes"), counts, strict=True)
         for _ in range(count)
     ]
-    return small_task(folder, "\n".join(["x,colour,sex,y", *rows]) + "\n", top="base_parity = 0.5")
+    return small_task(
+        folder, "\n".join(["x,colour,sex,y", *rows]) + "\n", top="base_parity = 0.5"
+    )
 
 
 def at_the_defaults(task: Task) -> tuple[Settings, tuple[str, ...]]:
     """The settings of a plan with every default, for all three arms and two seeds."""
     plan = make_plan(task, ("zero", "balanced", "fwc"), Settings(repeats=2))
-    assert all(len(repeat.split.test) == plan.settings.n_test for repeat in plan.repeats)
+    assert all(
+        len(repeat.split.test) == plan.settings.n_test for repeat in plan.repeats
+    )
     chosen = [
-        shots.m for repeat in plan.repeats for arm, shots in repeat.shots.items() if arm != "zero"
+        shots.m
+        for repeat in plan.repeats
+        for arm, shots in repeat.shots.items()
+        if arm != "zero"
     ]
     assert all(0 < m <= plan.settings.m for m in chosen)
     return plan.settings, plan.notes
@@ -180,7 +215,11 @@ def at_the_defaults(task: Task) -> tuple[Settings, tuple[str, ...]]:
     ],
 )
 def test_every_table_comes_through_and_what_moved_is_said(
-    tmp_path: Path, sizes: list[tuple[int, int]], n_test: int, parity: float | None, m: int
+    tmp_path: Path,
+    sizes: list[tuple[int, int]],
+    n_test: int,
+    parity: float | None,
+    m: int,
 ) -> None:
     settings, notes = at_the_defaults(table(tmp_path, sizes))
     assert (settings.n_test, settings.base_parity, settings.m) == (n_test, parity, m)
@@ -191,18 +230,31 @@ def test_every_table_comes_through_and_what_moved_is_said(
     assert len(notes) <= 2
 
 
-def test_a_table_of_few_different_rows_keeps_some_for_the_examples(tmp_path: Path) -> None:
+def test_a_table_of_few_different_rows_keeps_some_for_the_examples(
+    tmp_path: Path,
+) -> None:
     """A row that equals a test row is not an example: too many test rows would leave none."""
     settings, _ = at_the_defaults(table(tmp_path, [(300, 300), (300, 300)], values=12))
     assert settings.n_test < 200 or settings.base_parity is None or settings.m < 16
 
 
-def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path: Path) -> None:
+def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(
+    tmp_path: Path,
+) -> None:
     task = table(tmp_path, [(300, 100), (200, 250), (400, 500)])
-    for options in ({"n_test": 200}, {"n_test": 204, "threshold": "fit", "threshold_rows": 200}):
+    for options in (
+        {"n_test": 200},
+        {"n_test": 204, "threshold": "fit", "threshold_rows": 200},
+    ):
         plan = make_plan(task, ["zero"], Settings(**options))
-        assert (plan.settings.n_test, plan.settings.threshold_rows) in ((204, None), (204, 204))
-        assert any("--n-test 200" in note or "threshold_rows 200" in note for note in plan.notes)
+        assert (plan.settings.n_test, plan.settings.threshold_rows) in (
+            (204, None),
+            (204, 204),
+        )
+        assert any(
+            "--n-test 200" in note or "threshold_rows 200" in note
+            for note in plan.notes
+        )
     small = table(tmp_path, [(30, 10), (200, 250)])
     with pytest.raises(FwcError, match="the most that work are 80"):
         make_plan(small, ["zero"], Settings(n_test=200))
@@ -215,14 +267,19 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path: P
     # An explicit parity is kept: the number of rows moves, and below it the draw says what is
     # missing.
     assert fit_defaults(small, Settings(base_parity=0.5))[0].base_parity == 0.5
-    cells = cell_counts(small.groups, fit_defaults(small, Settings(base_parity=0.5))[0].n_test, 0.5)
+    cells = cell_counts(
+        small.groups, fit_defaults(small, Settings(base_parity=0.5))[0].n_test, 0.5
+    )
     assert cells[0, 1] <= 10
 
 
 def test_an_empty_cell_is_refused_with_what_to_do(tmp_path: Path) -> None:
     task = table(tmp_path, [(300, 100), (200, 250), (7, 0)])
     assert make_plan(task, ["zero", "random"], Settings()).settings.base_parity is None
-    for arm, words in (("balanced", "merge levels by a map"), ("fwc", "merge or drop levels")):
+    for arm, words in (
+        ("balanced", "merge levels by a map"),
+        ("fwc", "merge or drop levels"),
+    ):
         with pytest.raises(FwcError, match=words):
             make_plan(task, [arm], Settings())
 
@@ -231,10 +288,17 @@ def test_an_empty_cell_is_refused_with_what_to_do(tmp_path: Path) -> None:
 def test_the_tasks_of_the_paper_keep_its_numbers(name: str, data_dir: Path) -> None:
     settings, notes = fit_defaults(load_task(name, data_dir), Settings())
     parity = None if name == "census" else 0.5
-    assert (settings.n_test, settings.base_parity, settings.m, notes) == (200, parity, 16, ())
+    assert (settings.n_test, settings.base_parity, settings.m, notes) == (
+        200,
+        parity,
+        16,
+        (),
+    )
 
 
-def test_the_default_task(tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_task(
+    tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert default_task(data_dir).name == "adult"
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
@@ -260,11 +324,21 @@ def test_fit_takes_the_most_accurate_threshold_then_that_of_the_least_gap_then_t
 ):
     low = (0.1, "no", "a"), (0.2, "no", "b")
     found = chosen("fit", *low, (0.3, "yes", "a"), (0.3, "no", "b"), (0.4, "yes", "b"))
-    assert (found["threshold"], found["accuracy"], found["accuracy_at_half"]) == (0.3, 0.8, 0.6)
+    assert (found["threshold"], found["accuracy"], found["accuracy_at_half"]) == (
+        0.3,
+        0.8,
+        0.6,
+    )
     assert (found["rows"], found["known"], found["ties"]) == (5, 5, 2)
     rows = [(0.5, "yes", "a"), (0.5, "yes", "b"), (0.1, "yes", "a"), (0.1, "no", "a")]
     assert chosen("fit", *rows)["threshold"] == 0.1
-    same = chosen("fit", (0.1, "yes", "a"), (0.1, "no", "b"), (0.45, "yes", "a"), (0.45, "no", "b"))
+    same = chosen(
+        "fit",
+        (0.1, "yes", "a"),
+        (0.1, "no", "b"),
+        (0.45, "yes", "a"),
+        (0.45, "no", "b"),
+    )
     assert (same["threshold"], same["dp_gap"]) == (0.45, 0.0)
 
 
@@ -276,12 +350,21 @@ def test_a_threshold_may_never_say_yes() -> None:
 
 def test_base_rate_says_yes_as_often_as_there_are_yes() -> None:
     rows = [
-        (place / 10, "yes" if place in {1, 2, 3} else "no", "ab"[place % 2]) for place in range(10)
+        (place / 10, "yes" if place in {1, 2, 3} else "no", "ab"[place % 2])
+        for place in range(10)
     ]
     found = chosen("base-rate", *rows)
-    assert (found["threshold"], found["share_of_yes"], found["base_rate"]) == (0.7, 0.3, 0.3)
+    assert (found["threshold"], found["share_of_yes"], found["base_rate"]) == (
+        0.7,
+        0.3,
+        0.3,
+    )
     tied = chosen(
-        "base-rate", (0.5, "yes", "a"), (0.5, "no", "b"), (0.5, "no", "a"), (0.1, "no", "b")
+        "base-rate",
+        (0.5, "yes", "a"),
+        (0.5, "no", "b"),
+        (0.5, "no", "a"),
+        (0.1, "no", "b"),
     )
     assert tied["share_of_yes"] in {0.0, 0.75}  # ties leave nothing nearer to a quarter
 
@@ -291,7 +374,9 @@ def test_rows_without_a_probability_are_left_out_and_counted() -> None:
     assert (found["rows"], found["known"], found["threshold"]) == (2, 1, 0.3)
     none = chosen("fit", (None, "no", "a"))
     assert none == {"repeat": 0, "threshold": None, "rows": 1, "known": 0}
-    assert at_threshold({"p_yes": 0.9}, None) == at_threshold({"p_yes": None}, 0.5) == ""
+    assert (
+        at_threshold({"p_yes": 0.9}, None) == at_threshold({"p_yes": None}, 0.5) == ""
+    )
     assert choose_thresholds("fit", [], [KEY])[KEY]["threshold"] is None
     assert choose_thresholds(0.25, [], [KEY]) == {KEY: {"repeat": 0, "threshold": 0.25}}
 
@@ -299,13 +384,19 @@ def test_rows_without_a_probability_are_left_out_and_counted() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"threshold": 1.5}, "threshold: give a number from 0 to 1, 'fit' or 'base-rate', not 1.5"),
+        (
+            {"threshold": 1.5},
+            "threshold: give a number from 0 to 1, 'fit' or 'base-rate', not 1.5",
+        ),
         ({"threshold": float("nan")}, "threshold.*nan"),
         ({"threshold": True}, "threshold.*True"),
         ({"threshold": "median"}, "threshold.*median"),
         ({"threshold_rows": 40}, "is for a threshold"),
         ({"threshold": "fit", "threshold_rows": 1}, "threshold_rows.*1"),
-        ({"threshold": 0.5, "threshold_rows": 40}, "is for a threshold of 'fit' or 'base-rate'"),
+        (
+            {"threshold": 0.5, "threshold_rows": 40},
+            "is for a threshold of 'fit' or 'base-rate'",
+        ),
     ],
 )
 def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) -> None:
@@ -320,8 +411,14 @@ def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> Non
         m=4, n_test=16, base_parity=0.5, repeats=2, threshold="fit", threshold_rows=16
     )
     plan = make_plan(two, arms, settings)
-    assert (plan.n_calls, plan.n_threshold_calls, plan.n_questions) == (2 * 3 * 32, 96, 96)
-    said = "--threshold fit adds 96 requests: 16 rows of the pool in each arm and repeat"
+    assert (plan.n_calls, plan.n_threshold_calls, plan.n_questions) == (
+        2 * 3 * 32,
+        96,
+        96,
+    )
+    said = (
+        "--threshold fit adds 96 requests: 16 rows of the pool in each arm and repeat"
+    )
     assert said in str(plan.notes)
     repeat: Any
     for repeat in plan.repeats:

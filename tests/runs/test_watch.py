@@ -13,7 +13,13 @@ from fwc_llm.evaluation.verification import verify
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
 from tests.command import Run
-from tests.faults.loopback import HttpReply, Service, completion, refusal, serve_in_thread
+from tests.faults.loopback import (
+    HttpReply,
+    Service,
+    completion,
+    refusal,
+    serve_in_thread,
+)
 
 CENSUS = census_task(600, 300)
 SMALL: Any = {"n_test": 40, "base_parity": None, "progress": False}
@@ -47,7 +53,12 @@ def test_the_remedy_is_named_and_helps(
     service = Service(answer)
     out = tmp_path / "run"
     with serve_in_thread(service) as url:
-        asked: Any = {**SMALL, "out": out, "base_url": f"{url}/v1", "concurrency": concurrency}
+        asked: Any = {
+            **SMALL,
+            "out": out,
+            "base_url": f"{url}/v1",
+            "concurrency": concurrency,
+        }
         for _ in range(2):  # the second time nothing is asked
             with pytest.raises(
                 UnreadError, match=rf"the first {FIRST} replies of .*{option}"
@@ -63,10 +74,15 @@ def test_the_remedy_is_named_and_helps(
             evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
         asked |= {"out": tmp_path / "remedied"}
         result = evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
-    assert [result.records.of("coverage", arm).value for arm in result.arms] == [1.0, 1.0]
+    assert [result.records.of("coverage", arm).value for arm in result.arms] == [
+        1.0,
+        1.0,
+    ]
 
 
-def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(tmp_path: Path) -> None:
+def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(
+    tmp_path: Path,
+) -> None:
     filtered = refusal(400, "x", "content_filter")
     for answer, options, reason in (
         (lambda body: "I'm sorry, I can't help with that.", {}, "refused"),
@@ -77,7 +93,13 @@ def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(tmp_pat
         out = tmp_path / reason
         with serve_in_thread(service) as url:
             result = evaluate(
-                CENSUS, "some-model", ("zero",), out=out, base_url=f"{url}/v1", **SMALL, **options
+                CENSUS,
+                "some-model",
+                ("zero",),
+                out=out,
+                base_url=f"{url}/v1",
+                **SMALL,
+                **options,
             )
         assert set(result.answers()["reason"]) == {reason}
         assert len(service.bodies) == 40  # asked once each
@@ -86,12 +108,19 @@ def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(tmp_pat
 def test_one_answer_among_the_first_is_enough(tmp_path: Path) -> None:
     service = Service(lambda body: "Yes" if len(service.bodies) == FIRST - 1 else "Hm.")
     with serve_in_thread(service) as url:
-        options: Any = {**SMALL, "out": tmp_path, "base_url": f"{url}/v1", "concurrency": 1}
+        options: Any = {
+            **SMALL,
+            "out": tmp_path,
+            "base_url": f"{url}/v1",
+            "concurrency": 1,
+        }
         result = evaluate(CENSUS, "some-model", ("zero",), **options)
     assert result.records.of("coverage", "zero").value == 1 / 40
 
 
-def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path: Path) -> None:
+def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
+    fwc: Run, tmp_path: Path
+) -> None:
     service = Service(lambda body: "Hm." if len(service.bodies) % 3 else "Yes")
     with serve_in_thread(service) as url:
         words: Any = (
@@ -103,11 +132,23 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path:
             "--base-url",
             f"{url}/v1",
         )
-        words += ("--shots", "zero", "--n-test", 60, "--concurrency", 1, "--out", tmp_path / "run")
+        words += (
+            "--shots",
+            "zero",
+            "--n-test",
+            60,
+            "--concurrency",
+            1,
+            "--out",
+            tmp_path / "run",
+        )
         done = fwc(*words, code=0)
         assert "Only 33% of the replies of zero" in done.out.splitlines()[1]
         assert "Only 33%" in fwc(*words, "--strict", code=4).line
-        assert "Only" not in fwc(*words, "--strict", "--set", "min_coverage=0.3", code=0).out
+        assert (
+            "Only"
+            not in fwc(*words, "--strict", "--set", "min_coverage=0.3", code=0).out
+        )
     unread = "ost frequent among the replies without an answer: 40 times “Hm.”. Remedy: hold the"
     assert unread in " ".join(done.err.split())
     for suffix in ("md", "html"):
@@ -119,9 +160,15 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path:
 @pytest.mark.parametrize(
     ("answer", "held", "trials"),
     [
-        (lambda body: '{"answer": "yes"}' if "response_format" in body else "No", True, 0),
         (
-            lambda body: refusal(500, "literal_error") if "response_format" in body else "No",
+            lambda body: '{"answer": "yes"}' if "response_format" in body else "No",
+            True,
+            0,
+        ),
+        (
+            lambda body: (
+                refusal(500, "literal_error") if "response_format" in body else "No"
+            ),
             False,
             3,
         ),
@@ -150,20 +197,27 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
     out = tmp_path / "auto"
     with serve_in_thread(service) as url:
         asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": out}
-        result = evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
+        result = evaluate(
+            CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked
+        )
         forms = ["response_format" in body for body in service.bodies]
         assert sum(forms) == (20 if held else trials)
         assert len(forms) == 20 + trials
         assert (
-            "response_format" in json.loads((out / "run.json").read_text())["parameters"]
+            "response_format"
+            in json.loads((out / "run.json").read_text())["parameters"]
         ) == held
         assert verify(out, CENSUS)["differs"] == 0
         assert {*result.answers()["answer"]} == {"yes" if held else "no"}
-        evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
+        evaluate(
+            CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked
+        )
         assert len(service.bodies) == len(forms)  # what was settled holds
         if not held:
             asked |= {"answer_format": "json", "out": tmp_path / "json"}
-            with pytest.raises(FwcError, match=r"gives no answer in JSON.*answer_format=.word"):
+            with pytest.raises(
+                FwcError, match=r"gives no answer in JSON.*answer_format=.word"
+            ):
                 evaluate(CENSUS, "some-model", ("zero",), **asked)
 
 

@@ -21,8 +21,14 @@ from fwc_llm.tasks import Task, census_task
 EVIL = "</td><script>alert(1)</script>\u202e"
 
 
-def examples(n: int, weight: float | None = 1.0, values: Any = {}) -> tuple[Example, ...]:  # noqa: B006
-    return tuple(Example(f"t:{i}", {"age": i, **values}, "no", weight) for i in range(n))
+def examples(
+    n: int,
+    weight: float | None = 1.0,
+    values: Any = {},  # noqa: B006
+) -> tuple[Example, ...]:
+    return tuple(
+        Example(f"t:{i}", {"age": i, **values}, "no", weight) for i in range(n)
+    )
 
 
 def shots_of(found: tuple[Example, ...]) -> Shots:
@@ -41,9 +47,21 @@ def test_a_table_has_the_examples_in_prompt_order(two: Task) -> None:
 
 def test_columns_of_the_task_keep_their_names_and_no_weight_is_nan() -> None:
     assert shots_of(()).to_frame().columns.tolist() == ["label", "weight"]
-    frame = shots_of(examples(2, None, {"label": "a", "label_": "b", "weight": 70})).to_frame()
-    assert frame.columns.tolist() == ["age", "label", "label_", "weight", "label__", "weight_"]
-    assert (frame["weight"].tolist(), frame["label__"].tolist()) == ([70, 70], ["no", "no"])
+    frame = shots_of(
+        examples(2, None, {"label": "a", "label_": "b", "weight": 70})
+    ).to_frame()
+    assert frame.columns.tolist() == [
+        "age",
+        "label",
+        "label_",
+        "weight",
+        "label__",
+        "weight_",
+    ]
+    assert (frame["weight"].tolist(), frame["label__"].tolist()) == (
+        [70, 70],
+        ["no", "no"],
+    )
     assert frame["weight_"].isna().all()
 
 
@@ -86,7 +104,12 @@ def test_thousands_of_examples_print_one_line() -> None:
 
 def test_the_picture_shows_weights_and_escapes_cells() -> None:
     shots = Shots(
-        EVIL, EVIL, "0", 0, examples(50, 2.0, {EVIL: EVIL}), {EVIL: EVIL, "slots": [{"a": EVIL}]}
+        EVIL,
+        EVIL,
+        "0",
+        0,
+        examples(50, 2.0, {EVIL: EVIL}),
+        {EVIL: EVIL, "slots": [{"a": EVIL}]},
     )
     for value in (shots.certificate, shots):
         tree = ElementTree.fromstring(value._repr_html_())  # type: ignore[union-attr]
@@ -106,7 +129,9 @@ any_examples = st.lists(
 
 
 @given(any_examples, st.sampled_from(ORDERS), st.integers(0, 5))
-def test_every_order_keeps_the_examples(found: tuple[Example, ...], order: str, seed: int) -> None:
+def test_every_order_keeps_the_examples(
+    found: tuple[Example, ...], order: str, seed: int
+) -> None:
     ordered = order_shots(shots_of(found), order, seed).examples
     assert sorted(e.row for e in ordered) == sorted(e.row for e in found)
     assert order_shots(shots_of(found), order, seed).examples == ordered
@@ -115,7 +140,9 @@ def test_every_order_keeps_the_examples(found: tuple[Example, ...], order: str, 
 @given(any_examples)
 def test_what_the_orders_mean(found: tuple[Example, ...]) -> None:
     assert order_shots(shots_of(found), "given").examples == found
-    weights = [e.weight or 0.0 for e in order_shots(shots_of(found), "by-weight").examples]
+    weights = [
+        e.weight or 0.0 for e in order_shots(shots_of(found), "by-weight").examples
+    ]
     assert weights == sorted(weights, reverse=True)
     labels = [e.label for e in order_shots(shots_of(found), "alternate").examples]
     paired = 2 * min(labels.count("no"), labels.count("yes"))
@@ -126,7 +153,8 @@ def test_what_the_orders_mean(found: tuple[Example, ...]) -> None:
 def test_random_depends_on_the_seed() -> None:
     shots = shots_of(tuple(Example(f"t:{i}", {}, "no") for i in range(10)))
     orders = {
-        tuple(e.row for e in order_shots(shots, "random", seed).examples) for seed in range(5)
+        tuple(e.row for e in order_shots(shots, "random", seed).examples)
+        for seed in range(5)
     }
     assert len(orders) == 5
 
@@ -156,7 +184,9 @@ def test_what_is_kept_is_what_would_be_chosen(task: Task, cache: Path) -> None:
     assert kept_shots(task, "kmeans", 4).strategy == "from the cache"
 
 
-def test_whatever_a_choice_depends_on_makes_another_entry(task: Task, cache: Path) -> None:
+def test_whatever_a_choice_depends_on_makes_another_entry(
+    task: Task, cache: Path
+) -> None:
     pool = task.pool()
     older = pool.assign(age=pool["age"] + 1)
     some = np.arange(len(pool)) % 2 == 0
@@ -177,7 +207,9 @@ def test_whatever_a_choice_depends_on_makes_another_entry(task: Task, cache: Pat
 
 
 @pytest.mark.parametrize("damage", ["half", "folder"])
-def test_a_damaged_entry_is_ignored_and_made_again(task: Task, cache: Path, damage: str) -> None:
+def test_a_damaged_entry_is_ignored_and_made_again(
+    task: Task, cache: Path, damage: str
+) -> None:
     fresh = kept_shots(task, "kmeans", 4)
     (path,) = files(cache)
     whole = path.read_text()
@@ -191,7 +223,9 @@ def test_a_damaged_entry_is_ignored_and_made_again(task: Task, cache: Path, dama
         assert path.read_text() == whole
 
 
-def test_what_is_quick_and_what_is_not_ours_is_not_kept(task: Task, cache: Path) -> None:
+def test_what_is_quick_and_what_is_not_ours_is_not_kept(
+    task: Task, cache: Path
+) -> None:
     kept_shots(task, "random", 4)
     kept_shots(task, "fwc_llm.shots.coresets:kmeans", 4)
     assert not files(cache)

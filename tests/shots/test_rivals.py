@@ -12,7 +12,9 @@ from fwc_llm.tasks import Task
 
 
 def cells(shots: Shots) -> list[tuple[str, str]]:
-    return sorted((example.values["group"], example.label) for example in shots.examples)
+    return sorted(
+        (example.values["group"], example.label) for example in shots.examples
+    )
 
 
 SLOTS = "A:no=1,a:yes=5, b:no=4,B:YES=2"
@@ -23,31 +25,46 @@ def test_slots_can_be_written_as_words(two: Task) -> None:
     for strategy in ("fwc", "strata"):
         assert cells(select_shots(two, strategy, 12, slots=SLOTS)) == wanted
     table = {("a", "no"): 1, ("a", "yes"): 5, ("b", "no"): 4, ("b", "yes"): 2}
-    by_table, by_words = (select_shots(two, "strata", 12, slots=slots) for slots in (table, SLOTS))
+    by_table, by_words = (
+        select_shots(two, "strata", 12, slots=slots) for slots in (table, SLOTS)
+    )
     assert by_table.examples == by_words.examples
     assert select_shots(two, "fwc", 12, slots=SLOTS).options["slots"] == SLOTS
     low, high = two.groups
     for strategy in ("strata", "fwc"):
         against = cells(select_shots(two, strategy, 8, slots="counter"))
-        wanted = [(low, "no")] + [(low, "yes")] * 3 + [(high, "no")] * 3 + [(high, "yes")]
+        wanted = (
+            [(low, "no")] + [(low, "yes")] * 3 + [(high, "no")] * 3 + [(high, "yes")]
+        )
         assert against == sorted(wanted)
     some = cells(select_shots(two, "strata", 6, slots="a:yes=3,b:no=3"))
     assert some == [("a", "yes")] * 3 + [("b", "no")] * 3
 
 
-def test_surprising_examples_are_those_whose_label_the_features_predict_least(two: Task) -> None:
+def test_surprising_examples_are_those_whose_label_the_features_predict_least(
+    two: Task,
+) -> None:
     pool = two.pool()
     slots = "a:yes=3,b:no=3"
     ages: dict[str, list[float]] = {}
     for pick in ("uniform", "surprising"):
-        drawn = [select_shots(two, "strata", 6, seed=s, slots=slots, pick=pick) for s in range(4)]
+        drawn = [
+            select_shots(two, "strata", 6, seed=s, slots=slots, pick=pick)
+            for s in range(4)
+        ]
         assert all(
-            example.label == pool.loc[example.row, "y"] for one in drawn for example in one.examples
+            example.label == pool.loc[example.row, "y"]
+            for one in drawn
+            for example in one.examples
         )
         # The old answer yes: a surprising yes is young, a surprising no is old.
         found = [example for one in drawn for example in one.examples]
-        ages[pick] = [(1 if one.label == "no" else -1) * one.values["age"] for one in found]
-        assert len({tuple(example.row for example in one.examples) for one in drawn}) == 4
+        ages[pick] = [
+            (1 if one.label == "no" else -1) * one.values["age"] for one in found
+        ]
+        assert (
+            len({tuple(example.row for example in one.examples) for one in drawn}) == 4
+        )
     assert np.mean(ages["surprising"]) > np.mean(ages["uniform"])
     with pytest.raises(FwcError, match="pick is 'odd'"):
         select_shots(two, "strata", 6, slots=slots, pick="odd")
@@ -64,7 +81,9 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
         ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
     ],
 )
-def test_slots_that_do_not_read_are_refused_in_words(two: Task, slots: str, message: str) -> None:
+def test_slots_that_do_not_read_are_refused_in_words(
+    two: Task, slots: str, message: str
+) -> None:
     for strategy in ("fwc", "strata"):
         with pytest.raises(FwcError, match=message):
             select_shots(two, strategy, 8, slots=slots)

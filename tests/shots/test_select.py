@@ -14,14 +14,28 @@ import pytest
 
 from fwc_llm import TaskRow, select_shots
 from fwc_llm.errors import FwcError
-from fwc_llm.shots import Example, Request, Shots, accepted_options, is_per_row, strategies
+from fwc_llm.shots import (
+    Example,
+    Request,
+    Shots,
+    accepted_options,
+    is_per_row,
+    strategies,
+)
 from fwc_llm.shots.examples import make_shots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.tasks import Task, load_task
 from tests.people import make_people, write_people
 
 CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
-WEIGHTED = {"fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset", "fairlets"}
+WEIGHTED = {
+    "fwc",
+    "kmeans",
+    "kmedoids",
+    "kmedian-coreset",
+    "indfair-coreset",
+    "fairlets",
+}
 
 
 def options_of(name: str, task: Task) -> dict[str, Any]:
@@ -59,14 +73,18 @@ def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(
 ) -> None:
     pool = two.pool()
     candidates = np.arange(240) % 2 == 0
-    shots = select_shots(two, name, m=12, seed=5, candidates=candidates, **options_of(name, two))
+    shots = select_shots(
+        two, name, m=12, seed=5, candidates=candidates, **options_of(name, two)
+    )
     assert {example.row for example in shots.examples} <= set(pool.index[candidates])
     assert len({example.row for example in shots.examples}) == shots.m == 12
     assert (shots.strategy, shots.task, shots.seed) == (name, "people", 5)
     assert shots.fingerprint == two.fingerprint
     for example in shots.examples:
         row = pool.loc[example.row]
-        assert dict(example.values) == {column.name: row[column.name] for column in two.shown}
+        assert dict(example.values) == {
+            column.name: row[column.name] for column in two.shown
+        }
         assert example.label == row["y"]
         assert {type(value) for value in example.values.values()} <= {int, float, str}
     json.dumps([dict(example.values) for example in shots.examples])
@@ -83,7 +101,10 @@ def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(
 def test_the_seed_decides(name: str, two: Task) -> None:
     def rows(seed: int) -> list[str]:
         return [
-            e.row for e in select_shots(two, name, 12, seed=seed, **options_of(name, two)).examples
+            e.row
+            for e in select_shots(
+                two, name, 12, seed=seed, **options_of(name, two)
+            ).examples
         ]
 
     assert rows(1) == rows(1)
@@ -106,7 +127,9 @@ def test_three_protected_levels(name: str, three: Task) -> None:
     assert select_shots(three, name, 12, **options_of(name, three)).m == 12
 
 
-def test_balanced_has_equal_cells_and_alternating_labels(two: Task, three: Task) -> None:
+def test_balanced_has_equal_cells_and_alternating_labels(
+    two: Task, three: Task
+) -> None:
     shots = select_shots(two, "balanced", 16, seed=3)
     assert set(Counter(map(cell, shots.examples)).values()) == {4}
     assert [example.label for example in shots.examples] == ["no", "yes"] * 8
@@ -127,12 +150,16 @@ def test_fwc_meets_the_limit_and_certifies_it(two: Task) -> None:
         assert abs(rate / target - 1) <= 0.05 + 1e-9
         assert abs((1 - rate) / (1 - target) - 1) <= 0.05 + 1e-9
     assert certificate["violation"] <= 0.05 + 1e-9
-    assert certificate["objective"] == pytest.approx(certificate["lower_bound"], rel=1e-9)
+    assert certificate["objective"] == pytest.approx(
+        certificate["lower_bound"], rel=1e-9
+    )
     assert certificate["rows"] == [example.row for example in shots.examples]
     assert certificate["weights"] == [example.weight for example in shots.examples]
     assert certificate["fingerprint"] == two.fingerprint
     counts = Counter(map(cell, shots.examples))
-    assert {(s["level"], s["label"]): s["count"] for s in certificate["slots"]} == counts
+    assert {
+        (s["level"], s["label"]): s["count"] for s in certificate["slots"]
+    } == counts
     assert counts["a", "yes"] == counts["b", "yes"]
     assert certificate["seed"] == 2
     assert certificate["restarts"] >= 1
@@ -180,7 +207,9 @@ def test_strata_has_the_shares_asked_for(two: Task, three: Task) -> None:
     assert counts == {("a", "no"): 6, ("a", "yes"): 6}  # a is the smaller group
     only = select_shots(two, "strata", 10, group="b", positive_share=1).examples
     assert Counter(map(cell, only)) == {("b", "yes"): 10}
-    mixed = Counter(map(cell, select_shots(three, "strata", 12, group_share=0.5).examples))
+    mixed = Counter(
+        map(cell, select_shots(three, "strata", 12, group_share=0.5).examples)
+    )
     assert mixed == {
         ("a", "no"): 3,
         ("a", "yes"): 3,
@@ -195,7 +224,9 @@ def test_nearest_is_nearest(two: Task) -> None:
     pool = two.pool()
     query = two.test().iloc[17].to_dict()
     rank = {"low": 0, "middle": 1, "high": 2}
-    numbers = np.column_stack([pool["age"], pool["hours"], pool["school"].map(rank)]).astype(float)
+    numbers = np.column_stack(
+        [pool["age"], pool["hours"], pool["school"].map(rank)]
+    ).astype(float)
     asked = np.array([query["age"], query["hours"], rank[query["school"]]], float)
     distance = np.abs((numbers - asked) / numbers.std(axis=0)).sum(axis=1)
     distance += (pool["job"] != query["job"]).to_numpy() * 1.0 + (
@@ -222,22 +253,39 @@ def test_of_equally_near_rows_the_earlier_comes_first(tmp_path: Path) -> None:
     people["hours"], people["school"] = 40.0, "low"
     task = load_task(write_people(tmp_path, people))
     for age in (30, 41, 57):
-        query = {"age": age, "hours": 40.0, "school": "low", "job": "pilot", "group": "c"}
+        query = {
+            "age": age,
+            "hours": 40.0,
+            "school": "low",
+            "job": "pilot",
+            "group": "c",
+        }
         shots = select_shots(task, "nearest", 60, query=TaskRow(task.name, query))
         mismatches = 1 + (people["job"] != "pilot")  # nobody is of group c
         exact = abs(people["age"] - age) / people["age"].std(ddof=0) + mismatches
         expected = np.argsort(exact.round(9), kind="stable")[:60]
-        assert [example.row for example in shots.examples] == list(task.pool().index[expected])
+        assert [example.row for example in shots.examples] == list(
+            task.pool().index[expected]
+        )
 
 
 def test_ids_are_the_rows_named_in_their_order(two: Task) -> None:
     index = [str(row) for row in two.pool().index]
     shots = select_shots(two, "ids", rows=[index[7], index[2]])
     assert [example.row for example in shots.examples] == [index[7], index[2]]
-    assert select_shots(two, "ids", rows=f"{index[7]}, {index[2]}").examples == shots.examples
+    assert (
+        select_shots(two, "ids", rows=f"{index[7]}, {index[2]}").examples
+        == shots.examples
+    )
 
 
-QUERY: dict[str, Any] = {"age": 30, "hours": 1, "job": "cook", "school": "low", "group": "a"}
+QUERY: dict[str, Any] = {
+    "age": 30,
+    "hours": 1,
+    "job": "cook",
+    "school": "low",
+    "group": "a",
+}
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "unknown": ("nearst", {}, r"unknown strategy 'nearst' .*did you mean 'nearest'"),
     "m zero": ("random", {"m": 0}, "m is 0: at least 1 example"),
@@ -256,11 +304,19 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "epsilon": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
     "seed": ("random", {"seed": -1}, "seed is -1"),
-    "order": ("random", {"order": "up"}, "unknown order 'up': choose one of given, alternate"),
+    "order": (
+        "random",
+        {"order": "up"},
+        "unknown order 'up': choose one of given, alternate",
+    ),
     "option": ("random", {"metric": "l1"}, "no option 'metric': it takes none"),
     "within": ("nearest", {"within": "x", "query": QUERY}, "within is 'x'"),
     "no query": ("nearest", {}, "nearest chooses examples for a queried row"),
-    "query without feature": ("nearest", {"query": {"age": 3}}, "lacks the attribute 'hours'"),
+    "query without feature": (
+        "nearest",
+        {"query": {"age": 3}},
+        "lacks the attribute 'hours'",
+    ),
     "query no number": (
         "nearest",
         {"query": QUERY | {"age": "old"}},
@@ -271,12 +327,20 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"query": QUERY | {"group": "z"}},
         "'z' in column 'gr",
     ),
-    "no row": ("nearest", {"query": pd.DataFrame([QUERY])}, "a row is a mapping or Series"),
+    "no row": (
+        "nearest",
+        {"query": pd.DataFrame([QUERY])},
+        "a row is a mapping or Series",
+    ),
     "share": ("strata", {"group_share": 1.5}, "group_share is 1.5"),
     "group": ("strata", {"group": "z"}, "group is 'z': choose one of a, b"),
     "stratum": ("strata", {"m": 120}, r"the cell 'a', '\w+' is too small"),
     "ids none": ("ids", {}, "ids needs the option rows"),
-    "ids unknown": ("ids", {"rows": "people.csv:9999"}, "'people.csv:9999' is not in the pool"),
+    "ids unknown": (
+        "ids",
+        {"rows": "people.csv:9999"},
+        "'people.csv:9999' is not in the pool",
+    ),
     "balance no fraction": ("fairlets", {"balance": "much"}, "balance is 'much'"),
     "k": ("kmedian-coreset", {"k": 0}, "k is 0"),
     "module": ("no.such.module:f", {}, "cannot be loaded from 'no.such.module:f'"),
@@ -327,15 +391,30 @@ NONSENSE: dict[str, tuple[Callable[[Request], Any], str]] = {
         "5 examples, 4 were asked for",
     ),
     "one twice": (lambda request: make_shots(request, "own", [0, 0]), "occurs twice"),
-    "no candidate": (lambda request: make_shots(request, "own", [9]), "which is not a candidate"),
-    "unknown row": (lambda request: changed(request, row="nowhere:1"), "which is not in the pool"),
-    "no label": (lambda request: changed(request, label="maybe"), "has the label 'maybe'"),
+    "no candidate": (
+        lambda request: make_shots(request, "own", [9]),
+        "which is not a candidate",
+    ),
+    "unknown row": (
+        lambda request: changed(request, row="nowhere:1"),
+        "which is not in the pool",
+    ),
+    "no label": (
+        lambda request: changed(request, label="maybe"),
+        "has the label 'maybe'",
+    ),
     "wrong value": (
         lambda request: changed(request, values={"age": 1}),
         "differs from the table's",
     ),
-    "bad weight": (lambda request: changed(request, weight=-1.0), "has the weight -1.0"),
-    "other task": (lambda request: replace(changed(request), task="other"), "of another task"),
+    "bad weight": (
+        lambda request: changed(request, weight=-1.0),
+        "has the weight -1.0",
+    ),
+    "other task": (
+        lambda request: replace(changed(request), task="other"),
+        "of another task",
+    ),
 }
 
 
@@ -346,14 +425,18 @@ def nonsense(request: Request) -> Any:
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_a_strategy_that_returns_nonsense_is_refused(kind: str, two: Task) -> None:
     with pytest.raises(FwcError, match=NONSENSE[kind][1]):
-        select_shots(two, f"{__name__}:nonsense", 4, candidates=np.arange(240) != 9, kind=kind)
+        select_shots(
+            two, f"{__name__}:nonsense", 4, candidates=np.arange(240) != 9, kind=kind
+        )
 
 
 def test_a_strategy_of_ones_own(two: Task) -> None:
     own = f"{__name__}:every_other"
     shots = select_shots(two, own, 3, skip=1)
     assert shots.strategy == own
-    assert [example.row for example in shots.examples] == list(two.pool().index[[1, 3, 5]])
+    assert [example.row for example in shots.examples] == list(
+        two.pool().index[[1, 3, 5]]
+    )
     assert accepted_options(own) == ("skip",)
     assert not is_per_row(own)
 
@@ -369,7 +452,9 @@ def test_a_package_adds_a_strategy(
     )
     described = tmp_path / "first_rows-1.0.dist-info"
     described.mkdir()
-    (described / "entry_points.txt").write_text("[fwc_llm.strategies]\nfirst = first_rows:first\n")
+    (described / "entry_points.txt").write_text(
+        "[fwc_llm.strategies]\nfirst = first_rows:first\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert strategies()[-1] == "first"
     assert (is_per_row("first"), accepted_options("first")) == (True, None)

@@ -16,27 +16,37 @@ from fwc_llm.shots import Example, Shots, load_shots, save_shots
 from fwc_llm.tasks import Task
 
 text = st.text(st.characters(codec="utf-8"), max_size=8)
-numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.integers(-(2**53), 2**53) | st.floats(
+    allow_nan=False, allow_infinity=False
+)
 
 
 @st.composite
 def any_shots(draw: st.DrawFn) -> Shots:
     rows = draw(st.lists(text, max_size=6, unique=True))
     n = len(rows)
-    some = st.lists(st.floats(0, 1e6), min_size=n, max_size=n).filter(lambda w: any(w) or not w)
+    some = st.lists(st.floats(0, 1e6), min_size=n, max_size=n).filter(
+        lambda w: any(w) or not w
+    )
     weights = draw(st.none() | some) or [None] * n
     values = st.dictionaries(text, text | numbers, max_size=3)
     labels = st.sampled_from(["no", "yes"])
     pairs = zip(rows, weights, strict=True)
-    examples = tuple(Example(row, draw(values), draw(labels), weight) for row, weight in pairs)
-    known = st.dictionaries(text, text | numbers | st.lists(numbers, max_size=3), max_size=3)
+    examples = tuple(
+        Example(row, draw(values), draw(labels), weight) for row, weight in pairs
+    )
+    known = st.dictionaries(
+        text, text | numbers | st.lists(numbers, max_size=3), max_size=3
+    )
     named = draw(text), draw(text), draw(text), draw(st.integers(0, 2**60))
     return Shots(*named, examples, draw(st.none() | known), {"m": 3})
 
 
 @pytest.mark.slow
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=150,
+    deadline=None,
 )
 @given(any_shots())
 def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
@@ -52,9 +62,13 @@ def saved(two: Task, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
-def load(folder: Path, content: Any, task: Task | None = None, **options: bool) -> Shots:
+def load(
+    folder: Path, content: Any, task: Task | None = None, **options: bool
+) -> Shots:
     path = folder / "shots.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    path.write_text(
+        content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
+    )
     return load_shots(path, task, **options)
 
 
@@ -76,7 +90,9 @@ def test_another_task_and_changed_data_are_refused(
     saved: dict[str, Any], tmp_path: Path, two: Task
 ) -> None:
     changed = {**saved, "fingerprint": "0" * 64}
-    with pytest.raises(FwcError, match=r"another version of the table .*allow_changed_data=True"):
+    with pytest.raises(
+        FwcError, match=r"another version of the table .*allow_changed_data=True"
+    ):
         load(tmp_path, changed, two)
     first = saved["examples"][0]
     edits = {
@@ -87,7 +103,9 @@ def test_another_task_and_changed_data_are_refused(
     for words, edit in edits.items():
         with pytest.raises(FwcError, match=words):
             load(
-                tmp_path, {**changed, "examples": [{**first, **edit}, *saved["examples"][1:]]}, two
+                tmp_path,
+                {**changed, "examples": [{**first, **edit}, *saved["examples"][1:]]},
+                two,
             )
     assert load(tmp_path, changed, two, allow_changed_data=True).m == 8
     for allowed in (True, False):
@@ -104,7 +122,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "NaN": ({"weight": float("nan")}, "NaN is not JSON"),
     "too large": ({"weight": 10**400}, r"examples\[2\].weight"),
     "text weight": ({"weight": "1"}, r"examples\[2\].weight: .* found '1'"),
-    "one without weight": ({"weight": None}, "some rows have a weight and some have none"),
+    "one without weight": (
+        {"weight": None},
+        "some rows have a weight and some have none",
+    ),
     "label": ({"label": "maybe"}, r"examples\[2\].label: .* found 'maybe'"),
     "value": ({"values": {"age": None}}, r"examples\[2\].values.age"),
 }
@@ -127,9 +148,15 @@ def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
         ({**saved, "format": "fwc-llm-shots/9"}, "format: .* found 'fwc-llm-shots/9'"),
         ({**saved, "examples": [3]}, r"examples\[1\]"),
         ({**saved, "seed": True}, "seed: .* found True"),
-        ({key: value for key, value in saved.items() if key != "task"}, "task: it is missing"),
+        (
+            {key: value for key, value in saved.items() if key != "task"},
+            "task: it is missing",
+        ),
         ({**saved, "examples": [saved["examples"][0]] * 2}, "occurs twice"),
-        ({**saved, "examples": [{**saved["examples"][0], "weight": 0.0}]}, "all weights are 0"),
+        (
+            {**saved, "examples": [{**saved["examples"][0], "weight": 0.0}]},
+            "all weights are 0",
+        ),
     ):
         with pytest.raises(FwcError, match=message):
             load(tmp_path, content)
@@ -140,7 +167,9 @@ def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
         load_shots(tmp_path / "none.json")
 
 
-def test_an_unwritable_place_is_refused_and_the_old_file_kept(two: Task, tmp_path: Path) -> None:
+def test_an_unwritable_place_is_refused_and_the_old_file_kept(
+    two: Task, tmp_path: Path
+) -> None:
     shots = select_shots(two, "random", 4)
     (tmp_path / "file").write_text("")
     with pytest.raises(FwcError, match="cannot write the shots to"):

@@ -23,8 +23,13 @@ def survey(n: int = 300) -> pd.DataFrame:
     frame = pd.DataFrame(
         {"work": rng.choice(["farm", "office"], n), "age": rng.integers(18, 80, n)}
     )
-    frame["sex"], frame["hired"] = rng.choice(["f", "m"], n), rng.choice(["yes", "no"], n)
-    return frame.assign(people=np.where(frame["work"] == "farm", 100, 1) * rng.integers(0, 3, n))
+    frame["sex"], frame["hired"] = (
+        rng.choice(["f", "m"], n),
+        rng.choice(["yes", "no"], n),
+    )
+    return frame.assign(
+        people=np.where(frame["work"] == "farm", 100, 1) * rng.integers(0, 3, n)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,9 @@ def test_examples_are_chosen_by_weight(task: Task, strategy: str) -> None:
     rows = [example.row.split(" as ")[0] for example in shots.examples]
     assert (frame.loc[rows, "people"] > 0).all()
     farm = np.array([example.values["work"] == "farm" for example in shots.examples])
-    theta = [1.0 if example.weight is None else example.weight for example in shots.examples]
+    theta = [
+        1.0 if example.weight is None else example.weight for example in shots.examples
+    ]
     assert np.average(farm, weights=theta) > 0.75
     assert shots.options["sample_weight"] == "people"
     equal = select_shots(task, strategy, m=12, sample_weight=np.ones(300))
@@ -63,8 +70,12 @@ def test_what_cannot_be_weighed_says_so(task: Task) -> None:
     with pytest.raises(FwcError, match="fairlets does not support weights"):
         select_shots(task, "fairlets", m=4)
     with pytest.raises(FwcError, match=r"sample_weight of row 2 is -1"):
-        select_shots(task, "random", m=4, sample_weight=np.where(np.arange(300) == 2, -1, 1))
-    with pytest.raises(FwcError, match=r"m is 250, but only \d+ rows may become examples: lower m"):
+        select_shots(
+            task, "random", m=4, sample_weight=np.where(np.arange(300) == 2, -1, 1)
+        )
+    with pytest.raises(
+        FwcError, match=r"m is 250, but only \d+ rows may become examples: lower m"
+    ):
         select_shots(task, "random", m=250)
     frame = survey()
     frame.loc[7, "people"] = -3

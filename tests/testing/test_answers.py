@@ -22,20 +22,26 @@ QUESTION: Any = {"type": "predicate", "instructions": "Is it?", "name": "q"}
 
 
 def chat(messages: Any = HELLO, **options: Any) -> Any:
-    return openai.OpenAI().chat.completions.create(model="gpt-6-luna", messages=messages, **options)
+    return openai.OpenAI().chat.completions.create(
+        model="gpt-6-luna", messages=messages, **options
+    )
 
 
 def said(messages: Any = HELLO, **options: Any) -> str | None:
     return chat(messages, **options).choices[0].message.content
 
 
-def decision(given: Any = "Is it?", questions: Any = (QUESTION,), **options: Any) -> Any:
+def decision(
+    given: Any = "Is it?", questions: Any = (QUESTION,), **options: Any
+) -> Any:
     asked = {"model": "gpt-6-luna", "input": given, "questions": questions, **options}
     return openai.OpenAI().decisions.create(**asked).answers
 
 
 @pytest.mark.slow
-def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai: Answers) -> None:
+def test_the_surrogate_answers_chats_and_decisions_of_both_clients(
+    fwc_openai: Answers,
+) -> None:
     task = load_task("census")
     prompt: Any = build_prompt(task, task.test().iloc[0])
     ours = Surrogate().reply(prompt)
@@ -43,17 +49,30 @@ def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai: A
 
     async def asked() -> tuple[Any, str]:
         async with openai.AsyncOpenAI() as client:
-            decided = await client.decisions.create(model="x", input=prompt, questions=[QUESTION])
-            stream = await client.chat.completions.create(model="x", messages=prompt, stream=True)
-            return decided, "".join([part.choices[0].delta.content or "" async for part in stream])
+            decided = await client.decisions.create(
+                model="x", input=prompt, questions=[QUESTION]
+            )
+            stream = await client.chat.completions.create(
+                model="x", messages=prompt, stream=True
+            )
+            return decided, "".join(
+                [part.choices[0].delta.content or "" async for part in stream]
+            )
 
     decided, streamed = asyncio.run(asked())
     assert streamed == ours.text
-    assert decided.answers[0].probability == pytest.approx(Surrogate().p_yes(prompt), abs=1e-6)
+    assert decided.answers[0].probability == pytest.approx(
+        Surrogate().p_yes(prompt), abs=1e-6
+    )
     assert decided.answers == decision(prompt)
     paths = [call.path.removeprefix("/v1/") for call in fwc_openai.calls]
     assert paths == ["chat/completions", "decisions", "chat/completions", "decisions"]
-    assert [call.model for call in fwc_openai.calls] == ["gpt-6-luna", "x", "x", "gpt-6-luna"]
+    assert [call.model for call in fwc_openai.calls] == [
+        "gpt-6-luna",
+        "x",
+        "x",
+        "gpt-6-luna",
+    ]
     assert fwc_openai.calls[0].messages == prompt == fwc_openai.calls[1].messages
 
 
@@ -70,7 +89,9 @@ def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai: A
         (Reply("I will not", refusal=True), None, None),
     ],
 )
-def test_fixed_answers(source: Any, text: str | None, probability: float | None) -> None:
+def test_fixed_answers(
+    source: Any, text: str | None, probability: float | None
+) -> None:
     with answers(source):
         message = chat().choices[0].message
         assert message.content == text
@@ -171,7 +192,9 @@ def test_unexpected_calls_fail(
                 raise
 
     with (
-        pytest.raises(AssertionError, match=f"^calls that the test did not expect: {named}$"),
+        pytest.raises(
+            AssertionError, match=f"^calls that the test did not expect: {named}$"
+        ),
         answers(source),
     ):
         application()
@@ -192,7 +215,10 @@ def test_what_is_no_source_is_refused(source: Any, words: str) -> None:
 
 def test_everything_is_as_before_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    before = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request
+    before = (
+        httpx2.HTTPTransport.handle_request,
+        httpx2.AsyncHTTPTransport.handle_async_request,
+    )
     with (
         pytest.raises(AssertionError, match="embeddings"),
         answers("outer"),
@@ -212,11 +238,16 @@ def test_everything_is_as_before_at_the_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_tests_own_server_is_still_reached() -> None:
-    with serve_in_thread(lambda request: HttpReply("hello")) as url, answers("Yes") as given:
+    with (
+        serve_in_thread(lambda request: HttpReply("hello")) as url,
+        answers("Yes") as given,
+    ):
         assert httpx2.get(f"{url}/anything").text == "hello"
         client = openai.OpenAI(base_url=f"{url}/v1")
         assert (
-            client.chat.completions.create(model="x", messages=HELLO).choices[0].message.content
+            client.chat.completions.create(model="x", messages=HELLO)
+            .choices[0]
+            .message.content
             == "Yes"
         )
         assert len(given.calls) == 1
@@ -227,14 +258,18 @@ def test_our_own_client_is_answered_too(fwc_openai: Answers, tmp_path: Path) -> 
     """A whole evaluation by name of a model, without a key: the surrogate behind OpenAI's
     address.
     """
-    there = evaluate("census", "gpt-4", ("zero",), n_test=16, logprobs=True, out=tmp_path / "a")
+    there = evaluate(
+        "census", "gpt-4", ("zero",), n_test=16, logprobs=True, out=tmp_path / "a"
+    )
     here = evaluate("census", "surrogate", ("zero",), n_test=16, out=tmp_path / "b")
     assert there.records.plain() == here.records.plain()
     assert len(fwc_openai.calls) == 16
     assert fwc_openai.calls[0].body["temperature"] == 0
 
 
-def test_a_forgotten_answer_fails_the_test_even_if_the_application_catches_the_error() -> None:
+def test_a_forgotten_answer_fails_the_test_even_if_the_application_catches_the_error() -> (
+    None
+):
     def application() -> None:
         with answers(), suppress(openai.OpenAIError):
             said()

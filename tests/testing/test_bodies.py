@@ -33,7 +33,9 @@ def client() -> Iterator[openai.OpenAI]:
 
 
 def ask(client: openai.OpenAI, messages: list[Message], **options: Any) -> Any:
-    return client.chat.completions.create(model="surrogate", messages=messages, **options)  # type: ignore[arg-type]
+    return client.chat.completions.create(
+        model="surrogate", messages=messages, **options
+    )  # type: ignore[arg-type]
 
 
 def test_openais_client_gets_an_answer_with_everything_a_completion_has(
@@ -48,7 +50,10 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(
     )
     assert choice.logprobs is None
     assert ask(client, CLERK).choices[0].message.content == "no"
-    assert (completion.model, completion.object) == ("surrogate (simulated)", "chat.completion")
+    assert (completion.model, completion.object) == (
+        "surrogate (simulated)",
+        "chat.completion",
+    )
     assert completion.id.startswith("chatcmpl-")
     assert completion.system_fingerprint.startswith("SIMULATED ")
     words = len(MANAGER[0]["content"].split())
@@ -61,11 +66,19 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(
 
 
 def test_an_answer_can_be_streamed(client: openai.OpenAI) -> None:
-    chunks = list(ask(client, MANAGER, stream=True, stream_options={"include_usage": True}))
-    assert (
-        "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == "yes"
+    chunks = list(
+        ask(client, MANAGER, stream=True, stream_options={"include_usage": True})
     )
-    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices] == [None, "stop"]
+    assert (
+        "".join(
+            choice.delta.content or "" for chunk in chunks for choice in chunk.choices
+        )
+        == "yes"
+    )
+    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices] == [
+        None,
+        "stop",
+    ]
     assert chunks[-1].usage.completion_tokens == 1
     assert {chunk.model for chunk in chunks} == {"surrogate (simulated)"}
 
@@ -82,8 +95,14 @@ def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> No
     assert whole.metadata["system_fingerprint"].startswith("SIMULATED")
     assert len(whole.output[0].content[0].logprobs[0].top_logprobs) == 2
     assert whole.usage.input_tokens == len(text.split())
-    messages: Any = [{"role": "user", "content": [{"type": "input_text", "text": text}]}]
-    instructed: Any = {"model": "surrogate", "input": messages, "instructions": "Say yes or no."}
+    messages: Any = [
+        {"role": "user", "content": [{"type": "input_text", "text": text}]}
+    ]
+    instructed: Any = {
+        "model": "surrogate",
+        "input": messages,
+        "instructions": "Say yes or no.",
+    }
     assert client.responses.create(**instructed).output_text == "yes"
 
 
@@ -103,18 +122,26 @@ TOOL: Any = {
 }
 
 
-def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.OpenAI) -> None:
+def test_structured_answers_and_tools_are_honoured_or_refused(
+    client: openai.OpenAI,
+) -> None:
     wanted = Decision(high_income=True, answer="Yes")
     chat: Any = {"model": "surrogate", "messages": MANAGER}
     answer: Any = {"model": "surrogate", "input": MANAGER}
     assert (
-        client.chat.completions.parse(**chat, response_format=Decision).choices[0].message.parsed
+        client.chat.completions.parse(**chat, response_format=Decision)
+        .choices[0]
+        .message.parsed
         == wanted
     )
-    assert client.responses.parse(**answer, text_format=Decision).output_parsed == wanted
+    assert (
+        client.responses.parse(**answer, text_format=Decision).output_parsed == wanted
+    )
     for choice in ("required", {"type": "function", "function": {"name": "decide"}}):
         (call,) = (
-            ask(client, MANAGER, tools=[TOOL], tool_choice=choice).choices[0].message.tool_calls
+            ask(client, MANAGER, tools=[TOOL], tool_choice=choice)
+            .choices[0]
+            .message.tool_calls
         )
         assert Decision.model_validate_json(call.function.arguments) == wanted
     answer |= {
@@ -124,12 +151,18 @@ def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.Ope
     (item,) = client.responses.create(**answer).output
     assert Decision.model_validate_json(item.arguments) == wanted
     assert (
-        ask(client, MANAGER, tools=[TOOL], tool_choice="auto").choices[0].message.content == "yes"
+        ask(client, MANAGER, tools=[TOOL], tool_choice="auto")
+        .choices[0]
+        .message.content
+        == "yes"
     )
     with pytest.raises(openai.BadRequestError, match="'reason'"):
         client.chat.completions.parse(**chat, response_format=Reasoned)
     other = {"type": "function", "function": {"name": "other"}}
-    for refused in ({"tool_choice": other, "tools": [TOOL]}, {"response_format": {"type": "xml"}}):
+    for refused in (
+        {"tool_choice": other, "tools": [TOOL]},
+        {"response_format": {"type": "xml"}},
+    ):
         with pytest.raises(openai.BadRequestError):
             ask(client, MANAGER, **refused)
 
@@ -137,7 +170,10 @@ def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.Ope
 def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(
     client: openai.OpenAI,
 ) -> None:
-    schema = {"type": "object", "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}}}
+    schema = {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}},
+    }
     form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
     asked: Any = {"response_format": form, "logprobs": True, "top_logprobs": 2}
     first, second = ask(client, MANAGER, **asked, n=2).choices

@@ -28,7 +28,9 @@ def decide(person: dict[str, Any]) -> str | None:
     """
     messages = build_prompt(TASK, person, SHOTS)
     create = client().chat.completions.create
-    completion = create(model="gpt-6-luna", messages=messages, temperature=0, max_tokens=20)
+    completion = create(
+        model="gpt-6-luna", messages=messages, temperature=0, max_tokens=20
+    )
     return parse_answer(completion, TASK).value
 
 

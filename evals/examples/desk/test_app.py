@@ -19,7 +19,10 @@ def test_the_desk_decides(fwc_openai: Answers) -> None:
 
 
 def test_what_is_no_decision_goes_to_a_person(fwc_openai: Answers) -> None:
-    for trouble in ("I cannot help with that.", Failure(500, headers={"x-should-retry": "false"})):
+    for trouble in (
+        "I cannot help with that.",
+        Failure(500, headers={"x-should-retry": "false"}),
+    ):
         fwc_openai.use(trouble)
         assert post(PERSON)[0] == 503
 

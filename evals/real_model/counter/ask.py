@@ -25,13 +25,22 @@ from fwc_llm.models.base import Model, Reply, Usage
 from fwc_llm.models.local import LocalModel
 from fwc_llm.models.recorded import FILE_NAME, read_records
 from fwc_llm.prompts import Prompt
-from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json, parsed
+from fwc_llm.runs.journal import (
+    Journal,
+    PlannedCall,
+    call_id,
+    make_record,
+    parameters_json,
+    parsed,
+)
 from fwc_llm.runs.plan import rows_of
 from fwc_llm.tasks import Task, load_task
 
 ANSWERS = HERE / "answers.csv"
 ASKED_AGAIN = 3  # questions of different arms that are asked again before a run goes on
-_SAME = 0.02  # largest difference of P(yes) of two askings; what the cache holds moves it
+_SAME = (
+    0.02  # largest difference of P(yes) of two askings; what the cache holds moves it
+)
 _TOKENS = 6  # most likely tokens that are recorded
 
 
@@ -96,7 +105,8 @@ def restore(planned: Iterable[PlannedCall], parameters: str, out: Path) -> None:
     """Begin a journal with the replies of answers.csv, as far as that file keeps them."""
     with ANSWERS.open(newline="", encoding="utf-8") as file:
         lines = {
-            (f"{line['arm']}-{line['set']}", line["row"]): line for line in csv.DictReader(file)
+            (f"{line['arm']}-{line['set']}", line["row"]): line
+            for line in csv.DictReader(file)
         }
     with Journal(out) as journal:
         for call in planned:
@@ -134,9 +144,15 @@ async def _ask_again(
 ) -> None:
     """Exit where a question that was answered before has another answer now."""
     known = {
-        record["request"]: record for record in journal.records() if record["text"] is not None
+        record["request"]: record
+        for record in journal.records()
+        if record["text"] is not None
     }
-    first = {call.arm: call for call in reversed(planned) if call_id(parameters, call) in known}
+    first = {
+        call.arm: call
+        for call in reversed(planned)
+        if call_id(parameters, call) in known
+    }
     for call in list(first.values())[::-1][:ASKED_AGAIN]:
         recorded = known[call_id(parameters, call)]
         reply = await model.ask(call.messages)
@@ -146,7 +162,9 @@ async def _ask_again(
             f"{recorded['p_yes']}"
         )
         if reply.text != recorded["text"] or abs(p_yes - recorded["p_yes"]) > _SAME:
-            sys.exit("the same question has another answer now: neither can stand beside the other")
+            sys.exit(
+                "the same question has another answer now: neither can stand beside the other"
+            )
 
 
 def collect(out: Path) -> None:
@@ -155,7 +173,11 @@ def collect(out: Path) -> None:
     rows = read_rows().set_index("row")
     table = task.test().loc[rows.index]
     facts = dict(
-        zip(rows.index, zip(task.sensitive(table), task.labels(table), strict=True), strict=True)
+        zip(
+            rows.index,
+            zip(task.sensitive(table), task.labels(table), strict=True),
+            strict=True,
+        )
     )
     lines = []
     for record in read_records(out / FILE_NAME):

@@ -58,13 +58,20 @@ def draw() -> None:
     _draw_rows(task, chosen).to_csv(ROWS_FILE, index=False, lineterminator="\n")
 
 
-def _choose(task: Task, part: pd.DataFrame, number: int) -> dict[tuple[str, int], Shots]:
+def _choose(
+    task: Task, part: pd.DataFrame, number: int
+) -> dict[tuple[str, int], Shots]:
     """The sets of all arms from one tenth of the pool, with the labels in one order: no, yes,
     no, …
     """
 
     def select(strategy: str, **options: Any) -> Shots:
-        common: dict[str, Any] = {"m": M, "seed": number, "pool": part, "order": "alternate"}
+        common: dict[str, Any] = {
+            "m": M,
+            "seed": number,
+            "pool": part,
+            "order": "alternate",
+        }
         return select_shots(task, strategy, **common, **options)
 
     fwc = select("fwc")
@@ -86,7 +93,8 @@ def _choose(task: Task, part: pd.DataFrame, number: int) -> dict[tuple[str, int]
 def without_weights(shots: Shots) -> Shots:
     """The same examples, which show no weights."""
     return replace(
-        shots, examples=tuple(replace(example, weight=None) for example in shots.examples)
+        shots,
+        examples=tuple(replace(example, weight=None) for example in shots.examples),
     )
 
 
@@ -96,9 +104,13 @@ def check_different(chosen: dict[tuple[str, int], Shots]) -> None:
     """
     first: dict[str, tuple[str, int]] = {}
     for key, shots in chosen.items():
-        content = json.dumps(sorted([e.row, e.label, shown or ""] for e, shown in shots.shown()))
+        content = json.dumps(
+            sorted([e.row, e.label, shown or ""] for e, shown in shots.shown())
+        )
         if content in first:
-            raise SystemExit(f"{key} and {first[content]} are the same examples: draw again")
+            raise SystemExit(
+                f"{key} and {first[content]} are the same examples: draw again"
+            )
         first[content] = key
 
 
@@ -110,7 +122,9 @@ def _draw_rows(task: Task, chosen: dict[tuple[str, int], Shots]) -> pd.DataFrame
     asked = {row["row"] for row in read_answers()}
     shown = [example.values for shots in chosen.values() for example in shots.examples]
     names = [column.name for column in task.shown]
-    free = ~(test.index.isin(asked) | equal_rows(task, test, shown) | test.duplicated(names))
+    free = ~(
+        test.index.isin(asked) | equal_rows(task, test, shown) | test.duplicated(names)
+    )
     cells = cells_of_rows(task, test)
     rng = np.random.default_rng(SEED)
     lines = []
@@ -118,7 +132,14 @@ def _draw_rows(task: Task, chosen: dict[tuple[str, int], Shots]) -> pd.DataFrame
         rows = rng.permutation(np.flatnonzero(free & (cells == cell)))
         rounds = rows[: SETS * (ROUNDS + 1) * EACH].reshape(SETS, ROUNDS + 1, EACH)
         for (number, turn, _), place in np.ndenumerate(rounds):
-            lines.append({"set": number + 1, "round": turn, "cell": cell, "row": test.index[place]})
+            lines.append(
+                {
+                    "set": number + 1,
+                    "round": turn,
+                    "cell": cell,
+                    "row": test.index[place],
+                }
+            )
     mixed = pd.DataFrame(lines).sample(frac=1, random_state=SEED)
     return mixed.sort_values(["set", "round"], kind="stable").drop(columns="cell")
 
@@ -132,7 +153,9 @@ def read_sets(task: Task) -> dict[tuple[str, int], Shots]:
         examples = make_examples(task, pool.loc[lines["row"]])
         if lines["weight"].notna().all():
             weighted = zip(examples, lines["weight"], strict=True)
-            examples = tuple(replace(example, weight=float(weight)) for example, weight in weighted)
+            examples = tuple(
+                replace(example, weight=float(weight)) for example, weight in weighted
+            )
         found[arm, number] = shots_of(task, arm, number, examples)
     return found
 
@@ -140,7 +163,9 @@ def read_sets(task: Task) -> dict[tuple[str, int], Shots]:
 def shots_of(task: Task, arm: str, number: int, examples: tuple[Example, ...]) -> Shots:
     """The examples of an arm as a set that a prompt or an evaluation takes."""
     name = f"{arm}-{number}"
-    return Shots(name, task.name, task.fingerprint, number, examples, protected=task.protected)
+    return Shots(
+        name, task.name, task.fingerprint, number, examples, protected=task.protected
+    )
 
 
 def read_rows() -> pd.DataFrame:

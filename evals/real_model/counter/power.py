@@ -36,21 +36,31 @@ def main() -> None:
         p_values = np.array(
             [_p_values(log_odds, cells, rounds, sets, rng) for _ in range(_SIMULATED)]
         )
-        unadjusted = [(p_values[..., place] < 0.05).mean() for place in range(len(DROPS))]
+        unadjusted = [
+            (p_values[..., place] < 0.05).mean() for place in range(len(DROPS))
+        ]
         adjusted = [_adjusted(p_values, place) for place in range(len(DROPS))]
         parts = zip(DROPS, unadjusted, adjusted, strict=True)
         words = "; ".join(
-            f"drop {drop:.2f}: {plain:.2f}, Holm {held:.2f}" for drop, plain, held in parts
+            f"drop {drop:.2f}: {plain:.2f}, Holm {held:.2f}"
+            for drop, plain, held in parts
         )
         print(f"{sets} sets, {rounds} rounds: {words}")
 
 
 def _p_values(
-    log_odds: np.ndarray, cells: list[np.ndarray], rounds: int, sets: int, rng: np.random.Generator
+    log_odds: np.ndarray,
+    cells: list[np.ndarray],
+    rounds: int,
+    sets: int,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Two-sided p-values (contrasts, drops) of one simulated experiment, t over its sets."""
     differences = np.array(
-        [[_difference(log_odds, cells, rounds, rng) for _ in range(sets)] for _ in range(CONTRASTS)]
+        [
+            [_difference(log_odds, cells, rounds, rng) for _ in range(sets)]
+            for _ in range(CONTRASTS)
+        ]
     )
     error = differences.std(1, ddof=1) / np.sqrt(sets)
     ratios = (differences.mean(1)[:, None] - np.array(DROPS)) / error[:, None]

@@ -28,7 +28,8 @@ def write_journal(answers: pd.DataFrame, folder: Path) -> None:
     plan.
     """
     recorded = {
-        (f"{line['arm']}-{line['set']}", line["row"]): line for line in answers.to_dict("records")
+        (f"{line['arm']}-{line['set']}", line["row"]): line
+        for line in answers.to_dict("records")
     }
     source = {"file": FILES["1.5b"].name, "sha256": FILES["1.5b"].sha256}
     parameters = {
@@ -38,7 +39,12 @@ def write_journal(answers: pd.DataFrame, folder: Path) -> None:
         "top_logprobs": 20,
         "gguf": source,
     }
-    described = {"model": _MODEL, "parameters": parameters, "settings": {}, "simulated": False}
+    described = {
+        "model": _MODEL,
+        "parameters": parameters,
+        "settings": {},
+        "simulated": False,
+    }
     (folder / "run.json").write_text(json.dumps(described) + "\n", encoding="utf-8")
     asked = [unit for unit in units() if (answers["arm"] == unit.arm).any()]
     with (folder / FILE_NAME).open("wb") as file:
@@ -47,7 +53,9 @@ def write_journal(answers: pd.DataFrame, folder: Path) -> None:
             line = recorded.get((call.arm, call.row))
             if line is not None:
                 usage = Usage(prompt_tokens=int(line["prompt_tokens"]))
-                reply = Reply(str(line["reply"]), "stop", p_yes=float(line["p_yes"]), usage=usage)
+                reply = Reply(
+                    str(line["reply"]), "stop", p_yes=float(line["p_yes"]), usage=usage
+                )
                 record = make_record(call_id(json.dumps(parameters), call), call, reply)
                 file.write(json.dumps(record).encode() + b"\n")
 

@@ -46,7 +46,14 @@ _SURROGATE = """\
 The surrogate is a SIMULATION of GPT-4's recorded answers, asked about the same rows with the same sets and
 scored alike. Where its difference lies outside the model's interval, it errs, and nothing follows from it."""
 _METRICS = (
-    *("gap", "accuracy", "yes", "gap as answered", "accuracy as answered", "yes as answered"),
+    *(
+        "gap",
+        "accuracy",
+        "yes",
+        "gap as answered",
+        "accuracy as answered",
+        "yes as answered",
+    ),
     *("gap at the median", "accuracy at the median", "gap without a threshold", "auc"),
 )
 
@@ -55,7 +62,9 @@ def report(folder: Path = RESULTS) -> None:
     """Write the page, its picture and its numbers."""
     answers = pd.read_csv(ANSWERS)
     content = summary(answers)
-    (folder / f"{NAME}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (folder / f"{NAME}.json").write_text(
+        json.dumps(content, indent=1) + "\n", encoding="utf-8"
+    )
     (folder / f"{NAME}.md").write_text(page(content), encoding="utf-8")
     picture(content, measure(answers), folder / f"{NAME}.svg")
 
@@ -88,7 +97,9 @@ def summary(answers: pd.DataFrame) -> dict[str, Any]:
             for arm in present
             if arm not in (ZERO, other) and other in present
         ],
-        "surrogate": {form: contrasts(measure(simulated(form, steps))) for form in FORMS},
+        "surrogate": {
+            form: contrasts(measure(simulated(form, steps))) for form in FORMS
+        },
     }
 
 
@@ -98,7 +109,9 @@ def simulated(form: str, steps: Sequence[tuple[int, int]]) -> pd.DataFrame:
     tables = []
     for number in sorted({number for number, _ in steps}):
         rounds = [0, *(turn for step, turn in steps if step == number)]
-        of_set = rows[(rows["set"] == number) & rows["round"].isin(rounds)].set_index("row")
+        of_set = rows[(rows["set"] == number) & rows["round"].isin(rounds)].set_index(
+            "row"
+        )
         with tempfile.TemporaryDirectory() as scratch:
             result = job_of(f"surrogate:{form}", number, list(of_set.index)).run(
                 Path(scratch) / "run"
@@ -166,7 +179,9 @@ def _contrasts(content: Mapping[str, Any]) -> str:
         ]
         for each in content["contrasts"]
     ]
-    return _markdown(["", "gap at equal labels", "Holm p", "accuracy", "verdict"], lines)
+    return _markdown(
+        ["", "gap at equal labels", "Holm p", "accuracy", "verdict"], lines
+    )
 
 
 def _arms(content: Mapping[str, Any]) -> str:
@@ -181,7 +196,13 @@ def _arms(content: Mapping[str, Any]) -> str:
         "gap without a threshold": "gap without a threshold",
     }
     lines = [
-        [NAMES[arm], *(_cell(found[metric], signed="gap" in metric) for metric in columns.values())]
+        [
+            NAMES[arm],
+            *(
+                _cell(found[metric], signed="gap" in metric)
+                for metric in columns.values()
+            ),
+        ]
         for arm, found in content["arms"].items()
     ]
     return _markdown(["", *columns], lines)
@@ -189,7 +210,10 @@ def _arms(content: Mapping[str, Any]) -> str:
 
 def _against(content: Mapping[str, Any]) -> str:
     lines = [
-        [_difference(each), *(_cell(each[metric]) for metric in ("gap", "accuracy", "auc"))]
+        [
+            _difference(each),
+            *(_cell(each[metric]) for metric in ("gap", "accuracy", "auc")),
+        ]
         for each in content["against"]
     ]
     return _markdown(["", "gap at equal labels", "accuracy", "AUC"], lines)
@@ -201,7 +225,9 @@ def _surrogate(content: Mapping[str, Any]) -> str:
     for place, each in enumerate(content["contrasts"]):
         for metric in ("gap", "accuracy"):
             others = [_cell(found[place][metric]) for found in forms.values()]
-            lines.append([f"{metric}, {_difference(each)}", _cell(each[metric]), *others])
+            lines.append(
+                [f"{metric}, {_difference(each)}", _cell(each[metric]), *others]
+            )
     return _markdown(["", "1.5B", *(f"{form}, simulated" for form in forms)], lines)
 
 
@@ -233,10 +259,15 @@ def picture(content: Mapping[str, Any], scores: pd.DataFrame, path: Path) -> Non
                 entry = found[metric]
                 values = scores[metric][arm]
                 panel.plot(values, [line] * len(values), "|", color=colour, alpha=0.5)
-                panel.plot([entry["value"]], [line], MARKERS[line % len(MARKERS)], color=colour)
+                panel.plot(
+                    [entry["value"]], [line], MARKERS[line % len(MARKERS)], color=colour
+                )
                 if entry["low"] is not None:
                     panel.plot(
-                        [entry["low"], entry["high"]], [line, line], color=colour, linewidth=2
+                        [entry["low"], entry["high"]],
+                        [line, line],
+                        color=colour,
+                        linewidth=2,
                     )
             name_lines(panel, [NAMES[arm] for arm in content["arms"]])
         drawn[0].axvline(0.0, color=SOFT, linestyle="--", linewidth=1)

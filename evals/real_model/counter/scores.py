@@ -10,7 +10,14 @@ from scipy.special import logit
 from scipy.stats import t
 from sklearn.metrics import roc_auc_score
 
-from evals.real_model.counter.draw import ARMS, EACH, ROUNDS, SETS, THRESHOLD_ROUND, ZERO
+from evals.real_model.counter.draw import (
+    ARMS,
+    EACH,
+    ROUNDS,
+    SETS,
+    THRESHOLD_ROUND,
+    ZERO,
+)
 from evals.real_model.scores import holm
 from fwc_llm.answers import parse_answer
 from fwc_llm.models import Reply
@@ -49,7 +56,10 @@ def complete_steps(answers: pd.DataFrame) -> set[tuple[int, int]]:
 
     begun = [number for number in range(1, SETS + 1) if whole(number, THRESHOLD_ROUND)]
     return {
-        (number, turn) for number in begun for turn in range(1, ROUNDS + 1) if whole(number, turn)
+        (number, turn)
+        for number in begun
+        for turn in range(1, ROUNDS + 1)
+        if whole(number, turn)
     }
 
 
@@ -60,15 +70,21 @@ def measure(answers: pd.DataFrame) -> pd.DataFrame:
     steps = complete_steps(answers)
     table = answers[answers["arm"].isin([ZERO, *ARMS])].copy()
     table["log_odds"] = logit(table["p_yes"].clip(1e-9, 1 - 1e-9))
-    table["said"] = [parse_answer(Reply(text)).value == "yes" for text in table["reply"]]
+    table["said"] = [
+        parse_answer(Reply(text)).value == "yes" for text in table["reply"]
+    ]
     table["label"] = table["label"] == "yes"
     table["men"] = table["group"] == MEN
     for_threshold = table[table["round"] == THRESHOLD_ROUND]
     of_zero = for_threshold.loc[for_threshold["arm"] == ZERO, "log_odds"].median()
-    scored = table[[step in steps for step in zip(table["set"], table["round"], strict=True)]]
+    scored = table[
+        [step in steps for step in zip(table["set"], table["round"], strict=True)]
+    ]
     lines = []
     for (arm, number), rows in scored.groupby(["arm", "set"]):
-        own = for_threshold[(for_threshold["arm"] == arm) & (for_threshold["set"] == number)]
+        own = for_threshold[
+            (for_threshold["arm"] == arm) & (for_threshold["set"] == number)
+        ]
         if arm == ZERO:
             threshold = of_zero
         else:
@@ -99,12 +115,17 @@ def _scores(rows: pd.DataFrame, threshold: float) -> dict[str, float]:
 def gap_at_equal_labels(rows: pd.DataFrame, yes: pd.Series) -> float:
     """The mean over the labels of the rate of yes of men minus that of women."""
     rates = yes.groupby([rows["label"], rows["men"]]).mean()
-    return float(np.mean([rates[label, True] - rates[label, False] for label in (False, True)]))
+    return float(
+        np.mean([rates[label, True] - rates[label, False] for label in (False, True)])
+    )
 
 
 def _gap_of_ranks(rows: pd.DataFrame) -> float:
     """The mean over the labels of the chance that a man ranks above a woman, minus one half."""
-    areas = [roc_auc_score(part["men"], part["log_odds"]) for _, part in rows.groupby("label")]
+    areas = [
+        roc_auc_score(part["men"], part["log_odds"])
+        for _, part in rows.groupby("label")
+    ]
     return float(np.mean(areas)) - 0.5
 
 
@@ -152,13 +173,17 @@ def contrasts(scores: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def verdict(gap: Estimate, holm_p: float | None, accuracy: Estimate, nearer: bool) -> str:
+def verdict(
+    gap: Estimate, holm_p: float | None, accuracy: Estimate, nearer: bool
+) -> str:
     """The plan's verdict on a contrast."""
     if holm_p is None or gap.low is None or gap.high is None:
         return "no verdict: too few sets"
     if holm_p < 0.05 and nearer:
         kept = accuracy.low is not None and accuracy.low >= -ACCURACY_MARGIN
-        return "fairer at equal accuracy" if kept else "fairer, but accuracy not settled"
+        return (
+            "fairer at equal accuracy" if kept else "fairer, but accuracy not settled"
+        )
     if holm_p < 0.05:
         return "less fair"
     if gap.low >= -GAP_MARGIN and gap.high <= GAP_MARGIN:

@@ -109,7 +109,9 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
             for lane in range(ROWS):
                 value = out[w, lane]
                 next_best[lane] = min(next_best[lane], max(value, best[lane]))
-                nearest[lane] = j if value < best[lane] else nearest[lane]  # the first on ties
+                nearest[lane] = (
+                    j if value < best[lane] else nearest[lane]
+                )  # the first on ties
                 best[lane] = min(value, best[lane])
     for lane in range(count):
         i = queue[g, lane]
@@ -120,7 +122,9 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
 
 
 @kernel
-def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
+def assign_rows(  # type: ignore[no-untyped-def]
+    rows, reps, costs, prices, margin, which, queue, waiting, work, low, high
+):
     """Compute those costs of rows low … high − 1 that can matter.
 
     A pair is a row and a cell. With `which` BOUNDED, costs are compared at the prices (G,): if the
@@ -141,7 +145,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     move = costs.move
     cells = len(prices)
     for row in range(low, high):
-        i: Any = np.uintp(row)  # unsigned: numba then skips the check for negative indices
+        i: Any = np.uintp(
+            row
+        )  # unsigned: numba then skips the check for negative indices
         home = cell[i]
         chose = chosen[i]
         limit = np.float32(0)
@@ -152,7 +158,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
             )  # the chosen cell sets the limit
             word = packed[i, g]
             state = word % STATES
-            if tile_start[g] == tile_start[g + 1] or (which == WANTED and state != WANTED):
+            if tile_start[g] == tile_start[g + 1] or (
+                which == WANTED and state != WANTED
+            ):
                 continue
             if which == BOUNDED:
                 j = first[g] + np.uintp(word >> BITS)
@@ -160,7 +168,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 other = other * other if root else other
                 value = max(cost[i, g] - move[home, g], np.float32(0))
                 if turn > 0:
-                    bound = max((np.sqrt(value) if root else value) - step[j], np.float32(0))
+                    bound = max(
+                        (np.sqrt(value) if root else value) - step[j], np.float32(0)
+                    )
                     bound = min(bound * bound if root else bound, other) + move[home, g]
                     if bound - prices[g] > limit:
                         cost[i, g] = bound

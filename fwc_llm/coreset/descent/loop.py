@@ -19,9 +19,7 @@ from fwc_llm.coreset.transport.inner_problem import Transport
 from fwc_llm.coreset.weights import Masses
 
 _IDLE = 5  # iterations without a gain that end a descent
-_LARGE = (
-    4  # rows from which a representative moves twice as far; with fewer rows it could lose them all
-)
+_LARGE = 4  # rows from which a representative moves twice as far; with fewer rows it could lose them all
 
 
 def share_out(inner: Transport, label: Array, m: int, masses: Masses) -> RowAssignment:
@@ -103,7 +101,9 @@ class Descent:
 
     points: Array  # (m, p) the best points
     rows: Array | None  # (m,) their positions; None for free points
-    history: tuple[float, ...]  # objective of the start and of every iteration that lowered it
+    history: tuple[
+        float, ...
+    ]  # objective of the start and of every iteration that lowered it
     converged: bool  # whether the descent ended by itself, before `max_iter`
 
     @property
@@ -115,11 +115,15 @@ class Descent:
         """This descent with the history of an earlier one, which ended at a higher objective, in
         front.
         """
-        lower = tuple(objective for objective in self.history if objective < earlier.objective)
+        lower = tuple(
+            objective for objective in self.history if objective < earlier.objective
+        )
         return replace(self, history=earlier.history + lower)
 
 
-def descend(steps: Steps, start: Array, max_iter: int, tolerance: float = 0.0) -> Descent:
+def descend(
+    steps: Steps, start: Array, max_iter: int, tolerance: float = 0.0
+) -> Descent:
     """Move the representatives at most `max_iter` times, from rows (m,) or points (m, p).
 
     The descent ends when no representative moves, when an iteration lowers the objective by less
@@ -148,8 +152,12 @@ def descend(steps: Steps, start: Array, max_iter: int, tolerance: float = 0.0) -
             moved = steps.move_points(shares, points)
             if far:
                 large = np.bincount(shares.label, minlength=shares.m) >= _LARGE
-                moved[large, : table.n_numeric] += (moved - points)[large, : table.n_numeric]
-            if steps.problem.to_ranks:  # a column's best rank is the one nearest to its best value
+                moved[large, : table.n_numeric] += (moved - points)[
+                    large, : table.n_numeric
+                ]
+            if (
+                steps.problem.to_ranks
+            ):  # a column's best rank is the one nearest to its best value
                 moved = steps.problem.to_ranks(moved)
             converged = bool((moved == points).all())
         if converged:

@@ -33,7 +33,9 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
 _FEW = 2048  # rows per call if only few are computed
-SMALL = 2 * 10**7  # n · m · p below which computing all costs is faster than a second inner problem
+SMALL = (
+    2 * 10**7
+)  # n · m · p below which computing all costs is faster than a second inner problem
 
 
 class CompiledSteps(Steps):
@@ -44,7 +46,9 @@ class CompiledSteps(Steps):
         table = problem.table
         self._costs = Costs(problem.feature_cost, problem.move.astype(np.float32))
         self._reps: Representatives | None = None
-        self._first = np.searchsorted(problem.cell_of, np.arange(problem.cells.n_cells + 1))
+        self._first = np.searchsorted(
+            problem.cell_of, np.arange(problem.cells.n_cells + 1)
+        )
         self._small = table.n * problem.m * table.p < SMALL
         self._drift = np.inf
         self._objective = 0.0
@@ -158,7 +162,14 @@ class CompiledSteps(Steps):
         if starts is None:
             chunk = self._threads.share(n)
             starts = range(0, n, chunk)
-        terms = self._rows, reps, self._costs, prices, np.float32(min(margin, 1e30)), which
+        terms = (
+            self._rows,
+            reps,
+            self._costs,
+            prices,
+            np.float32(min(margin, 1e30)),
+            which,
+        )
 
         def assign(low: int) -> None:
             queue = np.empty((len(prices), ROWS), np.int32)
@@ -176,7 +187,9 @@ class CompiledSteps(Steps):
         self._threads.over(assign, starts)
 
 
-def nearest_points(problem: Problem, points: Array, threads: Threads) -> tuple[Array, Array]:
+def nearest_points(
+    problem: Problem, points: Array, threads: Threads
+) -> tuple[Array, Array]:
     """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in
     each cell.
     """
@@ -195,7 +208,12 @@ def nearest_points(problem: Problem, points: Array, threads: Threads) -> tuple[A
             np.empty(ROWS, np.int32),
         )
         find_nearest(
-            table.values_of(part), tiles, problem.feature_cost, cost[part], label[part], *work
+            table.values_of(part),
+            tiles,
+            problem.feature_cost,
+            cost[part],
+            label[part],
+            *work,
         )
         cost[part] += problem.move[problem.cells.cell[part]]
 

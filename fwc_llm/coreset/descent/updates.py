@@ -26,7 +26,9 @@ class RowAssignment:
     part_weight: Array  # (s,) the part as a share of the row, in (0, 1]
     m: int
     masses: Masses
-    row_mass: Array  # (n,) share of all mass; 0 for the lightest rows, if the plan omits them
+    row_mass: (
+        Array  # (n,) share of all mass; 0 for the lightest rows, if the plan omits them
+    )
 
     def weights(self) -> Array:
         """(m,) mass that each representative carries."""
@@ -73,8 +75,12 @@ class RowAssignment:
         row = np.concatenate([rows, self.part_row])
         units = np.concatenate([rest, part])
         label[units <= 0] = len(wanted)
-        order = np.argsort(label, kind="stable")  # on two bytes this is a radix sort, linear in n
-        start = np.searchsorted(label[order], np.arange(len(wanted) + 1, dtype=label.dtype))
+        order = np.argsort(
+            label, kind="stable"
+        )  # on two bytes this is a radix sort, linear in n
+        start = np.searchsorted(
+            label[order], np.arange(len(wanted) + 1, dtype=label.dtype)
+        )
         order = order[: start[-1]]
         return Groups(row[order], units[order], start, self.masses.unit)
 
@@ -83,7 +89,9 @@ class Changes:
     """Finds the representatives that carry other rows than at the last move."""
 
     def __init__(self) -> None:
-        self._label: Array | None = None  # (n,) labels at the last move; m for a split row
+        self._label: Array | None = (
+            None  # (n,) labels at the last move; m for a split row
+        )
         self._torn = np.zeros(0, np.int64)  # representatives that carried parts of rows
 
     def find(self, shares: RowAssignment) -> Array:
@@ -108,7 +116,9 @@ class Centres:
     of these. Of equally heavy categories the current one stays.
     """
 
-    def __init__(self, table: EncodedTable, cost: str, m: int, threads: Threads) -> None:
+    def __init__(
+        self, table: EncodedTable, cost: str, m: int, threads: Threads
+    ) -> None:
         self._table = table
         self._cost = COSTS[cost]
         self._threads = threads

@@ -21,7 +21,13 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pandas as pd
 
-from fwc_llm.coreset.problem.frames import Columns, are_paths, is_dask, is_dataset, take_named
+from fwc_llm.coreset.problem.frames import (
+    Columns,
+    are_paths,
+    is_dask,
+    is_dataset,
+    take_named,
+)
 from fwc_llm.coreset.threads import count_threads
 from fwc_llm.errors import InputError
 from fwc_llm.sanitize import described, replace_invisible, truncate
@@ -62,7 +68,10 @@ class BlockTable:
     whole: Callable[[], Columns]  # all rows in memory
 
     def read(
-        self, task: Callable[[Block], Part], shrink: Callable[[list[Part]], list[Part]], tick: Tick
+        self,
+        task: Callable[[Block], Part],
+        shrink: Callable[[list[Part]], list[Part]],
+        tick: Tick,
     ) -> list[Part]:
         """Return `task(block)` for every block, in order.
 
@@ -72,7 +81,9 @@ class BlockTable:
         parts: list[Part] = []
         waiting: deque[tuple[int, Future[Part]]] = deque()
         first = 0
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="fwc-llm-blocks") as pool:
+        with ThreadPoolExecutor(
+            self.threads, thread_name_prefix="fwc-llm-blocks"
+        ) as pool:
             for columns in chain(self.parts(), [None]):
                 if columns is not None:
                     block = Block(first, self.name, columns)
@@ -119,14 +130,22 @@ def _map_table(columns: Columns, threads: int) -> BlockTable:
     n, p = columns.X.shape
     for role, values in columns.labels().items():
         if isinstance(values, str):
-            raise InputError(f"{role}={values!r}: the columns of X have no names; pass the values")
+            raise InputError(
+                f"{role}={values!r}: the columns of X have no names; pass the values"
+            )
         if np.ndim(values) == 0 or len(values) != n:
             raise InputError(f"{role} has shape {np.shape(values)} but X has {n} rows")
-    columns = columns.each(lambda part: part if hasattr(part, "iloc") else np.asanyarray(part))
+    columns = columns.each(
+        lambda part: part if hasattr(part, "iloc") else np.asanyarray(part)
+    )
 
     def some(low: int, high: int) -> Columns:
         return columns.each(
-            lambda part: part.iloc[low:high] if hasattr(part, "iloc") else np.array(part[low:high])
+            lambda part: (
+                part.iloc[low:high]
+                if hasattr(part, "iloc")
+                else np.array(part[low:high])
+            )
         )
 
     def parts() -> Iterator[Columns]:
@@ -216,19 +235,28 @@ def _open_files(X: Any) -> tuple[Any, str]:
         import pyarrow as pa
         import pyarrow.dataset as ds
     except ImportError:
-        raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
+        raise InputError(
+            "to read files takes pyarrow: pip install 'fwc-llm[parquet]'"
+        ) from None
     expanded = [
-        os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])
+        os.path.expanduser(os.fspath(path))
+        for path in (X if isinstance(X, list | tuple) else [X])
     ]
     name = truncate(", ".join(expanded), 300)
     paths: Any = [file for path in expanded for file in _files(path)]
     if len(expanded) == 1 and os.path.isdir(expanded[0]):
         paths = expanded[0]  # subfolders may be partitions
-    options: Any = {"format": "parquet", "partitioning": "hive", "exclude_invalid_files": False}
+    options: Any = {
+        "format": "parquet",
+        "partitioning": "hive",
+        "exclude_invalid_files": False,
+    }
     with _reading(name):
         dataset = ds.dataset(paths, **options)
         schemas = [fragment.physical_schema for fragment in dataset.get_fragments()]
-        schema = pa.unify_schemas([*schemas, dataset.schema], promote_options="permissive")
+        schema = pa.unify_schemas(
+            [*schemas, dataset.schema], promote_options="permissive"
+        )
         return ds.dataset(paths, schema=schema, **options), name
 
 
@@ -266,7 +294,9 @@ class DaskTable(BlockTable):
                 f"X is a dask {type(X).__name__}: pass a dask.dataframe or a dask.array (n, p)"
             )
         self.name = name = "the dask DataFrame" if _is_frame(X) else "the dask array"
-        self._names = Columns(None, *(None if is_dask(part) else part for part in columns[1:]))
+        self._names = Columns(
+            None, *(None if is_dask(part) else part for part in columns[1:])
+        )
         labels = columns.labels().items()
         if _is_frame(X):
             empty = pd.DataFrame(columns=list(X.columns))
@@ -274,7 +304,9 @@ class DaskTable(BlockTable):
                 raise InputError(
                     "every column of X is named as a label or weight: no feature is left"
                 )
-        elif plain := [(role, values) for role, values in labels if not is_dask(values)]:
+        elif plain := [
+            (role, values) for role, values in labels if not is_dask(values)
+        ]:
             raise InputError(
                 f"{plain[0][0]} is of type {type(plain[0][1]).__name__} but X is a dask.array: "
                 f"pass one with "
@@ -282,7 +314,11 @@ class DaskTable(BlockTable):
             )
         else:
             X = X.rechunk({1: -1})
-        labels_of = {role: _aligned(values, role, X) for role, values in labels if is_dask(values)}
+        labels_of = {
+            role: _aligned(values, role, X)
+            for role, values in labels
+            if is_dask(values)
+        }
         self._collections = {"X": X, **labels_of}
 
         self.lengths = self._count()
@@ -304,12 +340,19 @@ class DaskTable(BlockTable):
 
     def _whole(self) -> Columns:
         values = dict(
-            zip(self._collections, self._compute(list(self._collections.values())), strict=True)
+            zip(
+                self._collections,
+                self._compute(list(self._collections.values())),
+                strict=True,
+            )
         )
         return _named(values, self._names)
 
     def read(
-        self, task: Callable[[Block], Part], shrink: Callable[[list[Part]], list[Part]], tick: Tick
+        self,
+        task: Callable[[Block], Part],
+        shrink: Callable[[list[Part]], list[Part]],
+        tick: Tick,
     ) -> list[Part]:
         """See `BlockTable`; results are joined as a tree, so that few are transferred."""
         import dask
@@ -334,7 +377,8 @@ class DaskTable(BlockTable):
         ]
         while len(parts) > 1:
             parts = [
-                join(shrink, parts[low : low + MERGED]) for low in range(0, len(parts), MERGED)
+                join(shrink, parts[low : low + MERGED])
+                for low in range(0, len(parts), MERGED)
             ]
         joined: list[Part] = self._compute(parts)[0]
         tick(1.0)
@@ -348,7 +392,9 @@ class DaskTable(BlockTable):
         except InputError:
             raise
         except Exception as error:
-            raise InputError(f"{self.name} cannot be computed ({described(error)})") from error
+            raise InputError(
+                f"{self.name} cannot be computed ({described(error)})"
+            ) from error
 
 
 def _run(
@@ -368,7 +414,9 @@ def _run(
     return [task(Block(first, name, _named(values, names)))]
 
 
-def _join(shrink: Callable[[list[Part]], list[Part]], lists: list[list[Part]]) -> list[Part]:
+def _join(
+    shrink: Callable[[list[Part]], list[Part]], lists: list[list[Part]]
+) -> list[Part]:
     return shrink([part for some in lists for part in some])
 
 
@@ -395,7 +443,9 @@ def _parts(collection: Any) -> list[Any]:
 def _aligned(values: Any, role: str, X: Any) -> Any:
     """Give labels or weights the partitions of X, or refuse them."""
     if not (_is_array(values) or _is_frame(values)):
-        raise InputError(f"{role} is a dask {type(values).__name__}: pass a dask.array or a Series")
+        raise InputError(
+            f"{role} is a dask {type(values).__name__}: pass a dask.array or a Series"
+        )
     if _is_array(values):
         values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
         counted = _is_array(X) and not np.isnan([*X.chunks[0], *values.chunks[0]]).any()

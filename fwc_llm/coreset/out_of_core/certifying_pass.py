@@ -19,13 +19,22 @@ from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.out_of_core.block_tables import Block
-from fwc_llm.coreset.out_of_core.sampling_pass import Key, SamplePass, groups_of, weights_of
+from fwc_llm.coreset.out_of_core.sampling_pass import (
+    Key,
+    SamplePass,
+    groups_of,
+    weights_of,
+)
 from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import missed
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.column_generation import CostTable, anchor_costs, two_cheapest
+from fwc_llm.coreset.transport.column_generation import (
+    CostTable,
+    anchor_costs,
+    two_cheapest,
+)
 from fwc_llm.coreset.transport.inner_problem import Transport
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
@@ -34,7 +43,9 @@ from fwc_llm.notices import SampleWarning, tell
 _DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
 _WIDER = 4.0  # ratio of the margins of successive passes
 ROOM = 2**31  # bytes of rows in doubt, at most
-_SAME = 1e-9  # relative difference of two sums of the same weights that counts as rounding
+_SAME = (
+    1e-9  # relative difference of two sums of the same weights that counts as rounding
+)
 
 
 def _summarise(
@@ -58,7 +69,9 @@ def _summarise(
     labels, group = groups_of(block, used)
     cells = np.array([cell_of.get(key, -1) for key in labels], np.int64)
     if (cells < 0).any():
-        raise _changed(block.where, f"its labels {labels[int(cells.argmin())][1:]} are new")
+        raise _changed(
+            block.where, f"its labels {labels[int(cells.argmin())][1:]} are new"
+        )
     X = block.columns.X
     if is_frame(X):
         X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
@@ -81,7 +94,10 @@ def _summarise(
 
 
 def certify_table(
-    sample_pass: SamplePass, problem: Problem, points: Array, tick: Callable[[int, float], None]
+    sample_pass: SamplePass,
+    problem: Problem,
+    points: Array,
+    tick: Callable[[int, float], None],
 ) -> tuple[Any, float, float]:
     """Solve the whole table's inner problem for representatives at `points` (m, p), in X's
     precision.
@@ -100,7 +116,14 @@ def certify_table(
     table = sample_pass.table
     before = float(problem.cells.sizes.sum())
     for number in count(1):
-        given = terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of
+        given = (
+            terms,
+            points,
+            prices,
+            margin,
+            sample_pass.rows.encoder,
+            sample_pass.cell_of,
+        )
         _check_room(sample_pass, cost, prices, margin)
         blocks = table.read(partial(_summarise, *given), list, partial(tick, number))
         parts = list(zip(*blocks, strict=True))
@@ -143,7 +166,12 @@ def doubt_margin(table: CostTable, prices: Array) -> float:
 
 
 def _solve(
-    terms: Problem, doubt: list[Array], carried: Array, paid: Array, prices: Array, margin: float
+    terms: Problem,
+    doubt: list[Array],
+    carried: Array,
+    paid: Array,
+    prices: Array,
+    margin: float,
 ) -> tuple[Transport, Array | None]:
     """Solve rows in doubt and anchors; return the plan and the weights (m,), None if an anchor
     moves.
@@ -163,7 +191,9 @@ def _solve(
     return plan, np.maximum(carried + shares.weights(), 0.0)
 
 
-def _check_room(sample_pass: SamplePass, cost: Array, prices: Array, margin: float) -> None:
+def _check_room(
+    sample_pass: SamplePass, cost: Array, prices: Array, margin: float
+) -> None:
     """Refuse a margin with more rows in doubt, estimated from the sample, than memory may hold."""
     _, least, second = two_cheapest(cost, prices)
     rows = sample_pass.table.n * float((second - least <= margin).mean())
@@ -177,4 +207,6 @@ def _check_room(sample_pass: SamplePass, cost: Array, prices: Array, margin: flo
 
 
 def _changed(name: str, how: str) -> InputError:
-    return InputError(f"{name} changed while it was read: {how}; fit it while nobody writes to it")
+    return InputError(
+        f"{name} changed while it was read: {how}; fit it while nobody writes to it"
+    )

@@ -44,7 +44,9 @@ def run_sampling_pass(
     """Read a table once, and draw about `sample` rows: of every group of labels at least
     `least`, or all.
     """
-    look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, params.scale)
+    look = _Look(
+        table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, params.scale
+    )
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
     if not parts:
         raise InputError(
@@ -60,7 +62,10 @@ def run_sampling_pass(
             sums[index[key]] += mass
     drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
     columns = Columns(
-        *(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True))
+        *(
+            _stacked(list(some))
+            for some in zip(*(p.columns for p in parts), strict=True)
+        )
     )
     group = np.array([index[key] for key in drawn["group"]], np.int64)
     equal = columns.sample_weight is None
@@ -78,7 +83,9 @@ def run_sampling_pass(
     rows = read_rows(params, columns._replace(X=X, sample_weight=masses))
     if parts[0].moments:
         encoder = _of_whole_table(rows.encoder, parts)
-        rows = replace(rows, encoder=encoder, table=encoder.encode(X, role="the sample"))
+        rows = replace(
+            rows, encoder=encoder, table=encoder.encode(X, role="the sample")
+        )
     cell_of = np.empty(len(index), np.int64)
     cell_of[group[chosen]] = rows.cells.cell
     in_cell = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
@@ -87,7 +94,9 @@ def run_sampling_pass(
     else:
         sizes = np.bincount(cell_of, sums, rows.cells.n_cells)
     rows = replace(rows, cells=replace(rows.cells, counts=in_cell, sizes=sizes))
-    return SamplePass(rows, positions, dict(zip(index, cell_of.tolist(), strict=True)), table)
+    return SamplePass(
+        rows, positions, dict(zip(index, cell_of.tolist(), strict=True)), table
+    )
 
 
 def weights_of(block: Block) -> tuple[Array, Array]:
@@ -96,7 +105,9 @@ def weights_of(block: Block) -> tuple[Array, Array]:
         return np.arange(block.n), np.ones(block.n)
     try:
         weights = np.asarray(block.columns.sample_weight, np.float64)
-        read_weights(np.append(weights, 1.0), block.n + 1)  # all weights of a block may be 0
+        read_weights(
+            np.append(weights, 1.0), block.n + 1
+        )  # all weights of a block may be 0
     except (InputError, TypeError, ValueError) as error:
         raise InputError(
             f"{error} (in {block.where}, whose row 0 is row {block.first} of X)"
@@ -149,13 +160,17 @@ class _Part:
     """A block's summary, and the rows drawn from it."""
 
     sums: dict[Key, tuple[int, float]]  # rows and mass of each group
-    moments: dict[Any, Array]  # per numeric column: mean, sum of squares about the mean, mass
+    moments: dict[
+        Any, Array
+    ]  # per numeric column: mean, sum of squares about the mean, mass
     drawn: pd.DataFrame  # position, key and group of the rows drawn
     columns: Columns  # the caller's values of these rows
 
     def take(self, rows: Array) -> "_Part":
         return replace(
-            self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows))
+            self,
+            drawn=self.drawn.iloc[rows],
+            columns=self.columns.each(lambda c: _some(c, rows)),
         )
 
 
@@ -174,7 +189,9 @@ class _Look:
         keys, group = groups_of(block, used)
         counts = np.bincount(group, minlength=0)
         sums = np.bincount(group, weights)
-        totals = dict(zip(keys, zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
+        totals = dict(
+            zip(keys, zip(counts.tolist(), sums.tolist(), strict=True), strict=True)
+        )
         key = self._uniform(block.first, block.n)[used] / weights
         # More rows than needed have keys below this limit; with weights, no limit is known.
         if block.columns.sample_weight is None:
@@ -189,7 +206,11 @@ class _Look:
             moments = {}
         group_keys = pd.Series([keys[k] for k in group[rows]], dtype=object)
         drawn = pd.DataFrame(
-            {"position": block.first + used[rows], "key": key[rows], "group": group_keys}
+            {
+                "position": block.first + used[rows],
+                "key": key[rows],
+                "group": group_keys,
+            }
         )
         return _Part(totals, moments, drawn, columns)
 
@@ -215,8 +236,14 @@ class _Look:
             _rank(drawn["key"], drawn["group"]) < self.least
         )
         cuts = np.cumsum([len(part.drawn) for part in parts])[:-1]
-        rows = [np.flatnonzero(wanted_rows) for wanted_rows in np.split(wanted.to_numpy(), cuts)]
-        return [part.take(wanted_rows) for part, wanted_rows in zip(parts, rows, strict=True)]
+        rows = [
+            np.flatnonzero(wanted_rows)
+            for wanted_rows in np.split(wanted.to_numpy(), cuts)
+        ]
+        return [
+            part.take(wanted_rows)
+            for part, wanted_rows in zip(parts, rows, strict=True)
+        ]
 
 
 def _choose(
@@ -230,7 +257,9 @@ def _choose(
     n = int(counts.sum())
     if weight is None:
         size = min(look.sample, n)
-        share = largest_remainder(size * counts / n, size, np.zeros_like(counts), counts)
+        share = largest_remainder(
+            size * counts / n, size, np.zeros_like(counts), counts
+        )
     else:
         first = key.argsort(kind="stable")[: look.sample]
         share = np.bincount(group[first], minlength=len(counts))
@@ -246,11 +275,18 @@ def _choose(
     next_one = rank == wanted[group]
     beyond[group[next_one]] = key[next_one]
     base = np.maximum(1.0 if weight is None else weight, 1 / beyond[group])[chosen]
-    mass = base * (sums / np.maximum(np.bincount(group_of, base, len(counts)), 1e-300))[group_of]
+    mass = (
+        base
+        * (sums / np.maximum(np.bincount(group_of, base, len(counts)), 1e-300))[
+            group_of
+        ]
+    )
     return chosen, mass * (len(group_of) / mass.sum())
 
 
-def _moments(block: Block, used: Array, weights: Array, scale: bool | str) -> dict[Any, Array]:
+def _moments(
+    block: Block, used: Array, weights: Array, scale: bool | str
+) -> dict[Any, Array]:
     """Per numeric or ordinal column that is scaled: mean, sum of squares about the mean, mass."""
     X = block.columns.X
     moments = {}
@@ -264,7 +300,9 @@ def _moments(block: Block, used: Array, weights: Array, scale: bool | str) -> di
             kind = "numeric"
         if kind == "categorical":
             continue
-        values = np.asarray(column.cat.codes if kind == "ordinal" else column, np.float64)[used]
+        values = np.asarray(
+            column.cat.codes if kind == "ordinal" else column, np.float64
+        )[used]
         if not np.isfinite(values).all():
             row = block.first + used[int((~np.isfinite(values)).argmax())]
             raise InputError(
@@ -275,7 +313,9 @@ def _moments(block: Block, used: Array, weights: Array, scale: bool | str) -> di
         if scaled:
             with np.errstate(over="ignore", invalid="ignore"):
                 mean = weights @ values / weights.sum()
-                moments[name] = np.array([mean, weights @ (values - mean) ** 2, weights.sum()])
+                moments[name] = np.array(
+                    [mean, weights @ (values - mean) ** 2, weights.sum()]
+                )
     return moments
 
 
@@ -284,11 +324,17 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
     columns = []
     for column in encoder.columns:
         if column.kind != "categorical":
-            sums = [part.moments[column.name] for part in parts if column.name in part.moments]
+            sums = [
+                part.moments[column.name]
+                for part in parts
+                if column.name in part.moments
+            ]
             mean, squares, mass = np.array(sums).T
             with np.errstate(over="ignore", invalid="ignore"):
                 centre = float(mean @ mass / mass.sum())
-                spread = float(((squares + mass * (mean - centre) ** 2).sum() / mass.sum()) ** 0.5)
+                spread = float(
+                    ((squares + mass * (mean - centre) ** 2).sum() / mass.sum()) ** 0.5
+                )
             if not np.isfinite(spread):
                 raise InputError(
                     f"column {column.name!r} is too large for double precision: scale it"
@@ -319,7 +365,9 @@ def _stacked(parts: list[Any]) -> Any:
     joint = pd.concat(parts, ignore_index=True)
     for name in joint.columns if is_frame(joint) else ():
         dtypes = {part[name].dtype for part in parts if name in part}
-        if len(dtypes) > 1 and any(getattr(dtype, "ordered", False) for dtype in dtypes):
+        if len(dtypes) > 1 and any(
+            getattr(dtype, "ordered", False) for dtype in dtypes
+        ):
             raise InputError(
                 f"the ordered categories of column {name!r} differ: give them one order"
             )

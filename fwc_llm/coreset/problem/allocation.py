@@ -15,7 +15,13 @@ Slots: TypeAlias = str | Sequence[Any] | Array | Mapping[Any, int]
 
 
 def count_slots(
-    slots: Slots, m: int, cells: Cells, available: Array, *, constrained: bool, positive: Any = 1
+    slots: Slots,
+    m: int,
+    cells: Cells,
+    available: Array,
+    *,
+    constrained: bool,
+    positive: Any = 1,
 ) -> Array:
     """Return the number of representatives per cell, (G,) int64, which sum to `m`.
 
@@ -53,20 +59,26 @@ def count_slots(
         return _by_share(cells.sizes * needed, m, available)
     if slots == "balanced-positive":
         return _balanced_positive(m, cells, available, positive)
-    if slots == "equal":  # the remainder to the largest cells; a full cell passes its excess on
+    if (
+        slots == "equal"
+    ):  # the remainder to the largest cells; a full cell passes its excess on
         seats = np.minimum(m // needed.sum(), available)
         while seats.sum() < m:
             fewest = (seats < available) & (seats == seats[seats < available].min())
             seats[np.argmax(np.where(fewest, cells.sizes, -1))] += 1
         return np.asarray(seats, dtype=np.int64)
-    raise InputError(f"slots={slots!r} is unknown: use {', '.join(RULES)} or a table of counts")
+    raise InputError(
+        f"slots={slots!r} is unknown: use {', '.join(RULES)} or a table of counts"
+    )
 
 
 def _by_share(sizes: Array, m: int, available: Array) -> Array:
     """Divide m seats in proportion to `sizes` (G,); a cell gets at least 1 and at most
     `available`.
     """
-    return largest_remainder(m * sizes / sizes.sum(), m, np.minimum(available, 1), available)
+    return largest_remainder(
+        m * sizes / sizes.sum(), m, np.minimum(available, 1), available
+    )
 
 
 def _balanced_positive(m: int, cells: Cells, available: Array, positive: Any) -> Array:
@@ -80,7 +92,9 @@ def _balanced_positive(m: int, cells: Cells, available: Array, positive: Any) ->
             f"not in "
             f"{cells.outcomes.tolist()}: name one of them"
         )
-    is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == matches[0]) & (available > 0)
+    is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == matches[0]) & (
+        available > 0
+    )
     others = ~is_positive & (available > 0)
     n_positive = int(is_positive.sum())
     if n_positive == 0:
@@ -109,8 +123,12 @@ def read_counts(slots: Any, m: int, cells: Cells) -> Array:
         counts = np.zeros(cells.n_cells)
         places = {cells.labels(g): g for g in range(cells.n_cells)}
         for key, count in slots.items():
-            level, outcome = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
-            cell = places.get((" & ".join(map(str, np.atleast_1d(level))), str(outcome)))
+            level, outcome = (
+                key if isinstance(key, tuple) and len(key) == 2 else (key, None)
+            )
+            cell = places.get(
+                (" & ".join(map(str, np.atleast_1d(level))), str(outcome))
+            )
             if cell is None:
                 raise InputError(
                     f"slots names the cell {key!r}, which no row is in: use (level, outcome) pairs"
@@ -124,8 +142,16 @@ def read_counts(slots: Any, m: int, cells: Cells) -> Array:
                 f"slots has shape {counts.shape}: give counts as {shape}, level by outcome"
             )
         counts = counts.ravel()
-    if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.round(counts)).any():
-        raise InputError(f"slots {counts.tolist()}: counts must be whole and not negative")
+    if (
+        not np.isfinite(counts).all()
+        or (counts < 0).any()
+        or (counts != np.round(counts)).any()
+    ):
+        raise InputError(
+            f"slots {counts.tolist()}: counts must be whole and not negative"
+        )
     if counts.sum() != m:
-        raise InputError(f"slots sum to {int(counts.sum())}, but m={m}: they must agree")
+        raise InputError(
+            f"slots sum to {int(counts.sum())}, but m={m}: they must agree"
+        )
     return counts.astype(np.int64)

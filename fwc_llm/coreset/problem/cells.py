@@ -71,7 +71,9 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     """
     alike = np.zeros(n, np.int8)
     labels = _labels(alike if y is None else y, "y", n, columns=False)
-    columns = _labels(alike if sensitive is None else sensitive, "sensitive", n, columns=True)
+    columns = _labels(
+        alike if sensitive is None else sensitive, "sensitive", n, columns=True
+    )
     masses = masses or Masses(np.ones(n))
     if len(masses.positive) < n:
         labels = [column[masses.positive] for column in labels]
@@ -88,17 +90,22 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     present, d_code = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
     # Attributes of numbers and attributes of text keep their types.
     kind = (
-        np.result_type(*members) if len({values.dtype.kind for values in members}) == 1 else object
+        np.result_type(*members)
+        if len({values.dtype.kind for values in members}) == 1
+        else object
     )
     kept = [
-        values[code] for values, code in zip(members, np.unravel_index(present, shape), strict=True)
+        values[code]
+        for values, code in zip(members, np.unravel_index(present, shape), strict=True)
     ]
     if len(kept) == 1:
         levels = kept[0]
     else:
         levels = np.stack([values.astype(kind) for values in kept], axis=1)
     cell = d_code.astype(np.int64) * len(outcomes) + y_code
-    return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
+    return Cells(
+        cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses)
+    )
 
 
 def _sums(cell: Array, n_cells: int, masses: Masses) -> dict[str, Array]:
@@ -146,9 +153,13 @@ def _labels(values: Any, role: str, n: int, columns: bool) -> list[Array]:
         raise InputError(f"{role} is an array with masked values: drop such rows")
     arrays = [np.asarray(column) for column in label_columns(values)]
     if not arrays or arrays[0].ndim != 1 or (len(arrays) > 1 and not columns):
-        raise InputError(f"{role} has shape {np.shape(values)}: pass one value per row, ({n},)")
+        raise InputError(
+            f"{role} has shape {np.shape(values)}: pass one value per row, ({n},)"
+        )
     if len(arrays[0]) != n:
-        raise InputError(f"{role} has {len(arrays[0])} rows but X has {n}: pass one value per row")
+        raise InputError(
+            f"{role} has {len(arrays[0])} rows but X has {n}: pass one value per row"
+        )
     for k, column in enumerate(arrays):
         if column.dtype.kind == "c":
             raise InputError(f"{role} holds complex numbers: pass labels")
@@ -182,12 +193,18 @@ def level_names(levels: Array, crossed: bool) -> list[str]:
     """
     if crossed or levels.ndim == 1:
         return [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
-    names = [(k, str(value)) for k, column in enumerate(levels.T) for value in np.unique(column)]
+    names = [
+        (k, str(value))
+        for k, column in enumerate(levels.T)
+        for value in np.unique(column)
+    ]
     texts = [value for _, value in names]
     return [value if texts.count(value) == 1 else f"{k}: {value}" for k, value in names]
 
 
-def between_cells(rows: Cells, points: Cells, cost_sensitive: float, cost_outcome: float) -> Array:
+def between_cells(
+    rows: Cells, points: Cells, cost_sensitive: float, cost_outcome: float
+) -> Array:
     """(H, G) cost of moving a row from each cell of `rows` to each of `points`, without features.
 
     A label that no point has differs from all others.
@@ -197,7 +214,9 @@ def between_cells(rows: Cells, points: Cells, cost_sensitive: float, cost_outcom
     outcome = places(rows.outcomes, points.outcomes)[outcome]
     to_level, to_outcome = np.divmod(np.arange(points.n_cells), points.n_outcomes)
     costs = cost_sensitive * (level[:, None] != to_level)
-    return np.asarray(costs + cost_outcome * (outcome[:, None] != to_outcome), np.float64)
+    return np.asarray(
+        costs + cost_outcome * (outcome[:, None] != to_outcome), np.float64
+    )
 
 
 def places(labels: Array, categories: Array) -> Array:
@@ -216,7 +235,10 @@ def places(labels: Array, categories: Array) -> Array:
 
     texts, values = zip(*map(read, categories.tolist()), strict=True)
     index = {label: k for labels in (texts, values) for k, label in enumerate(labels)}
-    found = [index.get(value, index.get(text, -1)) for text, value in map(read, labels.tolist())]
+    found = [
+        index.get(value, index.get(text, -1))
+        for text, value in map(read, labels.tolist())
+    ]
     return np.array(found, np.intp)
 
 
@@ -227,7 +249,8 @@ def groups_of(levels: Array, crossed: bool) -> Array | None:
     if crossed or levels.ndim == 1:
         return None
     return np.array(
-        [column == value for column in levels.T for value in np.unique(column)], np.float64
+        [column == value for column in levels.T for value in np.unique(column)],
+        np.float64,
     )
 
 
@@ -239,14 +262,17 @@ def check_attributes(epsilon: Any, cells: Cells, carried: Array, target: Array) 
     names = level_names(cells.levels, crossed=False)
     if groups is None or epsilon is None:
         return  # one attribute, or no limit
-    for level, outcome in np.argwhere(groups @ carried.reshape(-1, cells.n_outcomes) == 0).tolist():
+    for level, outcome in np.argwhere(
+        groups @ carried.reshape(-1, cells.n_outcomes) == 0
+    ).tolist():
         raise InputError(
             f"level {names[level]} has no rows with y = {cells.outcomes[outcome]}, but parity "
             f"needs rows of "
             "every outcome in every level: merge or drop levels, or use epsilon=None"
         )
     least = least_limit(
-        GroupedParitySet(target, limits_of(epsilon, cells.levels, False), groups), carried
+        GroupedParitySet(target, limits_of(epsilon, cells.levels, False), groups),
+        carried,
     )
     if least != 0:
         if least is None:
@@ -265,7 +291,10 @@ def limits_of(epsilon: Any, levels: Array, crossed: bool = True) -> Any:
     if not isinstance(epsilon, Mapping):
         return epsilon
     names = level_names(levels, crossed)
-    limits = {" & ".join(map(str, np.atleast_1d(level))): limit for level, limit in epsilon.items()}
+    limits = {
+        " & ".join(map(str, np.atleast_1d(level))): limit
+        for level, limit in epsilon.items()
+    }
     for problem, lacking in (
         ("no limit", set(names) - set(limits)),
         ("a limit", set(limits) - set(names)),

@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array
-from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative, check_penalty
+from fwc_llm.coreset.checks import (
+    check_choice,
+    check_epsilon,
+    check_not_negative,
+    check_penalty,
+)
 from fwc_llm.coreset.problem.cells import Cells, find_cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import Encoder, encode
@@ -36,8 +41,12 @@ def check_terms(params: Any) -> None:
     check_choice("cost", params.cost, tuple(COSTS))
     check_epsilon(params.epsilon)
     check_penalty(params.penalty, params.epsilon)
-    if not isinstance(params.crossed, bool) or (params.penalty is not None and not params.crossed):
-        raise InputError(f"crossed={params.crossed!r}: use True or, without a penalty, False")
+    if not isinstance(params.crossed, bool) or (
+        params.penalty is not None and not params.crossed
+    ):
+        raise InputError(
+            f"crossed={params.crossed!r}: use True or, without a penalty, False"
+        )
     check_not_negative("cost_sensitive", params.cost_sensitive)
     check_not_negative("cost_outcome", params.cost_outcome)
 

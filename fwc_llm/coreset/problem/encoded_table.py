@@ -10,9 +10,7 @@ from fwc_llm.coreset.array_types import Array
 
 MISMATCH = 1.0  # cost of two different categories, times the column's weight
 _SOME = 4096  # rows from which the centre is computed
-_SAFE = (
-    1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
-)
+_SAFE = 1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
 _BLOCK = 16_384  # rows at once
 Which: TypeAlias = Array | slice  # which rows: positions, flags, or a range
 
@@ -23,7 +21,9 @@ class EncodedTable:
 
     numbers: Array  # (n, k) float32 or float64
     codes: Array  # (n, c) integer numbers; −1 is a value that the encoder has not seen
-    units: Array | None = field(default=None, kw_only=True)  # see `mismatch`; None: `MISMATCH`
+    units: Array | None = field(
+        default=None, kw_only=True
+    )  # see `mismatch`; None: `MISMATCH`
 
     @cached_property
     def mismatch(self) -> Array:
@@ -70,7 +70,9 @@ class EncodedTable:
         """Whether `values` is a C-ordered float32 matrix in memory."""
         numbers = self.numbers
         return (
-            self.p == self.n_numeric and numbers.dtype == np.float32 and numbers.flags.c_contiguous
+            self.p == self.n_numeric
+            and numbers.dtype == np.float32
+            and numbers.flags.c_contiguous
         )
 
     @cached_property
@@ -80,7 +82,9 @@ class EncodedTable:
             return self.numbers
         near = np.empty((self.n, self.p), np.float32)
         for low in range(0, self.n, _BLOCK):
-            near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - self.origin
+            near[low : low + _BLOCK] = (
+                self.values_of(slice(low, low + _BLOCK)) - self.origin
+            )
         return near
 
     @cached_property
@@ -96,7 +100,9 @@ class EncodedTable:
         """(k,) largest difference within each numeric column; inf if it exceeds float64."""
         with np.errstate(over="ignore"):
             return np.asarray(
-                np.subtract(self.numbers.max(axis=0), self.numbers.min(axis=0), dtype=float)
+                np.subtract(
+                    self.numbers.max(axis=0), self.numbers.min(axis=0), dtype=float
+                )
             )
 
     @property
@@ -114,17 +120,24 @@ class EncodedTable:
     def take(self, rows: Which) -> Self:
         """Return the table of some rows."""
         return replace(
-            self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows]
+            self,
+            numbers=np.ascontiguousarray(self.numbers[rows]),
+            codes=self.codes[rows],
         )
 
 
 def value_ids(table: EncodedTable) -> Array:
     """Number the distinct rows: (n,) ids, equal for equal rows (found by 64-bit hashes)."""
     integer = np.int32 if table.n < 2**31 else np.int64  # int32 halves the memory
-    factors = 2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64) + 1
+    factors = (
+        2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64)
+        + 1
+    )
     keys = np.zeros(table.n, np.uint64)
     for factor, column in zip(factors, (*table.numbers.T, *table.codes.T), strict=True):
-        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 equal
+        bits = (column.astype(np.float64) + 0.0).view(
+            np.uint64
+        )  # adding 0 makes -0 and 0 equal
         keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factor
         keys ^= keys >> np.uint64(32)
     ordered = np.sort(keys)

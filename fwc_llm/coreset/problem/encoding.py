@@ -14,7 +14,13 @@ import pandas as pd
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
-from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
+from fwc_llm.coreset.problem.frames import (
+    as_pandas,
+    column_kind,
+    is_frame,
+    plain_array,
+    row_name,
+)
 from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
@@ -31,12 +37,14 @@ class ColumnCode:
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
-    values: Array = field(default_factory=lambda: np.empty(0, object))  # of ordinals and categories
+    values: Array = field(
+        default_factory=lambda: np.empty(0, object)
+    )  # of ordinals and categories
     mean: float = 0.0
-    scale: float = (
-        1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
+    scale: float = 1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
+    factor: float = (
+        1.0  # multiplies the scaled numbers or, in a categorical column, `MISMATCH`
     )
-    factor: float = 1.0  # multiplies the scaled numbers or, in a categorical column, `MISMATCH`
 
     @property
     def step(self) -> float:
@@ -95,7 +103,9 @@ class Encoder:
     order: tuple[Any, ...]  # names of X's columns
     dtype: Any = None  # of an array, whose precision is kept; None for a DataFrame
 
-    def encode(self, points: Any, strict: bool = True, role: str = "init") -> EncodedTable:
+    def encode(
+        self, points: Any, strict: bool = True, role: str = "init"
+    ) -> EncodedTable:
         """Encode `points` in the units of X; `strict` refuses a category that X does not hold."""
         points = as_pandas(points)
         if self.dtype is None:
@@ -121,7 +131,9 @@ class Encoder:
         count = len(self.numeric)
         numbers = np.empty((len(points), count))
         largest = max(len(column.values) for column in self.columns)
-        codes = np.empty((len(points), len(self.columns) - count), np.min_scalar_type(-largest))
+        codes = np.empty(
+            (len(points), len(self.columns) - count), np.min_scalar_type(-largest)
+        )
         for k, column in enumerate(self.columns):
             series = _checked_column(points, column.name, role)
             values = column.read(series, strict, role)
@@ -150,7 +162,9 @@ class Encoder:
     @property
     def units(self) -> Array:
         """(c,) float32 cost of a mismatch in each categorical column."""
-        factors = [column.factor for column in self.columns if column.kind == "categorical"]
+        factors = [
+            column.factor for column in self.columns if column.kind == "categorical"
+        ]
         return MISMATCH * np.array(factors, np.float32)
 
     def to_ranks(self, points: Array) -> Array:
@@ -167,7 +181,8 @@ class Encoder:
         """Turn encoded points (m, p) into the units of X: a DataFrame, or an array of X's dtype."""
         if self.dtype is not None:
             step, mean = (
-                np.array([getattr(c, name) for c in self.columns]) for name in ("step", "mean")
+                np.array([getattr(c, name) for c in self.columns])
+                for name in ("step", "mean")
             )
             return np.asarray(points * step + mean).astype(self.dtype, copy=False)
         decoded: dict[Any, Any] = {}
@@ -209,7 +224,9 @@ def _checked_column(frame: pd.DataFrame, name: Any, role: str) -> "pd.Series[Any
         )
     values: Any = frame[name]
     if values.ndim > 1:
-        raise InputError(f"column {name!r} occurs twice in {role}: name every column once")
+        raise InputError(
+            f"column {name!r} occurs twice in {role}: name every column once"
+        )
     missing = values.isna().to_numpy()
     if missing.any():
         row = row_name(frame.index, int(missing.argmax()))
@@ -265,7 +282,9 @@ def encode_array(x: Any) -> EncodedTable:
 ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | Array | None
 
 
-def _weighted(column: ColumnCode, numbers: Array, weight: float, cost: str) -> ColumnCode:
+def _weighted(
+    column: ColumnCode, numbers: Array, weight: float, cost: str
+) -> ColumnCode:
     """Multiply a column's part of the cost by its weight; with weight 0 it is at the mean."""
     factor = COSTS[cost].scale(weight)
     mean = column.mean
@@ -278,7 +297,11 @@ def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
     """Check the weights of columns, and return that of every column (default 1)."""
     columns = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if not isinstance(weights, Mapping):
-        if isinstance(weights, str) or np.ndim(weights) != 1 or len(weights) != len(names):
+        if (
+            isinstance(weights, str)
+            or np.ndim(weights) != 1
+            or len(weights) != len(names)
+        ):
             raise InputError(
                 f"column_weights={weights!r}: give {{column: weight}}, or one weight for each of "
                 f"{columns}"
@@ -301,7 +324,9 @@ def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
                 f"{_HEAVIEST:,}"
             )
     if not any(weights.get(name, 1.0) for name in names):
-        raise InputError("column_weights are all 0: give at least one column a weight above 0")
+        raise InputError(
+            "column_weights are all 0: give at least one column a weight above 0"
+        )
     return {name: float(weights.get(name, 1.0)) for name in names}
 
 
@@ -330,7 +355,9 @@ def encode(
     numbers = table.numbers.T
     mixed = any(column.kind != "numeric" for column in columns)
     if scale is True or (scale == "auto" and mixed):
-        scaled = [_z_scored(*pair, masses) for pair in zip(columns, numbers, strict=False)]
+        scaled = [
+            _z_scored(*pair, masses) for pair in zip(columns, numbers, strict=False)
+        ]
         columns = (*scaled, *columns[len(scaled) :])
     elif scale == "auto" and column_weights is None:
         warn_of_sizes(table, columns)

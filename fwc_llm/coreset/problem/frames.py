@@ -28,7 +28,9 @@ class Columns(NamedTuple):
     def labels(self) -> dict[str, Any]:
         """Return the labels and weights by name, without those that are None."""
         return {
-            name: part for name, part in self._asdict().items() if name != "X" and part is not None
+            name: part
+            for name, part in self._asdict().items()
+            if name != "X" and part is not None
         }
 
 
@@ -40,7 +42,9 @@ def as_pandas(table: Any) -> Any:
     is.
     """
     if hasattr(table, "collect"):
-        raise InputError(f"{type(table).__name__} is a lazy table: pass what its collect() returns")
+        raise InputError(
+            f"{type(table).__name__} is a lazy table: pass what its collect() returns"
+        )
     if not _is_of_arrow(table):
         return table
     try:
@@ -119,14 +123,20 @@ def plain_array(x: Any) -> Array:
     if np.ma.is_masked(x):
         raise InputError("X is an array with masked values: drop or fill such rows")
     if getattr(getattr(x, "dtype", None), "kind", "") in ("m", "M"):
-        raise InputError("X holds dates or durations: turn them into numbers, such as days")
+        raise InputError(
+            "X holds dates or durations: turn them into numbers, such as days"
+        )
     from sklearn.utils.validation import check_array  # importing takes a second
 
     try:
-        return np.asarray(check_array(x, dtype=(np.float64, np.float32), ensure_all_finite=False))
+        return np.asarray(
+            check_array(x, dtype=(np.float64, np.float32), ensure_all_finite=False)
+        )
     except (TypeError, ValueError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
-        raise kind(f"X is not numeric: {error}; pass mixed columns as a pandas DataFrame") from None
+        raise kind(
+            f"X is not numeric: {error}; pass mixed columns as a pandas DataFrame"
+        ) from None
 
 
 def take_named(
@@ -152,9 +162,16 @@ def take_named(
         else:
             names = []
         listed = (
-            not names and role == "sensitive" and is_frame(X) and isinstance(values, list | tuple)
+            not names
+            and role == "sensitive"
+            and is_frame(X)
+            and isinstance(values, list | tuple)
         )
-        if listed and (only_names or len(values) != len(X)) and all(_is_name(v, X) for v in values):
+        if (
+            listed
+            and (only_names or len(values) != len(X))
+            and all(_is_name(v, X) for v in values)
+        ):
             names = list(values)
         if not names:
             if only_names and values is not None:
@@ -177,7 +194,11 @@ def take_named(
             return X[values]
         return X[names]
 
-    labels = column(y, "y"), column(sensitive, "sensitive"), column(sample_weight, "sample_weight")
+    labels = (
+        column(y, "y"),
+        column(sensitive, "sensitive"),
+        column(sample_weight, "sample_weight"),
+    )
     return Columns(X.drop(columns=list(taken)) if taken else X, *labels)
 
 
@@ -192,7 +213,9 @@ def _is_name(value: Any, X: Any) -> bool:
 
 def is_dask(X: Any, module: str = "dask") -> bool:
     """Whether X is a collection of Dask, or of this module of Dask, without importing Dask."""
-    return any(f"{base.__module__}.".startswith(f"{module}.") for base in type(X).__mro__)
+    return any(
+        f"{base.__module__}.".startswith(f"{module}.") for base in type(X).__mro__
+    )
 
 
 def is_dataset(X: Any) -> bool:

@@ -27,7 +27,9 @@ from fwc_llm.errors import InputError
 ROWS = 64  # rows per block
 WIDTH = 4  # representatives per tile
 _BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
-_LARGEST = 1e303  # largest cost of a row whose sum over all rows stays below float64's maximum
+_LARGEST = (
+    1e303  # largest cost of a row whose sum over all rows stays below float64's maximum
+)
 
 
 class GroundCost(ABC):
@@ -47,7 +49,9 @@ class GroundCost(ABC):
         """The factor of a column's numbers that multiplies its cost by `weight`."""
 
     @abstractmethod
-    def centres(self, numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Array]:
+    def centres(
+        self, numbers: Array, groups: Groups, threads: Threads
+    ) -> tuple[Array, Array]:
         """The least and the largest points (g, k) of least cost for the rows of each group."""
 
     @abstractmethod
@@ -70,7 +74,9 @@ class L1(GroundCost):
         """See `GroundCost`."""
         return weight
 
-    def centres(self, numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Array]:
+    def centres(
+        self, numbers: Array, groups: Groups, threads: Threads
+    ) -> tuple[Array, Array]:
         """See `GroundCost`."""
         return medians(numbers, groups, threads)
 
@@ -100,7 +106,9 @@ class SquaredL2(GroundCost):
         """See `GroundCost`."""
         return float(weight**0.5)
 
-    def centres(self, numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Array]:
+    def centres(
+        self, numbers: Array, groups: Groups, threads: Threads
+    ) -> tuple[Array, Array]:
         """See `GroundCost`."""
         means = np.zeros((groups.count, numbers.shape[1]))
 
@@ -182,7 +190,9 @@ class FeatureCost(NamedTuple):
         """
         total = weight.sum()
         numbers = np.ascontiguousarray(table.numbers[rows].T, np.float64)
-        numbers -= (weight * numbers).sum(1, keepdims=True) / total  # so that sums do not cancel
+        numbers -= (weight * numbers).sum(
+            1, keepdims=True
+        ) / total  # so that sums do not cancel
         costs = np.zeros(len(rows))
         for unit, codes in zip(self.unit, table.codes[rows].T, strict=True):
             costs += unit * (total - np.bincount(codes, weight)[codes])
@@ -261,4 +271,6 @@ def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
     return total
 
 
-pair_cost = part(_pair_cost, forceinline=True, fastmath={"reassoc"})  # in any order: vectorised
+pair_cost = part(
+    _pair_cost, forceinline=True, fastmath={"reassoc"}
+)  # in any order: vectorised

@@ -53,7 +53,14 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
         values = np.take(numbers, groups.rows[rows], axis=0)  # faster than an index
         keys = np.empty((numbers.shape[1], np.diff(start).max()), integer)
         word = np.empty(1, integer)
-        terms = values.view(integer), groups.units[rows], start - start[0], sign, largest, keys
+        terms = (
+            values.view(integer),
+            groups.units[rows],
+            start - start[0],
+            sign,
+            largest,
+            keys,
+        )
         found = low[part[0] : part[-1] + 1], high[part[0] : part[-1] + 1]
         find_medians(*terms, word, word.view(numbers.dtype), *found)
 

@@ -33,7 +33,9 @@ class Problem:
     cells: Cells
     cell_of: Array  # (m,) cell of each representative, ascending
     target: Array  # (|Y|,) p_T
-    epsilon: float | Array | None  # parity limit: one number, or (|D|,), or with `groups` (L,)
+    epsilon: (
+        float | Array | None
+    )  # parity limit: one number, or (|D|,), or with `groups` (L,)
     cost: str
     support: str
     move: Array  # (G, G) cost of a change of cell; (H, G) if rows have other cells
@@ -49,7 +51,13 @@ class Problem:
 
     @classmethod
     def of(
-        cls, rows: EncodedInput, params: Any, support: str, cell_of: Array, pools: Any, ids: Array
+        cls,
+        rows: EncodedInput,
+        params: Any,
+        support: str,
+        cell_of: Array,
+        pools: Any,
+        ids: Array,
     ) -> Self:
         """Make the problem of encoded rows with the parameters of an estimator."""
         cells = rows.cells
@@ -57,12 +65,20 @@ class Problem:
         groups = groups_of(cells.levels, params.crossed)
         if not params.crossed:
             check_attributes(
-                params.epsilon, cells, np.bincount(cell_of, minlength=cells.n_cells) > 0, target
+                params.epsilon,
+                cells,
+                np.bincount(cell_of, minlength=cells.n_cells) > 0,
+                target,
             )
         limits = limits_of(params.epsilon, cells.levels, params.crossed)
         move = between_cells(cells, cells, params.cost_sensitive, params.cost_outcome)
         ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
-        terms = rows.masses, rows.encoder.to_ranks if ordinal else None, params.penalty, groups
+        terms = (
+            rows.masses,
+            rows.encoder.to_ranks if ordinal else None,
+            params.penalty,
+            groups,
+        )
         return cls(
             rows.table,
             cells,
@@ -149,13 +165,23 @@ class Problem:
         """The set of fair cell masses, or the charge on unfair ones; None without limit and
         penalty.
         """
-        return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels, self.groups)
+        return parity_set(
+            self.target, self.epsilon, self.penalty, self.cells.n_levels, self.groups
+        )
 
-    def transport(self, cost: Array, prices: Array | None, masses: Any = None) -> Transport:
+    def transport(
+        self, cost: Array, prices: Array | None, masses: Any = None
+    ) -> Transport:
         """Solve the inner problem for costs (n, G), from prices (G,); `masses` replace those of
         the rows.
         """
-        terms = self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
+        terms = (
+            self.cells.n_levels,
+            self.cells.n_outcomes,
+            self.target,
+            self.epsilon,
+            prices,
+        )
         return fair_transport(
             cost,
             *terms,

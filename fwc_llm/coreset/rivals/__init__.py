@@ -7,7 +7,12 @@ them.
 from fwc_llm.coreset.rivals.base import Coreset
 from fwc_llm.coreset.rivals.clustering import kmeans, kmedoids
 from fwc_llm.coreset.rivals.fairlet_clustering import fairlets
-from fwc_llm.coreset.rivals.sampling import indfair_coreset, kmedian_coreset, reweigh, reweighing
+from fwc_llm.coreset.rivals.sampling import (
+    indfair_coreset,
+    kmedian_coreset,
+    reweigh,
+    reweighing,
+)
 
 __all__ = [
     "RIVALS",
@@ -20,4 +25,11 @@ __all__ = [
     "reweigh",
     "reweighing",
 ]
-RIVALS = ("kmedian_coreset", "indfair_coreset", "fairlets", "kmedoids", "kmeans", "reweighing")
+RIVALS = (
+    "kmedian_coreset",
+    "indfair_coreset",
+    "fairlets",
+    "kmedoids",
+    "kmeans",
+    "reweighing",
+)

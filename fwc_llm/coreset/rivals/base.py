@@ -121,15 +121,17 @@ def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Labell
     """Encode rows as points (x, d, y)."""
     encoder, table, masses = encode(X, is_frame(X), sample_weight)
     cells = find_cells(y, sensitive, table.n)
-    codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(
-        np.int32
-    )
+    codes = np.column_stack(
+        [table.codes, *np.divmod(cells.cell, cells.n_outcomes)]
+    ).astype(np.int32)
     if encoder.dtype is None:
         source = X
     else:
         source = table.numbers
     numbers = table.numbers.astype(np.float64)
-    return LabelledTable(numbers, codes, cells.levels, cells.outcomes, source, encoder, masses)
+    return LabelledTable(
+        numbers, codes, cells.levels, cells.outcomes, source, encoder, masses
+    )
 
 
 def prepare(

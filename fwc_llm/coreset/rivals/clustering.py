@@ -13,7 +13,13 @@ import numpy as np
 from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.fasterpam import Exchanged, Points, Space, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
-from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, prepare, sizes
+from fwc_llm.coreset.rivals.base import (
+    DISTANCES,
+    Coreset,
+    LabelledTable,
+    prepare,
+    sizes,
+)
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
 
@@ -36,10 +42,14 @@ def kmeans(
     """
     rows, _, _ = prepare(X, y, sensitive, m, seed, sample_weight=sample_weight)
     clusters = lloyd(rows.squared_points(), m, seed, max_iter, rows.mass)
-    return rounded_coreset(rows, clusters.cluster_centers_, sizes(clusters.labels_, m, rows))
+    return rounded_coreset(
+        rows, clusters.cluster_centers_, sizes(clusters.labels_, m, rows)
+    )
 
 
-def lloyd(points: Array, k: int, seed: int, max_iter: int = 300, mass: Array | None = None) -> Any:
+def lloyd(
+    points: Array, k: int, seed: int, max_iter: int = 300, mass: Array | None = None
+) -> Any:
     """Fit scikit-learn's `KMeans` to `points` (n, q) with row weights `mass` (n,), None: 1 per row.
 
     One thread, because sums over several threads depend on their order.
@@ -49,7 +59,9 @@ def lloyd(points: Array, k: int, seed: int, max_iter: int = 300, mass: Array | N
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than centres
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # fewer distinct rows than centres
         return KMeans(k, n_init=1, max_iter=max_iter, random_state=seed).fit(
             points, sample_weight=mass
         )
@@ -66,7 +78,11 @@ def rounded_coreset(rows: LabelledTable, centres: Array, weights: Array) -> Core
     if rows.encoder.dtype is None:
         points = rows.encoder.decode(points)
     return Coreset(
-        points, None, rows.levels[codes[-2]], rows.outcomes[codes[-1]], weights.astype(float)
+        points,
+        None,
+        rows.levels[codes[-2]],
+        rows.outcomes[codes[-1]],
+        weights.astype(float),
     )
 
 
@@ -110,10 +126,14 @@ def swap_medoids(
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
     mass = rows.mass.astype(np.float32)
     single = np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1)
-    space = Space(values, FeatureCost.of(rows, metric), *single, mass, root=metric == "l2")
+    space = Space(
+        values, FeatureCost.of(rows, metric), *single, mass, root=metric == "l2"
+    )
     order = rng.permutation(allowed)
     points = Points(values[order[:m]], np.zeros(m, int), order[:m])
     exchanged = exchange(
         space, points, order, np.zeros(len(order), int), order, Threads(), max_passes
     )
-    return replace(exchanged, rows=np.where(exchanged.rows < 0, order[:m], exchanged.rows))
+    return replace(
+        exchanged, rows=np.where(exchanged.rows < 0, order[:m], exchanged.rows)
+    )

@@ -70,11 +70,15 @@ def fairlets(
         return rounded_coreset(among, clusters.cluster_centers_, weights)
     medoids = swap_medoids(among, m, rng, metric, 20, possible)
     return rows.chosen(
-        centres[medoids.rows], np.bincount(medoids.labels, weights=sizes, minlength=m), NOTE
+        centres[medoids.rows],
+        np.bincount(medoids.labels, weights=sizes, minlength=m),
+        NOTE,
     )
 
 
-def decompose(rows: LabelledTable, balance: tuple[int, int] | str | None, rng: Rng) -> list[Array]:
+def decompose(
+    rows: LabelledTable, balance: tuple[int, int] | str | None, rng: Rng
+) -> list[Array]:
     """Return the fairlets of the table: arrays of positions that partition its rows."""
     if len(rows.levels) != 2:
         raise InputError(
@@ -87,7 +91,9 @@ def decompose(rows: LabelledTable, balance: tuple[int, int] | str | None, rng: R
     return fairlet_decomposition(colourless.dense(1.0), red, p, q, rng)
 
 
-def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple[int, int]:
+def _balance(
+    red: int, blue: int, wanted: tuple[int, int] | str | None
+) -> tuple[int, int]:
     """Return (p, q), coprime: `wanted`, if the counts allow it; None: the largest p/q that they
     allow.
     """
@@ -102,7 +108,8 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
     else:
         try:
             p, q = (
-                int(part) for part in (wanted.split("/") if isinstance(wanted, str) else wanted)
+                int(part)
+                for part in (wanted.split("/") if isinstance(wanted, str) else wanted)
             )
         except (TypeError, ValueError):
             p = 0
@@ -124,10 +131,16 @@ def _centre(rows: LabelledTable, group: Array, metric: str) -> int:
     """Position of the row with the least summed distance to the others of its group."""
     members = EncodedTable(rows.numbers[group], rows.codes[group])
     distance = cost_matrix(members, members, metric)
-    return int(group[np.argmin((np.sqrt(distance) if metric == "l2" else distance).sum(axis=1))])
+    return int(
+        group[
+            np.argmin((np.sqrt(distance) if metric == "l2" else distance).sum(axis=1))
+        ]
+    )
 
 
-def fairlet_decomposition(points: Array, red: Array, p: int, q: int, rng: Rng) -> list[Array]:
+def fairlet_decomposition(
+    points: Array, red: Array, p: int, q: int, rng: Rng
+) -> list[Array]:
     """Partition n rows into fairlets, arrays of positions of at most p + q rows each.
 
     A fairlet has both colours, the rarer one at least p/q times as often as the other. `points` (n,
@@ -167,7 +180,9 @@ def _cells(points: Array, rng: Rng) -> list[Array]:
     varying = span > 0
     low = low[varying]
     span = span[varying]
-    scaled = (points[:, varying] - low + rng.random(len(span)) * span) / (2.0 * span)  # in [0, 1]
+    scaled = (points[:, varying] - low + rng.random(len(span)) * span) / (
+        2.0 * span
+    )  # in [0, 1]
     if len(span):
         depth = max(1, math.ceil(math.log2(2.0 * span.max() / LEAF_SIDE)))
     else:
@@ -182,7 +197,9 @@ def _cells(points: Array, rng: Rng) -> list[Array]:
     return codes
 
 
-def _take(rows: Array, code: Array, red: Array, p: int, q: int) -> tuple[Array, list[Array]]:
+def _take(
+    rows: Array, code: Array, red: Array, p: int, q: int
+) -> tuple[Array, list[Array]]:
     """Return the rows that a node takes from its children, and the rows that each child keeps.
 
     The rows taken, and those of each child, are (p, q)-balanced. `rows` are sorted by child
@@ -198,7 +215,9 @@ def _take(rows: Array, code: Array, red: Array, p: int, q: int) -> tuple[Array, 
     # 2. Spare rows of the children in the colour that is scarce among the rows taken.
     scarce, missing = _missing((before - stay).sum(axis=1), p, q)
     if missing:
-        spare = np.maximum(stay[scarce] + (-stay[1 - scarce] * p // q), 0)  # −(−a // b) rounds up
+        spare = np.maximum(
+            stay[scarce] + (-stay[1 - scarce] * p // q), 0
+        )  # −(−a // b) rounds up
         stay[scarce] -= np.clip(missing - (np.cumsum(spare) - spare), 0, spare)
         scarce, missing = _missing((before - stay).sum(axis=1), p, q)
     # 3. Rows outside whole fairlets; the children then have the ratio p to q exactly.
@@ -232,7 +251,11 @@ def _basic(red: Array, blue: Array, p: int, q: int) -> list[Array]:
     many, few = (red, blue) if len(red) >= len(blue) else (blue, red)
     fairlets = []
     i = j = 0  # rows of `many` and `few` that are used up
-    while (len(many) - i) - (len(few) - j) >= q - p and len(many) - i >= q and len(few) - j >= p:
+    while (
+        (len(many) - i) - (len(few) - j) >= q - p
+        and len(many) - i >= q
+        and len(few) - j >= p
+    ):
         fairlets.append(np.r_[many[i : i + q], few[j : j + p]])
         i = i + q
         j = j + p

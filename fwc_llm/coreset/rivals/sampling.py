@@ -55,7 +55,9 @@ def reweigh(y: Any, sensitive: Any, weights: Any = None) -> Array:
         np.bincount(code, weights=weight) for code in (level, outcome, cell)
     )
     cell_weight = np.where(by_cell > 0, by_cell, 1.0)[cell]
-    return np.asarray(weight * by_level[level] * by_outcome[outcome] / (weight.sum() * cell_weight))
+    return np.asarray(
+        weight * by_level[level] * by_outcome[outcome] / (weight.sum() * cell_weight)
+    )
 
 
 def kmedian_coreset(
@@ -105,7 +107,9 @@ def sampling_probability(
     return np.asarray(scores / scores.sum())
 
 
-def sensitivity(rows: LabelledTable, seed: int, k: int, individually_fair: bool) -> Array:
+def sensitivity(
+    rows: LabelledTable, seed: int, k: int, individually_fair: bool
+) -> Array:
     """Return upper bounds (n,) on the sensitivities, from k rough centres.
 
     One iteration of k-means finds the centres. `s_i = α d_i / c̄ + α c̄_b(i) / c̄ + 4 n / |b(i)|`

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 from fwc_llm.coreset.problem.problem import Problem
 
 TINY = 4000  # n · m up to which numpy is as fast as compiled code
-SWAPPED = 2**18  # rows up to which swaps use all rows; also the last sample of a larger table
+SWAPPED = (
+    2**18
+)  # rows up to which swaps use all rows; also the last sample of a larger table
 _MIDDLE = 8192  # rows of a table of middle size, at most
 _FEW = 1000  # n · m up to which free points are not swapped
-_NUMBERS = 2**20  # n · m up to which free points of numbers are swapped, or start from swapped rows
+_NUMBERS = (
+    2**20
+)  # n · m up to which free points of numbers are swapped, or start from swapped rows
 _SMALLEST = 2048  # rows of the smallest sample, at least
 _GROWN = 64  # rows per free representative from which samples grow
-_BY_HIGHS = 2  # starts, and kicks that may fail to pay, where HiGHS solves every inner problem
+_BY_HIGHS = (
+    2  # starts, and kicks that may fail to pay, where HiGHS solves every inner problem
+)
 
 # Kicks in a row that may fail to pay: the sum of their n · m, and at least so many.
 _WORK = {"free": 128_000, "rows": 64_000, "features": 64_000}
@@ -49,7 +55,10 @@ TABLE = {
 
 
 def choose(
-    problem: Problem, swaps: bool | str, progressive: bool | str, tolerance: float | None
+    problem: Problem,
+    swaps: bool | str,
+    progressive: bool | str,
+    tolerance: float | None,
 ) -> Effort:
     """Choose the effort for a problem; `swaps` and `progressive` are those of `FairCoreset`."""
     table = problem.table

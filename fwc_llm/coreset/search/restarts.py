@@ -97,7 +97,8 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     between = cost_matrix(problem.table, problem.table, problem.cost)
     move = problem.move[problem.cells.cell]
     nearest = [
-        between[:, sets].min(axis=2).T + move[:, g] for g, sets in zip(cells, choices, strict=True)
+        between[:, sets].min(axis=2).T + move[:, g]
+        for g, sets in zip(cells, choices, strict=True)
     ]
     bounds = np.full(count, -np.inf)
     best = descent.objective
@@ -111,7 +112,9 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
         if bounds[least] >= best - _SAME * abs(best):
             if rows is descent.rows:
                 return descent
-            return Descent(problem.table.values_of(rows), rows, (*descent.history, best), True)
+            return Descent(
+                problem.table.values_of(rows), rows, (*descent.history, best), True
+            )
         if least in solved:  # rounding keeps its bound below its objective
             bounds[least] = np.inf
             continue
@@ -124,17 +127,23 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
         prices.append(inner.prices)
         if inner.objective < best - _SAME * abs(best):
             best = inner.objective
-            rows = np.concatenate([sets[pick] for sets, pick in zip(choices, picks, strict=True)])
+            rows = np.concatenate(
+                [sets[pick] for sets, pick in zip(choices, picks, strict=True)]
+            )
     return None
 
 
-def _dual(problem: Problem, cells: list[int], nearest: list[Array], prices: Array) -> Array:
+def _dual(
+    problem: Problem, cells: list[int], nearest: list[Array], prices: Array
+) -> Array:
     """The bound D at the prices (G,) for every coreset; the set of the last cell changes
     fastest.
     """
     least = np.full((1, problem.table.n), np.inf)
     for g, near in zip(cells, nearest, strict=True):
-        least = np.minimum(least[:, None], near - prices[g]).reshape(-1, problem.table.n)
+        least = np.minimum(least[:, None], near - prices[g]).reshape(
+            -1, problem.table.n
+        )
     bound = least @ (problem.masses.values / problem.masses.total)
     if problem.parity_set:
         bound += problem.parity_set.best(prices)[0]

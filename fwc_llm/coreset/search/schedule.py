@@ -21,7 +21,9 @@ _SMALLEST = 2048  # rows of the smallest sample, at least
 _EACH = 16  # rows of the smallest sample per representative, at least
 _GROWTH = 4  # ratio of the sizes of successive samples
 _ROUND_PAYS = 1e-3  # relative gain from which another round follows
-_PAYS = 2e-3  # relative gain of all kicks since the last one that paid, from which they pay
+_PAYS = (
+    2e-3  # relative gain of all kicks since the last one that paid, from which they pay
+)
 
 
 class Solver:
@@ -49,7 +51,9 @@ class Solver:
         # result.
         plain = not problem.table.fits_single or problem.table.n * problem.m <= TINY
         self._threads = Threads(1 if plain else n_jobs)
-        self.steps: Steps = Steps(problem) if plain else CompiledSteps(problem, self._threads)
+        self.steps: Steps = (
+            Steps(problem) if plain else CompiledSteps(problem, self._threads)
+        )
 
     def _solver_of(self, problem: Problem, progressive: bool | str) -> "Solver":
         """The solver of another problem with the same terms."""
@@ -78,7 +82,9 @@ class Solver:
         if kicks:
             descent = self.kick(descent, rng)
         if self.effort.rough:
-            last = descend(self.steps, descent.points, self._max_iter, self.effort.tolerance)
+            last = descend(
+                self.steps, descent.points, self._max_iter, self.effort.tolerance
+            )
             descent = min(descent, last.after(descent), key=attrgetter("objective"))
         return descent
 
@@ -122,7 +128,9 @@ class Solver:
         for _ in range(_ROUNDS):
             if on_rows:
                 self.steps.rest()  # swaps need as much memory for sorted rows
-            start = swap(self.problem, last, prices, rng, self._threads, sampled=not on_rows)
+            start = swap(
+                self.problem, last, prices, rng, self._threads, sampled=not on_rows
+            )
             last = descend(self.steps, start, self._max_iter, self.effort.rough)
             if on_rows:
                 prices = (prices + self.steps.prices) / 2
@@ -176,9 +184,13 @@ class Solver:
         del order
         if start is None:
             start = start_rows(problem, init, rng, self._threads)
-        return self._improve(self._go_on(start, reached, self.effort.tolerance, rng), rng)
+        return self._improve(
+            self._go_on(start, reached, self.effort.tolerance, rng), rng
+        )
 
-    def _go_on(self, start: Array, reached: float, tolerance: float, rng: Rng) -> Descent:
+    def _go_on(
+        self, start: Array, reached: float, tolerance: float, rng: Rng
+    ) -> Descent:
         """Descend from `start`, the end of a sample's descent; `reached` is its objective on the
         sample.
 

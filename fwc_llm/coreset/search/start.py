@@ -18,7 +18,9 @@ _MISSED = 1.15
 _SUITED = 3.0
 
 
-def start_rows(problem: Problem, init: str, rng: Rng, threads: Threads | None = None) -> Array:
+def start_rows(
+    problem: Problem, init: str, rng: Rng, threads: Threads | None = None
+) -> Array:
     """Choose rows (m,) to start from, in cell order: by "k-means++", or distinct ones "random"
     by mass.
     """
@@ -50,7 +52,9 @@ def _spread_rows(problem: Problem, rng: Rng, threads: Threads) -> Array:
                 first = int(rng.integers(len(pool)))
             else:
                 first = int(_drawn(mass, rng.random(1))[0])
-            cells.append((pool, first, rng.random((count - 1, 2 + int(np.log(count)))), mass))
+            cells.append(
+                (pool, first, rng.random((count - 1, 2 + int(np.log(count)))), mass)
+            )
 
     def choose(cell: tuple[Array, int, Array, Array]) -> Array:
         pool, first, uniform, mass = cell
@@ -62,7 +66,9 @@ def _spread_rows(problem: Problem, rng: Rng, threads: Threads) -> Array:
         for draws in uniform:
             weight = free * nearest * mass
             # If all free rows cost 0, draw evenly: they differ from chosen rows only by id.
-            tried = _drawn(weight if weight.any() else free.astype(float), draws).tolist()
+            tried = _drawn(
+                weight if weight.any() else free.astype(float), draws
+            ).tolist()
             reached = [
                 np.minimum(nearest, problem.feature_cost.between(values, values[:, i]))
                 for i in tried
@@ -112,7 +118,9 @@ def missed(objective: float, reached: float, rows_per_point: float) -> bool:
     return objective > (_MISSED + _SUITED / rows_per_point) * reached
 
 
-def sample_rows(problem: Problem, count: int, rng: Rng, priority: Array | None = None) -> Array:
+def sample_rows(
+    problem: Problem, count: int, rng: Rng, priority: Array | None = None
+) -> Array:
     """Sample `count` rows or more, at random or by the highest `priority` (n,); return them
     ascending.
 
@@ -134,7 +142,9 @@ def sample_rows(problem: Problem, count: int, rng: Rng, priority: Array | None =
     return np.flatnonzero(chosen)
 
 
-def sampling_order(problem: Problem, least: int, rng: Rng, priority: Array | None = None) -> Array:
+def sampling_order(
+    problem: Problem, least: int, rng: Rng, priority: Array | None = None
+) -> Array:
     """Order all rows at random, or by falling `priority` (n,).
 
     The first `least` rows, in random order, contain two distinct candidates per seat of every cell.

@@ -49,7 +49,9 @@ def swap(
     table = part.table
     n = part.table.n
     mass = part.masses.values.astype(np.float32)
-    space = Space(table.single, part.feature_cost, part.cells.cell, part.move, prices, mass)
+    space = Space(
+        table.single, part.feature_cost, part.cells.cell, part.move, prices, mass
+    )
     size = int(problem.ids.max()) + 1
     if descent.rows is None:
         taken = np.full(problem.m, -1)
@@ -64,12 +66,16 @@ def swap(
             some = np.sort(rng.choice(n, _SCREEN, replace=False))
         else:
             some = np.arange(n)
-        changes = estimate(space, points, candidates[order], cells[order], some, threads)
+        changes = estimate(
+            space, points, candidates[order], cells[order], some, threads
+        )
         order = order[np.argsort(changes, kind="stable")[:tried]]
     candidates = candidates[order]
     cells = cells[order]
     keys = cells * size + part.ids[candidates]
-    rows = exchange(space, points, candidates, cells, keys, threads, 1, _LEAST, _AGAIN, _BATCH).rows
+    rows = exchange(
+        space, points, candidates, cells, keys, threads, 1, _LEAST, _AGAIN, _BATCH
+    ).rows
     if descent.rows is not None:
         return np.where(rows < 0, descent.rows, sample[rows])
     moved = descent.points.copy()

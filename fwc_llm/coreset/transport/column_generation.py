@@ -71,7 +71,9 @@ class CostTable:
 
     cost: Array  # (n, G) float32 or float64
     mass: Floats  # (n,) positive
-    plain: Array | None = None  # (n, G) costs before they were perturbed; None: they are not
+    plain: Array | None = (
+        None  # (n, G) costs before they were perturbed; None: they are not
+    )
 
     @property
     def size(self) -> int:
@@ -96,7 +98,9 @@ class CostTable:
         two = np.sort(some, axis=1)[:, :2]
         second = two[:, -1][np.isfinite(two[:, -1])]
         costs = next(
-            costs for costs in (second, some[np.isfinite(some)], np.ones(1)) if costs.any()
+            costs
+            for costs in (second, some[np.isfinite(some)], np.ones(1))
+            if costs.any()
         )
         return min(
             1e-12 * float(costs.mean()),
@@ -115,7 +119,9 @@ class CostTable:
     def optimum(self, vertex: Vertex) -> Optimum:
         """Compute the sums that certify an optimal vertex of these rows."""
         key_cost = self.cost[np.arange(self.size), vertex.key]
-        extra = self.cost[vertex.split_row, vertex.split_cell] - key_cost[vertex.split_row]
+        extra = (
+            self.cost[vertex.split_row, vertex.split_cell] - key_cost[vertex.split_row]
+        )
         load = np.bincount(vertex.key, self.mass, self.cost.shape[1])
         np.add.at(load, vertex.split_cell, vertex.split_mass)
         np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
@@ -152,7 +158,9 @@ class CostTable:
         else:
             upto = np.cumsum(self.mass)
             steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
-            rows, times = np.unique(np.minimum(steps, self.size - 1), return_counts=True)
+            rows, times = np.unique(
+                np.minimum(steps, self.size - 1), return_counts=True
+            )
             mass = times * (self.total / count)
         return CostTable(np.asarray(self.cost[rows], np.float64), mass)
 
@@ -167,7 +175,9 @@ class CostTable:
             plain = None
         else:
             plain = np.asarray(self.plain[rows], np.float64)
-        return CostTable(np.asarray(self.cost[rows], np.float64), self.mass[rows], plain)
+        return CostTable(
+            np.asarray(self.cost[rows], np.float64), self.mass[rows], plain
+        )
 
     @cached_property
     def step(self) -> float | None:
@@ -208,13 +218,24 @@ class CostTable:
         settled = np.zeros((blocks, len(prices) + 8))
         settled_cost = np.zeros(blocks)
         faulty = np.zeros(blocks, dtype=np.bool_)
-        terms = read_only(self.mass), prices, margin, key, unsure, settled, settled_cost, faulty
+        terms = (
+            read_only(self.mass),
+            prices,
+            margin,
+            key,
+            unsure,
+            settled,
+            settled_cost,
+            faulty,
+        )
 
         def scan_block(block: int) -> None:
             end = min((block + 1) * _BLOCK, self.size)
             for low in range(block * _BLOCK, end, AT_ONCE):
                 # One dtype and layout, because numba compiles a kernel for each.
-                some = np.ascontiguousarray(self.cost[low : min(low + AT_ONCE, end)], np.float64)
+                some = np.ascontiguousarray(
+                    self.cost[low : min(low + AT_ONCE, end)], np.float64
+                )
                 scan(read_only(some), *terms, low, block)
 
         Threads(1 if blocks == 1 else None).over(scan_block, range(blocks))
@@ -298,7 +319,9 @@ def _solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opt
             margin == 0 or _GROWTH * count >= table.size
         )  # with whole numbers, prices soon stop moving
         count *= 1 if warm else _GROWTH
-    share = _PART * _DOUBT * (cells / count) ** 0.5  # s rows leave about 1/√s of the rows in doubt
+    share = (
+        _PART * _DOUBT * (cells / count) ** 0.5
+    )  # s rows leave about 1/√s of the rows in doubt
     while True:
         # The prices improve each time. While they still change much, more rows in doubt would only
         # cost time.
@@ -327,16 +350,22 @@ def narrow(
         plain = None
     else:
         plain = np.vstack([rows.plain, cost])
-    inner = CostTable(np.vstack([rows.cost, cost]), np.append(rows.mass, settled[anchors]), plain)
+    inner = CostTable(
+        np.vstack([rows.cost, cost]), np.append(rows.mass, settled[anchors]), plain
+    )
     del rows
     best = solve_directly(inner, prices, fair, table, 1.001 * margin)
     vertex = best.vertex
     if (vertex.key[first:] != anchors).any() or (vertex.split_row >= first).any():
         return None, vertex.prices
     key[doubt] = vertex.key[:first]
-    anchored = settled_cost - float(settled[anchors] @ prices[anchors])  # an anchor costs the price
+    anchored = settled_cost - float(
+        settled[anchors] @ prices[anchors]
+    )  # an anchor costs the price
     vertex = replace(vertex, key=key, split_row=doubt[vertex.split_row])
-    return Optimum(vertex, best.cost + anchored, best.bound + anchored, best.load), vertex.prices
+    return Optimum(
+        vertex, best.cost + anchored, best.bound + anchored, best.load
+    ), vertex.prices
 
 
 def anchor_costs(cells: Ints, prices: Floats, margin: float) -> Floats:
@@ -349,7 +378,11 @@ def anchor_costs(cells: Ints, prices: Floats, margin: float) -> Floats:
 
 
 def solve_directly(
-    table: CostTable, prices: Floats, fair: ParitySet, full_table: CostTable, width: float = np.inf
+    table: CostTable,
+    prices: Floats,
+    fair: ParitySet,
+    full_table: CostTable,
+    width: float = np.inf,
 ) -> Optimum:
     """Solve a table by the simplex method alone, from `prices`, to the precision of the `whole`
     table.
@@ -367,9 +400,13 @@ def solve_directly(
                 terms = prices, fair, full_table.noise, width, attempt, table.plain
                 vertex = dual_simplex(table.cost, table.mass, *terms)
             else:
-                vertex = linear_program(_near(table.cost, prices, width), table.mass, fair)
+                vertex = linear_program(
+                    _near(table.cost, prices, width), table.mass, fair
+                )
         except (InfeasibleError, StalledError) as error:
-            if width == np.inf and (attempt >= _STALLS or isinstance(error, InfeasibleError)):
+            if width == np.inf and (
+                attempt >= _STALLS or isinstance(error, InfeasibleError)
+            ):
                 raise
             width = np.inf
             continue
@@ -411,7 +448,9 @@ def _check(cost: Array, rows: Ints) -> None:
 
 
 @kernel
-def scan(cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty, low, block):  # type: ignore[no-untyped-def]
+def scan(  # type: ignore[no-untyped-def]
+    cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty, low, block
+):
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is
     within `margin`.
 

@@ -86,7 +86,9 @@ def dual_simplex(
                 unperturbed = basis.exact_prices(plain)
             return Vertex(basis.exact_prices(cost), *basis.split(), unperturbed)
         basis.pivot(*leaving)
-    raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
+    raise StalledError(
+        "the inner problem does not settle: rescale the cost, or drop outliers"
+    )
 
 
 @kernel
@@ -140,7 +142,9 @@ def walk(  # type: ignore[no-untyped-def]
         at[i] = goal[i]
         carried[before] -= mass[i]
         carried[after] += mass[i]
-        if not _change(i, time[i], start, cell, excess, at, moved, edge, least, time, goal):
+        if not _change(
+            i, time[i], start, cell, excess, at, moved, edge, least, time, goal
+        ):
             count -= 1
             heap[top] = heap[count]
         _sink(heap, time, top, count)
@@ -148,7 +152,9 @@ def walk(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, basis, above, size):  # type: ignore[no-untyped-def]
+def write_ties(  # type: ignore[no-untyped-def]
+    owner, tied, cell, at, top, top_level, vertices, level, epsilon, basis, above, size
+):
     """Write each tie as a column of the `basis` (G, G): the change of the cells' masses by a
     unit on the tie.
 
@@ -169,7 +175,11 @@ def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, 
             basis[cell[at[owner[k]]], k] = -1.0
         else:
             for j in range(k):
-                if owner[j] == VERTEX and level[j] == level[k] != top_level and above[k] < 0:
+                if (
+                    owner[j] == VERTEX
+                    and level[j] == level[k] != top_level
+                    and above[k] < 0
+                ):
                     above[k] = j
             if above[k] < 0:
                 parent = top
@@ -223,7 +233,11 @@ def steepest(owner, above, size, load, inverse, mass, total, edges):  # type: ig
         for g in range(len(owner)):
             edges[free, g] = 0.0
         for j in range(len(owner)):
-            if (owner[j] == owner[k] and above[j] < 0) if key else (j == k or above[j] == k):
+            if (
+                (owner[j] == owner[k] and above[j] < 0)
+                if key
+                else (j == k or above[j] == k)
+            ):
                 if key or j == k:
                     share = sign
                 else:
@@ -328,7 +342,12 @@ class _Basis:
         self.updates = _UPDATES
         self.above = np.zeros(cells, np.int64)
         self.size = np.zeros(cells)
-        self.room = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(1)
+        self.room = (
+            np.zeros(n),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(1),
+        )
 
     @property
     def key(self) -> Ints:
@@ -341,13 +360,25 @@ class _Basis:
         cells = len(self.owner)
         before = self.basis
         self.basis = np.empty((cells, cells))
-        terms = owner, self.tied, self.cell, self.at, self.top, self.fair.level(self.top)
+        terms = (
+            owner,
+            self.tied,
+            self.cell,
+            self.at,
+            self.top,
+            self.fair.level(self.top),
+        )
         vertices = self.vertices, self.level, self.fair.epsilon
         write_ties(*terms, *vertices, self.basis, self.above, self.size)
         fresh = np.flatnonzero((self.basis != before).any(axis=0))
         self.updates += 1
         try:
-            if anew or self.updates > _UPDATES or 4 * len(fresh) > cells or len(self.cell) < _FEW:
+            if (
+                anew
+                or self.updates > _UPDATES
+                or 4 * len(fresh) > cells
+                or len(self.cell) < _FEW
+            ):
                 self.inverse = np.linalg.inv(self.basis)
                 self.updates = 0
                 self.carried = np.bincount(self.key, self.mass, cells)
@@ -374,7 +405,15 @@ class _Basis:
         If the negative mass is the owner's key, the tie becomes the key.
         """
         edges = np.empty((2, len(self.owner)))
-        terms = self.owner, self.above, self.size, self.load, self.inverse, self.mass, self.total
+        terms = (
+            self.owner,
+            self.above,
+            self.size,
+            self.load,
+            self.inverse,
+            self.mass,
+            self.total,
+        )
         slot, slope, position, of_key = steepest(*terms, edges)
         if slot < 0:
             return None
@@ -384,7 +423,9 @@ class _Basis:
             row = self.owner[slot]
             pair = self.tied[slot]
             np.add.at(
-                self.carried, self.cell[[self.at[row], pair]], [-self.mass[row], self.mass[row]]
+                self.carried,
+                self.cell[[self.at[row], pair]],
+                [-self.mass[row], self.mass[row]],
             )
             self.at[row] = pair
         return slot, slope, edges[position]
@@ -411,7 +452,14 @@ class _Basis:
         while True:
             end, other = self._turn(edge, least)
             count = walk(
-                self.start, self.cell, self.excess, self.at, self.carried, *terms, end, count
+                self.start,
+                self.cell,
+                self.excess,
+                self.at,
+                self.carried,
+                *terms,
+                end,
+                count,
             )
             if left[0] <= 0 or other is None:
                 break
@@ -420,7 +468,9 @@ class _Basis:
                 break
             self.top = other
         if left[0] > 0 and other is None:
-            raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
+            raise InfeasibleError(
+                "no plan satisfies the parity limit: too many costs are inf"
+            )
         row = heap[0]
         if other is None or (count > 0 and time[row] < end):
             end = time[row]
@@ -503,7 +553,9 @@ class _Basis:
             amount = self._balance(part_row, to, supply, settled)
         return key, *largest_stay(key, rows[part_row], to, amount)
 
-    def _balance(self, part_row: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
+    def _balance(
+        self, part_row: Ints, to: Ints, supply: Floats, settled: Floats
+    ) -> Floats:
         """Masses (e,) of the parts of split rows `own` (e,) that go to cells `to` (e,).
 
         Least squares with a scale per equation: the parts of a row sum to its `supply`, and a
@@ -513,9 +565,14 @@ class _Basis:
         r = len(supply)
         e = len(to)
         cells = len(settled)
-        vertices = [self.top, *(self.vertices[k] for k in np.flatnonzero(self.owner == VERTEX))]
+        vertices = [
+            self.top,
+            *(self.vertices[k] for k in np.flatnonzero(self.owner == VERTEX)),
+        ]
         shapes = np.array([fair.masses(vertex) for vertex in vertices])
-        most = settled + np.bincount(to, supply[part_row], cells)  # largest mass of each cell
+        most = settled + np.bincount(
+            to, supply[part_row], cells
+        )  # largest mass of each cell
         size = most.reshape(fair.n_levels, -1).sum(axis=1)[
             [fair.level(vertex) for vertex in vertices]
         ]
@@ -536,7 +593,9 @@ class _Basis:
         return np.asarray(amount)
 
 
-def largest_stay(key: Ints, row: Ints, to: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+def largest_stay(
+    key: Ints, row: Ints, to: Ints, amount: Floats
+) -> tuple[Ints, Ints, Floats]:
     """Make the largest part of each row its `key`; return the other parts with a mass as the
     splits.
 

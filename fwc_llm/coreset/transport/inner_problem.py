@@ -15,7 +15,12 @@ from scipy.sparse import coo_array, csr_array
 from fwc_llm.coreset.array_types import Array, Floats, Ints
 from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
 from fwc_llm.coreset.threads import one_blas_thread
-from fwc_llm.coreset.transport.column_generation import CostTable, Optimum, solve, two_cheapest
+from fwc_llm.coreset.transport.column_generation import (
+    CostTable,
+    Optimum,
+    solve,
+    two_cheapest,
+)
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
 from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, violation
@@ -39,7 +44,9 @@ class Transport:
     objective: float  # Σ_ig c_ig q_ig, in units of the cost
     lower_bound: float  # D(prices)
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
-    prices: Floats  # (G,) prices of the cells, in units of the cost, to start the next call
+    prices: (
+        Floats  # (G,) prices of the cells, in units of the cost, to start the next call
+    )
     row_mass: Floats  # (n,) mass of each row, sums to 1
 
     def __repr__(self) -> str:
@@ -137,7 +144,9 @@ def fair_transport(
         together = None
     else:
         together = np.asarray(groups, np.float64)
-    if together is not None and (together.shape[1:] != (n_sensitive,) or penalty is not None):
+    if together is not None and (
+        together.shape[1:] != (n_sensitive,) or penalty is not None
+    ):
         raise InputError(f"groups must be (L, {n_sensitive}), and have no penalty")
     if limits is not None and limits.shape not in {
         (),
@@ -189,7 +198,9 @@ def _plan(
     """Solve the inner problem of rows with a positive mass."""
     n_outcomes = len(share)
     cells = costs.shape[1]
-    live = _live_cells(costs, n_outcomes, epsilon, penalty is not None or groups is not None)
+    live = _live_cells(
+        costs, n_outcomes, epsilon, penalty is not None or groups is not None
+    )
     rows = CostTable(costs if len(live) == cells else costs[:, live], weights)
     levels = live[::n_outcomes] // n_outcomes
     if groups is not None:
@@ -217,7 +228,9 @@ def _plan(
         bound += fair.best(vertex.prices)[0]
         largest_violation = violation(mass[live], share, groups=fair.groups)
     return Transport(
-        cell=(vertex.key if len(live) == cells else live[vertex.key]).astype(np.int32, copy=False),
+        cell=(vertex.key if len(live) == cells else live[vertex.key]).astype(
+            np.int32, copy=False
+        ),
         split_row=vertex.split_row,
         split_cell=live[vertex.split_cell],
         split_share=vertex.split_mass / weights[vertex.split_row],
@@ -230,7 +243,9 @@ def _plan(
     )
 
 
-def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -> Optimum:
+def _optimum(
+    rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool
+) -> Optimum:
     """Solve rows and cells that can all carry mass, by HiGHS or by `solve`, from `prices` if
     they help.
     """
@@ -265,11 +280,14 @@ def _with_idle_rows(plan: Transport, costs: Array, rows: Array) -> Transport:
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
     """Whether these prices give about as good a lower bound as zeros do, or better, on a sample."""
-    if not prices.any() or fair.groups is not None:  # judging them takes a linear program
+    if (
+        not prices.any() or fair.groups is not None
+    ):  # judging them takes a linear program
         return bool(prices.any())
     some = rows.sample(_SOME)
     with_prices, none = (
-        float(some.mass @ two_cheapest(some.cost, at)[1]) + some.total * fair.best(at)[0]
+        float(some.mass @ two_cheapest(some.cost, at)[1])
+        + some.total * fair.best(at)[0]
         for at in (prices, np.zeros(len(prices)))
     )
     return with_prices >= none - _SLACK * abs(none)
@@ -293,16 +311,23 @@ def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
     )
 
 
-def _live_cells(costs: Array, n_outcomes: int, epsilon: Floats | None, partial: bool) -> Array:
+def _live_cells(
+    costs: Array, n_outcomes: int, epsilon: Floats | None, partial: bool
+) -> Array:
     """Cells that can carry mass: with a limit, those of levels with all cells, or any cells if
     `partial`.
     """
     live = np.array(
-        [np.isfinite(cell_costs[0]) or np.isfinite(cell_costs).any() for cell_costs in costs.T]
+        [
+            np.isfinite(cell_costs[0]) or np.isfinite(cell_costs).any()
+            for cell_costs in costs.T
+        ]
     )
     if epsilon is not None or partial:
         table = live.reshape(-1, n_outcomes)
-        live = np.repeat(table.any(axis=1) if partial else table.all(axis=1), n_outcomes)
+        live = np.repeat(
+            table.any(axis=1) if partial else table.all(axis=1), n_outcomes
+        )
     if not live.any():
         raise InputError(
             "no protected level has a representative in each of its cells (their costs are inf): "

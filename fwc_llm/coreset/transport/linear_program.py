@@ -11,7 +11,12 @@ import numpy as np
 
 from fwc_llm.coreset.array_types import Array, Flags, Floats
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex
-from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, SoftParitySet, violation
+from fwc_llm.coreset.transport.parity import (
+    SATISFIED,
+    ParitySet,
+    SoftParitySet,
+    violation,
+)
 
 _RESCALED = 4  # programs at most, each scaled by the solution of the last one
 _LIGHT = 1e-6  # share of all mass below which a row is rescaled: HiGHS drops numbers below 1e-9
@@ -36,14 +41,18 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
     count = 2 * levels * outcomes  # limits; the sums of the levels follow
     row, cell = np.nonzero(np.isfinite(cost))
     share = mass / mass.sum()
-    light = np.minimum(share / _LIGHT, 1.0)  # the sum of a row's parts, below 1 for light rows
+    light = np.minimum(
+        share / _LIGHT, 1.0
+    )  # the sum of a row's parts, below 1 for light rows
     part = share[row] / light[row]
     objective = np.concatenate([part * cost[row, cell], charges])
     # Every variable x_ig has its cell's column, times the row's mass.
     columns: Any = csc_array(per_cell)[:, cell]
     columns.data *= np.repeat(part, np.diff(columns.indptr))
     rules: Any = hstack([columns, csc_array(others)], format="csr")
-    sums: Any = csc_array((np.ones(len(row)), (row, np.arange(len(row)))), (n, len(objective)))
+    sums: Any = csc_array(
+        (np.ones(len(row)), (row, np.arange(len(row)))), (n, len(objective))
+    )
     bounds = np.append(light, np.zeros(levels))
     solver: Any = linprog
     unit = np.ones(levels)
@@ -57,10 +66,15 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
             vstack([sums, scaled[count:]]),
             bounds,
             method="highs-ds",
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+            options={
+                "primal_feasibility_tolerance": 1e-10,
+                "dual_feasibility_tolerance": 1e-10,
+            },
         )
         if solution.status == 2:
-            raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
+            raise InfeasibleError(
+                "no plan satisfies the parity limit: too many costs are inf"
+            )
         if solution.x is None:
             raise StalledError(f"the inner problem is not solved: {solution.message}")
         parts = solution.x[: len(row)]
@@ -68,7 +82,9 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
         if violation(carried, fair.target, fair.limits, fair.groups) <= SATISFIED / 10:
             break
         unit = np.clip(-per_cell[count:] @ carried, _LIGHTEST, 1.0)
-    multipliers = np.append(solution.ineqlin.marginals, solution.eqlin.marginals[n:]) * scale
+    multipliers = (
+        np.append(solution.ineqlin.marginals, solution.eqlin.marginals[n:]) * scale
+    )
     if fair.groups is not None:  # the exact bound that the limits' multipliers prove
         multipliers = np.minimum(multipliers[:count], 0.0)
         multipliers = np.append(multipliers, -multipliers @ others[:count, :levels])
@@ -138,7 +154,11 @@ class GroupedParitySet(ParitySet):
 
 
 def parity_set(
-    target: Floats, epsilon: Any, penalty: float | None, n_levels: int, groups: Floats | None
+    target: Floats,
+    epsilon: Any,
+    penalty: float | None,
+    n_levels: int,
+    groups: Floats | None,
 ) -> ParitySet | None:
     """Return the set of masses for a parity limit, per group if `groups`, or for a penalty; else
     None.
@@ -164,7 +184,9 @@ def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
         masses = GroupedParitySet(fair.target, limits, fair.groups)
         wanted = -np.repeat(fair.groups, len(fair.target), axis=1)
         try:  # sums of fair masses are fair: one group at a time suffices
-            return all(masses.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted)
+            return all(
+                masses.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted
+            )
         except (InfeasibleError, StalledError):  # near the least limit HiGHS may fail
             return False
 

@@ -8,7 +8,10 @@ SATISFIED = 1e-9  # largest excess of the violation over its limit
 
 
 def violation(
-    mass: Floats, target: Floats, limits: float | Floats = 0.0, groups: Floats | None = None
+    mass: Floats,
+    target: Floats,
+    limits: float | Floats = 0.0,
+    groups: Floats | None = None,
 ) -> float:
     """Return the largest |p(y|d) / p_T(y) − 1| − limit of cell masses (G,), over levels that
     carry mass.
@@ -23,9 +26,9 @@ def violation(
     if not full.any():  # no group carries mass
         return 0.0
     with np.errstate(over="ignore"):
-        deviation = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(
-            axis=1
-        )
+        deviation = np.abs(
+            table[full] / table[full].sum(axis=1, keepdims=True) / target - 1
+        ).max(axis=1)
     return float((deviation - np.broadcast_to(limits, len(table))[full]).max())
 
 
@@ -34,7 +37,9 @@ def imbalance(mass: Floats, target: Floats) -> float:
     every level.
     """
     table = mass.reshape(-1, len(target))
-    return float(np.abs(table - table.sum(axis=1, keepdims=True) * target).sum() / 2 / mass.sum())
+    return float(
+        np.abs(table - table.sum(axis=1, keepdims=True) * target).sum() / 2 / mass.sum()
+    )
 
 
 class ParitySet:

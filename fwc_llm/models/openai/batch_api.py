@@ -27,7 +27,10 @@ _ENDED = {"completed", "failed", "expired", "cancelled"}
 _USELESS = {"failed", "cancelling", "cancelled"}
 _ATTEMPTS = 8
 _LONGEST_LINE = 16 * 1024 * 1024  # bytes
-_PAGE, _PAGES = 100, 10  # newest batches of the account that are searched for a file's batch
+_PAGE, _PAGES = (
+    100,
+    10,
+)  # newest batches of the account that are searched for a file's batch
 _SILENCE_SECONDS = 600.0  # longest time without a received byte
 _CALL_SECONDS, _FILE_SECONDS = (
     600.0,
@@ -75,7 +78,9 @@ class BatchClient:
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; return the file's id."""
         return await self._patiently(
-            lambda client: client.files.with_raw_response.create(file=path, purpose="batch"),
+            lambda client: client.files.with_raw_response.create(
+                file=path, purpose="batch"
+            ),
             lambda response: self._id(self._body(response)),
             _FILE_SECONDS,
         )
@@ -123,7 +128,9 @@ class BatchClient:
         """Download a result file's JSON objects to `path`, which is complete or missing."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
-            async with client.files.with_streaming_response.content(file_id) as response:
+            async with client.files.with_streaming_response.content(
+                file_id
+            ) as response:
                 with whole_file(path) as file:
                     async for line in _lines(response.iter_bytes()):
                         content = self.read_body(line.decode("utf-8", "replace"))
@@ -148,13 +155,18 @@ class BatchClient:
                 failure = error
             except (ConnectionError, TimeoutError) as error:
                 failure = AttemptError(
-                    FailureScope.ATTEMPT, f"the connection failed ({type(error).__name__})"
+                    FailureScope.ATTEMPT,
+                    f"the connection failed ({type(error).__name__})",
                 )
             except OSError as error:
-                raise StorageError(f"cannot read or write a batch file: {reason(error)}") from None
+                raise StorageError(
+                    f"cannot read or write a batch file: {reason(error)}"
+                ) from None
             except Exception as error:
                 failure = self._model.failure_of(error)
-            if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
+            if failure.status == 404 and not failure.code.startswith(
+                ("model", "deployment")
+            ):
                 raise GoneError(
                     f"the service has no Batch API, or lost a batch or a file of it ({failure}): "
                     f"{_LIVE}"
@@ -164,7 +176,9 @@ class BatchClient:
             if failure.scope is not FailureScope.ATTEMPT:
                 raise ProviderError(f"the Batch API refuses this ({failure}): {_LIVE}")
             if attempt < _ATTEMPTS:
-                await asyncio.sleep(failure.retry_after or self._backoff * 2.0 ** (attempt - 1))
+                await asyncio.sleep(
+                    failure.retry_after or self._backoff * 2.0 ** (attempt - 1)
+                )
         raise ProviderError(
             f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command "
             f"continues"
@@ -176,11 +190,18 @@ class BatchClient:
         """The file's batch among the 1,000 newest, if its status is not `useless`; or None."""
         cursor: dict[str, Any] = {}
         for _ in range(_PAGES):
-            response = await client.batches.with_raw_response.list(limit=_PAGE, **cursor)
+            response = await client.batches.with_raw_response.list(
+                limit=_PAGE, **cursor
+            )
             page = self._body(response)
-            batches = [batch for batch in page.get("data") or [] if isinstance(batch, dict)]
+            batches = [
+                batch for batch in page.get("data") or [] if isinstance(batch, dict)
+            ]
             for batch in batches:  # the newest first
-                if batch.get("input_file_id") == file_id and batch.get("status") not in useless:
+                if (
+                    batch.get("input_file_id") == file_id
+                    and batch.get("status") not in useless
+                ):
                     return batch
             if not batches or page.get("has_more") is False:
                 break
@@ -193,29 +214,43 @@ class BatchClient:
         """
         body = self.read_body(response.text)
         if not isinstance(body, dict):
-            raise AttemptError(FailureScope.ATTEMPT, "the service's answer is no JSON object")
+            raise AttemptError(
+                FailureScope.ATTEMPT, "the service's answer is no JSON object"
+            )
         return body
 
     def _id(self, answer: Mapping[str, Any], name: str = "id") -> str:
         """The id in a service's answer, validated because it becomes part of URLs."""
         value = answer.get(name)
-        if not isinstance(value, str) or not ID.fullmatch(value) or redact(value) != value:
-            raise AttemptError(FailureScope.ATTEMPT, f"the service's answer has no usable {name}")
+        if (
+            not isinstance(value, str)
+            or not ID.fullmatch(value)
+            or redact(value) != value
+        ):
+            raise AttemptError(
+                FailureScope.ATTEMPT, f"the service's answer has no usable {name}"
+            )
         return value
 
     def _read(self, batch: Mapping[str, Any]) -> BatchState:
         """Read the body of a batch, any of whose fields may be missing or odd."""
         counts = _mapping(batch.get("request_counts"))
         details = _mapping(batch.get("errors")).get("data")
-        errors = [_mapping(error) for error in details] if isinstance(details, list) else []
-        texts = [str(error.get("message") or error.get("code") or "") for error in errors[:3]]
+        errors = (
+            [_mapping(error) for error in details] if isinstance(details, list) else []
+        )
+        texts = [
+            str(error.get("message") or error.get("code") or "") for error in errors[:3]
+        ]
         files = [
             None if not str(batch.get(name) or "").strip() else self._id(batch, name)
             for name in ("output_file_id", "error_file_id")
         ]
         done = [parse_uint(counts.get(name)) or 0 for name in ("completed", "failed")]
         words = as_single_line("; ".join(texts))
-        return BatchState(str(batch.get("status", "")), done[0], done[1], files[0], files[1], words)
+        return BatchState(
+            str(batch.get("status", "")), done[0], done[1], files[0], files[1], words
+        )
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -230,7 +265,8 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         size = size + len(part)
         if size > MOST_RESULT_BYTES:
             raise AttemptError(
-                FailureScope.UNCLEAR, f"a result file is larger than {MOST_RESULT_BYTES:,} bytes"
+                FailureScope.UNCLEAR,
+                f"a result file is larger than {MOST_RESULT_BYTES:,} bytes",
             )
         *lines, rest = (rest + part).split(b"\n")
         for line in lines:

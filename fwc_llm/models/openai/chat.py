@@ -16,11 +16,24 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import FILTERED, SIMULATED, Attempts, Messages, Reply, is_simulation
+from fwc_llm.models.base import (
+    FILTERED,
+    SIMULATED,
+    Attempts,
+    Messages,
+    Reply,
+    is_simulation,
+)
 from fwc_llm.models.bodies import FORM, RESPONSE_FORMAT, read_reply
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import ending_of, family_of
-from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, FailureScope, Pace, http_failure
+from fwc_llm.models.openai.retry import (
+    QUOTA_CODES,
+    AttemptError,
+    FailureScope,
+    Pace,
+    http_failure,
+)
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
     described,
@@ -41,9 +54,13 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
 AZURE_VERSION = "2024-10-21"
-ANSWER_TOKENS = 20  # enough for "Yes", and to recognize a refusal (DecodingTrust's limit)
+ANSWER_TOKENS = (
+    20  # enough for "Yes", and to recognize a refusal (DecodingTrust's limit)
+)
 JSON_TOKENS = 60  # enough for a JSON object with one answer and white space
-REASONING_TOKENS = 2000  # token limit of reasoning models, which includes their reasoning
+REASONING_TOKENS = (
+    2000  # token limit of reasoning models, which includes their reasoning
+)
 EFFORT = "reasoning_effort"
 YES_OR_NO = ("yes", "no")
 _TOP_LOGPROBS = 20
@@ -128,7 +145,10 @@ def request_parameters(
 
 def _same_model(served: str, wanted: str) -> bool:
     """Whether two names differ in nothing but a publisher, a version or a form of the weights."""
-    names = [name.rpartition("/")[2].lower().removesuffix("-latest") for name in (served, wanted)]
+    names = [
+        name.rpartition("/")[2].lower().removesuffix("-latest")
+        for name in (served, wanted)
+    ]
     shorter, longer = sorted(names, key=len)
     before, found, after = longer.partition(shorter)
     return bool(found) and not before and bool(_OF_VERSION.fullmatch(after))
@@ -143,7 +163,9 @@ class Service:
     address: Any = None  # the service's, if it is known
     parameters: Mapping[str, Any]  # sent with the messages; before any adaptation
     _options: Client
-    _sent: dict[str, Any]  # the parameters after adaptation; never part of a request's identity
+    _sent: dict[
+        str, Any
+    ]  # the parameters after adaptation; never part of a request's identity
     _answers: Sequence[str] = YES_OR_NO
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
@@ -202,7 +224,9 @@ class Service:
         if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
-                with suppress(OSError, ValueError):  # a closed terminal must not lose a paid reply
+                with suppress(
+                    OSError, ValueError
+                ):  # a closed terminal must not lose a paid reply
                     self._notice(notice)
 
     def _count_failure(self, failure: object, tolerant: bool = False) -> None:
@@ -219,7 +243,9 @@ class Service:
 class RemoteService(Service):
     """Base class of models that are asked again after temporary failures, at a limited rate."""
 
-    def __init__(self, name: str, notice: Notice | None, breaker: int, backoff: float) -> None:
+    def __init__(
+        self, name: str, notice: Notice | None, breaker: int, backoff: float
+    ) -> None:
         super().__init__(name, notice, breaker)
         options = self._options
         self._deadline, self._backoff = options.deadline, backoff
@@ -256,7 +282,9 @@ class RemoteService(Service):
                 attempts.lost(failure.billed)
                 if failure.filtered:
                     seconds = time.monotonic() - began
-                    return Reply("", finish_reason=FILTERED, attempts=number, latency=seconds)
+                    return Reply(
+                        "", finish_reason=FILTERED, attempts=number, latency=seconds
+                    )
                 wait = self._after_failure(failure, number, sent_at)
                 affordable = True
                 if wait is not None and wait < self._left(began):
@@ -269,29 +297,40 @@ class RemoteService(Service):
                         attempts.lost(billed=False)
                 why = f"the service refuses this row ({failure})"
                 if not affordable:
-                    why = (
-                        f"no money is left for another attempt ({number} attempts; last: {failure})"
-                    )
+                    why = f"no money is left for another attempt ({number} attempts; last: {failure})"
                 elif failure.scope is FailureScope.ATTEMPT:
-                    waited = f"{self._deadline:g} s ({number} attempts; last: {failure})"
+                    waited = (
+                        f"{self._deadline:g} s ({number} attempts; last: {failure})"
+                    )
                     why = f"no reply within the deadline of {waited}"
                 return Reply(
-                    text=None, error=why, attempts=number, latency=time.monotonic() - began
+                    text=None,
+                    error=why,
+                    attempts=number,
+                    latency=time.monotonic() - began,
                 )
             self._failed_in_a_row, self._last_success = 0, time.monotonic()
             self._pace.succeeded(sent_at)
-            if reply.ending == "unfinished" and not broke_off and self._left(began) > 0.0:
+            if (
+                reply.ending == "unfinished"
+                and not broke_off
+                and self._left(began) > 0.0
+            ):
                 broke_off = True
                 attempts.lost(billed=True)
                 if await attempts.again():
                     continue
             if reply.usage is not None:
-                self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
+                self._pace.settle(
+                    tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens
+                )
             return reply
 
     ask_within = ask
 
-    def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
+    def _after_failure(
+        self, failure: AttemptError, attempts: int, sent_at: float
+    ) -> float | None:
         """Seconds to the next attempt; None gives up the row, `ProviderError` the run."""
         if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure))
@@ -305,8 +344,12 @@ class RemoteService(Service):
                 "its address with --base-url"
             )
         if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
-            failure.scope = FailureScope.UNCLEAR  # llama-cpp-python answers 500 to a schema
-        if failure.status == 429 and failure.scope is FailureScope.ATTEMPT:  # all rows must wait
+            failure.scope = (
+                FailureScope.UNCLEAR
+            )  # llama-cpp-python answers 500 to a schema
+        if (
+            failure.status == 429 and failure.scope is FailureScope.ATTEMPT
+        ):  # all rows must wait
             self._pace.refused(sent_at, failure.retry_after)
             if self._pace.refusals >= _MOST_REFUSALS:
                 raise ProviderError(
@@ -323,7 +366,9 @@ class RemoteService(Service):
             return None
         if failure.retry_after is not None:
             return failure.retry_after
-        return min(self._backoff * 2.0 ** (attempts - 1), LONGEST_BACKOFF) * (0.5 + random.random())
+        return min(self._backoff * 2.0 ** (attempts - 1), LONGEST_BACKOFF) * (
+            0.5 + random.random()
+        )
 
     def _left(self, began: float) -> float:
         return began + self._deadline - time.monotonic()
@@ -334,7 +379,9 @@ def _without_custom_headers() -> dict[str, Any]:
     import openai
 
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    return {line.partition(":")[0].strip(): openai.Omit() for line in lines if ":" in line}
+    return {
+        line.partition(":")[0].strip(): openai.Omit() for line in lines if ":" in line
+    }
 
 
 def read_key(variable: str, model: str) -> str:
@@ -352,13 +399,17 @@ def read_key(variable: str, model: str) -> str:
             "or use --model baseline, which needs none"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise FwcError(f"the key in {source} has characters that no key has: set it again")
+        raise FwcError(
+            f"the key in {source} has characters that no key has: set it again"
+        )
     return key
 
 
 def check_address(url: str) -> None:
     """`FwcError` for an address that is not http(s), or has a password or query."""
-    if re.search("[@?#]", url) or LIKE_A_KEY.search(url):  # run.json and errors would show a secret
+    if re.search("[@?#]", url) or LIKE_A_KEY.search(
+        url
+    ):  # run.json and errors would show a secret
         raise FwcError(
             "the base URL holds a user, a password, a query or a key: give the address alone, and "
             "a key by "
@@ -367,7 +418,11 @@ def check_address(url: str) -> None:
     safe = replace_invisible(url)[:200]
     try:
         parts = urlsplit(url)
-        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        good = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+        )
     except ValueError:
         good = False
     if not good or not url.isascii() or not url.isprintable() or " " in url:
@@ -395,9 +450,7 @@ class ChatModel(RemoteService):
     api = "chat"
     _key_variable = "OPENAI_API_KEY"
     _url_variable = "OPENAI_BASE_URL"
-    _prefix = (
-        ""  # of the model's name, not sent; a deployment with a prefix may answer as any model
-    )
+    _prefix = ""  # of the model's name, not sent; a deployment with a prefix may answer as any model
     _path = "/chat/completions"
 
     def __init__(
@@ -415,7 +468,9 @@ class ChatModel(RemoteService):
         self._options = client = client or Client(**options)
         self._served_name = name.removeprefix(self._prefix)
         self._sent = dict(self.parameters)
-        super().__init__(name, notice, breaker or max(30, 4 * client.concurrency), backoff)
+        super().__init__(
+            name, notice, breaker or max(30, 4 * client.concurrency), backoff
+        )
         named_url = os.environ.get(self._url_variable, "").strip().rstrip("/") or None
         self._base_url = client.base_url or named_url
         self._url_is_named = client.base_url is None and named_url is not None
@@ -426,8 +481,13 @@ class ChatModel(RemoteService):
         self.simulated = is_simulation(name)  # or set by a reply
         # A reasoning model may need long before it answers.
         family = family_of(self._served_name)
-        self._reasons, self._openai = self.api == "chat" and family.reasons, family.openai
-        self._timeout = timeout or (client.deadline if self._reasons else ATTEMPT_SECONDS)
+        self._reasons, self._openai = (
+            self.api == "chat" and family.reasons,
+            family.openai,
+        )
+        self._timeout = timeout or (
+            client.deadline if self._reasons else ATTEMPT_SECONDS
+        )
         self._adapted: set[str] = set()
         self._sdk: openai.AsyncOpenAI | None = None
         self._tell_first(today or date.today())
@@ -445,7 +505,11 @@ class ChatModel(RemoteService):
                 f"replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
-        if self._reasons and not self._openai and self.completion_limit == REASONING_TOKENS:
+        if (
+            self._reasons
+            and not self._openai
+            and self.completion_limit == REASONING_TOKENS
+        ):
             self._tell(
                 f"{self.name} is a reasoning model, by its name: replies may have "
                 f"{REASONING_TOKENS:,} "
@@ -463,14 +527,18 @@ class ChatModel(RemoteService):
             )
         if self._base_url:
             address = self._base_url.rstrip("/")
-            self.where_to_look = f"{address}/models lists the models, if the base URL is right"
+            self.where_to_look = (
+                f"{address}/models lists the models, if the base URL is right"
+            )
             return
         ending = ending_of(self.name)
         if ending is None:
             words = "it may be retired"
         else:
             words = ending.words(today)
-        self.where_to_look = f"{words}, see {DEPRECATIONS}, or your account has no access to it"
+        self.where_to_look = (
+            f"{words}, see {DEPRECATIONS}, or your account has no access to it"
+        )
         if ending is not None and ending.soon(today):
             self._tell(f"{words}: see {DEPRECATIONS} (known from {ending.source})")
 
@@ -509,7 +577,11 @@ class ChatModel(RemoteService):
                 f"{self.where} gave several different choices in one reply: only the first is read"
             )
         # A deployment, whose name has a prefix, may serve any model.
-        if reply.model and not self._prefix and not _same_model(reply.model, self._served_name):
+        if (
+            reply.model
+            and not self._prefix
+            and not _same_model(reply.model, self._served_name)
+        ):
             self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
@@ -522,7 +594,9 @@ class ChatModel(RemoteService):
             body = self.read_body(text)
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
                 raise AttemptError(
-                    FailureScope.ATTEMPT, "the reply is broken JSON", response.status_code
+                    FailureScope.ATTEMPT,
+                    "the reply is broken JSON",
+                    response.status_code,
                 )
             reply = self.read(body, messages)
         except AttemptError as failure:
@@ -533,7 +607,9 @@ class ChatModel(RemoteService):
         if is_simulation(reply.model, reply.fingerprint, response.headers):
             self.simulated = True
             fingerprint = (reply.fingerprint or "").replace(SIMULATED, "")
-            reply = replace(reply, fingerprint=f"{SIMULATED} {fingerprint.strip()}".strip())
+            reply = replace(
+                reply, fingerprint=f"{SIMULATED} {fingerprint.strip()}".strip()
+            )
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
     async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":
@@ -550,7 +626,9 @@ class ChatModel(RemoteService):
                     self._path, body=body, cast_to=httpx2.Response, options=options
                 )
         except TimeoutError:
-            raise AttemptError(FailureScope.ATTEMPT, f"no response within {limit:.3g} s") from None
+            raise AttemptError(
+                FailureScope.ATTEMPT, f"no response within {limit:.3g} s"
+            ) from None
         except Exception as error:
             raise self.failure_of(error) from None
 
@@ -570,18 +648,28 @@ class ChatModel(RemoteService):
             body = self.read_body(error.response.content.decode("utf-8", "replace"))
             return http_failure(error.status_code, body, error.response.headers)
         if isinstance(error, openai.APITimeoutError):
-            return AttemptError(FailureScope.ATTEMPT, f"no response within {self._timeout:g} s")
+            return AttemptError(
+                FailureScope.ATTEMPT, f"no response within {self._timeout:g} s"
+            )
         failed = isinstance(error, openai.APIConnectionError)
         reason = "the connection failed" if failed else "the response is unreadable"
-        sent = not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
-        return AttemptError(FailureScope.ATTEMPT, f"{reason} ({self._cause(error)})", sent=sent)
+        sent = not isinstance(
+            error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout
+        )
+        return AttemptError(
+            FailureScope.ATTEMPT, f"{reason} ({self._cause(error)})", sent=sent
+        )
 
-    def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
+    def _adapt(
+        self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]
+    ) -> bool:
         """Omit or rename a default parameter that is refused; return whether to send again."""
         name = failure.parameter
         if name in self._options.params or name not in sent:
             return False
-        if self._sent.get(name) != sent[name]:  # a concurrent request has adapted it already
+        if (
+            self._sent.get(name) != sent[name]
+        ):  # a concurrent request has adapted it already
             return True
         if name in self._adapted or name not in (*_LIMITS, "temperature"):
             return False
@@ -610,7 +698,11 @@ class ChatModel(RemoteService):
     def key_hint(self) -> str:  # type: ignore[override]
         """Advice for a rejected key."""
         sent = f"check the key in {self._key_name}"
-        return sent if self._key_name else "no key was sent; name its variable with --api-key-env"
+        return (
+            sent
+            if self._key_name
+            else "no key was sent; name its variable with --api-key-env"
+        )
 
     def read_body(self, text: str) -> Any:
         """Parse a response as sanitized JSON, or as sanitized text."""
@@ -635,7 +727,9 @@ class ChatModel(RemoteService):
                 from fwc_llm.models.openai.transport import BoundedClient
 
                 alive = max(self._options.concurrency, 100)
-                limits = httpx2.Limits(max_connections=None, max_keepalive_connections=alive)
+                limits = httpx2.Limits(
+                    max_connections=None, max_keepalive_connections=alive
+                )
                 local = is_local(self.address)
                 http_client = BoundedClient(
                     local, self._tell_of_rest, limits=limits, timeout=self._timeout
@@ -643,7 +737,9 @@ class ChatModel(RemoteService):
                 self._sdk = self._make_sdk(
                     key, max_retries=0, timeout=self._timeout, http_client=http_client
                 )
-            except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
+            except (
+                Exception
+            ) as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
                     f"no connection to {self.where} can be set up ({self._cause(error)}): check "
                     f"the base "
@@ -705,14 +801,14 @@ class AzureModel(ChatModel):
                 f"no endpoint for {name}: set AZURE_OPENAI_ENDPOINT to the resource's address "
                 "(https://NAME.openai.azure.com), or give it as --base-url"
             )
-        self.where_to_look = (
-            f"see the deployments of the resource at {self.address}, not the models' names"
-        )
+        self.where_to_look = f"see the deployments of the resource at {self.address}, not the models' names"
 
     @property
     def _key_name(self) -> str | None:
         address = os.environ.get(self._url_variable, "").strip()
-        theirs = bool(_AZURE.match(self.address)) or _origin(self.address) == _origin(address)
+        theirs = bool(_AZURE.match(self.address)) or _origin(self.address) == _origin(
+            address
+        )
         return self._options.api_key_env or (self._key_variable if theirs else None)
 
     def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":

@@ -22,7 +22,10 @@ _FAMILIES = Path(__file__).with_name("families.toml")
 _VERSION = re.compile(r"-(\d{4}(-\d{2}-\d{2})?|preview|latest)")
 _BEFORE = re.compile(r"(?:ft:)?(?:[\w.-]+/)*")
 _SOON_DAYS = 60
-LONG = (2.0, 1.5)  # price factors of input and output in a long request (prices.toml: `long`)
+LONG = (
+    2.0,
+    1.5,
+)  # price factors of input and output in a long request (prices.toml: `long`)
 
 
 # Request parameters that leave the price of a token as it is, whatever their value. Others change
@@ -69,10 +72,14 @@ class Price(BaseModel, frozen=True):
     cached: NonNegativeFloat = Field(default_factory=lambda entry: entry["input"])
     write: NonNegativeFloat = Field(default_factory=lambda entry: entry["input"])
     output: NonNegativeFloat
-    long: int | None = None  # in a request with more prompt tokens, prices are multiplied by `LONG`
+    long: int | None = (
+        None  # in a request with more prompt tokens, prices are multiplied by `LONG`
+    )
     batch: float = 1.0  # the Batch API's share of these prices
     context: int | None = None  # the context window in tokens
-    parameters: dict[str, dict[str, float]] = {}  # factors of all prices by a parameter's value
+    parameters: dict[
+        str, dict[str, float]
+    ] = {}  # factors of all prices by a parameter's value
     date: str
     source: str = "a file of your own"
 
@@ -107,14 +114,21 @@ class Price(BaseModel, frozen=True):
         ]
         factor = prod(factors)
         changed = {
-            name: factor * getattr(self, name) for name in ("input", "cached", "write", "output")
+            name: factor * getattr(self, name)
+            for name in ("input", "cached", "write", "output")
         }
         return self.model_copy(update=changed)
 
 
 def no_price(model: str) -> Price:
     """The price of a model that runs in this process: 0."""
-    return Price(model=model, input=0.0, output=0.0, date="any day", source="no service was asked")
+    return Price(
+        model=model,
+        input=0.0,
+        output=0.0,
+        date="any day",
+        source="no service was asked",
+    )
 
 
 def price_of(
@@ -139,7 +153,9 @@ def price_of(
     return prices[name].of(sent or {})
 
 
-def why_unpriced(model: str, path: str | Path | None, api: str, sent: Mapping[str, Any]) -> str:
+def why_unpriced(
+    model: str, path: str | Path | None, api: str, sent: Mapping[str, Any]
+) -> str:
     """Why `price_of` gives None, and what to do."""
     price = price_of(model, path, api)
     if price is None:
@@ -178,14 +194,17 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
     try:
         file = parse_toml(read_text(path))
         lists = {
-            name: part for name, part in file.items() if isinstance(part, dict) and "models" in part
+            name: part
+            for name, part in file.items()
+            if isinstance(part, dict) and "models" in part
         }
         prices: dict[str, dict[str, Price]] = {}
         for api, part in {"chat": file, **lists}.items():
             usual = {**file, **part, "date": str({**file, **part}["date"])}
             models = part["models"].items()
             prices[api] = {
-                name: Price(**{**usual, "model": name, **entry}) for name, entry in models
+                name: Price(**{**usual, "model": name, **entry})
+                for name, entry in models
             }
         return prices
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -241,7 +260,9 @@ def family_of(model: str) -> Family:
     """The first family that matches a model's name; else one that accepts everything."""
     name = _BEFORE.sub("", model, count=1).lower()
     families = [
-        Family(**family) for family in _families()["family"] if re.match(family["pattern"], name)
+        Family(**family)
+        for family in _families()["family"]
+        if re.match(family["pattern"], name)
     ]
     if families and "-chat" not in name:
         return families[0]
@@ -256,7 +277,10 @@ def ending_of(model: str) -> Ending | None:
         return None
     end = facts["ends"][name]
     return Ending(
-        model, end["date"], end.get("successor"), facts["sources"][end.get("source", "sdk")]
+        model,
+        end["date"],
+        end.get("successor"),
+        facts["sources"][end.get("source", "sdk")],
     )
 
 

@@ -21,7 +21,12 @@ QUOTA_CODES = {
     "access_terminated",
 }
 _MODEL_CODES = {"model_not_found", "deploymentnotfound", "model_not_available"}
-_KEY_CODES = {"invalid_api_key", "invalid_issuer", "account_deactivated", "invalid_organization"}
+_KEY_CODES = {
+    "invalid_api_key",
+    "invalid_issuer",
+    "account_deactivated",
+    "invalid_organization",
+}
 _ROW_CODES = {"context_length_exceeded", "string_above_max_length", "invalid_prompt"}
 _FILTER_CODES = {
     "content_filter",
@@ -45,10 +50,12 @@ _PARAMETER_CODES = {
     "invalid_value",
 }
 _ROW_WORDS = re.compile(
-    r"maximum context length|context (window|size)|prompt is too long|exceeds? the .*context", re.I
+    r"maximum context length|context (window|size)|prompt is too long|exceeds? the .*context",
+    re.I,
 )
 _KEY_WORDS = re.compile(
-    r"(invalid|incorrect|missing|no) (api[ _-]?key|auth(entication)?)\b|authentication error", re.I
+    r"(invalid|incorrect|missing|no) (api[ _-]?key|auth(entication)?)\b|authentication error",
+    re.I,
 )
 _UNKNOWN_ARGUMENT = re.compile(r"unrecognized request arguments? supplied: (\w+)", re.I)
 _QUOTED = re.compile(r"['\"`](\w+)['\"`]")
@@ -101,7 +108,9 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
     code = _word(error, "code").lower()
     kind = _word(error, "type").lower()
     codes = {code, kind, _word(mapping_of(error.get("innererror")), "code").lower()}
-    flagged = "flagged_input" in mapping_of(error.get("metadata"))  # OpenRouter, with status 403
+    flagged = "flagged_input" in mapping_of(
+        error.get("metadata")
+    )  # OpenRouter, with status 403
     filtered = status not in {401, 402, 404, 429} and bool(
         flagged or codes & _FILTER_CODES or _FILTER_WORDS.search(message)
     )
@@ -115,7 +124,12 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
         )
     elif filtered:
         scope = FailureScope.ROW
-    elif codes & (QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {401, 402, 403, 404}:
+    elif codes & (QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {
+        401,
+        402,
+        403,
+        404,
+    }:
         scope = FailureScope.RUN
     elif 400 <= status < 500 and status not in {408, 409, 425, 429}:
         unknown = _UNKNOWN_ARGUMENT.search(message)
@@ -123,7 +137,9 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
         if codes & _ROW_CODES or _ROW_WORDS.search(message) or status == 413:
             scope = FailureScope.ROW
         else:
-            ours = (unknown or code in _PARAMETER_CODES) and not parameter.startswith("messages")
+            ours = (unknown or code in _PARAMETER_CODES) and not parameter.startswith(
+                "messages"
+            )
             if ours and not parameter and (quoted := _QUOTED.search(message)):
                 parameter = quoted[1]
             for_all = ours or parameter == "model" or _KEY_WORDS.search(message)
@@ -137,7 +153,11 @@ def body_failure(body: Any) -> AttemptError:
     """Classify a response with status 200 that is not a completion."""
     if mapping_of(body).get("error"):
         error, message = _error(body)
-        status = parse_uint(error.get("code"), 600) or parse_uint(error.get("status"), 600) or 0
+        status = (
+            parse_uint(error.get("code"), 600)
+            or parse_uint(error.get("status"), 600)
+            or 0
+        )
         if status >= 400:
             return http_failure(status, body, {})
         code = _word(error, "code").lower()
@@ -162,7 +182,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
                 return min(max(seconds, 0.0), _LONGEST_WAIT)
     try:
         seconds = (
-            parsedate_to_datetime(headers.get("retry-after", "")[:100]).timestamp() - time.time()
+            parsedate_to_datetime(headers.get("retry-after", "")[:100]).timestamp()
+            - time.time()
         )
     except (TypeError, ValueError, OverflowError, OSError):
         return None
@@ -174,7 +195,11 @@ def _error(body: Any) -> tuple[Mapping[str, Any], str]:
     error = mapping_of(body).get("error", mapping_of(body))
     if not isinstance(error, Mapping):
         error = {"message": error}
-    message = error.get("message") or error.get("detail") or (body if isinstance(body, str) else "")
+    message = (
+        error.get("message")
+        or error.get("detail")
+        or (body if isinstance(body, str) else "")
+    )
     return error, as_single_line(str(message))
 
 
@@ -204,7 +229,9 @@ class Pace:
     async def turn(self, tokens: int = 0, patience: float = math.inf) -> None:
         """Wait for a request's turn; for the end of a pause, at most `patience` seconds."""
         latest = self._clock() + patience
-        while (at := max(self._next, min(self._paused_until, latest))) > (now := self._clock()):
+        while (at := max(self._next, min(self._paused_until, latest))) > (
+            now := self._clock()
+        ):
             await self._sleep(at - now)
         self._next = now + max(self._per_request, tokens * self._per_token)
 
@@ -220,7 +247,9 @@ class Pace:
             self.refusals += 1
             self._pause_began = now
             if pause is None:
-                pause = min(self._first_pause * 2.0 ** (self.refusals - 1), _LONGEST_PAUSE)
+                pause = min(
+                    self._first_pause * 2.0 ** (self.refusals - 1), _LONGEST_PAUSE
+                )
                 pause *= 0.5 + 0.5 * random.random()
         self._paused_until = max(self._paused_until, now + (pause or 0.0))
 

@@ -32,7 +32,9 @@ class BoundedClient(httpx2.AsyncClient):
     not used again if it holds more than the response. `on_rest` is then called.
     """
 
-    def __init__(self, local: bool, on_rest: Callable[[], None], **options: Any) -> None:
+    def __init__(
+        self, local: bool, on_rest: Callable[[], None], **options: Any
+    ) -> None:
         self._on_rest = on_rest
         if local:
             options |= {
@@ -40,7 +42,9 @@ class BoundedClient(httpx2.AsyncClient):
                 "verify": httpx2.create_ssl_context(),
             }  # with SSL_CERT_FILE
         super().__init__(
-            follow_redirects=False, headers={"accept-encoding": "gzip, deflate"}, **options
+            follow_redirects=False,
+            headers={"accept-encoding": "gzip, deflate"},
+            **options,
         )
 
     async def send(
@@ -59,16 +63,23 @@ class BoundedClient(httpx2.AsyncClient):
             async for part in response.aiter_bytes():
                 size = size + len(part)
                 if size > LARGEST_RESPONSE:
-                    raise TooLargeError(f"the response is larger than {LARGEST_RESPONSE:,} bytes")
+                    raise TooLargeError(
+                        f"the response is larger than {LARGEST_RESPONSE:,} bytes"
+                    )
                 parts.append(part)
         finally:
             await response.aclose()
         await self._drop_rest(response)
         headers = [
-            (name, value) for name, value in response.headers.items() if name.startswith(_KEPT)
+            (name, value)
+            for name, value in response.headers.items()
+            if name.startswith(_KEPT)
         ]
         return httpx2.Response(
-            response.status_code, headers=headers, content=b"".join(parts), request=request
+            response.status_code,
+            headers=headers,
+            content=b"".join(parts),
+            request=request,
         )
 
     async def _drop_rest(self, response: httpx2.Response) -> None:

@@ -26,7 +26,13 @@ from numpy.typing import NDArray
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
-from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, read
+from fwc_llm.models.surrogate.prompt_reader import (
+    CATEGORICAL,
+    NUMERIC,
+    Person,
+    Reading,
+    read,
+)
 
 NAME = "surrogate"
 # Standard deviations of Adult's numeric attributes over adult.data, for the distance between
@@ -126,7 +132,9 @@ def features(person: Person) -> dict[str, float]:
         "hours under 35": max(0.0, 35 - hours),
         "hours over 45": max(0.0, hours - 45),
         "45 hours or more": float(hours >= 45),
-        "from the United States": float(person.word("native country") == "United-States"),
+        "from the United States": float(
+            person.word("native country") == "United-States"
+        ),
         "professional": professional,
         "office": office,
         "married": married,
@@ -179,7 +187,9 @@ class Coefficients:
     @cache
     def fitted(cls, form: str = FORMS[0]) -> "Coefficients":
         """The packaged coefficients of a form, written by `evals/fit_surrogate.py`."""
-        content = json.loads(Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8"))
+        content = json.loads(
+            Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8")
+        )
         names = feature_names()
         fitted = content["forms"][form]
         return cls(
@@ -210,17 +220,26 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
         return np.zeros(len(CONTEXT))
     yes = np.array(reading.answers, dtype=np.float64)
     numbers = (
-        np.abs(np.subtract([e.numbers for e in reading.examples], reading.person.numbers)) / _SPREAD
+        np.abs(
+            np.subtract([e.numbers for e in reading.examples], reading.person.numbers)
+        )
+        / _SPREAD
     )
     words = [sum(map(ne, reading.person.words, e.words)) for e in reading.examples]
     distance = np.minimum(numbers, _FARTHEST).sum(axis=1) + words
-    weights = np.array([1.0 if e.weight is None else max(e.weight, 0.0) for e in reading.examples])
+    weights = np.array(
+        [1.0 if e.weight is None else max(e.weight, 0.0) for e in reading.examples]
+    )
     if not weights.any():
         weights[:] = 1.0
     say = weights * np.exp(-(distance - distance.min()) / _REACH)
     say /= say.sum()
-    expected = np.array([_expected(coefficients, example) for example in reading.examples])
-    alike = np.array([e.word("sex") == reading.person.word("sex") for e in reading.examples])
+    expected = np.array(
+        [_expected(coefficients, example) for example in reading.examples]
+    )
+    alike = np.array(
+        [e.word("sex") == reading.person.word("sex") for e in reading.examples]
+    )
     rates = [
         part @ (2 * yes - 1) / part.sum() if part.any() else 0.0
         for part in (weights * alike, weights * ~alike)
@@ -233,14 +252,22 @@ class Surrogate:
 
     simulated = True
 
-    def __init__(self, temperature: float = 0.0, seed: int = 0, form: str = FORMS[0]) -> None:
+    def __init__(
+        self, temperature: float = 0.0, seed: int = 0, form: str = FORMS[0]
+    ) -> None:
         if not (math.isfinite(temperature) and temperature >= 0.0):
             raise FwcError(f"temperature is {temperature!r}: give a number from 0 up")
         if form not in FORMS:
-            raise FwcError(f"the surrogate has no form {form!r}: give one of {', '.join(FORMS)}")
+            raise FwcError(
+                f"the surrogate has no form {form!r}: give one of {', '.join(FORMS)}"
+            )
         self.temperature, self.seed, self.form = temperature, seed, form
         self.name = NAME if form == FORMS[0] else f"{NAME}:{form}"
-        self.parameters = {"temperature": temperature, "seed": seed, "coefficients": _stamp(form)}
+        self.parameters = {
+            "temperature": temperature,
+            "seed": seed,
+            "coefficients": _stamp(form),
+        }
         self._fitted = Coefficients.fitted(form)
 
     def check(self, messages: Messages) -> None:
@@ -262,7 +289,9 @@ class Surrogate:
         if self.temperature == 0.0:
             yes = p > 0.5
         else:
-            yes = self._draw(messages) < _logistic(math.log(p / (1 - p)) / self.temperature)
+            yes = self._draw(messages) < _logistic(
+                math.log(p / (1 - p)) / self.temperature
+            )
         words = reading.words
         logs = ((words[0], math.log(p)), (words[1], math.log1p(-p)))
         return Reply(
@@ -270,7 +299,9 @@ class Surrogate:
             finish_reason="stop",
             logprobs=logs if yes else logs[::-1],
             usage=Usage(
-                prompt_tokens=sum(_count_words(message["content"]) for message in messages),
+                prompt_tokens=sum(
+                    _count_words(message["content"]) for message in messages
+                ),
                 completion_tokens=1,
             ),
             model=f"{self.name} (simulated)",
@@ -291,7 +322,9 @@ class Surrogate:
 
     def _draw(self, messages: Messages) -> float:
         """A pseudorandom number in [0, 1) from seed and prompt."""
-        text = json.dumps([self.seed, list(messages)], ensure_ascii=False, sort_keys=True)
+        text = json.dumps(
+            [self.seed, list(messages)], ensure_ascii=False, sort_keys=True
+        )
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:7], "big") / 2**56
 
@@ -300,9 +333,9 @@ class Surrogate:
 def _stamp(form: str) -> str:
     """A hash of the coefficients, 12 hexadecimal digits."""
     fitted = Coefficients.fitted(form)
-    return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[
-        :12
-    ]
+    return hashlib.sha256(
+        np.r_[fitted.world, fitted.prior, fitted.context].tobytes()
+    ).hexdigest()[:12]
 
 
 @lru_cache(4096)

@@ -13,7 +13,13 @@ from textwrap import shorten
 from fwc_llm.errors import ProviderError
 from fwc_llm.models.base import Messages, role_of
 
-NUMERIC = ("age", "highest education level", "capital gain", "capital loss", "hours per week")
+NUMERIC = (
+    "age",
+    "highest education level",
+    "capital gain",
+    "capital loss",
+    "hours per week",
+)
 CATEGORICAL = (
     "workclass",
     "education",
@@ -68,7 +74,9 @@ class Reading:
     person: Person
     examples: tuple[Person, ...]
     answers: tuple[bool, ...]
-    words: tuple[str, str]  # for yes and no, capitalized if the last example's answer is
+    words: tuple[
+        str, str
+    ]  # for yes and no, capitalized if the last example's answer is
 
 
 def read(messages: Messages) -> Reading:
@@ -87,7 +95,9 @@ def read(messages: Messages) -> Reading:
         yes = yes[:1].upper() + yes[1:]
         no = no[:1].upper() + no[1:]
     paired = [role for role, _ in earlier] == ["user", "assistant"] * len(answers)
-    if not paired or any(answer.lower() not in (yes.lower(), no.lower()) for answer in answers):
+    if not paired or any(
+        answer.lower() not in (yes.lower(), no.lower()) for answer in answers
+    ):
         raise UnreadablePromptError(
             "it looked for examples as pairs of messages, one of role user (or named example_user) "
             "that "
@@ -102,7 +112,9 @@ def read(messages: Messages) -> Reading:
     )
 
 
-_LONGEST_FIRST = sorted((*NUMERIC, *CATEGORICAL, "final weight", *_WEIGHTS), key=len, reverse=True)
+_LONGEST_FIRST = sorted(
+    (*NUMERIC, *CATEGORICAL, "final weight", *_WEIGHTS), key=len, reverse=True
+)
 _NAMES = "|".join(_LONGEST_FIRST).replace(" ", "[ _-]")
 # A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may precede the
 # words.

@@ -47,7 +47,12 @@ class Failure(Exception):  # noqa: N818 (users read it as a noun: answer with a 
         else:
             kind = "server_error"
         return {
-            "error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+            "error": {
+                "message": self.message,
+                "type": kind,
+                "param": self.param,
+                "code": self.code,
+            }
         }
 
 
@@ -94,7 +99,9 @@ def _call(path: str, body: Mapping[str, Any]) -> Call:
         messages = _messages(body["state"] if "state" in body else body["input"])
         questions = body["questions"]
         if isinstance(questions, Mapping):
-            questions = [{**question, "name": name} for name, question in questions.items()]
+            questions = [
+                {**question, "name": name} for name, question in questions.items()
+            ]
         if not questions:
             raise _invalid("questions: at least one is needed", "questions")
         return Call(path, body, messages, questions=questions)
@@ -104,7 +111,9 @@ def _call(path: str, body: Mapping[str, Any]) -> Call:
         messages.insert(0, {"role": "system", "content": body["instructions"]})
     tool = _forced_tool(body)
     if tool is not None:
-        return Call(path, body, messages, form=tool.get("parameters") or {}, tool=tool["name"])
+        return Call(
+            path, body, messages, form=tool.get("parameters") or {}, tool=tool["name"]
+        )
     if is_chat:
         text_format = body.get("response_format")
     else:
@@ -169,7 +178,9 @@ def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) 
         if isinstance(reply, Mapping):
             return reply
         if call.form is not None and not reply.refusal and not _is_json(reply.text):
-            raise _invalid("the answer is not a JSON object, which the request asks for")
+            raise _invalid(
+                "the answer is not a JSON object, which the request asks for"
+            )
         replies.append(reply)
     if call.path.endswith(RESPONSES):
         return _responses_body(call, replies[0])
@@ -195,7 +206,9 @@ def simulated(model: Surrogate, call: Call) -> Reply:
     try:
         if call.question is not None:
             p = _simulated_p_yes(model, call.messages)
-            return Reply("", p_yes=p, model=f"{model.name} (simulated)", fingerprint=SIMULATED)
+            return Reply(
+                "", p_yes=p, model=f"{model.name} (simulated)", fingerprint=SIMULATED
+            )
         temperature = call.body.get("temperature")
         seed = call.body.get("seed")
         reply = Surrogate(
@@ -214,11 +227,16 @@ def simulated(model: Surrogate, call: Call) -> Reply:
     is_yes = reply.text in ("yes", "Yes")
     texts = [json.dumps(_filled(call.form, yes)) for yes in (is_yes, not is_yes)]
     begin = next(
-        index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]
+        index
+        for index, pair in enumerate(zip(*texts, strict=False))
+        if pair[0] != pair[1]
     )
-    words = (text[begin:].rstrip('"}') for text in texts)  # from the first differing character on
+    words = (
+        text[begin:].rstrip('"}') for text in texts
+    )  # from the first differing character on
     logprobs = [
-        (word, logprob) for word, (_, logprob) in zip(words, reply.logprobs or (), strict=False)
+        (word, logprob)
+        for word, (_, logprob) in zip(words, reply.logprobs or (), strict=False)
     ]
     return replace(reply, text=texts[0], logprobs=tuple(logprobs) or None)
 
@@ -229,7 +247,9 @@ def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, part in fields.items():
         if "$ref" in part:
-            part = (schema.get("$defs") or {}).get(str(part["$ref"]).rpartition("/")[2], {})
+            part = (schema.get("$defs") or {}).get(
+                str(part["$ref"]).rpartition("/")[2], {}
+            )
         words = {str(word).lower(): word for word in part.get("enum") or ()}
         if part.get("type") == "boolean":
             values[name] = yes
@@ -267,10 +287,13 @@ def _decision_body(
             continue
         if kind not in tuple(_P_YES):
             raise _invalid(
-                f"{kind!r} is not a type of yes/no question: it needs a whole answer", "questions"
+                f"{kind!r} is not a type of yes/no question: it needs a whole answer",
+                "questions",
             )
         value = (
-            {"type": "refusal"} if answer.p_yes is None else {_P_YES[kind]: round(answer.p_yes, 6)}
+            {"type": "refusal"}
+            if answer.p_yes is None
+            else {_P_YES[kind]: round(answer.p_yes, 6)}
         )
         answers.append({"type": kind, "name": name, **value})
         model = answer.model or model
@@ -280,7 +303,12 @@ def _decision_body(
     by_name: Any = answers
     if "state" in call.body:
         by_name = {answer_body.pop("name"): answer_body for answer_body in answers}
-    return {"answers": by_name, "model": model, "usage": usage, "system_fingerprint": fingerprint}
+    return {
+        "answers": by_name,
+        "model": model,
+        "usage": usage,
+        "system_fingerprint": fingerprint,
+    }
 
 
 def _counts(usage: Usage, prompt: str, completion: str) -> dict[str, Any]:
@@ -289,7 +317,10 @@ def _counts(usage: Usage, prompt: str, completion: str) -> dict[str, Any]:
         f"{prompt}_tokens": usage.prompt_tokens,
         f"{completion}_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        f"{prompt}_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+        f"{prompt}_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": 0,
+        },
         f"{completion}_tokens_details": {"reasoning_tokens": 0},
     }
 
@@ -303,7 +334,9 @@ def chat_body(call: Call, *replies: Reply) -> Body:
     request = call.body
     usage = replies[0].usage or Usage()
     completion = sum((reply.usage or Usage()).completion_tokens for reply in replies)
-    counts = _counts(replace(usage, completion_tokens=completion), "prompt", "completion")
+    counts = _counts(
+        replace(usage, completion_tokens=completion), "prompt", "completion"
+    )
     head = {
         "id": _new_id("chatcmpl"),
         "created": int(time.time()),
@@ -312,15 +345,26 @@ def chat_body(call: Call, *replies: Reply) -> Body:
     }
     choices = [_choice(call, reply, index) for index, reply in enumerate(replies)]
     if not request.get("stream"):
-        return {**head, "object": "chat.completion", "choices": choices, "usage": counts}
+        return {
+            **head,
+            "object": "chat.completion",
+            "choices": choices,
+            "usage": counts,
+        }
     chunks: list[dict[str, Any]] = []
     for choice in choices:
         begun = {**choice, "delta": choice.pop("message"), "finish_reason": None}
         del begun["message"]
-        chunks += [{"choices": [begun]}, {"choices": [{**choice, "delta": {}, "logprobs": None}]}]
+        chunks += [
+            {"choices": [begun]},
+            {"choices": [{**choice, "delta": {}, "logprobs": None}]},
+        ]
     if (request.get("stream_options") or {}).get("include_usage"):
         chunks.append({"choices": [], "usage": counts})
-    texts = [json.dumps({**head, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
+    texts = [
+        json.dumps({**head, "object": "chat.completion.chunk", **chunk})
+        for chunk in chunks
+    ]
     return "".join(f"data: {text}\n\n" for text in (*texts, "[DONE]"))
 
 
@@ -328,11 +372,20 @@ def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
     """One of the `choices` in the response to a chat."""
     request = call.body
     content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
-    message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": content,
+        "refusal": refusal,
+    }
     reason = reply.finish_reason
     if call.tool is not None and content is not None:
         function = {"name": call.tool, "arguments": content}
-        tool = {"index": 0, "id": _new_id("call"), "type": "function", "function": function}
+        tool = {
+            "index": 0,
+            "id": _new_id("call"),
+            "type": "function",
+            "function": function,
+        }
         message |= {"content": None, "tool_calls": [tool]}
         if request.get("tool_choice") == "required":
             reason = "tool_calls"
@@ -346,13 +399,22 @@ def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
         logprobs = {"content": tokens, "refusal": None}
     else:
         logprobs = None
-    return {"index": index, "logprobs": logprobs, "finish_reason": reason, "message": message}
+    return {
+        "index": index,
+        "logprobs": logprobs,
+        "finish_reason": reason,
+        "message": message,
+    }
 
 
 def _responses_body(call: Call, reply: Reply) -> Body:
     """The response body with `reply` for the Responses API."""
     request = call.body
-    part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": []}
+    part: dict[str, Any] = {
+        "type": "output_text",
+        "text": reply.text,
+        "annotations": [],
+    }
     if "message.output_text.logprobs" in (request.get("include") or ()):
         part["logprobs"] = _tokens(call, reply)
     if reply.refusal:
@@ -384,7 +446,9 @@ def _responses_body(call: Call, reply: Reply) -> Body:
         "incomplete_details": {"reason": reason} if reason else None,
         "model": reply.model or call.model,
         "output": [item],
-        "metadata": {"system_fingerprint": reply.fingerprint} if reply.fingerprint else {},
+        "metadata": {"system_fingerprint": reply.fingerprint}
+        if reply.fingerprint
+        else {},
         "instructions": request.get("instructions"),
         "parallel_tool_calls": True,
         "temperature": request.get("temperature"),

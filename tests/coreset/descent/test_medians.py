@@ -27,12 +27,16 @@ def alike(n: int) -> tuple[Masses, np.ndarray]:
 
 def whole(label: np.ndarray, m: int) -> RowAssignment:
     none = np.zeros(0, np.int64)
-    return RowAssignment(label.astype(np.int32), none, none, np.zeros(0), m, *alike(len(label)))
+    return RowAssignment(
+        label.astype(np.int32), none, none, np.zeros(0), m, *alike(len(label))
+    )
 
 
 def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
     """Some rows split between two or three representatives, as plans do."""
-    row = np.repeat(rng.permutation(len(label))[: min(len(label), 4)], rng.integers(1, 3))
+    row = np.repeat(
+        rng.permutation(len(label))[: min(len(label), 4)], rng.integers(1, 3)
+    )
     return RowAssignment(
         label.astype(np.int32),
         row,
@@ -46,7 +50,9 @@ def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("decimals", [0, 1, 9])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 12), (2000, 3), (900, 100)])
-def test_moves_of_what_changed_are_those_of_all(kind: type, decimals: int, n: int, m: int):
+def test_moves_of_what_changed_are_those_of_all(
+    kind: type, decimals: int, n: int, m: int
+):
     rng = np.random.default_rng(n + decimals)
     x = rng.normal(size=(n, 3)).round(decimals).astype(kind)
     x[:, 2] = np.where(rng.random(n) < 0.7, 0, x[:, 2])  # most values are one
@@ -60,7 +66,9 @@ def test_moves_of_what_changed_are_those_of_all(kind: type, decimals: int, n: in
         label[changed] = rng.integers(0, m, changed.sum())
         for shares in (torn(label, m, rng), whole(label, m)):
             for cost, centres in kept.items():
-                expected = Centres(table, cost, m, Threads(1)).move(shares, points[cost])
+                expected = Centres(table, cost, m, Threads(1)).move(
+                    shares, points[cost]
+                )
                 points[cost] = centres.move(shares, points[cost])
                 np.testing.assert_array_equal(points[cost], expected)
 
@@ -84,7 +92,9 @@ def test_medians_are_those_of_sorted_values(kind: type, weighted: bool):
         low, high = medians(x, groups, Threads(2))
         for j in np.flatnonzero(np.diff(start)):
             part = slice(start[j], start[j + 1])
-            for values, lower, upper in zip(x[groups.rows[part]].T, low[j], high[j], strict=True):
+            for values, lower, upper in zip(
+                x[groups.rows[part]].T, low[j], high[j], strict=True
+            ):
                 order = np.argsort(values)
                 upto = np.cumsum(units[part][order])
                 assert lower == values[order][upto.searchsorted((upto[-1] + 1) // 2)]
@@ -127,7 +137,9 @@ def test_compiled_steps_move_as_plain_ones_do(cost: str, ties: bool) -> None:
             assert np.allclose(shares.weights(), same.weights(), atol=1e-5)
         moved = plain.move_points(shares, points)
         # From the same plan, so that ties of the plan do not matter.
-        assert np.allclose(fast.move_points(shares, points), moved, rtol=1e-6, atol=1e-9)
+        assert np.allclose(
+            fast.move_points(shares, points), moved, rtol=1e-6, atol=1e-9
+        )
         points = moved
 
 
@@ -137,7 +149,10 @@ def test_compiled_medoids_move_as_plain_ones_do(support: str) -> None:
     plain = Steps(given)
     fast = CompiledSteps(given, Threads(2))
     rows = np.concatenate(
-        [pool[:count] for pool, count in zip(given.pools, np.bincount(given.cell_of), strict=True)]
+        [
+            pool[:count]
+            for pool, count in zip(given.pools, np.bincount(given.cell_of), strict=True)
+        ]
     )
     for _ in range(4):
         _, shares = plain.solve(given.table.values[rows].astype(np.float64))
@@ -155,10 +170,14 @@ def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
     rows = np.repeat(np.arange(300), often)
     repeated = replace(given.subset(rows), masses=Masses(np.ones(len(rows))))
     points = given.table.values[np.arange(12) * 20].astype(np.float64)
-    objective, other = (Steps(each).certify(points)[0].objective for each in (given, repeated))
+    objective, other = (
+        Steps(each).certify(points)[0].objective for each in (given, repeated)
+    )
     assert objective == pytest.approx(other, rel=1e-12)
     label = np.random.default_rng(1).integers(0, 12, 300)
     expected = Steps(repeated).move_points(whole(label[rows], 12), points)
     for masses in (given.masses, read_weights(often * 7.0, 300)):
-        moved = Steps(given).move_points(replace(whole(label, 12), masses=masses), points)
+        moved = Steps(given).move_points(
+            replace(whole(label, 12), masses=masses), points
+        )
         assert np.allclose(moved, expected, rtol=1e-12)

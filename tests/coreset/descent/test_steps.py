@@ -51,9 +51,13 @@ def check_nearest(case, rng, iterations):
     plain = Steps(case)
     fast = CompiledSteps(case, Threads(2))
     found = descend(fast, start_rows(case, "random", rng), iterations)
-    for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
+    for own, other in zip(
+        fast.nearest(found.points), plain.nearest(found.points), strict=True
+    ):
         np.testing.assert_array_equal(own, other)
-    assert found.objective == pytest.approx(plain.certify(found.points)[0].objective, rel=1e-5)
+    assert found.objective == pytest.approx(
+        plain.certify(found.points)[0].objective, rel=1e-5
+    )
 
 
 def test_many_representatives_in_a_cell(bounded):
@@ -83,5 +87,7 @@ def test_hard_tables_have_the_nearest_points_of_numpy(seed, bounded):
     cost = ("l1", "sqeuclidean")[seed // 6 % 2]
     support = ("free", "rows")[seed // 12]
     check_nearest(
-        problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n))), rng, 25
+        problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n))),
+        rng,
+        25,
     )

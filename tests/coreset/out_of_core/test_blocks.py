@@ -28,10 +28,14 @@ def frame() -> pd.DataFrame:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
-    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 100)  # small samples
+    monkeypatch.setattr(
+        "fwc_llm.coreset.problem.ground_cost.L1.sampled", 100
+    )  # small samples
     rows = frame()
     for k, (low, high) in enumerate(((0, 450), (450, 460), (460, N))):
-        rows.iloc[low:high].to_parquet(tmp_path / f"rows-{k}.parquet", row_group_size=130)
+        rows.iloc[low:high].to_parquet(
+            tmp_path / f"rows-{k}.parquet", row_group_size=130
+        )
     return tmp_path
 
 
@@ -42,14 +46,23 @@ def collected(table: BlockTable | None) -> list[Block]:
 
 def joined(found: list[Block]) -> pd.DataFrame:
     """All rows in order with labels and levels, categories as text."""
-    assert [block.first for block in found] == np.cumsum([0, *(b.n for b in found[:-1])]).tolist()
-    rows = [X.assign(d=np.asarray(d), y=np.asarray(y)) for X, y, d, _ in (b.columns for b in found)]
-    return pd.concat([part.astype({"town": str, "grade": str}) for part in rows], ignore_index=True)
+    assert [block.first for block in found] == np.cumsum(
+        [0, *(b.n for b in found[:-1])]
+    ).tolist()
+    rows = [
+        X.assign(d=np.asarray(d), y=np.asarray(y))
+        for X, y, d, _ in (b.columns for b in found)
+    ]
+    return pd.concat(
+        [part.astype({"town": str, "grade": str}) for part in rows], ignore_index=True
+    )
 
 
 def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
     paths = sorted(folder.glob("rows-*.parquet"))
-    frame()[:0].to_parquet(folder / "empty.parquet")  # a file without rows among the others
+    frame()[:0].to_parquet(
+        folder / "empty.parquet"
+    )  # a file without rows among the others
     spark = folder / "part-0.parquet"
     spark.mkdir()
     frame().to_parquet(spark / "rows.parquet")
@@ -69,8 +82,12 @@ def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
         assert table is not None
         assert table.n == N
         assert len(table.whole()[0]) == N
-    filtered = open_table(Columns(ds.dataset(paths[0]).filter(ds.field("age") > 50), "y", "d"), 1)
-    assert sum(block.n for block in collected(filtered)) == (frame()[:450].age > 50).sum()
+    filtered = open_table(
+        Columns(ds.dataset(paths[0]).filter(ds.field("age") > 50), "y", "d"), 1
+    )
+    assert (
+        sum(block.n for block in collected(filtered)) == (frame()[:450].age > 50).sum()
+    )
 
 
 def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
@@ -88,7 +105,10 @@ def test_files_of_several_writers_are_one_table(tmp_path: Path) -> None:
         rows[:0].assign(pay=None),
         rows[:200],
         rows[200:400].astype({"age": float}),
-        rows[400:600].astype({"age": "Int16"}).set_index("y", drop=False).rename_axis("place"),
+        rows[400:600]
+        .astype({"age": "Int16"})
+        .set_index("y", drop=False)
+        .rename_axis("place"),
         rows[600:][rows.columns[::-1]],
     ]
     for k, part in enumerate(parts):
@@ -100,7 +120,9 @@ def test_files_of_several_writers_are_one_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
-    rows = np.asarray(np.random.default_rng(0).normal(size=(N, 3)), dtype=np.float32, order=order)
+    rows = np.asarray(
+        np.random.default_rng(0).normal(size=(N, 3)), dtype=np.float32, order=order
+    )
     np.save(tmp_path / "x.npy", rows)
     np.save(tmp_path / "d.npy", np.repeat(["a", "b"], N // 2))
     changed = np.load(tmp_path / "x.npy", mmap_mode="c")
@@ -108,7 +130,9 @@ def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
     whole = np.load(tmp_path / "x.npy", mmap_mode="r")
     d = np.load(tmp_path / "d.npy", mmap_mode="r")
     for X in (whole, whole[100:][50:400], whole[::2], changed):
-        (found,) = collected(open_table(Columns(X, pd.Series(range(len(X))), d[: len(X)])))
+        (found,) = collected(
+            open_table(Columns(X, pd.Series(range(len(X))), d[: len(X)]))
+        )
         assert np.array_equal(found.columns.X, X)
         assert list(found.columns.y) == list(range(len(X)))
         assert found.columns.sensitive.tolist() == d[: len(X)].tolist()
@@ -148,7 +172,9 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
     (folder / "rows-1.parquet").write_bytes(b"PAR1 no table PAR1")
     refused(pattern, "rows-1.parquet")
     kept = pa.Table.from_pandas(rows, preserve_index=False)
-    pq.write_table(kept, folder / "rows-1.parquet", compression=None, use_dictionary=False)
+    pq.write_table(
+        kept, folder / "rows-1.parquet", compression=None, use_dictionary=False
+    )
     content = bytearray((folder / "rows-1.parquet").read_bytes())
     content[4:2000] = b"\xff" * 1996
     (folder / "rows-1.parquet").write_bytes(bytes(content))
@@ -158,10 +184,22 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"pay": lambda f: f.pay.where(f.index != 2050)}, "'pay' has no value .*in row 2050"),
-        ({"pay": lambda f: f.pay.where(f.index != 2051, np.inf)}, "'pay' .*infinite .*in row 2051"),
-        ({"town": lambda f: f.town.where(f.index != 2052)}, "'town' .*has no value in row 2052"),
-        ({"d": lambda f: f.d.where(f.index != 2053)}, "sensitive has no value in row 2053 "),
+        (
+            {"pay": lambda f: f.pay.where(f.index != 2050)},
+            "'pay' has no value .*in row 2050",
+        ),
+        (
+            {"pay": lambda f: f.pay.where(f.index != 2051, np.inf)},
+            "'pay' .*infinite .*in row 2051",
+        ),
+        (
+            {"town": lambda f: f.town.where(f.index != 2052)},
+            "'town' .*has no value in row 2052",
+        ),
+        (
+            {"d": lambda f: f.d.where(f.index != 2053)},
+            "sensitive has no value in row 2053 ",
+        ),
         ({"d": "f"}, "one level"),
         ({"y": lambda f: np.where(f.d == "f", 1, f.y)}, "has no rows"),
         ({"t": pd.Timestamp("2026-01-01")}, "'t' holds date"),
@@ -169,7 +207,9 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
         ({"w": 0.0}, "zero for every row"),
     ],
 )
-def test_values_that_cannot_be_used_are_named(folder: Path, change: Any, words: str) -> None:
+def test_values_that_cannot_be_used_are_named(
+    folder: Path, change: Any, words: str
+) -> None:
     rows = frame().assign(**change)
     rows.to_parquet(folder / "t.parquet", row_group_size=700)
     weight = "w" if "w" in change else None
@@ -183,7 +223,9 @@ def test_a_missing_value_of_an_array_is_named(folder: Path) -> None:
     x = np.ones((N, 3))
     x[1700, 1] = np.nan
     np.save(folder / "x.npy", x)
-    with pytest.raises(InputError, match="column 1 has no value or an infinite value in row 1700"):
+    with pytest.raises(
+        InputError, match="column 1 has no value or an infinite value in row 1700"
+    ):
         FairCoreset(4, sample=300).fit(
             np.load(folder / "x.npy", mmap_mode="r"), frame().y, frame().d
         )

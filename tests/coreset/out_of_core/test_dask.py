@@ -26,13 +26,19 @@ RNG = np.random.default_rng(3)
 D = np.sort(RNG.integers(0, 2, N))  # sorted, so that no partition has all cells
 Y = (RNG.random(N) < 0.3 + 0.3 * D).astype(int)
 FRAME = pd.DataFrame(
-    {"a": RNG.normal(size=N) + D, "b": np.where(RNG.random(N) < 0.5, "p", "q"), "y": Y, "d": D}
+    {
+        "a": RNG.normal(size=N) + D,
+        "b": np.where(RNG.random(N) < 0.5, "p", "q"),
+        "y": Y,
+        "d": D,
+    }
 )
 CUTS = [0, 750, 1900, 1900, 3000, N]
 
 
 def parts(
-    change: Callable[[pd.DataFrame, int], Any] = lambda part, k: part, frame: Any = FRAME
+    change: Callable[[pd.DataFrame, int], Any] = lambda part, k: part,
+    frame: Any = FRAME,
 ) -> Any:
     """The frame in five partitions, of which the third is empty; `change`: what becomes of each."""
     frames = [change(frame.iloc[CUTS[k] : CUTS[k + 1]].copy(), k) for k in range(5)]
@@ -40,9 +46,9 @@ def parts(
 
 
 def fit(X: Any, y: Any = "y", sensitive: Any = "d", **options: Any) -> FairCoreset:
-    return FairCoreset(M, random_state=0, sample=1, n_jobs=1, swaps=False, **options).fit(
-        X, y, sensitive
-    )
+    return FairCoreset(
+        M, random_state=0, sample=1, n_jobs=1, swaps=False, **options
+    ).fit(X, y, sensitive)
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +139,10 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "y has 4 partitions but X has 3": (SMALL, da.ones(12, chunks=3)),
     "y is a dask Delayed": (array(), dask.delayed(1)),
     "has no rows": (array(0), da.ones(0), da.ones(0)),
-    "OSError: the disk": (array().map_blocks(fail, meta=np.ones((0, 2))), da.ones(12, chunks=3)),
+    "OSError: the disk": (
+        array().map_blocks(fail, meta=np.ones((0, 2))),
+        da.ones(12, chunks=3),
+    ),
 }
 
 
@@ -157,19 +166,29 @@ def dies_once(flag: str, rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(tmp_path: Path) -> None:
+def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(
+    tmp_path: Path,
+) -> None:
     import distributed
 
-    x, y, d = (da.from_array(part, chunks=1000) for part in (RNG.normal(size=(N, 3)), Y, D))
+    x, y, d = (
+        da.from_array(part, chunks=1000) for part in (RNG.normal(size=(N, 3)), Y, D)
+    )
     wanted = fit(x, y, d)
-    quiet: Any = {"host": "127.0.0.1", "dashboard_address": ":0", "silence_logs": "CRITICAL"}
+    quiet: Any = {
+        "host": "127.0.0.1",
+        "dashboard_address": ":0",
+        "silence_logs": "CRITICAL",
+    }
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit=None, **quiet
         ) as cluster,
         distributed.Client(cluster, timeout="20s"),
     ):
-        dying = x.map_blocks(partial(dies_once, str(tmp_path / "died")), meta=np.zeros((0, 3)))
+        dying = x.map_blocks(
+            partial(dies_once, str(tmp_path / "died")), meta=np.zeros((0, 3))
+        )
         for X in (dying, x.persist()):
             found = fit(X, y, d)
             assert found.representatives_.tolist() == wanted.representatives_.tolist()

@@ -53,7 +53,9 @@ def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> No
     whole = fitted.certify(X, y, d, sample_weight=weight)
     assert fitted.objective_ == pytest.approx(whole.objective, rel=1e-9)
     assert fitted.lower_bound_ <= fitted.objective_ <= fitted.lower_bound_ + 1e-9
-    assert fitted.violation_ <= (np.inf if fitted.epsilon is None else fitted.epsilon + 1e-9)
+    assert fitted.violation_ <= (
+        np.inf if fitted.epsilon is None else fitted.epsilon + 1e-9
+    )
     assert fitted.weights_.sum() == pytest.approx(fitted.m)
     given = fitted.certify(X, y, d, weights=fitted.weights_, sample_weight=weight)
     assert given.objective == pytest.approx(fitted.objective_, rel=1e-9)
@@ -162,24 +164,36 @@ def test_rare_cells_are_in_the_sample(tmp_path: Path) -> None:
     x, y, d = made()
     d = np.where(np.arange(N) % 125 == 7, 2, d)  # 40 rows
     y[d == 2] = np.arange((d == 2).sum()) % 2
-    fitted = model(slots="equal", max_iter=1, support="rows").fit(mapped(tmp_path, x), y, d)
+    fitted = model(slots="equal", max_iter=1, support="rows").fit(
+        mapped(tmp_path, x), y, d
+    )
     assert sorted(set(fitted.sensitive_.tolist())) == [0, 1, 2]
     check(fitted, x, y, d)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path: Path, weighted: bool) -> None:
+def test_a_table_within_the_sample_is_fitted_as_in_memory(
+    tmp_path: Path, weighted: bool
+) -> None:
     x, y, d = made(n=600)
     frame = pd.DataFrame(x).rename(columns="x{}".format)
-    frame = frame.assign(job=np.where(y, "cook", "clerk"), y=y, d=d, w=np.arange(600) % 4)
+    frame = frame.assign(
+        job=np.where(y, "cook", "clerk"), y=y, d=d, w=np.arange(600) % 4
+    )
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=70)
-    names: Any = {"y": "y", "sensitive": "d", "sample_weight": "w" if weighted else None}
+    names: Any = {
+        "y": "y",
+        "sensitive": "d",
+        "sample_weight": "w" if weighted else None,
+    }
     weights = frame["w"] if weighted else None
     for there, here, labels in (
         (tmp_path / "rows.parquet", frame, names),
         (mapped(tmp_path, x), x, {"y": y, "sensitive": d, "sample_weight": weights}),
     ):
-        one, two = (model(support="rows", n_init=1).fit(X, **labels) for X in (there, here))
+        one, two = (
+            model(support="rows", n_init=1).fit(X, **labels) for X in (there, here)
+        )
         assert one.objective_ == two.objective_
         assert one.row_index_.tolist() == two.row_index_.tolist()
         assert one.labels_.tolist() == two.labels_.tolist()
@@ -201,7 +215,9 @@ def test_a_sample_that_lacks_far_rows_is_warned_of(
 
 def test_what_needs_all_rows_in_memory_is_refused(tmp_path: Path) -> None:
     x, y, d = made(n=800)
-    pd.DataFrame(x).rename(columns=str).assign(y=y, d=d).to_parquet(tmp_path / "t.parquet")
+    pd.DataFrame(x).rename(columns=str).assign(y=y, d=d).to_parquet(
+        tmp_path / "t.parquet"
+    )
     path = tmp_path / "t.parquet"
     for options, more in (
         ({"support": "rows"}, {"candidates": [1, 2]}),

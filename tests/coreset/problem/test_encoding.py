@@ -33,7 +33,13 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
     encoder, table, _ = encode(frame)
     kinds = {column.name: column.kind for column in encoder.columns}
     assert list(kinds) == ["age", "school", "constant", "colour", "member"]
-    assert list(kinds.values()) == ["numeric", "ordinal", "numeric", "categorical", "categorical"]
+    assert list(kinds.values()) == [
+        "numeric",
+        "ordinal",
+        "numeric",
+        "categorical",
+        "categorical",
+    ]
     ages = np.array([20, 30, 40, 50])
     ranks = np.array([1, 0, 2, 0])
     np.testing.assert_allclose(table.values[:, 0], (ages - 35) / ages.std())
@@ -96,7 +102,9 @@ def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table) -> N
         scaled, rel=1e-9
     )
     raw = model.set_params(scale=False).fit(x, y, d).objective_
-    assert model.set_params(scale=False).fit(frame, y, d).objective_ == pytest.approx(raw, rel=1e-9)
+    assert model.set_params(scale=False).fit(frame, y, d).objective_ == pytest.approx(
+        raw, rel=1e-9
+    )
     assert raw > 100 * scaled
 
 
@@ -106,16 +114,25 @@ def test_a_scaled_array_gives_representatives_in_its_own_units_and_precision(
     table, dtype, support
 ) -> None:
     x, y, d = table[0].astype(dtype), *table[1:]
-    found = FairCoreset(8, scale=True, support=support, random_state=0, n_init=1).fit(x, y, d)
+    found = FairCoreset(8, scale=True, support=support, random_state=0, n_init=1).fit(
+        x, y, d
+    )
     assert found.representatives_.dtype == dtype
     assert found.representatives_[:, 1].max() <= 80
     assert not hasattr(found, "feature_names_in_")
     # The certificate is of what is returned.
-    again = certify(x, y, d, found.representatives_, found.y_, found.sensitive_, scale=True)
+    again = certify(
+        x, y, d, found.representatives_, found.y_, found.sensitive_, scale=True
+    )
     assert again.objective == pytest.approx(found.objective_, rel=1e-12)
     assert -found.score(x, y, d) == pytest.approx(found.objective_, rel=1e-12)
-    start = FairCoreset(8, scale=True, init=found.representatives_, max_iter=0).fit(x, y, d)
-    assert start.objective_ == pytest.approx(found.objective_, rel=1e-6) or support == "rows"
+    start = FairCoreset(8, scale=True, init=found.representatives_, max_iter=0).fit(
+        x, y, d
+    )
+    assert (
+        start.objective_ == pytest.approx(found.objective_, rel=1e-6)
+        or support == "rows"
+    )
 
 
 def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> None:
@@ -125,11 +142,15 @@ def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> 
         lambda: FairCoreset(8).fit(pd.DataFrame(x), y, d),
         lambda: certify(x, y, d, x[:8], y[:8], d[:8], epsilon=None),
     ):
-        with pytest.warns(ScaleWarning, match=r"column 0 typically by .*column 1 by") as caught:
+        with pytest.warns(
+            ScaleWarning, match=r"column 0 typically by .*column 1 by"
+        ) as caught:
             fit()
         assert [warning.filename for warning in caught] == [__file__]
     named = pd.DataFrame(x).rename(columns={0: "pay", 1: "age"})
-    with pytest.warns(ScaleWarning, match=r"column 'pay' typically by .*column 'age' by"):
+    with pytest.warns(
+        ScaleWarning, match=r"column 'pay' typically by .*column 'age' by"
+    ):
         FairCoreset(8).fit(named, y, d)
 
 
@@ -146,7 +167,9 @@ def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
         for quiet in (
             x[:, 1:],
             np.column_stack([x[:, 1], rare]),  # a rare yes is not a small column
-            np.column_stack([x[:, 1], np.full(120, 1e-9)]),  # a constant one has no size
+            np.column_stack(
+                [x[:, 1], np.full(120, 1e-9)]
+            ),  # a constant one has no size
             np.column_stack([rng.lognormal(0, 2, 120), rng.normal(size=120)]),
             np.array([[1e308], [-1e-308]]),
             rng.normal(size=(120, 3)) * 1e-200,
@@ -157,7 +180,9 @@ def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
 
 
 def test_scaling_there_and_back() -> None:
-    x = np.column_stack([np.arange(5.0) * 1e300, np.full(5, 7.0), np.arange(5.0) * 1e-300])
+    x = np.column_stack(
+        [np.arange(5.0) * 1e300, np.full(5, 7.0), np.arange(5.0) * 1e-300]
+    )
     encoding, table, _ = encode(x, True)
     np.testing.assert_allclose(table.numbers.std(axis=0), [1, 0, 1])
     np.testing.assert_allclose(encoding.decode(table.numbers), x)
@@ -193,19 +218,44 @@ def cells_with(counts: dict[tuple[str, int], int]) -> tuple:
     return cells, cells.counts.copy()
 
 
-ADULT = {("Female", 0): 8670, ("Female", 1): 1112, ("Male", 0): 13984, ("Male", 1): 6396}
+ADULT = {
+    ("Female", 0): 8670,
+    ("Female", 1): 1112,
+    ("Male", 0): 13984,
+    ("Male", 1): 6396,
+}
 
 
 def test_adult_slots():
     cells, room = cells_with(ADULT)
     balanced = count_slots("balanced-positive", 16, cells, room, constrained=True)
     assert balanced.tolist() == [5, 2, 7, 2]
-    assert count_slots("equal", 18, cells, room, constrained=True).tolist() == [5, 4, 5, 4]
-    assert count_slots("proportional", 16, cells, room, constrained=True).tolist() == [5, 1, 7, 3]
+    assert count_slots("equal", 18, cells, room, constrained=True).tolist() == [
+        5,
+        4,
+        5,
+        4,
+    ]
+    assert count_slots("proportional", 16, cells, room, constrained=True).tolist() == [
+        5,
+        1,
+        7,
+        3,
+    ]
     table = [[4, 3], [5, 4]]
-    assert count_slots(table, 16, cells, room, constrained=True).tolist() == [4, 3, 5, 4]
+    assert count_slots(table, 16, cells, room, constrained=True).tolist() == [
+        4,
+        3,
+        5,
+        4,
+    ]
     named = {("Female", 0): 4, ("Female", 1): 3, ("Male", 0): 5, ("Male", 1): 4}
-    assert count_slots(named, 16, cells, room, constrained=True).tolist() == [4, 3, 5, 4]
+    assert count_slots(named, 16, cells, room, constrained=True).tolist() == [
+        4,
+        3,
+        5,
+        4,
+    ]
 
 
 @given(
@@ -243,7 +293,11 @@ def test_balanced_positive_is_refused_where_the_cells_cannot_hold_m():
     ("slots", "m", "words"),
     [
         ([[1, 1], [1, 2]], 6, "sum to 5, but m=6"),
-        ([[6, 0], [1, 1]], 8, r"0 representatives to the cell \(sensitive = Female, y = 1\)"),
+        (
+            [[6, 0], [1, 1]],
+            8,
+            r"0 representatives to the cell \(sensitive = Female, y = 1\)",
+        ),
         ([1, 2, 3], 6, "level by outcome"),
         ([[1.5, 1], [1, 1]], 4, "whole"),
         ({("Child", 0): 4}, 4, "no row is in"),
@@ -259,10 +313,16 @@ def test_labels_of_mixed_types_are_known_by_what_the_caller_called_them() -> Non
     y = np.array([1, "x", 1, "x"], dtype=object)
     cells = find_cells(y, ["a", "a", "b", "b"], 4)
     assert overall_target(cells, {1: 0.25, "x": 0.75}).tolist() == [0.25, 0.75]
-    seats = count_slots("balanced-positive", 4, cells, cells.counts, constrained=True, positive=1)
+    seats = count_slots(
+        "balanced-positive", 4, cells, cells.counts, constrained=True, positive=1
+    )
     assert seats.tolist() == [1, 1, 1, 1]
-    assert find_cells(np.array([1, True, 1.0, 0], object), None, 4).outcomes.tolist() == [0, 1]
-    assert find_cells(np.array([1, "1", 1, "x"], object), None, 4).outcomes.tolist() == ["1", "x"]
+    assert find_cells(
+        np.array([1, True, 1.0, 0], object), None, 4
+    ).outcomes.tolist() == [0, 1]
+    assert find_cells(
+        np.array([1, "1", 1, "x"], object), None, 4
+    ).outcomes.tolist() == ["1", "x"]
     masked = np.ma.masked_array([0, 1, 0, 1], mask=[True, False, False, False])
     for labels in ((masked, ["a", "a", "b", "b"]), ([0, 1, 0, 1], masked)):
         with pytest.raises(FwcError, match="masked"):
@@ -275,7 +335,9 @@ def test_a_constant_column_counts_nothing_in_other_rows_either() -> None:
     y = [0, 1, 0, 1]
     level = ["a", "a", "b", "b"]
     for X, further in ((frame, other), (frame.to_numpy(), other.to_numpy())):
-        fitted = FairCoreset(4, epsilon=None, scale=True, random_state=0).fit(X, y, level)
+        fitted = FairCoreset(4, epsilon=None, scale=True, random_state=0).fit(
+            X, y, level
+        )
         assert fitted.transform(further).tolist() == fitted.transform(X).tolist()
         years = np.asarray(fitted.representatives_)[:, 1]
         assert years.tolist() == [50_000.0] * 4

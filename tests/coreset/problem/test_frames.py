@@ -44,7 +44,9 @@ def test_polars_and_arrow_tables_are_read_as_pandas_are(frame: pd.DataFrame) -> 
         assert type(found.representatives_) is type(table)
         assert found.objective_ == expected.objective_
         representatives = pl.DataFrame(found.representatives_)
-        assert representatives.rows() == pl.from_pandas(expected.representatives_).rows()
+        assert (
+            representatives.rows() == pl.from_pandas(expected.representatives_).rows()
+        )
         assert found.sensitive_.tolist() == expected.sensitive_.tolist()
     with pytest.raises(FwcError, match=r"lazy table: pass what its collect\(\)"):
         fit(polars[features].lazy(), polars["hired"], polars["sex"])
@@ -70,7 +72,9 @@ def test_columns_that_are_no_numbers_are_refused_by_name(
 
 
 @pytest.mark.parametrize("kind", [Decimal, float, int])
-def test_numbers_in_a_column_of_objects_are_numbers(frame: pd.DataFrame, kind: type) -> None:
+def test_numbers_in_a_column_of_objects_are_numbers(
+    frame: pd.DataFrame, kind: type
+) -> None:
     whole = frame["pay"].round()
     expected = fit(whole.to_frame(), frame["hired"], frame["sex"])
     objects = pd.Series([kind(value) for value in whole], name="pay", dtype=object)
@@ -87,7 +91,9 @@ def test_numbers_in_a_column_of_objects_are_numbers(frame: pd.DataFrame, kind: t
         (np.full((60, 2), np.datetime64("2020-01-01")), "X holds dates"),
     ],
 )
-def test_arrays_that_are_no_numbers_are_refused(frame: pd.DataFrame, x, words: str) -> None:
+def test_arrays_that_are_no_numbers_are_refused(
+    frame: pd.DataFrame, x, words: str
+) -> None:
     with pytest.raises(FwcError, match=words):
         FairCoreset(4).fit(x, frame["hired"], frame["sex"])
 
@@ -95,36 +101,59 @@ def test_arrays_that_are_no_numbers_are_refused(frame: pd.DataFrame, x, words: s
 def test_crossed_attributes_keep_their_types(frame: pd.DataFrame) -> None:
     crossed = frame[["sex"]].assign(old=np.arange(60) % 2)
     found = FairCoreset(8, random_state=0).fit(frame[["pay"]], frame["hired"], crossed)
-    assert {tuple(level) for level in found.sensitive_} == {("f", 0), ("f", 1), ("m", 0), ("m", 1)}
+    assert {tuple(level) for level in found.sensitive_} == {
+        ("f", 0),
+        ("f", 1),
+        ("m", 0),
+        ("m", 1),
+    }
     assert all(isinstance(level[1], (int, np.integer)) for level in found.sensitive_)
     with pytest.raises(FwcError, match=r"\(sensitive = f & 1, y = 1\) has no rows"):
         fit(frame[["pay"]], frame["hired"] * (crossed["old"] == 0), crossed)
 
 
 def test_labels_that_are_missing_or_no_labels_are_named(frame: pd.DataFrame) -> None:
-    times = pd.Series(pd.date_range("2020-01-01", periods=60)).where(lambda when: when.index != 7)
-    for labels in (times, times.astype(object), pl.Series(["x"] * 7 + [None] + ["y"] * 52)):
+    times = pd.Series(pd.date_range("2020-01-01", periods=60)).where(
+        lambda when: when.index != 7
+    )
+    for labels in (
+        times,
+        times.astype(object),
+        pl.Series(["x"] * 7 + [None] + ["y"] * 52),
+    ):
         with pytest.raises(FwcError, match="sensitive has no value in row 7"):
             FairCoreset(8).fit(frame[["pay"]], frame["hired"], labels)
     with pytest.raises(FwcError, match="sensitive holds complex numbers"):
         FairCoreset(8).fit(frame[["pay"]], frame["hired"], np.ones(60) * 1j)
     with pytest.raises(FwcError, match="y has no value in row 2"):
-        FairCoreset(8).fit(frame[["pay"]], frame["hired"].where(frame.index != 2), frame["sex"])
+        FairCoreset(8).fit(
+            frame[["pay"]], frame["hired"].where(frame.index != 2), frame["sex"]
+        )
     with pytest.raises(FwcError, match="one value per row"):
         FairCoreset(8).fit(frame[["pay"]], frame[["hired", "age"]], frame["sex"])
 
 
 @pytest.mark.parametrize("form", [pd.DataFrame, pl.from_pandas])
 @pytest.mark.parametrize("sensitive", ["sex", ["sex", "race"]])
-def test_columns_by_name_are_the_columns(frame: pd.DataFrame, form: Any, sensitive: Any) -> None:
+def test_columns_by_name_are_the_columns(
+    frame: pd.DataFrame, form: Any, sensitive: Any
+) -> None:
     frame = frame.drop(columns="grade")  # whose order Polars does not keep
-    frame = frame.assign(race=np.where(frame["age"] % 2, "a", "b"), w=frame["age"] % 5 + 1)
+    frame = frame.assign(
+        race=np.where(frame["age"] % 2, "a", "b"), w=frame["age"] % 5 + 1
+    )
     rest = frame.drop(
-        columns=["hired", "w", *([sensitive] if isinstance(sensitive, str) else sensitive)]
+        columns=[
+            "hired",
+            "w",
+            *([sensitive] if isinstance(sensitive, str) else sensitive),
+        ]
     )
     values = frame["hired"], frame[sensitive]
     model = FairCoreset(8, epsilon=0.2, random_state=0, n_init=1)
-    one = model.fit(form(frame), y="hired", sensitive=sensitive, sample_weight="w").objective_
+    one = model.fit(
+        form(frame), y="hired", sensitive=sensitive, sample_weight="w"
+    ).objective_
     assert list(model.feature_names_in_) == list(rest.columns)
     assert one == model.fit(rest, *values, sample_weight=frame["w"]).objective_
     model.fit(rest, *values)
@@ -140,7 +169,11 @@ def test_columns_by_name_are_the_columns(frame: pd.DataFrame, form: Any, sensiti
 
 def test_names_that_are_no_columns_are_refused(frame: pd.DataFrame) -> None:
     for y, sensitive, words in (
-        ("z", "sex", "y names the column 'z', which X does not have: it has 'town', 'pay'"),
+        (
+            "z",
+            "sex",
+            "y names the column 'z', which X does not have: it has 'town', 'pay'",
+        ),
         ("hired", ["sex", "race"], "sensitive names the column 'race'"),
     ):
         with pytest.raises(InputError, match=words):
@@ -155,10 +188,14 @@ def test_names_that_are_no_columns_are_refused(frame: pd.DataFrame) -> None:
 
 
 def test_rows_on_disk_are_refused_where_they_are_needed_themselves() -> None:
-    frame = pd.DataFrame({"a": np.arange(40.0), "y": [0, 1] * 20, "d": list("ffmm") * 10})
+    frame = pd.DataFrame(
+        {"a": np.arange(40.0), "y": [0, 1] * 20, "d": list("ffmm") * 10}
+    )
     model = FairCoreset(4, random_state=0).fit(frame, "y", "d")
     lazy = dd.from_pandas(frame, npartitions=2)
     for X in ("rows.parquet", Path("rows"), ["a.parquet", "b.parquet"], lazy):
         for method in (model.predict, model.score, model.transform, model.certify):
-            with pytest.raises(InputError, match=r"only FairCoreset\.fit reads in blocks"):
+            with pytest.raises(
+                InputError, match=r"only FairCoreset\.fit reads in blocks"
+            ):
                 method(X, "y", "d")

@@ -23,7 +23,9 @@ def formula(table: EncodedTable, cost: str) -> np.ndarray:
     """(n, n) costs."""
     apart = table.numbers[:, None] - table.numbers
     differ = table.codes[:, None] != table.codes
-    return (np.abs(apart) if cost == "l1" else apart**2).sum(axis=2) + differ @ table.mismatch
+    return (np.abs(apart) if cost == "l1" else apart**2).sum(
+        axis=2
+    ) + differ @ table.mismatch
 
 
 def mixed(n: int, numeric: int, categorical: int, seed: int = 0) -> pd.DataFrame:
@@ -77,13 +79,19 @@ def test_the_steps_add_what_cells_are_apart(shape: tuple[int, int], cost: str) -
     expected = cost_matrix(problem.table, problem.table.take(rows), cost)
     level, outcome = np.divmod(problem.cells.cell, 2)
     level_of, outcome_of = np.divmod(problem.cell_of, 2)
-    expected += 0.7 * (level[:, None] != level_of) + 2.5 * (outcome[:, None] != outcome_of)
-    least = np.stack([expected[:, problem.cell_of == g].min(axis=1) for g in range(6)], axis=1)
+    expected += 0.7 * (level[:, None] != level_of) + 2.5 * (
+        outcome[:, None] != outcome_of
+    )
+    least = np.stack(
+        [expected[:, problem.cell_of == g].min(axis=1) for g in range(6)], axis=1
+    )
     points = problem.table.values[rows].astype(float)
     for steps in (Steps(problem), CompiledSteps(problem, Threads(2))):
         costs, label = steps.nearest(points)
         np.testing.assert_allclose(costs, least, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(np.take_along_axis(expected, label.T, axis=1), least, atol=1e-12)
+        np.testing.assert_allclose(
+            np.take_along_axis(expected, label.T, axis=1), least, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("cost", COSTS)
@@ -103,14 +111,18 @@ def test_weights_of_columns_multiply_their_costs(
     points = model.representatives_
     costs = (y[:, None] != model.y_) + 1.0 * (d[:, None] != model.sensitive_)
     for name, weight in {"n0": 2.5, "n1": 1.0}.items():
-        apart = np.abs(frame[name].to_numpy()[:, None] - points[name].to_numpy()) / frame[name].std(
-            ddof=0
-        )
+        apart = np.abs(
+            frame[name].to_numpy()[:, None] - points[name].to_numpy()
+        ) / frame[name].std(ddof=0)
         costs += weight * (apart if cost == "l1" else apart**2)
     for name in ("c0", "c1"):
-        costs += given[name] * (frame[name].to_numpy()[:, None] != points[name].to_numpy())
+        costs += given[name] * (
+            frame[name].to_numpy()[:, None] != points[name].to_numpy()
+        )
     np.testing.assert_allclose(model.transform(frame, y, d), costs, atol=1e-9)
-    assert wasserstein(costs, model.weights_).objective == pytest.approx(model.objective_, rel=1e-9)
+    assert wasserstein(costs, model.weights_).objective == pytest.approx(
+        model.objective_, rel=1e-9
+    )
     assert model.objective_ - model.lower_bound_ < 1e-9
     assert -model.score(frame, y, d) == pytest.approx(model.objective_, rel=1e-9)
 
@@ -129,7 +141,10 @@ def test_weights_of_an_arrays_columns_go_by_position() -> None:
     [
         ({"n0": -1}, r"column_weights\['n0'\] is -1: give a number from 0"),
         ({"n0": True}, r"is True: give a number"),
-        ({"age": 1}, r"names 'age', not a column of the features: these are 'n0', 'c0'"),
+        (
+            {"age": 1},
+            r"names 'age', not a column of the features: these are 'n0', 'c0'",
+        ),
         ({"n0": 0, "c0": 0}, r"are all 0: give at least one"),
         ([1.0], r"one weight for each of 'n0', 'c0'"),
         ("n0", r"give \{column: weight\}"),

@@ -37,7 +37,13 @@ def joint(rows: LabelledTable) -> np.ndarray:
 def test_every_rival_has_one_signature_and_obeys_its_seed(name: str, make: Any) -> None:
     X, y, d = make()
     found = getattr(rivals, name)(X, y, d, 20, seed=3)
-    assert len(found.points) == len(found.sensitive) == len(found.y) == len(found.weights) == 20
+    assert (
+        len(found.points)
+        == len(found.sensitive)
+        == len(found.y)
+        == len(found.weights)
+        == 20
+    )
     assert (found.weights >= 0).all()
     if "coreset" not in name:
         assert found.weights.sum() == pytest.approx(len(X))
@@ -90,7 +96,9 @@ def test_wrong_shapes_are_refused() -> None:
 
 @pytest.mark.parametrize("metric", ["l1", "l2"])
 @pytest.mark.parametrize("m", [1, 2, 7])
-def test_no_swap_makes_kmedoids_better_and_none_made_it_worse(metric: str, m: int) -> None:
+def test_no_swap_makes_kmedoids_better_and_none_made_it_worse(
+    metric: str, m: int
+) -> None:
     rows = as_rows(*table(150))
     found = swap_medoids(rows, m, np.random.default_rng(m), metric, 20, np.arange(150))
     assert found.converged
@@ -100,19 +108,27 @@ def test_no_swap_makes_kmedoids_better_and_none_made_it_worse(metric: str, m: in
     loss = distance[:, found.rows].min(axis=1).sum()
     assert found.losses[-1] == pytest.approx(loss, rel=1e-5)
     assert np.array_equal(
-        distance[np.arange(150), found.rows[found.labels]], distance[:, found.rows].min(axis=1)
+        distance[np.arange(150), found.rows[found.labels]],
+        distance[:, found.rows].min(axis=1),
     )
     for slot in range(m):
         rest = distance[:, np.delete(found.rows, slot)].min(axis=1, initial=np.inf)
-        assert np.minimum(rest[:, None], distance).sum(axis=0).min() >= loss * (1 - 1e-6)
+        assert np.minimum(rest[:, None], distance).sum(axis=0).min() >= loss * (
+            1 - 1e-6
+        )
 
 
 def test_kmedoids_is_as_good_as_the_reference_implementation() -> None:
     rows = as_rows(*table(600, 10))
     distance = cdist(joint(rows), joint(rows), "cityblock")
-    theirs = min(rust_kmedoids.fasterpam(distance, 12, random_state=seed).loss for seed in range(5))
+    theirs = min(
+        rust_kmedoids.fasterpam(distance, 12, random_state=seed).loss
+        for seed in range(5)
+    )
     rngs = map(np.random.default_rng, range(5))
-    ours = min(swap_medoids(rows, 12, rng, "l1", 20, np.arange(600)).losses[-1] for rng in rngs)
+    ours = min(
+        swap_medoids(rows, 12, rng, "l1", 20, np.arange(600)).losses[-1] for rng in rngs
+    )
     assert ours <= theirs * 1.01
 
 
@@ -146,7 +162,9 @@ def test_kmeans_takes_a_weight_of_two_for_a_row_that_is_there_twice() -> None:
     rows = as_rows(X, y, d, weights)
     twice = as_rows(*(np.repeat(part, weights, axis=0) for part in (X, y, d)))
     found = lloyd(rows.squared_points(), 1, 0, mass=rows.mass).cluster_centers_
-    assert found == pytest.approx(lloyd(twice.squared_points(), 1, 0).cluster_centers_, rel=1e-5)
+    assert found == pytest.approx(
+        lloyd(twice.squared_points(), 1, 0).cluster_centers_, rel=1e-5
+    )
 
 
 # sensitivity sampling
@@ -164,7 +182,11 @@ def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
     alpha = 16 * (math.log(5) + 2)
     for i in range(0, 200, 17):
         own = labels == labels[i]
-        expected = alpha * d[i] / d.mean() + alpha * d[own].mean() / d.mean() + 4 * 200 / own.sum()
+        expected = (
+            alpha * d[i] / d.mean()
+            + alpha * d[own].mean() / d.mean()
+            + 4 * 200 / own.sum()
+        )
         if individually_fair:
             expected += 16 * 5 * math.log(200) / (0.1 * 200)
         assert scores[i] == pytest.approx(expected, rel=1e-4)
@@ -182,7 +204,10 @@ def test_sensitivity_weights_are_unbiased(name: str) -> None:
     )
     assert probability.sum() == pytest.approx(1)
     assert (probability > 0).all()
-    sums = [getattr(rivals, name)(X, y, d, 40, seed=seed, k=8).weights.sum() for seed in range(300)]
+    sums = [
+        getattr(rivals, name)(X, y, d, 40, seed=seed, k=8).weights.sum()
+        for seed in range(300)
+    ]
     assert abs(np.mean(sums) - 120) < 4 * np.std(sums) / math.sqrt(300)
 
 
@@ -191,10 +216,14 @@ def test_sensitivity_weights_are_unbiased(name: str) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(0.1, 10)), min_size=1, max_size=60
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(0.1, 10)),
+        min_size=1,
+        max_size=60,
     )
 )
-def test_reweighing_equalises_and_keeps_the_margins(rows: list[tuple[int, int, float]]) -> None:
+def test_reweighing_equalises_and_keeps_the_margins(
+    rows: list[tuple[int, int, float]],
+) -> None:
     d, y, w = (np.array(column) for column in zip(*rows, strict=True))
     new = rivals.reweigh(y, d, w)
     cells = {(a, b) for a, b in zip(d, y, strict=True)}
@@ -216,11 +245,15 @@ def test_reweighing_equalises_and_keeps_the_margins(rows: list[tuple[int, int, f
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_fairlets_are_balanced_small_and_partition_the_rows(data: st.DataObject) -> None:
+def test_fairlets_are_balanced_small_and_partition_the_rows(
+    data: st.DataObject,
+) -> None:
     n = data.draw(st.integers(2, 80))
     seed = data.draw(st.integers(0, 1000))
     rng = np.random.default_rng(seed)
-    points = np.round(rng.normal(size=(n, 2)), data.draw(st.integers(0, 3)))  # heavy ties
+    points = np.round(
+        rng.normal(size=(n, 2)), data.draw(st.integers(0, 3))
+    )  # heavy ties
     red = rng.random(n) < data.draw(st.floats(0.1, 0.9))
     red[0], red[1] = True, False
     few, many = sorted((int(red.sum()), int((~red).sum())))
@@ -244,7 +277,9 @@ def test_fairlets_keep_close_rows_together() -> None:
     spread = np.mean([points[group].std(axis=0).mean() for group in groups])
     ends = np.cumsum([len(group) for group in groups])[:-1]
     shuffled = np.split(rng.permutation(1000), ends)
-    assert spread < 0.5 * np.mean([points[group].std(axis=0).mean() for group in shuffled])
+    assert spread < 0.5 * np.mean(
+        [points[group].std(axis=0).mean() for group in shuffled]
+    )
 
 
 def test_fairlets_choose_the_best_balance_the_table_has() -> None:

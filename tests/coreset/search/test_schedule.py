@@ -43,7 +43,9 @@ def test_plain_and_compiled_steps_find_the_same_coreset(
         monkeypatch.setattr(schedule, "TINY", tiny)
         found.append(FairCoreset(20, cost=cost, random_state=0).fit(frame, y, d))
     fast, plain = found
-    pd.testing.assert_frame_equal(fast.representatives_, plain.representatives_, rtol=1e-12)
+    pd.testing.assert_frame_equal(
+        fast.representatives_, plain.representatives_, rtol=1e-12
+    )
     np.testing.assert_allclose(fast.weights_, plain.weights_, rtol=1e-9)
     assert fast.objective_ == pytest.approx(plain.objective_, rel=1e-12)
     assert fast.n_iter_ == plain.n_iter_
@@ -92,16 +94,21 @@ def test_moving_twice_as_far_ends_lower_and_empties_no_representative() -> None:
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_a_few_far_rows_get_representatives_though_samples_lack_them(support: str) -> None:
+def test_a_few_far_rows_get_representatives_though_samples_lack_them(
+    support: str,
+) -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(9000, 7))
     X[:40] += 1e4 * np.repeat(rng.normal(size=(20, 7)), 2, axis=0)
     d = rng.integers(0, 2, len(X))
     y = (rng.random(len(X)) < 0.3 + 0.2 * d).astype(int)
-    d[:40], y[:40] = np.repeat(np.arange(20) % 2, 2), np.repeat(np.arange(20) // 2 % 2, 2)
-    fitted = FairCoreset(80, cost="sqeuclidean", support=support, random_state=0, n_init=1).fit(
-        X, y, d
+    d[:40], y[:40] = (
+        np.repeat(np.arange(20) % 2, 2),
+        np.repeat(np.arange(20) // 2 % 2, 2),
     )
+    fitted = FairCoreset(
+        80, cost="sqeuclidean", support=support, random_state=0, n_init=1
+    ).fit(X, y, d)
     alone = 2 * 7 * 1e8 / len(X)  # what one group without a representative costs, about
     assert fitted.objective_ < 0.01 * alone
 
@@ -127,11 +134,13 @@ def test_spread_rows_take_one_of_each_heap(cost: str) -> None:
     # Heaps so far apart that a second row of one heap has no chance against the first of another.
     rng = np.random.default_rng(1)
     heap = np.repeat(np.arange(6), 30)
-    problem = FairCoreset(6, None, cost).problem(heap[:, None] * 1e6 + rng.random((180, 2)))
+    problem = FairCoreset(6, None, cost).problem(
+        heap[:, None] * 1e6 + rng.random((180, 2))
+    )
     for seed in range(5):
-        assert set(heap[start_rows(problem, "k-means++", np.random.default_rng(seed))]) == set(
-            range(6)
-        )
+        assert set(
+            heap[start_rows(problem, "k-means++", np.random.default_rng(seed))]
+        ) == set(range(6))
 
 
 # --- Samples
@@ -146,8 +155,12 @@ def test_samples_hold_every_cell_and_enough_candidates() -> None:
         rng = np.random.default_rng(seed)
         rows = sample_rows(problem, 100, rng)
         assert (np.diff(rows) > 0).all()
-        assert 100 <= len(rows) <= 100 + 4 * 12, "at most four candidates for each seat more"
-        assert (np.bincount(problem.cells.cell[rows], minlength=4) >= [10, 10, 10, 10]).all()
+        assert 100 <= len(rows) <= 100 + 4 * 12, (
+            "at most four candidates for each seat more"
+        )
+        assert (
+            np.bincount(problem.cells.cell[rows], minlength=4) >= [10, 10, 10, 10]
+        ).all()
 
 
 # --- Where there are few coresets of rows
@@ -174,7 +187,12 @@ def test_the_best_of_all_coresets_is_found_and_proven(
         table = (x, cell % 2, cell // 2)
         given = {"sample_weight": rng.integers(1, 9, 12) if weighted else None}
         given["candidates"] = np.arange(4) if support == "features" else None
-        settings = {"epsilon": epsilon, "cost": cost, "support": support, "slots": "equal"}
+        settings = {
+            "epsilon": epsilon,
+            "cost": cost,
+            "support": support,
+            "slots": "equal",
+        }
         model = FairCoreset(4, **settings, random_state=0)
         best = best_of_all(model.problem(*table, **given))
         found = model.fit(*table, **given)
@@ -202,17 +220,24 @@ def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
     assert len(set(one.row_index_)) == 24
     assert one.spread_ > 0
     problem = FairCoreset(24, **terms).problem(X, y, d)
-    plain = descend(Steps(problem), start_rows(problem, "k-means++", np.random.default_rng(0)), 50)
+    plain = descend(
+        Steps(problem), start_rows(problem, "k-means++", np.random.default_rng(0)), 50
+    )
     assert one.objective_ < plain.objective
     assert (np.diff(one.history_) <= 1e-6).all()
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(support: str) -> None:
+def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(
+    support: str,
+) -> None:
     X, y, d = synthetic(1500, 6)
-    starts = FairCoreset(12, support=support, random_state=0, swaps=False, n_init=2).fit(X, y, d)
+    starts = FairCoreset(
+        12, support=support, random_state=0, swaps=False, n_init=2
+    ).fit(X, y, d)
     kept, again = (
-        FairCoreset(12, support=support, random_state=0, n_jobs=n).fit(X, y, d) for n in (1, 2)
+        FairCoreset(12, support=support, random_state=0, n_jobs=n).fit(X, y, d)
+        for n in (1, 2)
     )
     assert kept.objective_ < 0.995 * starts.objective_
     assert kept.objective_ == again.objective_
@@ -225,10 +250,13 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
     # higher.
     X, y, d = synthetic(2000, 4)
     X = X + 2 * (d == y)[:, None]
-    problem = FairCoreset(16, 0.0, support="rows", slots="balanced-positive").problem(X, y, d)
+    problem = FairCoreset(16, 0.0, support="rows", slots="balanced-positive").problem(
+        X, y, d
+    )
     solver = Solver(problem, 300, True, False, 1)
     found = [
-        solver.from_name("k-means++", np.random.default_rng(seed)).objective for seed in range(6)
+        solver.from_name("k-means++", np.random.default_rng(seed)).objective
+        for seed in range(6)
     ]
     assert max(found) < 1.02 * min(found)
 

@@ -17,23 +17,31 @@ def instance(
     """Costs (n, m) of rows to representatives and the representatives' cells; every cell has
     one.
     """
-    cell = np.concatenate([np.arange(levels * outcomes), rng.integers(0, levels * outcomes, m)])[:m]
+    cell = np.concatenate(
+        [np.arange(levels * outcomes), rng.integers(0, levels * outcomes, m)]
+    )[:m]
     if kind == "ties":
         full = rng.integers(0, 3, (n, m)).astype(float)
     elif kind == "duplicates":
         full = np.repeat(rng.random((-(-n // 5), m)), 5, axis=0)[:n]
     else:
-        full = rng.random((n, m)) + (rng.integers(0, levels * outcomes, n)[:, None] != cell)
+        full = rng.random((n, m)) + (
+            rng.integers(0, levels * outcomes, n)[:, None] != cell
+        )
     return full, cell
 
 
 def by_cell(full: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
-    return np.stack([full[:, cell == g].min(axis=1, initial=np.inf) for g in range(cells)], axis=1)
+    return np.stack(
+        [full[:, cell == g].min(axis=1, initial=np.inf) for g in range(cells)], axis=1
+    )
 
 
 @pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
 @pytest.mark.parametrize("epsilon", [None, 0.0, 1e-6, 0.01, 0.3])
-@pytest.mark.parametrize(("levels", "outcomes"), [(2, 2), (3, 3), (1, 2), (2, 1), (5, 2)])
+@pytest.mark.parametrize(
+    ("levels", "outcomes"), [(2, 2), (3, 3), (1, 2), (2, 1), (5, 2)]
+)
 def test_equals_the_full_linear_program(
     levels: int, outcomes: int, epsilon: float | None, kind: str
 ) -> None:
@@ -43,7 +51,10 @@ def test_equals_the_full_linear_program(
         target = rng.dirichlet(np.full(outcomes, 3.0))
         cost = by_cell(full, cell, levels * outcomes)
         result = certified(
-            fair_transport(cost, levels, outcomes, target, epsilon), cost, target, epsilon
+            fair_transport(cost, levels, outcomes, target, epsilon),
+            cost,
+            target,
+            epsilon,
         )
         assert result.objective == pytest.approx(
             full_program(full, cell, levels, target, epsilon), abs=1e-9
@@ -51,7 +62,9 @@ def test_equals_the_full_linear_program(
 
 
 @pytest.mark.parametrize("missing", [[4], [3, 4, 5], [0, 4], [0, 1, 2, 4]])
-def test_a_level_without_some_representatives_carries_nothing(missing: list[int]) -> None:
+def test_a_level_without_some_representatives_carries_nothing(
+    missing: list[int],
+) -> None:
     rng = np.random.default_rng(5)
     full, cell = instance(rng, 40, 20, 3, 3, "plain")
     kept = ~np.isin(cell, missing)
@@ -60,7 +73,9 @@ def test_a_level_without_some_representatives_carries_nothing(missing: list[int]
     cost = by_cell(full, cell, 9)
     target = np.array([0.2, 0.3, 0.5])
     result = certified(fair_transport(cost, 3, 3, target, 0.05), cost, target, 0.05)
-    assert result.objective == pytest.approx(full_program(full, cell, 3, target, 0.05), abs=1e-9)
+    assert result.objective == pytest.approx(
+        full_program(full, cell, 3, target, 0.05), abs=1e-9
+    )
     lost = {g // 3 for g in missing}
     assert not result.mass.reshape(3, 3)[sorted(lost)].any()
 
@@ -73,7 +88,9 @@ def test_rows_may_be_barred_from_cells(levels: int, outcomes: int) -> None:
     cost[rng.random(cost.shape) < 0.3] = np.inf
     cost[:, 0] = np.where(np.isinf(cost).all(axis=1), 1.0, cost[:, 0])
     target = np.full(outcomes, 1 / outcomes)
-    result = certified(fair_transport(cost, levels, outcomes, target, 0.1), cost, target, 0.1)
+    result = certified(
+        fair_transport(cost, levels, outcomes, target, 0.1), cost, target, 0.1
+    )
     big = np.where(np.isinf(cost), 1e3, cost)
     expected = full_program(big, np.arange(cells), levels, target, 0.1)
     assert result.objective == pytest.approx(expected, abs=1e-9)
@@ -97,7 +114,9 @@ def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
     target = rng.dirichlet(np.full(outcomes, 5.0))
     certified(fair_transport(cost, levels, outcomes, target, 0.02), cost, target, 0.02)
     few = cost[:60]
-    result = certified(fair_transport(few, levels, outcomes, target, 0.02), few, target, 0.02)
+    result = certified(
+        fair_transport(few, levels, outcomes, target, 0.02), few, target, 0.02
+    )
     assert result.objective == pytest.approx(
         full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9
     )
@@ -112,7 +131,9 @@ def test_shift_order_doubling_and_every_scale_from_any_prices(n: int) -> None:
     shifted = fair_transport(cost + rng.random((n, 1)), *terms)
     assert shifted.mass == pytest.approx(base.mass, abs=1e-12)
     for same in (cost[rng.permutation(n)], np.repeat(cost, 2, axis=0)):
-        assert fair_transport(same, *terms).objective == pytest.approx(base.objective, rel=1e-11)
+        assert fair_transport(same, *terms).objective == pytest.approx(
+            base.objective, rel=1e-11
+        )
     negative = fair_transport(cost - 7.0, *terms)
     assert negative.objective == pytest.approx(base.objective - 7.0, rel=1e-11)
     near = base.prices + rng.normal(0, 0.3, 6)
@@ -120,21 +141,38 @@ def test_shift_order_doubling_and_every_scale_from_any_prices(n: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for scale in (1e-30, 1e-12, 1.0, 1e9, 1e30):
-            for start in (None, base.prices * scale, near * scale, far, 1e4 * far, 1e30 * far):
+            for start in (
+                None,
+                base.prices * scale,
+                near * scale,
+                far,
+                1e4 * far,
+                1e30 * far,
+            ):
                 found = certified(
-                    fair_transport(cost * scale, *terms, start), cost * scale, *terms[2:]
+                    fair_transport(cost * scale, *terms, start),
+                    cost * scale,
+                    *terms[2:],
                 )
-                assert found.objective == pytest.approx(base.objective * scale, rel=1e-9)
+                assert found.objective == pytest.approx(
+                    base.objective * scale, rel=1e-9
+                )
 
 
 def test_large_table_with_a_rare_level_and_ties() -> None:
     rng = np.random.default_rng(8)
-    cost = 1 + rng.random((200_000, 6)) + (rng.integers(0, 6, (200_000, 1)) != np.arange(6))
+    cost = (
+        1
+        + rng.random((200_000, 6))
+        + (rng.integers(0, 6, (200_000, 1)) != np.arange(6))
+    )
     cost = np.round(cost.astype(np.float32), 2)
     cost[:, 4:] += 50  # a level that hardly anybody moves to
     cost[:3, 4:] = 0
     target = [0.9, 0.1]
-    certified(fair_transport(cost, 3, 2, target, 0.01), cost.astype(float), target, 0.01)
+    certified(
+        fair_transport(cost, 3, 2, target, 0.01), cost.astype(float), target, 0.01
+    )
 
 
 good = np.ones((5, 4))
@@ -148,9 +186,23 @@ place = np.arange(20).reshape(5, 4)
         (np.ones(5), 2, 2, [0.5, 0.5], 0.1, "shape"),
         (np.ones((5, 3)), 2, 2, [0.5, 0.5], 0.1, r"\(n, 4\)"),
         (good, 0, 2, [0.5, 0.5], 0.1, "at least 1"),
-        (np.where(place == 13, np.nan, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 3 to cell 1 is nan"),
+        (
+            np.where(place == 13, np.nan, 1.0),
+            2,
+            2,
+            [0.5, 0.5],
+            0.1,
+            "row 3 to cell 1 is nan",
+        ),
         (np.where(place < 4, np.inf, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 0 has no cell"),
-        (np.where(np.arange(4) % 2, np.inf, good), 2, 2, [0.5, 0.5], 0.1, "no protected level"),
+        (
+            np.where(np.arange(4) % 2, np.inf, good),
+            2,
+            2,
+            [0.5, 0.5],
+            0.1,
+            "no protected level",
+        ),
         (good * np.inf, 2, 2, [0.5, 0.5], None, "no protected level"),
         (good, 2, 2, [np.nan, 0.5], 0.1, "positive"),
         (good, 2, 2, [0.5, 0.5], -0.1, "epsilon"),
@@ -160,7 +212,12 @@ place = np.arange(20).reshape(5, 4)
     ],
 )
 def test_bad_input_is_named(
-    cost: Any, levels: int, outcomes: int, target: Any, epsilon: float | None, message: str
+    cost: Any,
+    levels: int,
+    outcomes: int,
+    target: Any,
+    epsilon: float | None,
+    message: str,
 ) -> None:
     with pytest.raises(FwcError, match=message):
         fair_transport(cost, levels, outcomes, target, epsilon)

@@ -39,21 +39,37 @@ def instance(seed: int, rows: int, least: float = 1e-9) -> tuple[Any, ...]:
     cost = [
         lambda: rng.random((n, cells)),
         lambda: rng.integers(0, 4, (n, cells)).astype(float),
-        lambda: rng.random((n, cells)) + (rng.integers(0, cells, n)[:, None] != np.arange(cells)),
+        lambda: (
+            rng.random((n, cells))
+            + (rng.integers(0, cells, n)[:, None] != np.arange(cells))
+        ),
         lambda: np.exp(4 * rng.normal(size=(n, cells))),
     ][rng.integers(0, 4)]()
-    return cost, levels, outcomes, target_of(rng, outcomes, least), LIMITS[rng.integers(0, 4)]
+    return (
+        cost,
+        levels,
+        outcomes,
+        target_of(rng, outcomes, least),
+        LIMITS[rng.integers(0, 4)],
+    )
 
 
 WRONG_ONCE = (56, 83, 222, 383, 557, 2170, 2498)
 
 
-@pytest.mark.parametrize("seeds", [WRONG_ONCE, pytest.param(range(150), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds", [WRONG_ONCE, pytest.param(range(150), marks=pytest.mark.slow)]
+)
 def test_many_plans_keep_parity_and_their_bound(seeds: Sequence[int]) -> None:
     for seed in seeds:
         rows = 200 if seeds is WRONG_ONCE or seed % 6 == 0 else 30
         cost, levels, outcomes, target, epsilon = instance(seed, rows)
-        certified(fair_transport(cost, levels, outcomes, target, epsilon), cost, target, epsilon)
+        certified(
+            fair_transport(cost, levels, outcomes, target, epsilon),
+            cost,
+            target,
+            epsilon,
+        )
 
 
 def test_a_rare_outcome_keeps_parity_in_the_weights() -> None:
@@ -74,7 +90,10 @@ def test_shares_that_double_precision_does_not_balance_are_exact_or_refused() ->
     for _ in range(30):
         target = target_of(rng, 4, 1e-14)
         try:
-            assert fair_transport(rng.random((20, 20)), 5, 4, target, 0.01).violation <= 0.01 + 1e-9
+            assert (
+                fair_transport(rng.random((20, 20)), 5, 4, target, 0.01).violation
+                <= 0.01 + 1e-9
+            )
         except FwcError:
             refused += 1
     assert refused < 10
@@ -135,9 +154,9 @@ def tied(kind: str, n: int, levels: int, seed: int = 0) -> np.ndarray:
 def test_whole_numbers_are_solved_exactly_cold_and_warm(kind: str, levels: int) -> None:
     cost = tied(kind, 6_000, levels)
     found = certified(fair_transport(cost, levels, 2, TARGET, 0.01), cost, TARGET, 0.01)
-    bound = (cost - found.prices).min(axis=1).mean() + ParitySet(TARGET, 0.01, levels).best(
-        found.prices
-    )[0]
+    bound = (cost - found.prices).min(axis=1).mean() + ParitySet(
+        TARGET, 0.01, levels
+    ).best(found.prices)[0]
     assert bound == pytest.approx(found.objective, abs=1e-9)  # of the costs as they are
     assert len(found.split_row) < 2 * levels
     moved = cost.copy()
@@ -147,7 +166,9 @@ def test_whole_numbers_are_solved_exactly_cold_and_warm(kind: str, levels: int) 
     assert warm.objective == pytest.approx(cold.objective, abs=1e-9)
 
 
-def test_rows_that_tie_alike_are_one_row_of_the_simplex(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_tie_alike_are_one_row_of_the_simplex(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cost = tied("numbers", 40_000, 8)
     sizes = []
 
@@ -184,12 +205,15 @@ def table(n: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_each_level_keeps_its_own_limit(support: str) -> None:
     X, y, d = table()
     limits = {"c": 0.3, "a": 0.0, "b": 0.1}
-    fitted = FairCoreset(12, limits, support=support, random_state=0, n_init=1, swaps=False).fit(
-        X, y, d
-    )
+    fitted = FairCoreset(
+        12, limits, support=support, random_state=0, n_init=1, swaps=False
+    ).fit(X, y, d)
     for level, limit in limits.items():
         own = fitted.sensitive_ == level
-        shares = np.bincount(fitted.y_[own], fitted.weights_[own]) / fitted.weights_[own].sum()
+        shares = (
+            np.bincount(fitted.y_[own], fitted.weights_[own])
+            / fitted.weights_[own].sum()
+        )
         assert np.abs(shares / fitted.target_ - 1).max() <= limit + 1e-9
     assert fitted.lower_bound_ == pytest.approx(fitted.objective_, abs=1e-9)
     known = fitted.certify(X, y, d)
@@ -198,13 +222,15 @@ def test_each_level_keeps_its_own_limit(support: str) -> None:
     assert not certify(X, y, d, X, y, d, np.ones(len(X)), epsilon=limits).is_fair
     terms: Any = {"support": support, "random_state": 0, "n_init": 1, "swaps": False}
     alike, plain = (
-        FairCoreset(12, limit, **terms).fit(X, y, d) for limit in (dict.fromkeys("abc", 0.05), 0.05)
+        FairCoreset(12, limit, **terms).fit(X, y, d)
+        for limit in (dict.fromkeys("abc", 0.05), 0.05)
     )
     assert alike.objective_ == plain.objective_
 
 
 @pytest.mark.parametrize(
-    "epsilon", [{"a": 0.1}, {"a": 0.1, "b": 0.1, "c": 0, "z": 0.1}, {}, {"a": 2}, {"a": None}]
+    "epsilon",
+    [{"a": 0.1}, {"a": 0.1, "b": 0.1, "c": 0, "z": 0.1}, {}, {"a": 2}, {"a": None}],
 )
 def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
     with pytest.raises(InputError, match="epsilon"):
@@ -226,7 +252,13 @@ def test_a_penalty_is_a_soft_limit(
     else:
         given = X
     support = "rows" if way == "rows" else "free"
-    terms: Any = {"support": support, "random_state": 0, "n_init": 1, "swaps": False, "sample": 300}
+    terms: Any = {
+        "support": support,
+        "random_state": 0,
+        "n_init": 1,
+        "swaps": False,
+        "sample": 300,
+    }
     none, exact = (FairCoreset(10, limit, **terms) for limit in (None, 0.0))
     unlimited = none.fit(given, y, d)
     with pytest.raises(InputError, match="no rows"):
@@ -240,10 +272,20 @@ def test_a_penalty_is_a_soft_limit(
     for fitted, penalty in zip(fits, (0.0, 0.3, 9.0), strict=True):
         assert fitted.lower_bound_ == pytest.approx(fitted.objective_, rel=1e-9)
         distance = -fitted.score(X, y, d)
-        assert fitted.objective_ == pytest.approx(distance + penalty * fitted.imbalance_, rel=1e-8)
+        assert fitted.objective_ == pytest.approx(
+            distance + penalty * fitted.imbalance_, rel=1e-8
+        )
         for weights in (None, fitted.weights_):
             known = certify(
-                *(X, y, d, fitted.representatives_, fitted.y_, fitted.sensitive_, weights),
+                *(
+                    X,
+                    y,
+                    d,
+                    fitted.representatives_,
+                    fitted.y_,
+                    fitted.sensitive_,
+                    weights,
+                ),
                 epsilon=None,
                 penalty=penalty,
             )
@@ -251,7 +293,9 @@ def test_a_penalty_is_a_soft_limit(
             assert known.imbalance == pytest.approx(fitted.imbalance_, abs=1e-9)
     fair = SoftParitySet(fits[1].target_, 0.3, 3)
     cost = np.random.default_rng(0).random((40, 6))
-    vertex = CostTable(cost, np.ones(40)).optimum(linear_program(cost, np.ones(40), fair))
+    vertex = CostTable(cost, np.ones(40)).optimum(
+        linear_program(cost, np.ones(40), fair)
+    )
     own = fair_transport(cost, 3, 2, fair.target, None, penalty=0.3)
     primal = vertex.cost + fair.charge(vertex.load)
     dual = vertex.bound + 40 * fair.best(vertex.vertex.prices)[0]
@@ -268,19 +312,27 @@ def test_each_attribute_keeps_its_limits(
     both[d == "b", 1] = "young"  # an empty crossing
     y[(both == ["c", "old"]).all(axis=1)] = 0  # one that lacks an outcome
     limits = {"a": 0.0, "b": 0.1, "c": 0.05, "old": 0.0, "young": 0.2}
-    terms: Any = {"crossed": False, "n_init": 1, "swaps": False, "random_state": 0, "sample": 200}
+    terms: Any = {
+        "crossed": False,
+        "n_init": 1,
+        "swaps": False,
+        "random_state": 0,
+        "sample": 200,
+    }
     np.save(tmp_path / "x.npy", X)
     if way == "memory map":
         given = np.load(tmp_path / "x.npy", mmap_mode="r")
     else:
         given = X
-    fitted = FairCoreset(14, limits, support="rows" if way == "rows" else "free", **terms).fit(
-        given, y, both
-    )
+    fitted = FairCoreset(
+        14, limits, support="rows" if way == "rows" else "free", **terms
+    ).fit(given, y, both)
     apart = {}
     for column in fitted.sensitive_.T:
         for level in np.unique(column):
-            shares = np.bincount(fitted.y_[column == level], fitted.weights_[column == level], 2)
+            shares = np.bincount(
+                fitted.y_[column == level], fitted.weights_[column == level], 2
+            )
             apart[level] = np.abs(shares / shares.sum() / fitted.target_ - 1).max()
             assert apart[level] <= limits[level] + 1e-9
     assert fitted.violation_ == pytest.approx(max(apart.values()), abs=1e-12)
@@ -303,7 +355,11 @@ BARE = np.flatnonzero([0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1])
     [
         ({"epsilon": {"0: 0": 0.1}}, "no limit for 0: 1, 1: 0"),
         (
-            {"epsilon": dict.fromkeys(["0: 0", "0: 1", "1: 0", "1: 1", "2: 0", "2: 1", "z"], 0)},
+            {
+                "epsilon": dict.fromkeys(
+                    ["0: 0", "0: 1", "1: 0", "1: 1", "2: 0", "2: 1", "z"], 0
+                )
+            },
             "limit for z",
         ),
         ({"epsilon": 0.17}, "use at least epsilon=0.172"),
@@ -324,7 +380,9 @@ def test_limits_of_attributes_that_cannot_hold_are_named(
     with pytest.raises(InputError, match=words):
         FairCoreset(8, **terms).fit(X, changed, d)
     if "does" in words:
-        fitted = FairCoreset(8, 0.172, target=[0.5, 0.5], crossed=False, n_init=1).fit(X, y, d)
+        fitted = FairCoreset(8, 0.172, target=[0.5, 0.5], crossed=False, n_init=1).fit(
+            X, y, d
+        )
         assert fitted.violation_ <= 0.172 + 1e-9
 
 
@@ -334,7 +392,9 @@ def test_limits_of_attributes_that_cannot_hold_are_named(
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["continuous", "whole"])
-def test_the_inner_problem_takes_at_most_four_more_tables(kind: str, dtype: type) -> None:
+def test_the_inner_problem_takes_at_most_four_more_tables(
+    kind: str, dtype: type
+) -> None:
     rng = np.random.default_rng(0)
     cost = rng.uniform(1, 40, (100_000, 16)).astype(dtype)
     cost = np.floor(cost) if kind == "whole" else cost
@@ -342,6 +402,8 @@ def test_the_inner_problem_takes_at_most_four_more_tables(kind: str, dtype: type
     terms = (4, 4, np.full(4, 0.25), 0.01)
     warm = fair_transport(cost[:30_000], *terms).prices  # all is imported now
     for prices, sample_weight in ((None, None), (warm, None), (None, weights)):
-        held = peak(partial(fair_transport, cost, *terms, prices, sample_weight=sample_weight))
+        held = peak(
+            partial(fair_transport, cost, *terms, prices, sample_weight=sample_weight)
+        )
         masses = 2 * 8 * 100_000  # of the rows, and a copy of them
         assert held < 4 * 100_000 * 16 * 4 + masses  # tables of float32

@@ -27,7 +27,9 @@ def drawn(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> np.nda
 @pytest.mark.parametrize("kind", ["whole", "mismatches", "halves", "barred"])
 @pytest.mark.parametrize("levels", [2, 3])
 @pytest.mark.parametrize("terms", ["limit", "weights", "penalty", "levels' limits"])
-def test_ties_have_the_optimum_of_the_program(kind: str, levels: int, terms: str) -> None:
+def test_ties_have_the_optimum_of_the_program(
+    kind: str, levels: int, terms: str
+) -> None:
     for seed in range(2):
         rng = np.random.default_rng(seed)
         n = 400
@@ -37,7 +39,9 @@ def test_ties_have_the_optimum_of_the_program(kind: str, levels: int, terms: str
             weights = rng.integers(1, 9, n).astype(float)
         else:
             weights = None
-        epsilon = {"penalty": None, "levels' limits": rng.random(levels) / 5}.get(terms, 0.05)
+        epsilon = {"penalty": None, "levels' limits": rng.random(levels) / 5}.get(
+            terms, 0.05
+        )
         penalty = 0.7 if terms == "penalty" else None
         assert CostTable(cost, np.ones(n)).step in (1.0, 0.5)
         found = fair_transport(
@@ -60,11 +64,16 @@ def test_a_step_is_known_only_where_costs_tie_on_a_grid() -> None:
     assert CostTable(whole.astype(np.float32), mass).step == 1
     assert CostTable(0.25 * whole, mass).step == 0.25
     assert CostTable(rng.random((900, 4)), mass).step is None
-    assert CostTable(whole + 0.1234567 * rng.integers(0, 2, whole.shape), mass).step is None
+    assert (
+        CostTable(whole + 0.1234567 * rng.integers(0, 2, whole.shape), mass).step
+        is None
+    )
     assert CostTable(np.zeros((900, 4)), mass).step is None
 
 
-def test_large_tables_that_tie_need_no_second_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_tables_that_tie_need_no_second_solution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(0)
     cost = rng.binomial(10, 0.5, (30_000, 8)).astype(float)
     solved = []

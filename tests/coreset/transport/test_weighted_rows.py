@@ -35,7 +35,9 @@ def test_equal_weights_change_no_digit_and_scale_no_result() -> None:
     cost = rng.random((3000, 4))
     weights = rng.random(3000)
     plain = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01)
-    equal = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=np.full(3000, 1e200))
+    equal = fair_transport(
+        cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=np.full(3000, 1e200)
+    )
     assert (plain.objective, plain.lower_bound) == (equal.objective, equal.lower_bound)
     assert np.array_equal(plain.prices, equal.prices)
     assert np.array_equal(plain.cell, equal.cell)
@@ -56,7 +58,9 @@ def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place() -> None:
     cost[0] = [np.inf, np.inf, 5.0, 1.0]
     kept = weights > 0
     found = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=weights)
-    without = fair_transport(cost[kept], 2, 2, [0.3, 0.7], 0.01, sample_weight=weights[kept])
+    without = fair_transport(
+        cost[kept], 2, 2, [0.3, 0.7], 0.01, sample_weight=weights[kept]
+    )
     assert (found.objective, found.violation) == (without.objective, without.violation)
     assert np.array_equal(found.cell[kept], without.cell)
     assert found.cell[0] == (cost[0] - found.prices).argmin()
@@ -64,7 +68,9 @@ def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place() -> None:
 
 
 def test_weights_without_a_parity_limit() -> None:
-    found = fair_transport([[1.0, 2.0], [5.0, 3.0]], 1, 2, [0.5, 0.5], None, sample_weight=[1, 3])
+    found = fair_transport(
+        [[1.0, 2.0], [5.0, 3.0]], 1, 2, [0.5, 0.5], None, sample_weight=[1, 3]
+    )
     assert (found.objective, found.mass.tolist()) == (2.5, [0.25, 0.75])
 
 
@@ -95,7 +101,9 @@ def test_weights_of_any_size_keep_the_limit(kind: str, light: float) -> None:
         cost = rng.random((n, levels * outcomes))
         target = rng.dirichlet(np.full(outcomes, 4.0))
         epsilon = (0.0, 0.01, 0.3)[turn % 3]
-        found = fair_transport(cost, levels, outcomes, target, epsilon, sample_weight=weights)
+        found = fair_transport(
+            cost, levels, outcomes, target, epsilon, sample_weight=weights
+        )
         certified(found, cost, target, epsilon, weights)
 
 
@@ -115,15 +123,21 @@ def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far: float) -
 def test_groups_without_mass_have_a_plan() -> None:
     for seed in range(24):
         rng = np.random.default_rng(seed)
-        groups = (rng.random((3, 4)) < 0.4).astype(float)  # levels in no group, and empty groups
+        groups = (rng.random((3, 4)) < 0.4).astype(
+            float
+        )  # levels in no group, and empty groups
         if seed % 2:
             weight = None
         else:
             weight = rng.choice([1, 1, 1e-6], 60)
         cost = rng.random((60, 8))
         target = np.array([0.3, 0.7])
-        found = fair_transport(cost, 4, 2, target, 0.01, groups=groups, sample_weight=weight)
-        assert violation_of(groups @ found.mass.reshape(4, 2), target) <= 0.01 + 1e-9, seed
+        found = fair_transport(
+            cost, 4, 2, target, 0.01, groups=groups, sample_weight=weight
+        )
+        assert violation_of(groups @ found.mass.reshape(4, 2), target) <= 0.01 + 1e-9, (
+            seed
+        )
         assert found.objective == pytest.approx(found.lower_bound, abs=1e-9)
 
 
@@ -138,6 +152,10 @@ def test_groups_may_have_rows_of_hardly_any_weight(seed: int) -> None:
     weights = np.exp(12 * rng.normal(size=40))
     if seed % 3 == 0:
         weights = np.where(rng.random(40) < 0.2, 10.0 ** -rng.integers(3, 14, 40), 1.0)
-    found = fair_transport(cost, 4, 2, [0.4, 0.6], epsilon, sample_weight=weights, groups=groups)
+    found = fair_transport(
+        cost, 4, 2, [0.4, 0.6], epsilon, sample_weight=weights, groups=groups
+    )
     assert violation_of(groups @ found.mass.reshape(4, 2), [0.4, 0.6]) <= epsilon + 1e-9
-    assert found.objective == pytest.approx(found.lower_bound, abs=1e-9 * max(1, found.objective))
+    assert found.objective == pytest.approx(
+        found.lower_bound, abs=1e-9 * max(1, found.objective)
+    )

@@ -36,11 +36,15 @@ SENTENCE = (
 )
 
 
-def examples(task: Task, labels: str = "ynyn", weights: tuple[float, ...] | None = None) -> Shots:
+def examples(
+    task: Task, labels: str = "ynyn", weights: tuple[float, ...] | None = None
+) -> Shots:
     """The first rows of the pool, called yes or no as `labels` says, whatever is true."""
     chosen = []
     for i, label in enumerate(labels):
-        values = {str(name): value for name, value in task.pool().iloc[i].to_dict().items()}
+        values = {
+            str(name): value for name, value in task.pool().iloc[i].to_dict().items()
+        }
         weight = weights[i] if weights else None
         chosen.append(Example(str(i), values, "yes" if label == "y" else "no", weight))
     return Shots("test", task.name, task.fingerprint, 0, tuple(chosen))
@@ -57,18 +61,29 @@ def user(text: str) -> list[Message]:
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> None:
-    shots = examples(census, "ynnyyn", (1.0, 0.5, 0.25, 0.75, 1.0, 0.1) if weighted else None)
+    shots = examples(
+        census, "ynnyyn", (1.0, 0.5, 0.25, 0.75, 1.0, 0.1) if weighted else None
+    )
     prompts = {template: Prompt(census, shots, template) for template in CHATS}
     assert len(prompts) == 3
     for row in rows_of(census, 20):
         readings = [
-            replace(read(prompt.build(row)), words=("yes", "no")) for prompt in prompts.values()
+            replace(read(prompt.build(row)), words=("yes", "no"))
+            for prompt in prompts.values()
         ]
         assert readings[0] == readings[1] == readings[2]
         person = readings[0].person
-        numbers = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+        numbers = (
+            "age",
+            "education-num",
+            "capital-gain",
+            "capital-loss",
+            "hours-per-week",
+        )
         assert person.numbers == tuple(float(row[name]) for name in numbers)
-        assert person.words == tuple(row[name.replace(" ", "-")] for name in CATEGORICAL)
+        assert person.words == tuple(
+            row[name.replace(" ", "-")] for name in CATEGORICAL
+        )
         assert readings[0].answers == (True, False, False, True, True, False)
         weights = [example.weight for example in readings[0].examples]
         assert weights == ([1.0, 0.5, 0.25, 0.75, 1.0, 0.1] if weighted else [None] * 6)
@@ -98,7 +113,9 @@ def test_other_wordings_are_read_where_they_name_the_attributes(text: str) -> No
 
 @pytest.mark.parametrize("name", [*NUMERIC, *CATEGORICAL])
 def test_an_attribute_that_is_not_there_is_named(name: str) -> None:
-    parts = SENTENCE.removeprefix("A person in 1996 has the following attributes: ").split(", ")
+    parts = SENTENCE.removeprefix(
+        "A person in 1996 has the following attributes: "
+    ).split(", ")
     text = ", ".join(part for part in parts if not part.startswith(f"{name} "))
     with pytest.raises(UnreadablePromptError, match=f"did not find '{name}' in "):
         Surrogate().p_yes(user(text))
@@ -108,15 +125,28 @@ def test_an_attribute_that_is_not_there_is_named(name: str) -> None:
     ("messages", "says"),
     [
         ([], "a last message of role user"),
-        ([*user(SENTENCE), {"role": "assistant", "content": "yes"}], "a last message of role user"),
+        (
+            [*user(SENTENCE), {"role": "assistant", "content": "yes"}],
+            "a last message of role user",
+        ),
         ([*user(SENTENCE), *user(SENTENCE)], "examples as pairs of messages"),
         (
-            [*user(SENTENCE), {"role": "assistant", "content": "perhaps"}, *user(SENTENCE)],
+            [
+                *user(SENTENCE),
+                {"role": "assistant", "content": "perhaps"},
+                *user(SENTENCE),
+            ],
             "examples as pairs of messages",
         ),
         (user(f"{SENTENCE}\n{SENTENCE}"), "'age' stands twice"),
-        (user(SENTENCE.replace("42", "many")), "a number after 'hours per week' and found 'many'"),
-        (user("What is the weather like?"), "did not find 'age', .* in 'What is the weather like"),
+        (
+            user(SENTENCE.replace("42", "many")),
+            "a number after 'hours per week' and found 'many'",
+        ),
+        (
+            user("What is the weather like?"),
+            "did not find 'age', .* in 'What is the weather like",
+        ),
     ],
 )
 def test_what_it_cannot_read_it_says(messages: list[Message], says: str) -> None:
@@ -128,13 +158,15 @@ def test_what_it_cannot_read_it_says(messages: list[Message], says: str) -> None
 texts = st.one_of(
     st.text(max_size=60),
     st.just(SENTENCE),
-    st.lists(st.sampled_from([*SENTENCE.split(", "), "weight 0.5", "weight -1", "age nan"])).map(
-        ", ".join
-    ),
+    st.lists(
+        st.sampled_from([*SENTENCE.split(", "), "weight 0.5", "weight -1", "age nan"])
+    ).map(", ".join),
     st.just("yes"),
 )
 roles = st.sampled_from(["system", "user", "assistant"])
-conversations = st.lists(st.fixed_dictionaries({"role": roles, "content": texts}), max_size=5)
+conversations = st.lists(
+    st.fixed_dictionaries({"role": roles, "content": texts}), max_size=5
+)
 
 
 @given(conversations)
@@ -148,13 +180,16 @@ def test_any_conversation_is_answered_or_refused(messages: list[Message]) -> Non
 
 
 @pytest.mark.slow
-def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census: Task) -> None:
+def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(
+    census: Task,
+) -> None:
     prompt = Prompt(census)
     conversations = [prompt.build(row) for row in rows_of(census, 400)]
     cold = [[Surrogate(seed=seed).reply(m) for m in conversations] for seed in (1, 2)]
     assert cold[0] == cold[1]
     one, same, other = (
-        [Surrogate(1.0, seed).reply(m).text for m in conversations] for seed in (1, 1, 2)
+        [Surrogate(1.0, seed).reply(m).text for m in conversations]
+        for seed in (1, 1, 2)
     )
     assert one == same != other
     # At temperature 1 answers are drawn with the simulated probability: within four standard
@@ -175,11 +210,15 @@ def test_its_forms_have_names_and_differ_with_examples_alone(census: Task) -> No
         *(f"surrogate:{f}" for f in FORMS[1:]),
     ]
     assert all(traits(model).simulated for model in forms.values())
-    assert len({str(model.parameters["coefficients"]) for model in forms.values()}) == len(FORMS)
+    assert len(
+        {str(model.parameters["coefficients"]) for model in forms.values()}
+    ) == len(FORMS)
     row = rows_of(census, 1)[0]
     shown = examples(census, "ynny")
     prompts = [Prompt(census, shots).build(row) for shots in (None, shown)]
-    bare, told = ([Surrogate(form=form).p_yes(prompt) for form in FORMS] for prompt in prompts)
+    bare, told = (
+        [Surrogate(form=form).p_yes(prompt) for form in FORMS] for prompt in prompts
+    )
     assert max(bare) - min(bare) < 0.2
     assert len(set(told)) == len(FORMS)
     with pytest.raises(FwcError, match="no form 'foo': give one of"):

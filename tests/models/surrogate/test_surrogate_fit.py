@@ -31,7 +31,9 @@ def recorded(data_dir: Path) -> fit.Recorded:
 
 def overall(report: dict[str, Any]) -> dict[int, float]:
     return {
-        line["examples"]: line["agreement"] for line in report["held_out"] if line["group"] == "all"
+        line["examples"]: line["agreement"]
+        for line in report["held_out"]
+        if line["group"] == "all"
     }
 
 
@@ -52,7 +54,9 @@ def test_the_other_rows_examples_are_of_the_same_length_and_never_the_own(
     recorded: fit.Recorded,
 ) -> None:
     changed = fit.with_others(recorded, 0)
-    for before, after, m in zip(recorded.readings, changed.readings, recorded.shots, strict=True):
+    for before, after, m in zip(
+        recorded.readings, changed.readings, recorded.shots, strict=True
+    ):
         assert (after.person, len(after.examples)) == (before.person, m)
         assert m == 0 or after.examples != before.examples
     X = fit.design(recorded, Coefficients.fitted())
@@ -84,7 +88,9 @@ def test_it_gives_the_recorded_answers(
         ):
             reply = Surrogate().reply(messages)
             same.append(reply.text == response["choices"][0]["message"]["content"])
-    assert np.mean(same) >= overall(report)[m]  # fitted to them: better than on rows held out
+    assert (
+        np.mean(same) >= overall(report)[m]
+    )  # fitted to them: better than on rows held out
 
 
 @pytest.mark.slow
@@ -93,41 +99,53 @@ def test_the_held_out_figures_can_be_reproduced(
 ) -> None:
     fitted = Coefficients.fitted()
     X = fit.design(recorded, fitted)
-    held_out = fit.cross_validate(X, recorded, fitted, repeats=1, strengths=(report["ridge"],))
+    held_out = fit.cross_validate(
+        X, recorded, fitted, repeats=1, strengths=(report["ridge"],)
+    )
     found = fit.figures(held_out["its own"], recorded)
     for line, expected in zip(found, report["held_out"], strict=True):
         assert line["answers"] == expected["answers"]
         assert line["rate_gpt4"] == expected["rate_gpt4"]
         # One division into folds against the mean of ten: groups of 100 to 400 answers.
         few = line["answers"] < 100  # the conversations with 30 examples
-        assert line["agreement"] == pytest.approx(expected["agreement"], abs=0.1 if few else 0.03)
+        assert line["agreement"] == pytest.approx(
+            expected["agreement"], abs=0.1 if few else 0.03
+        )
         assert line["auc"] == pytest.approx(expected["auc"], abs=0.05 if few else 0.015)
 
 
-def test_the_page_and_the_model_card_say_what_was_measured(report: dict[str, Any]) -> None:
-    assert (EVALS / "results" / "surrogate.md").read_text(encoding="utf-8") == fit.page(report)
+def test_the_page_and_the_model_card_say_what_was_measured(
+    report: dict[str, Any],
+) -> None:
+    assert (EVALS / "results" / "surrogate.md").read_text(encoding="utf-8") == fit.page(
+        report
+    )
     card = (EVALS / "surrogate.md").read_text(encoding="utf-8")
     lines = {(line["examples"], line["group"]): line for line in report["held_out"]}
     shown = re.findall(r"^\| (\d+) \| (.+) \|$", card, re.MULTILINE)
     assert [int(m) for m, _ in shown] == [0, 4, 16, 30]
     for (m, cells), gap in zip(shown, report["demographic_parity"], strict=True):
-        part = [lines[int(m), group]["agreement"] for group in ("all", "Female", "Male")]
+        part = [
+            lines[int(m), group]["agreement"] for group in ("all", "Female", "Male")
+        ]
         expected = [*part, lines[int(m), "all"]["auc"], gap["gpt4"], gap["surrogate"]]
         assert cells.split(" | ") == [f"{number:.3f}" for number in expected]
     few = report["response"][0]["agreement"]
     own, none, others = (f"{few[whose]:.3f}" for whose in fit.RESPONSE)
-    stated = f"own examples {own}, without what they say {none}, with another row's {others}"
+    stated = (
+        f"own examples {own}, without what they say {none}, with another row's {others}"
+    )
     assert stated in " ".join(card.split())
     names = {0: "zero-shot", 4: "4 examples", 16: "16 examples", 30: "30 as they fall"}
     for line in report["left_out"]:
         row = f"| {names[line['examples']]}, {line['form']} |"
-        cells = (
-            f"{row} {line['agreement']:.3f} | {line['log_loss']:.3f} | {line['gap_error']:+.3f} |"
-        )
+        cells = f"{row} {line['agreement']:.3f} | {line['log_loss']:.3f} | {line['gap_error']:+.3f} |"
         assert cells in card or row not in card
     for line in report["reversal"]:
         change = re.search(rf"([+-][\d.]+) \({line['form']}\)", card)
-        assert change is None or change[1] == f"{line['women_yes'] - line['men_yes']:+.3f}"
+        assert (
+            change is None or change[1] == f"{line['women_yes'] - line['men_yes']:+.3f}"
+        )
 
 
 def test_forms_that_fit_alike_disagree_about_what_no_recording_shows(
@@ -140,7 +158,10 @@ def test_forms_that_fit_alike_disagree_about_what_no_recording_shows(
     assert not rates[recorded.shots < 30].any()
     assert rates[recorded.shots == 30].all()
     changes = [line["women_yes"] - line["men_yes"] for line in report["reversal"]]
-    again = [line["women_yes"] - line["men_yes"] for line in fit.reversal(X, recorded, fitted)]
+    again = [
+        line["women_yes"] - line["men_yes"]
+        for line in fit.reversal(X, recorded, fitted)
+    ]
     assert again == pytest.approx(changes, abs=0.02)
     assert min(changes) < 0 < max(changes)
     losses = dict.fromkeys(FORMS, 0.0)
