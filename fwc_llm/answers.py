@@ -248,7 +248,7 @@ _AGAINST = {  # what the row is then said to be, or the only case in which a yes
     "yes": re.compile(
         r"\b(?:less|fewer|below|under|at most|only|just|solely"
         r"|weniger|unter|hochstens|nur|moins|inferieure?|seulement|menos|inferior|solo|solamente"
-        r"|meno|inferiore|soltanto|apenas"
+        r"|meno|inferiore|soltanto|apenas|au plus|au maximum"
         r"|somente)\b",
         re.IGNORECASE,
     ),

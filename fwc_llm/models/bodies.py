@@ -59,9 +59,9 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     if failure := content.get("error") or choice.get("error"):
         raise body_failure({"error": failure})  # whatever stands beside it
     if isinstance(message, Mapping):
-        reply = _said(
-            [{**message, "type": "message"}], _word_in(choice, "finish_reason")
-        )
+        azure = _is_filtered(choice.get("content_filter_results"))
+        finish = FILTERED if azure else _word_in(choice, "finish_reason")
+        reply = _said([{**message, "type": "message"}], finish)
     elif isinstance(content.get("output"), list):
         cut = _word_in(mapping_of(content.get("incomplete_details")), "reason")
         reply = _said(content["output"], cut or _word_in(content, "status"))
@@ -149,9 +149,13 @@ def _is_blocked(body: Mapping[str, Any]) -> bool:
     """Whether a response without a reply says that a filter blocked the prompt."""
     feedback = mapping_of(body.get("prompt_feedback") or body.get("promptFeedback"))
     word = str(_word_in(body, "finish_reason"))
-    azure = json.dumps(body.get("prompt_filter_results"))
-    blocked = _BLOCKED.search(word) or '"filtered": true' in azure
+    blocked = _BLOCKED.search(word) or _is_filtered(body.get("prompt_filter_results"))
     return bool(feedback.get("block_reason") or feedback.get("blockReason") or blocked)
+
+
+def _is_filtered(results: Any) -> bool:
+    """Whether Azure's results of content filters name one that filtered."""
+    return '"filtered": true' in json.dumps(results)
 
 
 def _word_in(part: Mapping[str, Any], field: str) -> str | None:
@@ -191,8 +195,8 @@ def read_usage(
 ) -> Usage | None:
     """Counts in `usage` under these names; None if one of them is not known.
 
-    A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the
-    total that are in neither count, such as reasoning, were written by the model.
+    A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens of
+    reasoning, and those in the total that are in neither count, were written by the model.
     """
     usage = mapping_of(usage)
     prompt_tokens = parse_uint(usage.get(prompt), _MOST_TOKENS)
@@ -213,9 +217,10 @@ def read_usage(
     )
     if written is None:
         return None
-    return Usage(
-        prompt_tokens, max(completion_tokens, total - prompt_tokens), cached, written
-    )
+    of_reply = mapping_of(usage.get(f"{completion}_details"))
+    reasoning = parse_uint(of_reply.get("reasoning_tokens"), _MOST_TOKENS) or 0
+    most = max(completion_tokens, total - prompt_tokens, reasoning)
+    return Usage(prompt_tokens, most, cached, written)
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:

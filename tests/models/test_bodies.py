@@ -165,6 +165,18 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
             },
             "filtered",
         ),
+        (
+            {
+                "choices": [
+                    {
+                        "message": {"content": "yes"},
+                        "finish_reason": "stop",
+                        "content_filter_results": {"hate": {"filtered": True}},
+                    }
+                ]
+            },
+            "filtered",
+        ),
         ({"output": [{"type": "reasoning"}], "status": "in_progress"}, "unfinished"),
         (
             {"output": [{"type": "function_call", "name": "f"}], "status": "completed"},
@@ -174,6 +186,18 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
 )
 def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
     assert parse_answer(read_reply(body)).reason == reason
+
+
+def test_tokens_of_reasoning_are_paid_for_whatever_the_count_beside_them() -> None:
+    usage = {
+        "prompt_tokens": 171,
+        "completion_tokens": 1,
+        "completion_tokens_details": {"reasoning_tokens": 5000},
+    }
+    choice = {"message": {"content": "yes"}, "finish_reason": "stop"}
+    reply = read_reply({"choices": [choice], "usage": usage})
+    assert reply.usage is not None
+    assert reply.usage.completion_tokens == 5000
 
 
 @pytest.mark.parametrize("place", ["body", "choice"])
