@@ -96,7 +96,7 @@ def _summary(name: str) -> str:
     """The first line of a command's docstring, read without a slow import."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
     found = re.search(
-        rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)',
+        rf'^@(?:flags\.)?command\(\s*"{name}".*?^    """(.+?)(?:"""|$)',
         source,
         re.M | re.S,
     )

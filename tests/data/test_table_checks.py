@@ -146,7 +146,7 @@ def test_init_check_eval_and_report_name_what_tells_and_what_repeats(
     )
     assert "column reject: reveals" in fwc(*run, "-o", tmp_path / "run", code=0).err
     fwc("report", tmp_path / "run", "-o", tmp_path / "r.md", code=0)
-    head, _, rest = (tmp_path / "r.md").read_text().partition("### Results")
+    head, _, rest = (tmp_path / "r.md").read_text().partition("### All metrics")
     assert "Check column reject: reveals the outcome" in head
     assert "20 of 420 rows repeat" in rest
     audited = fwc(
