@@ -249,10 +249,12 @@ def one_part(level: str) -> str:
 
 
 def group_key(level: str) -> str:
-    """What spellings of one group have in common: case, white space and Unicode form are not
-    compared.
+    """What spellings of one group have in common: case, white space, invisible characters (such
+    as a byte order mark) and Unicode form are not compared.
     """
-    return " ".join(one_part(unicodedata.normalize("NFKC", level).casefold()).split())
+    text = unicodedata.normalize("NFKC", level).casefold()
+    visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    return " ".join(one_part(visible).split())
 
 
 def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:

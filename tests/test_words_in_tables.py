@@ -1,7 +1,9 @@
 """Words for unknown in many languages, and words that only look like them."""
 
+import pandas as pd
 import pytest
 
+from fwc_llm import audit
 from fwc_llm.words import is_marker, is_unknown, is_unknown_category, merged_categories
 
 UNKNOWN = """
@@ -27,6 +29,19 @@ def test_a_category_that_says_unknown_is_unknown(level: str) -> None:
 @pytest.mark.parametrize("level", KNOWN.strip().replace("\n", "|").split("|"))
 def test_a_category_of_people_is_known(level: str) -> None:
     assert not is_unknown_category(level)
+
+
+def test_many_spellings_of_one_group_are_one_group() -> None:
+    signs = ("", "\ufeff", "\u200b", "\u00a0", "  ", "\t")
+    cases = [f"{a}{b}" for a in ("White", "WHITE", "wHITE") for b in ("Man", "MAN")]
+    spelled = [
+        f"{sign}{case}{k * ' '}" for sign in signs for case in cases for k in range(8)
+    ]
+    groups = [*spelled, *(["Black man"] * len(spelled))]
+    answers = ["yes", "no"] * len(spelled)
+    found = audit(pd.DataFrame({"group": groups, "answer": answers}), protected="group")
+    assert len({*spelled}) > 200
+    assert len(found.answered.groups) == 2
 
 
 def test_several_spellings_of_unknown_become_one_and_codes_stay() -> None:

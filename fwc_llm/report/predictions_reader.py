@@ -27,7 +27,7 @@ from fwc_llm.models.base import Reply
 from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
 from fwc_llm.taskfile import UNKNOWN
-from fwc_llm.words import YES_NO, Words
+from fwc_llm.words import YES_NO, Words, group_key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +113,7 @@ def read_answers(
     if population is not None and lacking:
         cells |= from_population(cells[columns["row"]], population, key, lacking)
     for name in protected:
-        levels = len(cells[name].categories)
+        levels = len({*map(group_key, cells[name].categories)})
         if levels > _MOST_LEVELS:
             raise FwcError(
                 f"{raw.where}: the protected column {name!r} has {levels:,} different values, more "
