@@ -80,7 +80,7 @@ MISUSES: list[tuple[Call, str]] = [
     ),
     (
         lambda at: evaluate(at.task, lambda _: "yes", (at.shots,)),
-        "examples are from task 'census'",
+        "is for the task 'census', not 'table'",
     ),
     (
         lambda at: evaluate("census", "surrogate", settings=at.settings),

@@ -56,10 +56,10 @@ def _named(method: _Method) -> _Method:
 
 
 class FairCoreset(
+    CoresetFit,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
-    CoresetFit,
 ):
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
@@ -171,8 +171,9 @@ class FairCoreset(
     __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"sensitive": UNUSED}  # noqa: RUF012
 
-    __init__ = _named(CoresetFit.__init__)
-    fit = _named(CoresetFit.fit)
+    if not TYPE_CHECKING:  # type checkers read them in CoresetFit
+        __init__ = _named(CoresetFit.__init__)
+        fit = _named(CoresetFit.fit)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

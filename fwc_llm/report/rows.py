@@ -109,9 +109,7 @@ class RowBlock:
             repeat = int(first.repeat[position])
             row = str(first.row[position])
             self.rows[repeat, row] = {
-                "row": f"row {int(row) + 1}"
-                if numbered and row.isdecimal()
-                else _shown(row),
+                "row": f"row {row}" if numbered and row.isdecimal() else _shown(row),
                 "repeat": repeat,
                 "group": _shown(str(first.group[position])),
                 "label": "yes" if first.label[position] else "no",

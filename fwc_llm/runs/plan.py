@@ -52,7 +52,7 @@ from fwc_llm.shots import (
 )
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import ORDERS, check_order
-from fwc_llm.shots.storage import kept_shots
+from fwc_llm.shots.storage import check_task, kept_shots
 from fwc_llm.words import LANGUAGES
 
 if TYPE_CHECKING:
@@ -560,6 +560,7 @@ def _arms(
         if isinstance(source, Shots):
             key = f"shots-{len(saved)}"
             name = source.strategy
+            check_task(source, task, allow_changed_data, "an arm's Shots")
             saved[key] = source
         else:
             name = source

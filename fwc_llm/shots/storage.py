@@ -66,7 +66,7 @@ def load_shots(
         **fields | {"protected": tuple(fields["protected"]), "examples": examples}
     )
     if task is not None:
-        _check_task(shots, task, allow_changed_data, where)
+        check_task(shots, task, allow_changed_data, where)
     return shots
 
 
@@ -109,9 +109,10 @@ def shots_json(shots: Shots) -> dict[str, Any]:
     }
 
 
-def _check_task(
+def check_task(
     shots: Shots, task: "Task", allow_changed_data: bool, where: str
 ) -> None:
+    """`FwcError` for shots of another task or, unless allowed, of another table."""
     if shots.task != task.name:
         raise FwcError(
             f"{where} is for the task {shots.task!r}, not {task.name!r}: choose examples of "

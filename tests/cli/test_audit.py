@@ -739,6 +739,7 @@ def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(
     )
     for answers in (500, 50_000):
         made_up_answers(answers).to_csv(table, index=False)
+        page.unlink(missing_ok=True)
         done = python("-c", MEASURED, "audit", table, *words, "--report", page)
         peaks.append(int(done.stdout.split("peak ")[-1]))
     assert peaks[1] - peaks[0] < 125_000  # kB

@@ -65,7 +65,7 @@ def one_column(folder: Path) -> Path:
             grants,
             "region",
             "granted",
-            "'job title' 2 times|names it 2 times",
+            "names column 'job title' more than once",
             ["yes", "threshold"],
         ),
         (one_column, "grp", "res", "when: dates", ["val"]),
