@@ -101,7 +101,9 @@ def test_the_readme_in_a_notebook(cell: Cell) -> None:
     )  # a line for the choice of examples, one for the run; both change in place
     last = of_kind(outputs, "update_display_data")
     assert any("choosing 16 examples by fwc: " in line for line in last)
-    assert re.fullmatch(r"(.|\n)*asked 400 of 400 \(.*\): \d+ yes, \d+ no: [\d.]+ s", last[-1])
+    assert re.fullmatch(
+        r"(.|\n)*asked 400 of 400 \(.*\): \d+ yes, \d+ no: [\d.]+ s", last[-1]
+    )
 
 
 @pytest.mark.slow

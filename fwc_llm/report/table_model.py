@@ -112,12 +112,17 @@ def valued(record: Record, digits: int, scale: float = 1.0) -> TableCell:
 
 
 def rates_cell(rates: Mapping[str, float], true: Mapping[str, float] = {}) -> TableCell:
-    """Each group's rate of yes, lowest first, beside the rates of true answers."""
+    """Each group's rate of yes, lowest first, beside the rates of true answers.
+
+    Of many groups the line has as many dots as a table has rows, evenly by rank.
+    """
     order = sorted(rates, key=rates.__getitem__)
     ends = order if len(order) <= _MOST_NAMED else [order[0], order[-1]]
     text = ", ".join(f"{name} {number(rates[name], 0, 100)}" for name in ends)
+    step = -(-len(order) // _MOST_ROWS) or 1
+    drawn = dict.fromkeys([*order[::step], *order[-1:]])
     dots = [
-        (name if name in ends else "", rates[name], true.get(name)) for name in order
+        (name if name in ends else "", rates[name], true.get(name)) for name in drawn
     ]
     return TableCell(text or DASH, dots=dots)
 

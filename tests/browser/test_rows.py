@@ -102,7 +102,9 @@ def test_ten_thousand_rows_are_fifty_lines(page: Page, large: Path) -> None:
     assert count(page) == MANY
     assert page.locator(ITEMS).count() == 50
     page.locator(".rows-later").click()
-    assert page.locator(f"{ITEMS} th").first.inner_text() == "row 52"  # of the file, with its header
+    assert (
+        page.locator(f"{ITEMS} th").first.inner_text() == "row 52"
+    )  # of the file, with its header
     assert page.locator(".rows-page").inner_text() == "51 to 100"
     page.locator(".rows-earlier").click()
     assert page.locator(".rows-earlier").is_disabled()
