@@ -41,6 +41,8 @@ ASKED_AGAIN = 3  # questions of different arms that are asked again before a run
 _SAME = (
     0.02  # largest difference of P(yes) of two askings; what the cache holds moves it
 )
+# The last two rounds are asked set by set: the first question of a set is dear (plan.md, log).
+_LAST_TURN = ROUNDS - 1
 _TOKENS = 6  # most likely tokens that are recorded
 
 
@@ -62,12 +64,14 @@ class Unit:
         """The rounds of rows.csv that are asked; the rows for the threshold come first."""
         if self.turn == 1:
             return (THRESHOLD_ROUND, 1)
+        if self.turn == _LAST_TURN:
+            return (_LAST_TURN, ROUNDS)
         return (self.turn,)
 
 
 def units() -> Iterator[Unit]:
     """All units in the order of asking; zero-shot belongs to the first round alone."""
-    for turn in range(1, ROUNDS + 1):
+    for turn in range(1, _LAST_TURN + 1):
         for number in range(1, SETS + 1):
             if turn == 1:
                 yield Unit(ZERO, number, turn)
