@@ -24,8 +24,9 @@ import numpy as np
 
 from evals.bench.memory import resident
 from evals.bench.selectors_peers import peers, peers_report
+from evals.paper import rivals
 from evals.paper.distances import parity_violation
-from evals.paper.methods import uniform
+from evals.paper.fairlet_clustering import fairlets
 from evals.record import command_line, describe_machine, markdown, write
 
 EPSILONS = (0.01, 0.05, 0.1)
@@ -52,18 +53,14 @@ KNOWN = {
 
 def methods() -> dict[str, Callable[..., tuple[Any, ...]]]:
     """Name -> function(X, y, d, seed) -> (points (m, p), sensitive (m,), y (m,), weights (m,))."""
-    from fwc_llm.coreset import FairCoreset, rivals
+    from fwc_llm.coreset import FairCoreset
 
-    def rival(name: str, **options: Any) -> Callable[..., tuple[Any, ...]]:
+    def rival(choose: Any, **options: Any) -> Callable[..., tuple[Any, ...]]:
         def run(X: Any, y: Any, d: Any, seed: int) -> tuple[Any, ...]:
-            found = getattr(rivals, name)(X, y, d, M, seed, **options)
+            found = choose(X, y, d, M, seed, **options)
             return found.points, found.sensitive, found.y, found.weights
 
         return run
-
-    def drawn_uniformly(X: Any, y: Any, d: Any, seed: int) -> tuple[Any, ...]:
-        found = uniform(X, y, d, M, seed)
-        return found.points, found.sensitive, found.y, found.weights
 
     def fwc(epsilon: float) -> Callable[..., tuple[Any, ...]]:
         def run(X: Any, y: Any, d: Any, seed: int) -> tuple[Any, ...]:
@@ -73,16 +70,14 @@ def methods() -> dict[str, Callable[..., tuple[Any, ...]]]:
         return run
 
     return {
-        "uniform": drawn_uniformly,
-        "k-median coreset": rival("kmedian_coreset"),
-        "individually fair coreset": rival("indfair_coreset"),
-        "fairlets 4/5 + k-medoids": rival("fairlets", balance=(4, 5)),
-        "fairlets 4/5 + k-means": rival(
-            "fairlets", balance=(4, 5), clustering="kmeans"
-        ),
-        "k-medoids (swap) L2": rival("kmedoids", metric="l2"),
-        "k-medoids (swap) L1": rival("kmedoids", metric="l1"),
-        "k-means": rival("kmeans"),
+        "uniform": rival(rivals.uniform),
+        "k-median coreset": rival(rivals.kmedian_coreset),
+        "individually fair coreset": rival(rivals.indfair_coreset),
+        "fairlets 4/5 + k-medoids": rival(fairlets, balance=(4, 5)),
+        "fairlets 4/5 + k-means": rival(fairlets, balance=(4, 5), clustering="kmeans"),
+        "k-medoids (swap) L2": rival(rivals.kmedoids, metric="l2"),
+        "k-medoids (swap) L1": rival(rivals.kmedoids, metric="l1"),
+        "k-means": rival(rivals.kmeans),
         **{f"FWC ε {epsilon:g}": fwc(epsilon) for epsilon in EPSILONS},
     }
 

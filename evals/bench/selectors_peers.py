@@ -83,13 +83,11 @@ def _warm_up() -> None:
 
 
 def _our_medoids(n: int, m: int) -> tuple[float, float]:
-    from fwc_llm.coreset.rivals.clustering import swap_medoids
+    from fwc_llm.coreset.rivals.clustering import kmedoids
 
     rows = _rows(n)
     return _timed(
-        lambda: swap_medoids(
-            rows, m, np.random.default_rng(0), "l1", 20, np.arange(n)
-        ).losses[-1]
+        lambda: kmedoids(rows, m, np.random.default_rng(0), np.arange(n))[0].losses[-1]
     )
 
 

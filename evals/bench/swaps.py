@@ -61,8 +61,9 @@ def measure(size: float, split: int) -> Iterator[dict[str, Any]]:
 
 def _warm() -> None:
     """Compile what the measurements run."""
+    from evals.paper import rivals
     from evals.synthetic import synthetic
-    from fwc_llm.coreset import FairCoreset, rivals
+    from fwc_llm.coreset import FairCoreset
 
     X, y, d = synthetic(20_000, 5)
     FairCoreset(200, swaps=True, max_iter=2).fit(X, y, d)

@@ -89,8 +89,8 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 def choose_up_to(method: str, space: Space, rows: Part, m: int, seed: int) -> Chosen:
     """The coreset of `method` with m representatives, or as many as there are fairlets."""
     if method.startswith("fairlets"):
+        from evals.paper.fairlet_clustering import decompose
         from fwc_llm.coreset.rivals.base import as_rows
-        from fwc_llm.coreset.rivals.fairlet_clustering import decompose
 
         among = as_rows(space.features(rows, "l1"), rows.y, rows.d)
         m = min(m, len(decompose(among, balance(rows.d), np.random.default_rng(seed))))
@@ -101,7 +101,7 @@ def rank(space: Space, rows: Part, chosen: Chosen, seed: int) -> np.ndarray:
     """Positions of representatives with positive weight, nearest first to a centroid of their
     own cell.
     """
-    from fwc_llm.coreset.rivals import kmeans
+    from evals.paper.rivals import kmeans
 
     found = kmeans(
         space.features(rows, "l1"), rows.y, rows.d, min(CENTROIDS, rows.n), seed=seed

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from evals.paper.data import Part, Space
-from fwc_llm.coreset.rivals.base import Coreset, prepare
 from fwc_llm.notices import ScaleWarning
 
 
@@ -115,7 +114,8 @@ def _fwc(
 def _rival(
     method: str, X: Any, train: Part, m: int, seed: int, metric: str
 ) -> dict[str, Any]:
-    from fwc_llm.coreset import rivals
+    from evals.paper import rivals
+    from evals.paper.fairlet_clustering import fairlets
 
     name, _, clustering = method.partition("-")
     options: dict[str, Any] = {}
@@ -124,10 +124,7 @@ def _rival(
     if has_metric(method):
         options["metric"] = "l1" if metric == "l1" else "l2"
     name = {"indfair": "indfair_coreset", "kmedian": "kmedian_coreset"}.get(name, name)
-    if name == "uniform":
-        function = uniform
-    else:
-        function = getattr(rivals, name)
+    function = fairlets if name == "fairlets" else getattr(rivals, name)
     found = function(X, train.y, train.d, m, seed=seed, **options)
     return {
         "points": found.points,
@@ -136,12 +133,6 @@ def _rival(
         "weights": found.weights,
         "note": found.note,
     }
-
-
-def uniform(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0) -> Coreset:
-    """m rows drawn without replacement; each gets the weight n/m."""
-    rows, allowed, rng = prepare(X, y, sensitive, m, seed)
-    return rows.chosen(rng.permutation(allowed)[:m], np.full(m, rows.n / m))
 
 
 def balance(d: np.ndarray) -> tuple[int, int]:

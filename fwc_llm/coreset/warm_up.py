@@ -13,6 +13,7 @@ from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import compiled
 from fwc_llm.coreset.descent.assignment import assign_rows
 from fwc_llm.coreset.estimator import FairCoreset
+from fwc_llm.coreset.rivals.base import as_rows
 from fwc_llm.coreset.rivals.clustering import kmedoids
 from fwc_llm.coreset.transport.column_generation import scan
 from fwc_llm.coreset.transport.inner_problem import fair_transport
@@ -91,5 +92,7 @@ PROBLEMS: dict[str, Callable[[], object]] = {
     "transport of large tables": lambda: fair_transport(
         _table(70_000, 4)[0], 2, 2, [0.5, 0.5], 0.01
     ),
-    "k-medoids": lambda: kmedoids(*_table(500, 3), 5),
+    "k-medoids": lambda: kmedoids(
+        as_rows(*_table(500, 3)), 5, np.random.default_rng(0), np.arange(500)
+    ),
 }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.coreset.fit import CoresetFit
+from fwc_llm.coreset.rivals import clustering
 from fwc_llm.coreset.rivals.base import sizes
-from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
 from fwc_llm.coreset.rivals.sampling import sampling_probability
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
@@ -224,23 +224,20 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     """
     rows = examples.labelled_pool(request.task, request.pool, request.weights)
     points = rows.squared_points()
-    clusters = lloyd(points, request.m, request.seed, max_iter, rows.mass)
+    clusters = clustering.lloyd(points, request.m, request.seed, max_iter, rows.mass)
+    centres = clusters.cluster_centers_
     weights = sizes(clusters.labels_, request.m, rows)
-    centres = rounded_coreset(rows, clusters.cluster_centers_, weights)
+    starts = np.cumsum([rows.n_numeric, *rows.sizes])[-3:-1]
+    labels = [part.argmax(1) for part in np.split(centres, starts, axis=1)[1:]]
     half_norms = 0.5 * np.einsum("ij,ij->i", points, points)
     free = request.candidates.copy()
-    sensitive = rows.sensitive
-    y = rows.y
     chosen = np.empty(request.m, np.int64)
     for j in np.argsort(-weights, kind="stable"):
-        of_cell = np.flatnonzero(
-            free & (sensitive == centres.sensitive[j]) & (y == centres.y[j])
-        )
-        if len(of_cell):
-            allowed = of_cell
-        else:
+        cell = [label[j] for label in labels]
+        allowed = np.flatnonzero(free & (rows.codes[:, -2:] == cell).all(axis=1))
+        if not len(allowed):
             allowed = np.flatnonzero(free)
-        away = half_norms[allowed] - (points @ clusters.cluster_centers_[j])[allowed]
+        away = half_norms[allowed] - (points @ centres[j])[allowed]
         chosen[j] = allowed[np.argmin(away)]
         free[chosen[j]] = False
     return make_shots(request, "kmeans", chosen, weights)
@@ -249,28 +246,9 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 @strategy(metric="l1", max_passes=20)
 def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
     """m medoids among the candidates, weighted by the size of their clusters."""
-    medoids = examples.rival_coreset(
-        request, "kmedoids", metric=metric, max_passes=max_passes
-    )
-    return make_shots(
-        request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric
-    )
-
-
-@strategy(balance=None)
-def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots:
-    """m medoids of the fairlets' centres, weighted by the rows in their clusters.
-
-    `balance` is (p, q) or "p/q"; by default the largest that the table allows.
-    """
-    if request.weights is not None:
-        raise FwcError("fairlets does not support weights: choose another strategy")
-    medoids = examples.rival_coreset(request, "fairlets", balance=balance)
-    return make_shots(
-        request,
-        "fairlets",
-        medoids.rows,
-        medoids.weights,
-        medoids.note,
-        balance=balance,
-    )
+    rows = examples.labelled_pool(request.task, request.pool, request.weights)
+    allowed = np.flatnonzero(request.candidates & (rows.mass > 0))
+    rng = np.random.default_rng(request.seed)
+    found, note = clustering.kmedoids(rows, request.m, rng, allowed, metric, max_passes)
+    weights = sizes(found.labels, request.m, rows)
+    return make_shots(request, "kmedoids", found.rows, weights, note, metric=metric)

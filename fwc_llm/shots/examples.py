@@ -15,7 +15,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
 
 if TYPE_CHECKING:
-    from fwc_llm.coreset.rivals.base import Coreset, LabelledTable
+    from fwc_llm.coreset.rivals.base import LabelledTable
     from fwc_llm.tasks import Task
 
 _Item = TypeVar("_Item")
@@ -205,24 +205,6 @@ def labelled_pool(
 
     return as_rows(
         features_frame(task, pool), task.labels(pool), task.sensitive(pool), weights
-    )
-
-
-def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
-    """Return the pool's coreset by the rival `name`, chosen among the candidates."""
-    from fwc_llm.coreset import rivals
-
-    task = request.task
-    pool = request.pool
-    return getattr(rivals, name)(  # type: ignore[no-any-return]
-        features_frame(task, pool),
-        task.labels(pool),
-        task.sensitive(pool),
-        request.m,
-        request.seed,
-        candidates=request.candidates,
-        **({} if request.weights is None else {"sample_weight": request.weights}),
-        **options,
     )
 
 

@@ -25,7 +25,6 @@ _BUILT_IN = {
     "kmedoids": ("coresets:kmedoids",),
     "kmedian-coreset": ("coresets:kmedian_coreset",),
     "indfair-coreset": ("coresets:indfair_coreset",),
-    "fairlets": ("coresets:fairlets",),
     "reweighing": ("baselines:reweighing",),
     "ids": ("baselines:ids", "quick", "by name"),
 }

@@ -83,6 +83,7 @@ import numpy as np
 import pandas as pd
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.distance import wasserstein
+from fwc_llm.coreset.rivals.base import as_rows
 from fwc_llm.coreset.rivals.clustering import kmedoids
 rng = np.random.default_rng(0)
 def table(n, p):
@@ -106,8 +107,8 @@ with tempfile.NamedTemporaryFile() as file:
         for support in ("free", "rows"):
             few = FairCoreset(9, cost=cost, support=support, sample=500, max_iter=1, n_init=1, random_state=0)
             few.fit(rows, y, d)
-kmedoids(*table(700, 4), 6)
-kmedoids(*table(700, 4), 6, metric="l2")
+for metric in ("l1", "l2"):
+    kmedoids(as_rows(*table(700, 4)), 6, rng, np.arange(700), metric)
 wasserstein(rng.random((300, 7)), rng.random(7))
 from fwc_llm.coreset.compiled import compiled
 print(sorted(set(compiled)))

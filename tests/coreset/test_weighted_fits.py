@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.coreset import FairCoreset, certify, rivals
+from fwc_llm.coreset import FairCoreset, certify
 from fwc_llm.coreset.distance import wasserstein
-from fwc_llm.coreset.rivals import RIVALS
 from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import FwcError, InputError
 from tests.coreset.people import people
@@ -123,26 +122,6 @@ def test_large_tables_are_searched_by_weight(support: str) -> None:
     repeated = fit(support, x[often], y[often], d[often], settings=settings)
     assert found.objective_ == pytest.approx(repeated.objective_, rel=0.03)
     assert found.violation_ <= 0.01 + 1e-9
-
-
-@pytest.mark.parametrize("name", sorted(set(RIVALS) - {"fairlets"}))
-def test_rivals_take_weights(name: str) -> None:
-    x, y, d, weights = table(240)
-    rival = getattr(rivals, name)
-    plain = rival(x, y, d, 10)
-    equal = rival(x, y, d, 10, sample_weight=np.full(240, 3.0))
-    assert np.array_equal(plain.weights, equal.weights)
-    heavy = weights * np.where(x["town"] == "A", 1000.0, 1.0)
-    found = rival(x, y, d, 10, sample_weight=heavy)
-    if found.rows is not None:
-        assert (weights[found.rows] > 0).all()
-    share = (
-        found.weights[np.asarray(found.points["town"] == "A")].sum()
-        / found.weights.sum()
-    )
-    assert share > 0.9
-    if "coreset" not in name:
-        assert found.weights.sum() == pytest.approx(240)
 
 
 def test_a_cell_without_weight_is_an_empty_cell() -> None:

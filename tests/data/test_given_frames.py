@@ -54,7 +54,7 @@ def test_rows_of_polars_are_read_too() -> None:
     assert shots.m == 4
 
 
-@pytest.mark.parametrize("strategy", ["random", "kmedoids", "fairlets"])
+@pytest.mark.parametrize("strategy", ["random", "kmedoids"])
 def test_shots_from_the_raw_frame_are_those_from_the_tasks_pool(strategy: str) -> None:
     raw = frame()
     task = of_frame(raw)

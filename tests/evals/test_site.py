@@ -24,7 +24,6 @@ README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 MODULES = (
     "fwc_llm",
     "fwc_llm.coreset",
-    "fwc_llm.coreset.rivals",
     "fwc_llm.shots",
     "fwc_llm.models",
     "fwc_llm.gates",

@@ -28,14 +28,7 @@ from fwc_llm.tasks import Task, load_task
 from tests.people import make_people, write_people
 
 CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
-WEIGHTED = {
-    "fwc",
-    "kmeans",
-    "kmedoids",
-    "kmedian-coreset",
-    "indfair-coreset",
-    "fairlets",
-}
+WEIGHTED = {"fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset"}
 
 
 def options_of(name: str, task: Task) -> dict[str, Any]:
@@ -60,7 +53,6 @@ def test_the_registry_has_every_strategy_of_the_issue() -> None:
         "kmedoids",
         "kmedian-coreset",
         "indfair-coreset",
-        "fairlets",
         "reweighing",
         "ids",
     }
@@ -118,12 +110,6 @@ def test_the_seed_decides(name: str, two: Task) -> None:
 
 @pytest.mark.parametrize("name", CHOOSING)
 def test_three_protected_levels(name: str, three: Task) -> None:
-    if name == "fairlets":
-        with pytest.raises(
-            FwcError, match=r"fairlets are for two protected levels, .* has 3: a, b, c"
-        ):
-            select_shots(three, name, 12)
-        return
     assert select_shots(three, name, 12, **options_of(name, three)).m == 12
 
 
@@ -341,7 +327,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"rows": "people.csv:9999"},
         "'people.csv:9999' is not in the pool",
     ),
-    "balance no fraction": ("fairlets", {"balance": "much"}, "balance is 'much'"),
     "k": ("kmedian-coreset", {"k": 0}, "k is 0"),
     "module": ("no.such.module:f", {}, "cannot be loaded from 'no.such.module:f'"),
     "module's attribute": ("json:nothing", {}, "cannot be loaded from 'json:nothing'"),

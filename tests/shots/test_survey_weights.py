@@ -67,8 +67,6 @@ def test_examples_are_chosen_by_weight(task: Task, strategy: str) -> None:
 
 
 def test_what_cannot_be_weighed_says_so(task: Task) -> None:
-    with pytest.raises(FwcError, match="fairlets does not support weights"):
-        select_shots(task, "fairlets", m=4)
     with pytest.raises(FwcError, match=r"sample_weight of row 2 is -1"):
         select_shots(
             task, "random", m=4, sample_weight=np.where(np.arange(300) == 2, -1, 1)

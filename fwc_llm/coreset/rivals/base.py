@@ -1,62 +1,21 @@
-"""Shared parts of the rivals: rows as points (x, d, y), and `Coreset`.
+"""Rows as points (x, d, y).
 
-All but fairlets take row weights `sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an
-(n, p) float array, which is not scaled, or a DataFrame of mixed columns, scaled as in `FairCoreset`
-(docs/method.md, "Ground cost and scaling"). docs/baselines.md has the rivals' sources and formulas.
+X is an (n, p) float array, which is not scaled, or a DataFrame of mixed columns, scaled as in
+`FairCoreset` (docs/method.md, "Ground cost and scaling").
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.array_types import Array, Rng
-from fwc_llm.coreset.checks import candidate_mask
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.weights import Masses
-from fwc_llm.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-DISTANCES = ("l1", "l2")
-
-
-@dataclass(frozen=True, repr=False)
-class Coreset:
-    """m weighted points that represent n rows.
-
-    `points` (m, p) are in the units of X, a DataFrame if X was one. `rows` (m,) are the points'
-    positions in X; None for free points. `sensitive` (m,) and `y` (m,) are the points' levels and
-    outcomes. `weights` (m,) are the numbers of rows (of mean weight) that the points represent:
-    they sum to n, for sensitivity sampling only in expectation. `note` names any deviation from the
-    method.
-    """
-
-    points: "Array | pd.DataFrame"
-    rows: Array | None
-    sensitive: Array
-    y: Array
-    weights: Array
-    note: str = ""
-
-    def __repr__(self) -> str:
-        if self.rows is None:
-            kind = "free points"
-        else:
-            kind = "rows"
-        if self.note:
-            note = f"; {self.note}"
-        else:
-            note = ""
-        return (
-            f"<Coreset of {len(self.weights):,} {kind} with weights that sum to "
-            f"{self.weights.sum():g}{note}>"
-        )
 
 
 @dataclass(frozen=True)
@@ -110,12 +69,6 @@ class LabelledTable(EncodedTable):
         source = pick(self.source, rows)
         return replace(super().take(rows), source=source, masses=self.masses.take(rows))
 
-    def chosen(self, rows: Array, weights: Array, note: str = "") -> Coreset:
-        """Make the coreset of these rows."""
-        points = pick(self.source, rows)
-        weights = np.asarray(weights, float)
-        return Coreset(points, rows, self.sensitive[rows], self.y[rows], weights, note)
-
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
     """Encode rows as points (x, d, y)."""
@@ -132,28 +85,6 @@ def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Labell
     return LabelledTable(
         numbers, codes, cells.levels, cells.outcomes, source, encoder, masses
     )
-
-
-def prepare(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    m: int,
-    seed: int,
-    candidates: Any = None,
-    sample_weight: Any = None,
-) -> tuple[LabelledTable, Array, Rng]:
-    """Return the encoded rows, the positions of the rows that may be chosen (at least m), and a
-    generator.
-    """
-    rows = as_rows(X, y, sensitive, sample_weight)
-    may = candidate_mask(candidates, rows.n)
-    allowed = np.flatnonzero(may & (rows.mass > 0))
-    if not 1 <= m <= len(allowed):
-        raise InputError(
-            f"m is {m}: give a number from 1 to {len(allowed)}, as only so many rows may be chosen"
-        )
-    return rows, allowed, np.random.default_rng(seed)
 
 
 def sizes(labels: Array, m: int, rows: LabelledTable) -> Array:

@@ -1,39 +1,15 @@
-"""Rivals that draw rows: by reweighing or by sensitivity."""
+"""Weights by reweighing, and probabilities by sensitivity."""
 
 from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array
-from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, prepare
+from fwc_llm.coreset.rivals.base import LabelledTable
 from fwc_llm.coreset.rivals.clustering import lloyd
-from fwc_llm.coreset.weights import random_order
 
 # The approximation parameter of the individually fair bound (docs/baselines.md).
 _FAIRNESS_SLACK = 0.1
-
-
-def reweighing(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    m: int,
-    seed: int = 0,
-    candidates: Any = None,
-    sample_weight: Any = None,
-) -> Coreset:
-    """m rows drawn without replacement by their Kamiran–Calders weights.
-
-    Each row gets the weight n/m. In expectation the draw has about the same parity as the reweighed
-    table.
-    """
-    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
-    weights = reweigh(rows.y, rows.sensitive, rows.mass)[allowed]
-    if rows.masses.equal:
-        chosen = rng.choice(allowed, m, replace=False, p=weights / weights.sum())
-    else:
-        chosen = allowed[random_order(weights, rng)[:m]]
-    return rows.chosen(chosen, np.full(m, rows.n / m))
 
 
 def reweigh(y: Any, sensitive: Any, weights: Any = None) -> Array:
@@ -58,41 +34,6 @@ def reweigh(y: Any, sensitive: Any, weights: Any = None) -> Array:
     return np.asarray(
         weight * by_level[level] * by_outcome[outcome] / (weight.sum() * cell_weight)
     )
-
-
-def kmedian_coreset(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    m: int,
-    seed: int = 0,
-    k: int = 50,
-    candidates: Any = None,
-    sample_weight: Any = None,
-    individually_fair: bool = False,
-) -> Coreset:
-    """m draws with replacement in proportion to the k-median sensitivity.
-
-    In expectation the weights sum to n. Bachem, Lucic, Lattanzi (2018). A row's sensitivity bounds
-    its influence on the cost of any clustering. Weights are in proportion to the inverse
-    probability, so that every weighted sum is unbiased.
-    """
-    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
-    probability = sampling_probability(rows, seed, k, individually_fair, allowed)
-    chosen = rng.choice(rows.n, m, p=probability)
-    # In expectation the weights sum to n, the size of the whole table, even if only candidates are
-    # drawn.
-    share = rows.mass[chosen] / rows.mass[allowed].sum()
-    return rows.chosen(chosen, rows.n * share / (m * probability[chosen]))
-
-
-def indfair_coreset(
-    X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, **options: Any
-) -> Coreset:
-    """`kmedian_coreset` with the individually fair sensitivity (Chhaya et al. 2022) and its
-    `options`.
-    """
-    return kmedian_coreset(X, y, sensitive, m, seed, **options, individually_fair=True)
 
 
 def sampling_probability(

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from evals.paper.rivals import Coreset, chosen, rounded
 from fwc_llm.coreset.array_types import Array, Rng
-from fwc_llm.coreset.checks import candidate_mask
+from fwc_llm.coreset.checks import check_choice
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, as_rows
-from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset, swap_medoids
+from fwc_llm.coreset.rivals.base import LabelledTable, as_rows
+from fwc_llm.coreset.rivals.clustering import kmedoids, lloyd
 from fwc_llm.errors import InputError
 
 _DENOMINATORS = 5  # largest q of the default balance p/q, unless 1/q needs a larger one
@@ -33,7 +34,6 @@ def fairlets(
     balance: tuple[int, int] | str | None = None,
     clustering: str = "kmedoids",
     metric: str = "l1",
-    candidates: Any = None,
 ) -> Coreset:
     """m medoids (or k-means centroids) of the fairlets' centres, weighted by rows.
 
@@ -44,36 +44,26 @@ def fairlets(
     outcome.
 
     Raises `InputError`: other than two protected levels, a balance that the table does not allow,
-    or fewer than m fairlets whose centre is a candidate.
+    or fewer than m fairlets.
     """
-    if clustering not in {"kmedoids", "kmeans"}:
-        raise InputError(f"clustering is {clustering!r}: choose 'kmedoids' or 'kmeans'")
-    if metric not in DISTANCES:
-        raise InputError(f"metric is {metric!r}: choose one of {', '.join(DISTANCES)}")
+    check_choice("clustering", clustering, ("kmedoids", "kmeans"))
     rows = as_rows(X, y, sensitive)
-    allowed = candidate_mask(candidates, rows.n)
     rng = np.random.default_rng(seed)
     groups = decompose(rows, balance, rng)
     centres = np.array([_centre(rows, group, metric) for group in groups])
     sizes = np.array([len(group) for group in groups])
-    possible = np.flatnonzero(allowed[centres])
-    if not 1 <= m <= len(possible):
+    if not 1 <= m <= len(groups):
         raise InputError(
-            f"m is {m}: give a number from 1 to {len(possible)}, as so many fairlets have a "
-            f"candidate as "
-            "centre"
+            f"m is {m}: give a number from 1 to {len(groups)}, the number of fairlets"
         )
     among = rows.take(centres)
     if clustering == "kmeans":
         clusters = lloyd(among.squared_points(), m, seed)
         weights = np.bincount(clusters.labels_, weights=sizes, minlength=m)
-        return rounded_coreset(among, clusters.cluster_centers_, weights)
-    medoids = swap_medoids(among, m, rng, metric, 20, possible)
-    return rows.chosen(
-        centres[medoids.rows],
-        np.bincount(medoids.labels, weights=sizes, minlength=m),
-        NOTE,
-    )
+        return rounded(among, clusters.cluster_centers_, weights)
+    medoids, _ = kmedoids(among, m, rng, np.arange(len(groups)), metric)
+    weights = np.bincount(medoids.labels, weights=sizes, minlength=m)
+    return chosen(rows, centres[medoids.rows], weights, NOTE)
 
 
 def decompose(
