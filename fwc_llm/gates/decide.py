@@ -219,11 +219,7 @@ def _record(
     """The record of a condition's number: a metric of one arm, or a difference of two arms."""
     if condition.minus is None:
         return stats.of(condition.metric, arm, scope=scope)
-    key = f"{condition.metric}_difference"
-    record = stats.of(key, arm, against=condition.minus, scope=scope)
-    if record.metric:
-        return record
-    return stats.of(key, condition.minus, against=arm, scope=scope).reversed()
+    return stats.difference(condition.metric, arm, condition.minus, scope)
 
 
 def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:

@@ -417,8 +417,8 @@ def comparisons(
 ) -> list[ComparedArms]:
     """Compare every pair of arms by `compare_estimates`, and add verdicts.
 
-    Pairs with the arm `run.against` have it first, and are `decided`. The decided pairs share one
-    correction for multiple comparisons, all other pairs another one (`adjust`).
+    Pairs with the arm `run.against` have it first, and are `decided`. Decided pairs are corrected
+    for their number, the others for the number of all pairs (`adjust`).
     """
     against = run.against or (run.arms[0] if run.arms else "")
     tests = []
@@ -427,11 +427,10 @@ def comparisons(
     ):
         test = compare_estimates(estimates[first], estimates[second], first, second)
         tests.append(replace(test, decided=against in (ALL, first, second)))
-    adjusted = [
-        adjust([test for test in tests if test.decided is decided], run.design.margin)
-        for decided in (True, False)
-    ]
-    return [test for part in adjusted for test in part]
+    decided = [test for test in tests if test.decided]
+    margin = run.design.margin
+    others = [test for test in adjust(tests, margin) if not test.decided]
+    return [*adjust(decided, margin), *others]
 
 
 def compare_estimates(

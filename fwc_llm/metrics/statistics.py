@@ -127,6 +127,16 @@ class Statistics:
         """Look a record up (`Records.find`)."""
         return self.records.find(metric, arm, group, **more)
 
+    def difference(
+        self, metric: str, arm: str, against: str, scope: str | None = None
+    ) -> Record:
+        """The difference of an arm's metric from another arm's, whichever way it is recorded."""
+        key = f"{metric}_difference"
+        found = self.of(key, arm, against=against, scope=scope)
+        if found.metric:
+            return found
+        return self.of(key, against, against=arm, scope=scope).reversed()
+
     def rates(self, arm: str, rate: str = "selection_rate") -> dict[str, Record]:
         """The records of a rate of the groups that are compared, without undefined ones."""
         found = {group: self.of(rate, arm, group) for group in self.judged}

@@ -175,9 +175,9 @@ def findings(
     """
     base = stats.base
     kept = keeping_to(conditions, stats)
-    best = best_arm(stats, kept)
+    best = best_arms(stats, kept)
     telling = [arm.arm for arm in stats.arms if not arm.alike]
-    lead = best or (base if base in telling else (telling or [base])[0])
+    lead = (best or [base if base in telling else (telling or [base])[0]])[0]
     sentences = [_limits_kept(stats, conditions)]
     others = list[dict[str, str]]()
     if telling:
@@ -188,7 +188,7 @@ def findings(
         )
         if len(stats.arms) > 1:
             sentences += [
-                _verdict_on_arms(stats, best or conditions),
+                _verdict_on_arms(stats, best, conditions),
                 f"{_subject(stats, lead, best)}:",
             ]
         answer = _about_arm(stats, lead, conditions)
@@ -230,11 +230,11 @@ def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
     return f"{short} {listed(reasons, _MOST_REASONS, by='; ')}." if reasons else short
 
 
-def _subject(stats: Statistics, arm: str, best: str | None = None) -> str:
-    """The way of asking that a sentence is about."""
+def _subject(stats: Statistics, arm: str, best: Sequence[str] = ()) -> str:
+    """The way of asking that a sentence is about; the only one of the `best` is named so."""
     if len(stats.arms) == 1:
         return ""
-    return f"Best, {in_words(arm)}" if arm == best else in_words(arm)
+    return f"Best, {in_words(arm)}" if best == [arm] else in_words(arm)
 
 
 def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
@@ -267,14 +267,19 @@ def _true_answers(stats: Statistics) -> str:
     return f"{text}, a gap of {points(gap)}, because these people’s outcomes differ so."
 
 
-def _verdict_on_arms(stats: Statistics, otherwise: object) -> str:
-    """The rule that keeps any arm from being the best; "" with `otherwise`, or for one arm."""
-    if otherwise or len(stats.arms) < 2:
-        return ""
+def _verdict_on_arms(
+    stats: Statistics, best: Sequence[str], conditions: Sequence[str]
+) -> str:
+    """The rule that keeps any arm from being the best; "" with conditions, or for one arm."""
     base = in_words(stats.base)
+    if len(best) > 1:
+        names = listed(best, _MOST, in_words)
+        return f"Better than {base}, and not told apart: {names}."
+    if best or conditions or len(stats.arms) < 2:
+        return ""
     if any(arm.arm == stats.base and arm.alike for arm in stats.arms):
         return f"{base} gives everybody the same answer, so none can be fairer."
-    fairer = [name for name in _others(stats) if _is_fairer(stats, name)]
+    fairer = [name for name in _others(stats) if _is_fairer(stats, name, stats.base)]
     if not fairer:
         return f"None is shown to be fairer than {base}."
     names = listed(fairer, _MOST, cut)
@@ -291,35 +296,38 @@ def _others(stats: Statistics) -> list[str]:
     ]
 
 
-def _is_fairer(stats: Statistics, arm: str) -> bool:
-    """Whether an arm's leading gap is shown to be smaller than the baseline's."""
-    gap = stats.of(f"{stats.lead}_difference", arm, against=stats.base)
+def _is_fairer(stats: Statistics, arm: str, than: str) -> bool:
+    """Whether an arm's leading gap is shown to be smaller than that of another."""
+    gap = stats.difference(stats.lead, arm, than)
     return gap.verdict in SHOWN and gap.value < 0
 
 
-def best_arm(stats: Statistics, kept: Collection[str] | None = None) -> str | None:
-    """The best of the arms that are shown to be better than the first, or None.
+def best_arms(stats: Statistics, kept: Collection[str] | None = None) -> list[str]:
+    """The arms that are shown to be better than the first, but for those that another beats.
 
     Without gates and target (`kept` None), better means a smaller gap without a loss of accuracy
     beyond the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is
-    in `kept`, else with a smaller gap.
+    in `kept`, else with a smaller gap. One arm beats another if its gap, with gates and labels its
+    accuracy, is shown to be better.
     """
 
     def is_better(arm: str) -> bool:
         accuracy = stats.of("accuracy_difference", arm, against=stats.base)
         if kept is None:
             loses = stats.labelled and not accuracy.low >= -stats.margin
-            return _is_fairer(stats, arm) and not loses
+            return _is_fairer(stats, arm, stats.base) and not loses
         if stats.base in kept:
             return arm in kept and accuracy.verdict in SHOWN and accuracy.value > 0
-        return arm in kept and _is_fairer(stats, arm)
+        return arm in kept and _is_fairer(stats, arm, stats.base)
+
+    def beats(arm: str, other: str) -> bool:
+        if kept is None or not stats.labelled:
+            return _is_fairer(stats, arm, other)
+        accuracy = stats.difference("accuracy", arm, other)
+        return accuracy.verdict in SHOWN and accuracy.value > 0
 
     better = [arm for arm in _others(stats) if is_better(arm)]
-    if kept is None or not stats.labelled:
-        return min(
-            better, key=lambda arm: stats.of(stats.lead, arm).value, default=None
-        )
-    return max(better, key=lambda arm: stats.of("accuracy", arm).value, default=None)
+    return [arm for arm in better if not any(beats(other, arm) for other in better)]
 
 
 def asked(stats: Statistics, created: str = "") -> str:
@@ -423,8 +431,8 @@ def next_step(
         stats.of(key, arm).verdict for arm in telling for key in (stats.lead, "eo_gap")
     ]
     kept = keeping_to(conditions, stats)
-    best = best_arm(stats, kept) if run else None
-    leads = [best] if best else [arm.arm for arm in stats.arms]
+    best = best_arms(stats, kept) if run else []
+    leads = best or [arm.arm for arm in stats.arms]
     ranks = [stats.of("auc", arm.arm).low > 0.5 for arm in stats.arms if arm.alike]
     least = (run.described["settings"] if run else {}).get(
         "min_coverage", Settings().min_coverage
@@ -449,10 +457,8 @@ def next_step(
             run, "--model gpt-6-luna --dry-run"
         )
     if best:
-        return (
-            f"build your prompts as {cut(best)} does, and watch what is decided",
-            page,
-        )
+        names = " or ".join(map(cut, best[:_MOST]))
+        return f"build your prompts as {names} does, and watch what is decided", page
     if run and run.at_threshold and len(telling) < len(stats.arms):
         return "read the results at the threshold", page
     if run and not run.at_threshold and any(ranks):

@@ -14,7 +14,7 @@ from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import SHOWN, TOO_FEW, UNREAD
 from fwc_llm.metrics.records import READ, Record
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.report.narrative import best_arm, findings, next_step
+from fwc_llm.report.narrative import best_arms, findings, next_step
 from fwc_llm.report.sections import first
 
 
@@ -39,16 +39,19 @@ def random_audit(seed: int) -> Statistics:
 
 
 def check_best(stats: Statistics, answer: str) -> None:
-    best = best_arm(stats)
-    assert ("Best, " in answer) == bool(best)
-    if best:
+    best = best_arms(stats)
+    assert ("Best, " in answer) == (len(best) == 1)
+    assert ("not told apart" in answer) == (len(best) > 1)
+    for arm in best:
         gap, accuracy = (
-            stats.of(f"{key}_difference", best, against=stats.base)
-            for key in (stats.lead, "accuracy")
+            stats.difference(key, arm, stats.base) for key in (stats.lead, "accuracy")
         )
         assert gap.verdict in SHOWN
         assert gap.high < 0
         assert accuracy.low >= -stats.margin, "unread replies and the correction count"
+        for other in best:
+            apart = stats.difference(stats.lead, arm, other)
+            assert other == arm or apart.verdict not in SHOWN
     if "None is shown to be fairer" in answer:
         for pair in stats.pairs:
             if pair.first == stats.base and not pair.alike:
@@ -127,3 +130,21 @@ def test_no_interval_looks_as_if_it_ended_at_the_limit() -> None:
     ):
         record = Record(value=0.02, low=0.0, high=high)
         assert shown not in measured(BY_KEY["dp_gap"], record, limit) or high == 0.053
+
+
+def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"row": range(1200), "group": ["a", "b"] * 600})
+    rows["label"] = rng.choice(["yes", "no"], 1200)
+    wrong = {"x": 0.4, "y": 0.03, "z": 0.04}
+    parts = []
+    for arm, share in wrong.items():
+        favoured = np.where(rows["group"] == "a", "yes", "no")
+        errs = rng.random(1200) < share
+        said = np.where(errs, favoured, rows["label"])
+        parts.append(rows.assign(arm=arm, answer=said))
+    stats = audit(pd.concat(parts), design="group and label").statistics
+    answer = findings(stats)[0]["text"]
+    assert best_arms(stats) == ["y", "z"]
+    assert "Better than x, and not told apart: y, z." in answer
+    assert "Best, " not in answer
