@@ -16,7 +16,14 @@ import numpy.typing as npt
 from fwc_llm.metrics import arm_estimates
 from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
 from fwc_llm.metrics.intervals import p_value
-from fwc_llm.metrics.records import ASKED_SCOPE, TABLE_SCOPE, Record
+from fwc_llm.metrics.records import (
+    ASKED_SCOPE,
+    READ,
+    TABLE_SCOPE,
+    Record,
+    record_of,
+    with_readings,
+)
 from fwc_llm.metrics.run_answers import (
     CROSSING,
     RunAnswers,
@@ -43,6 +50,7 @@ _TEXTS = {
     + " The table's own shares are not known here, so selection rates, impact ratios and "
     "precision are withheld; a run without a base parity, or an audit of decisions, gives them.",
 }
+RATE = "selection_rate"
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios
 MOST_PAIRED = 30  # levels, at most, for which all pairs are listed
@@ -284,28 +292,44 @@ class _Selection:
         ]
         self.no_reply = np.bincount(view.level_of[lost], minlength=groups)
         self.people = self.sample.of_groups(self.sample.row)
+        self.readings: RateEstimates | None = None  # of replies without an answer
+        self.confused: Mapping[str, Sequence[arm_estimates.MetricEstimate]]
         self.in_table = None
         if table is not None:
             self.in_table = np.bincount(view.level_of, table.sum(1), groups).astype(
                 np.float64
             )
-        estimates = arm_estimates.ArmEstimates(self.sample)
-        self.rates = estimates.counted("selection_rate")
-        self.confused: dict[str, Sequence[arm_estimates.MetricEstimate]] = {
-            rate: estimates.rates(rate) for rate in CONFUSION
-        }
         if kind == REWEIGHTED and table is not None:
-            self._reweight(whole, table)
+            self.rates = self._reweighted(whole, table)
+            self.confused = self._confusion_reweighted(whole, table)
+            if whole.worst:
+                sides = [
+                    self._reweighted(arm_estimates.read_as(whole, RATE, side), table)
+                    for side in (0, 1)
+                ]
+                self.readings = sides[0].beside(sides[1])
+        else:
+            estimates = arm_estimates.ArmEstimates(self.sample)
+            self.rates = estimates.counted(RATE)
+            self.confused = {rate: estimates.rates(rate) for rate in CONFUSION}
+            if whole.worst:
+                self.readings = estimates.readings(RATE)
 
-    def _reweight(self, whole: ArmArrays, table: Floats) -> None:
-        """Replace rates by those of the table, weighted by its rows by group and label."""
-        cells = rate_shares(whole, "selection_rate", whole.cell, 2 * whole.groups, True)
+    def _reweighted(self, whole: ArmArrays, table: Floats) -> RateEstimates:
+        """Selection rates of the table, weighted by its rows by group and label."""
+        cells = rate_shares(whole, RATE, whole.cell, 2 * whole.groups, True)
+        level = np.repeat(self.view.level_of, 2)
+        return _weighted(cells, table, level, level)
+
+    def _confusion_reweighted(
+        self, whole: ArmArrays, table: Floats
+    ) -> dict[str, list[arm_estimates.MetricEstimate]]:
+        cells = rate_shares(whole, RATE, whole.cell, 2 * whole.groups, True)
         level = np.repeat(self.view.level_of, 2)
         level_and_label = 2 * level + np.tile([0, 1], whole.groups)
-        self.rates = _weighted(cells, table, level, level)
         labels = _weighted(cells, table, level_and_label, level_and_label)
         by_label = arm_estimates.share_limits(labels)
-        self.confused = {
+        return {
             "false_positive_rate": by_label[::2],
             "true_positive_rate": by_label[1::2],
             "precision": _precision(_weighted(cells, table, level_and_label, level)),
@@ -318,6 +342,8 @@ class _Selection:
                 yield Record(group=level, metric=metric, value=count)
         if self.kind != WITHHELD:
             yield from self._selected(scope or self.scope)
+        if self.kind == REWEIGHTED and self.readings is not None:
+            scope = READ
         yield from self._confusion(scope or self.scope)
 
     def of_scores(self) -> Iterator[Record]:
@@ -383,16 +409,19 @@ class _Selection:
         why_not = self._reasons(
             known, asked, parsed, defined, counted, small, reference
         )
-        limits = arm_estimates.share_limits(self.rates)
+        limits = arm_estimates.share_limits(self.rates, self.readings)
         low, high = _least_ratios(self.rates, counted)
+        if self.readings is not None:
+            least, most = _least_ratios(self.readings, counted, len(levels))
+            low, high = np.fmin(low, least), np.fmax(high, most)
         for place, level in enumerate(levels):
             own = limits[place]
-            ends: Any = {"value": own.value, "low": own.low, "high": own.high}
             reason = why_not[place]
             undefined = reason if math.isnan(own.value) else ""
             of: Any = {"group": level, "scope": scope}
             n = int(people[place] if self.kind == REWEIGHTED else asked[place])
-            yield Record(metric="selection_rate", **ends, **of, n=n, reason=undefined)
+            selected = record_of(own, metric=RATE, **of, n=n, reason=undefined)
+            yield from with_readings(own, selected)
             yield Record(metric="share_of_rows", value=float(share[place]), group=level)
             if reason:
                 yield Record(metric="impact_ratio", **of, reason=reason)
@@ -447,25 +476,33 @@ class _Selection:
         return reasons
 
     def _pairs(self, places: Codes, reference: int, scope: str) -> Iterator[Record]:
-        """Yield the differences and ratios (smaller over larger rate) of pairs of levels.
+        """Yield the differences and ratios of the lower to the higher rate, of pairs of levels.
 
         Of many levels, only pairs with the reference are listed.
         """
         number = len(places)
         levels = self.view.levels
+        p = self.rates.values
         if number <= MOST_PAIRED:
-            second, first = (places[side] for side in np.triu_indices(number, 1))
+            pairs = np.stack([places[side] for side in np.triu_indices(number, 1)])
         else:
             others = places[(places != reference) & (reference >= 0)]
-            second = np.minimum(others, reference)
-            first = np.maximum(others, reference)
-        if not len(first):
+            pairs = np.stack([others, np.full(len(others), reference)])
+        if not pairs.size:
             return
+        first, second = np.take_along_axis(pairs, np.argsort(p[pairs], 0), 0)
         gap = arm_estimates.gaps_of_pairs(self.rates, second, first, number)
+        low, high = gap.low, gap.high
         under, over = arm_estimates.ratios_of_pairs(self.rates, first, second, number)
-        p = self.rates.values
+        if self.readings is not None:
+            both = arm_estimates.gaps_of_readings(self.readings, second, first, number)
+            low, high = np.fmin(low, both[0].low), np.fmax(high, both[1].high)
+            least, most = arm_estimates.ratios_of_readings(
+                self.readings, first, second, len(levels), number
+            )
+            under, over = np.fmin(under, least), np.fmin(over, most)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.minimum(p[first], p[second]) / np.maximum(p[first], p[second])
+            ratio = p[first] / p[second]
             most = np.minimum(1.0, np.minimum(1.0 / under, 1.0 / over))
         least = np.minimum(ratio, np.minimum(under, over))
         most = np.maximum(ratio, most)
@@ -479,8 +516,8 @@ class _Selection:
             yield Record(
                 metric="selection_rate_difference",
                 value=float(gap.value[i]),
-                low=float(gap.low[i]),
-                high=float(gap.high[i]),
+                low=float(low[i]),
+                high=float(high[i]),
                 p=min(1.0, max(alone, together)),
                 **of,
             )
@@ -510,24 +547,23 @@ class _Selection:
                 elif math.isnan(estimate.value):
                     yield Record(**of, n=n, reason=why)
                 else:
-                    yield Record(
-                        **of,
-                        n=n,
-                        value=estimate.value,
-                        low=estimate.low,
-                        high=estimate.high,
-                    )
+                    yield from with_readings(estimate, record_of(estimate, **of, n=n))
 
 
-def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]:
+def _least_ratios(
+    rates: RateEstimates, counted: Codes, raised: int = 0
+) -> tuple[Floats, Floats]:
     """Least lower and upper limits (L,) of each counted level's ratios to all counted levels; 1
-    to itself.
+    to itself. `raised` is the offset of raised readings.
     """
-    low = np.ones(len(rates.values))
-    high = np.ones(len(rates.values))
-    kinds, of, _ = arm_estimates.representatives(rates, counted)
-    for first, second in arm_estimates.pairs_of(rates, counted):
-        under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
+    levels = raised or len(rates.values)
+    low = np.ones(levels)
+    high = np.ones(levels)
+    kinds, of, _ = arm_estimates.representatives(rates, counted, raised or None)
+    for first, second in arm_estimates.pairs_of(rates, counted, raised or None):
+        under, over = arm_estimates.ratios_of_readings(
+            rates, first, second, raised, len(counted)
+        )
         with np.errstate(divide="ignore"):
             for level, least, most in (
                 (first, under, 1.0 / over),

@@ -25,7 +25,7 @@ from fwc_llm.metrics.intervals import (
     p_value,
 )
 from fwc_llm.metrics.planning import smallest_difference
-from fwc_llm.metrics.records import READ, READINGS, Record
+from fwc_llm.metrics.records import Record, record_of, with_readings
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.variance import (
     MIN_SETS,
@@ -385,28 +385,19 @@ class ComparedArms:
                     "scope": of,
                     "attribute": attribute if gap else "",
                 }
-                low, high = test.decisive
                 name = f"{metric}_difference"
-                yield Record(
-                    **where,
-                    metric=name,
-                    value=test.value,
-                    low=low,
-                    high=high,
-                    p=test.p_value,
-                    verdict=test.verdict or "",
-                    reason=reason if of == scope else "",
+                found = record_of(
+                    test, **where, metric=name, verdict=test.verdict or ""
                 )
+                if of == scope:
+                    found = replace(found, reason=reason)
+                    yield from with_readings(test, found)
+                else:
+                    yield found
                 if not np.isnan(test.detectable) and metric in COMPARED:
                     yield Record(
                         **where, metric=f"{name}_detectable", value=test.detectable
                     )
-                if test.worst_case is not None and of == scope:
-                    ends: Any = {"low": test.low, "high": test.high, "scope": READ}
-                    yield Record(**where | ends, metric=name, value=test.value)
-                    low, high = test.worst_case[0]
-                    ends = {"low": low, "high": high, "scope": READINGS}
-                    yield Record(**where | ends, metric=name)
         if self.better is not None and self.worse is not None:
             yield Record(**between, metric="rows_better", value=self.better)
             yield Record(**between, metric="rows_worse", value=self.worse)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -75,6 +75,12 @@ class MetricEstimate(Enclosed):
     def ends(self) -> dict[str, float]:
         """Value and limits."""
         return {"value": self.value, "low": self.low, "high": self.high}
+
+    def over(self, lowered: "MetricEstimate", raised: "MetricEstimate") -> Self:
+        """The estimate with the limits of its lowest and highest readings."""
+        low, high = np.fmin(lowered.low, self.low), np.fmax(raised.high, self.high)
+        ends = lowered.value, raised.value
+        return replace(self, worst_case=(ends, (float(low), float(high))))
 
     def verdict(self, margin: float = MARGIN) -> Verdict | None:
         """Return the verdict on a gap; None for other metrics, and without an interval."""
@@ -185,7 +191,7 @@ class ArmEstimates:
         key = f"{rate}, {raised}"
         if key not in self._shares:
             sides = (
-                _read(self.sample, rate, side) for side in (int(raised), 1 - raised)
+                read_as(self.sample, rate, side) for side in (int(raised), 1 - raised)
             )
             low, high = (ArmEstimates(side).counted(rate) for side in sides)
             self._shares[key] = low.beside(high)
@@ -234,20 +240,8 @@ class ArmEstimates:
             )
         least = most = low = high = 0.0
         for rate_estimates in shares:
-            for first, second in pairs_of(rate_estimates, judged, raised):
-                width = (
-                    rate_estimates.values[raised + second]
-                    - rate_estimates.values[second]
-                )
-                width = (
-                    width
-                    + rate_estimates.values[raised + first]
-                    - rate_estimates.values[first]
-                )
-                down = gaps_of_pairs(
-                    rate_estimates, raised + first, second, *size, width
-                )
-                up = gaps_of_pairs(rate_estimates, first, raised + second, *size, width)
+            for pair in pairs_of(rate_estimates, judged, raised):
+                down, up = gaps_of_readings(rate_estimates, *pair, *size)
                 least = max(least, float(np.maximum(down.value, -up.value).max()))
                 most = max(most, float(np.maximum(up.value, -down.value).max()))
                 low = max(low, float(np.maximum(down.low, -up.high).max()))
@@ -346,7 +340,11 @@ class ArmEstimates:
 
     def rates(self, rate: str = "selection_rate") -> list[MetricEstimate]:
         """Return a rate of each group (G,), with limits."""
-        return share_limits(self.counted(rate))
+        own = self.counted(rate)
+        of_answers = rate in RATES and rate not in REPLY_RATES
+        if not self.sample.worst or not of_answers:
+            return share_limits(own)
+        return share_limits(own, self.readings(rate))
 
     def detectable(self, key: str) -> float:
         """Return the gap that a test at 5 % detects with a power of 80 %; NaN without a test."""
@@ -357,8 +355,18 @@ class ArmEstimates:
         return smallest_difference(error**2, groups)
 
 
-def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
-    """Return each of the shares (O,) with its own limits."""
+def share_limits(
+    shares: RateEstimates, readings: RateEstimates | None = None
+) -> list[MetricEstimate]:
+    """Return each of the shares (O,) with its own limits.
+
+    With `readings` (2 O,) of replies without an answer, lowered and then raised, their limits, too.
+    """
+    if readings is not None:
+        ends = share_limits(readings)
+        owners = len(shares.values)
+        sides = zip(share_limits(shares), ends[:owners], ends[owners:], strict=True)
+        return [own.over(lowered, raised) for own, lowered, raised in sides]
     factor, freedom = shares.spread()
     grown = factor * shares.sample.critical_values(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
@@ -549,7 +557,33 @@ def ratios_of_pairs(
     return under, over
 
 
-def _read(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
+def ratios_of_readings(
+    shares: RateEstimates, first: Codes, second: Codes, raised: int, groups: int
+) -> tuple[Floats, Floats]:
+    """The limits of `ratios_of_pairs` over readings; `raised` is the offset of raised ones, or 0."""
+    if not raised:
+        return ratios_of_pairs(shares, first, second, groups)
+    under, _ = ratios_of_pairs(shares, first, raised + second, groups)
+    _, over = ratios_of_pairs(shares, raised + first, second, groups)
+    return under, over
+
+
+def gaps_of_readings(
+    shares: RateEstimates, first: Codes, second: Codes, groups: int, kinds: int = 1
+) -> tuple[Pairs, Pairs]:
+    """The gaps (P,) of pairs, second minus first, in their lowest and highest readings.
+
+    `shares` (2 G,) are lowered, then raised.
+    """
+    raised = len(shares.values) // 2
+    grown = shares.values[raised:] - shares.values[:raised]
+    width = grown[first] + grown[second]
+    down = gaps_of_pairs(shares, raised + first, second, groups, kinds, width)
+    up = gaps_of_pairs(shares, first, raised + second, groups, kinds, width)
+    return down, up
+
+
+def read_as(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
     """The sample with replies without an answer read as they lower (side 0) or raise (side 1) a
     rate most.
     """
@@ -569,8 +603,7 @@ def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interv
     """
     low = high = 1.0
     for first, second in pairs_of(shares, judged, raised or None):
-        under = ratios_of_pairs(shares, first, raised + second, len(judged))[0]
-        over = ratios_of_pairs(shares, raised + first, second, len(judged))[1]
+        under, over = ratios_of_readings(shares, first, second, raised, len(judged))
         low = min(low, float(np.minimum(under, over).min()))
         with np.errstate(divide="ignore"):
             high = min(high, float((1.0 / np.maximum(under, over)).min()))
@@ -619,7 +652,7 @@ def conditional_parity(
 
     yes, n = counts(known)
     if sample.worst:
-        readings = [counts(_read(sample, "selection_rate", side)) for side in (0, 1)]
+        readings = [counts(read_as(sample, "selection_rate", side)) for side in (0, 1)]
     else:
         readings = []
     kept = (n[:, eligible] > 0).all(1)

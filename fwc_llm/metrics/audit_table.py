@@ -1,7 +1,7 @@
 """Check a table of answers, and convert it to the input of statistics."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -233,12 +233,11 @@ def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...
     return tuple(names[index] for index in np.argsort(rates, kind="stable"))
 
 
-def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
-    """Return the answers grouped by each attribute and, if there are several, by all crossed."""
+def by_attribute(crossed: RunAnswers) -> Iterator[RunAnswers]:
+    """Yield the answers grouped by each of several attributes alone, then by all crossed."""
     names = crossed.attributes
     if len(names) < 2:
-        return dict.fromkeys(names, crossed)
-    alone = {}
+        names = ()
     unassisted = replace(crossed, assists={}, assist=False)
     for number, name in enumerate(names):
         level = partial(_level, number)
@@ -247,10 +246,8 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
             for arm, a in crossed.answers.items()
         }
         groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
-        alone[name] = replace(
-            unassisted, answers=answers, groups=groups, attributes=(name,)
-        )
-    return {**alone, CROSSING.join(names): crossed}
+        yield replace(unassisted, answers=answers, groups=groups, attributes=(name,))
+    yield crossed
 
 
 def _level(number: int, group: str) -> str:

@@ -69,7 +69,7 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
 
 
 def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
-    """Yield how answers change in variants with another protected attribute, by group."""
+    """Yield how answers to rows of a group (`against`) change in variants of another (`group`)."""
     factual, changed = _twins(factual, changed)
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
     both = ~np.isnan(factual.answer) & ~np.isnan(changed.answer)
@@ -79,8 +79,8 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
         after = changed.answer[in_group]
         moved = _share((before != after).astype(np.float64), changed.unit[in_group])
         of: Any = {
-            "group": group,
-            "against": other,
+            "group": other,
+            "against": group,
             "n": len(before),
             "scope": CHANGED_ATTRIBUTE,
         }
@@ -121,7 +121,7 @@ def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
         if attribute == other:
             before, after = _twins(answers_to(first), answers_to(second))
             yield from changes(
-                before, after, group=level, against=told_as, scope="names"
+                before, after, group=told_as, against=level, scope="names"
             )
     for kind in kinds:
         if kind.startswith("proxies:"):
@@ -129,8 +129,8 @@ def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
             for group in run.groups:
                 here = np.asarray(after.group == group)
                 of: Any = {
-                    "group": group,
-                    "against": kind[8:].split("=", 1)[1],
+                    "group": kind[8:].split("=", 1)[1],
+                    "against": group,
                     "scope": "proxies",
                 }
                 if here.any():

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.metrics.intervals import Enclosed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,6 +220,23 @@ class Records(Sequence[Record]):
 
 def _says_something(cell: Any) -> bool:
     return cell not in ("", None) and not (isinstance(cell, float) and math.isnan(cell))
+
+
+def record_of(estimate: Enclosed, **cells: Any) -> Record:
+    """An estimate's value and the interval that is judged, as a record with these `cells`."""
+    low, high = estimate.decisive
+    return Record(value=estimate.value, low=low, high=high, p=estimate.p_value, **cells)
+
+
+def with_readings(estimate: Enclosed, judged: Record) -> Iterator[Record]:
+    """Yield the judged record and, where unread replies widen its interval, their readings."""
+    yield judged
+    if estimate.worst_case is not None and judged.known:
+        other = replace(judged, p=math.nan, verdict="", reason="")
+        low, high = estimate.low, estimate.high
+        yield replace(other, low=low, high=high, scope=READ)
+        low, high = estimate.worst_case[0]
+        yield replace(other, value=math.nan, low=low, high=high, scope=READINGS)
 
 
 def lost_rows_records(groups: Iterable[Mapping[str, Any]]) -> list[Record]:

@@ -16,7 +16,7 @@ from fwc_llm.metrics.arm_estimates import (
     conditional_parity,
 )
 from fwc_llm.metrics.counts import Metric
-from fwc_llm.metrics.intervals import TOO_FEW, Enclosed
+from fwc_llm.metrics.intervals import TOO_FEW
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_records
 from fwc_llm.metrics.predicted_probabilities import (
     Probabilities,
@@ -29,7 +29,7 @@ from fwc_llm.metrics.prediction_powered import (
     RATES_ASSISTED,
     effective_sample_size,
 )
-from fwc_llm.metrics.records import Record, Records
+from fwc_llm.metrics.records import Record, Records, record_of, with_readings
 from fwc_llm.metrics.run_answers import RunAnswers, View, is_known, unknown_of
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.variance import MIN_SETS, scope_words
@@ -242,12 +242,6 @@ def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:
     )
 
 
-def record_of(estimate: Enclosed, **cells: Any) -> Record:
-    """An estimate's value and the interval that is judged, as a record with these `cells`."""
-    low, high = estimate.decisive
-    return Record(value=estimate.value, low=low, high=high, p=estimate.p_value, **cells)
-
-
 def measured(
     metric: Metric, estimates: ArmEstimates, margin: float, **cells: Any
 ) -> Record:
@@ -288,23 +282,10 @@ def _of_arm(
     yield from _of_replies(run, arm, estimates, cells)
     for metric in (*of_answers, *of_p_yes):
         found = measured(metric, estimates, margin, **cells(metric))
-        yield (
-            found if found.known else replace(found, reason=reasons.get(metric.key, ""))
-        )
+        if not found.known:
+            found = replace(found, reason=reasons.get(metric.key, ""))
         estimate = estimates[metric.key]
-        if estimate.worst_case is not None:
-            read = cells(metric, records.READ)
-            yield Record(
-                metric=metric.key,
-                value=estimate.value,
-                low=estimate.low,
-                high=estimate.high,
-                **read,
-            )
-            low, high = estimate.worst_case[0]
-            yield Record(
-                metric=metric.key, low=low, high=high, **cells(metric, records.READINGS)
-            )
+        yield from with_readings(estimate, found)
         if run.repeats > 1:
             for repeat, value in enumerate(estimate.per_repeat.tolist()):
                 yield Record(
@@ -410,7 +391,8 @@ def _of_view(
             for group, share, n in zip(
                 view.levels, estimates.rates(rate), sizes, strict=True
             ):
-                yield record_of(share, metric=rate, group=group, **of, n=n)
+                found = record_of(share, metric=rate, group=group, **of, n=n)
+                yield from with_readings(share, found)
 
 
 def _further(

@@ -8,7 +8,12 @@ from fwc_llm.errors import Ambiguous, FwcError
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
-from fwc_llm.metrics.audit_table import OutcomeRules, answers_of, of_population
+from fwc_llm.metrics.audit_table import (
+    OutcomeRules,
+    answers_of,
+    by_attribute,
+    of_population,
+)
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.records import Records
@@ -30,7 +35,8 @@ _DESIGNS = ("group", "group and label")
 class Audit(Ambiguous):
     """Accuracy and fairness of answers: values, intervals, tests and their scope.
 
-    It prints as a table, also in a notebook.
+    It prints as a table, also in a notebook. Where groups cross several protected attributes,
+    `alone` has an audit by each of them.
     """
 
     instead = "write audit.check(condition).passed"
@@ -40,8 +46,10 @@ class Audit(Ambiguous):
         answered: RunAnswers,
         references: "References | None" = None,
         scored: RunAnswers | None = None,
+        alone: Sequence["Audit"] = (),
     ) -> None:
         self.answered = answered
+        self.alone = tuple(alone)
         self._references = references
         self._scored = scored
 
@@ -55,10 +63,12 @@ class Audit(Ambiguous):
         """The records, and facts beside them."""
         return statistics(self.answered, self._references, self.impact.records)
 
-    @property
+    @cached_property
     def records(self) -> Records:
-        """All numbers (docs/format.md)."""
-        return self.statistics.records
+        """All numbers (docs/format.md), those by each attribute alone first."""
+        own = self.statistics.records
+        before = (record for audit in self.alone for record in audit.records)
+        return Records([], own.attribute).and_also([*before, *own])
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -253,10 +263,25 @@ def audit(
         against=against,
         notes=notes,
     )
+    options = columns.get("label"), outcomes, unknown, columns.get("cluster")
+    return audit_by_attribute(answered, everybody, title_of(key), *options)
+
+
+def audit_by_attribute(
+    crossed: RunAnswers,
+    everybody: "pd.DataFrame | None" = None,
+    *of_population_options: Any,
+    scored: RunAnswers | None = None,
+) -> Audit:
+    """The audit by all protected attributes crossed, with one by each of them alone.
+
+    `everybody` has all rows from which the answered rows were drawn; its options are those of
+    `of_population`.
+    """
+    views = list(by_attribute(crossed))
     if everybody is not None:
-        options = columns.get("label"), outcomes, unknown, columns.get("cluster")
-        answered = of_population(answered, everybody, title_of(key), *options)
-    return Audit(answered)
+        views = [of_population(v, everybody, *of_population_options) for v in views]
+    return Audit(views[-1], scored=scored, alone=[Audit(view) for view in views[:-1]])
 
 
 def _one(usual: Any, other: Any, name: str, named: str) -> Any:

@@ -19,19 +19,12 @@ from fwc_llm.files import sha256
 from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
-from fwc_llm.metrics.audit_table import (
-    OutcomeRules,
-    answers_of,
-    by_attribute,
-    empty_but,
-    of_population,
-)
+from fwc_llm.metrics.audit_table import OutcomeRules, answers_of, empty_but
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.records import Records
-from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
+from fwc_llm.metrics.run_answers import CROSSING, ArmAnswers, RunAnswers, mapped
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.report.audit_answers import Audit
+from fwc_llm.report.audit_answers import Audit, audit_by_attribute
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import (
@@ -95,14 +88,18 @@ class AuditOfFile:
     """An audit of a file."""
 
     document: dict[str, Any]  # for JSON
-    audits: Mapping[str, Audit]  # by attribute
-    crossed: RunAnswers
+    crossed: Audit
     notes: Sequence[str]
     ties: str  # a note on rows at the threshold and rows without P(yes)
     # The source of the answers: the file's name (`predictions`), `answer` and `label` (columns),
     # `threshold` (if answers were computed from P(yes)), `numbered` (True if the file has no row
     # ids).
     about: Mapping[str, Any]
+
+    @property
+    def audits(self) -> dict[str, Audit]:
+        """The audits by each attribute alone, then by all crossed."""
+        return _by_name(self.crossed)
 
     @property
     def limits(self) -> Sequence[str]:
@@ -113,17 +110,22 @@ class AuditOfFile:
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
         """The document for reports, as from `make_document`; `runs` has every audit."""
         title = f"Decisions in {self.about['predictions']}"
-        described = [self._describe(name, title) for name in self.audits]
+        described = [self._describe(audit, title) for audit in self.audits.values()]
+        told = set[tuple[Any, ...]]()
+        for run in (
+            described
+        ):  # a number of all rows is in the records of the first audit alone
+            own = run["records"]
+            run["records"] = [record for record in own if record.key not in told]
+            told |= {record.key for record in own}
         described[-1]["ll144"] = self.document["ll144"] if with_law else None
         if with_rows:  # the last audit, of all attributes crossed, has every row
-            last = list(self.audits.values())[-1]
             described[-1]["browser"] = rows_of_audit(
-                _with_reasons(last), self.about["numbered"]
+                _with_reasons(self.crossed), self.about["numbered"]
             )
         return document_of(self.about["predictions"], title, described)
 
-    def _describe(self, name: str, title: str) -> dict[str, Any]:
-        audit = self.audits[name]
+    def _describe(self, audit: Audit, title: str) -> dict[str, Any]:
         names = list(audit.answered.attributes)
         digest = self.document["files"]["predictions"]["sha256"]
         answers = _with_reasons(audit)
@@ -262,13 +264,8 @@ def audit_of_file(
         scored = replace(answered("above"), groups=crossed.groups)
         if not (audit_options.answer or audit_options.reply or audit_options.p_yes):
             crossed = scored
-    audits: dict[str, Audit] = {}
-    for name, view in by_attribute(crossed).items():
-        if everybody is not None:
-            options = label, outcomes, audit_options.unknown, settings.cluster
-            view = of_population(view, everybody, key, *options)
-        last = len(audits) == len(names) or len(names) == 1
-        audits[name] = Audit(view, scored=scored if last else None)
+    options = key, label, outcomes, audit_options.unknown, settings.cluster
+    audit = audit_by_attribute(crossed, everybody, *options, scored=scored)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = (
         audit_options.answer
@@ -290,10 +287,10 @@ def audit_of_file(
         "format": FORMAT,
         "predictions": predictions.name,
         "protected": list(names),
-        "records": plain(
-            Records([]).and_also(r for audit in audits.values() for r in audit.records)
-        ),
-        "statistics": {name: plain(audit.statistics) for name, audit in audits.items()},
+        "records": plain(audit.records),
+        "statistics": {
+            name: plain(one.statistics) for name, one in _by_name(audit).items()
+        },
         "ll144": summary(
             of_law,
             heading,
@@ -330,7 +327,13 @@ def audit_of_file(
         lost = int(shares.isna().sum())
         if lost:
             parts.append(f"{lost:,} have no P(yes) and count as unparsed")
-    return AuditOfFile(document, audits, crossed, notes, "; ".join(parts), about)
+    return AuditOfFile(document, audit, notes, "; ".join(parts), about)
+
+
+def _by_name(audit: Audit) -> dict[str, Audit]:
+    """The audits by each attribute alone, then by all crossed."""
+    several = (*audit.alone, audit)
+    return {CROSSING.join(one.answered.attributes): one for one in several}
 
 
 def _check_options(options: AuditOptions, of_population: bool) -> None:

@@ -534,7 +534,7 @@ def four_fifths(
         rate = f"four fifths of the rate of {cut(reference)}"
         for names, text in (
             (below, f"Below {rate}"),
-            (not_told, f"Too few rows to tell whether below {rate}"),
+            (not_told, f"Not settled whether below {rate}"),
         ):
             if names:
                 levels = listed(names, _MOST_BELOW, told.__getitem__)

@@ -449,7 +449,7 @@ def flips(stats: Statistics) -> Section:
         yes, no = (
             stats.of(f"changed_to_{side}", found.arm, **of) for side in ("yes", "no")
         )
-        change = f"{found.group} shown as {found.against}"
+        change = f"{found.against} shown as {found.group}"
         counts = [f"{yes.value:.0f}", f"{no.value:.0f}", str(found.n)]
         rows.append([found.arm, change, valued(found, 1, 100), *counts])
     intro = (
@@ -497,7 +497,7 @@ def probes(stats: Statistics) -> list[Section]:
             others = [stats.of(metric, found.arm, **of) for metric in metrics]
             lost = stats.of("lost", found.arm, **of)
             cells: Cells = [valued(record, 1, 100) for record in (found, *others)]
-            name = f"{found.group} → {found.against}"
+            name = f"{found.against} → {found.group}"
             rows.append([found.arm, name, *cells, str(found.n), f"{lost.value:.0f}"])
         ends = (
             f"Changes are in percentage points; in brackets paired 95 % intervals, clustered by "

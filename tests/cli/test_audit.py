@@ -850,3 +850,32 @@ def test_rows_left_out_are_on_the_first_screen_whatever_else_is(
     out = fwc("audit", path, *words, "--weight", "w", "--missing", "drop", code=0).out
     assert "14 of 120 rows have no sex and are left out" in out
     assert "106 answers are about 60 people" in out
+
+
+def test_python_json_and_csv_have_each_number_of_an_audit_once(
+    fwc: Run, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "sex": rng.choice(["f", "m"], 400),
+        "race": rng.choice(["a", "b"], 400),
+        "was": rng.choice(["yes", "no"], 400),
+        "said": rng.choice(["yes", "no"], 400),
+    }
+    frame = pd.DataFrame(columns)
+    path = tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    words = ("audit", path, "--answer", "said", "--label", "was")
+    words += ("--protected", "sex,race")
+    report = tmp_path / "report.csv"
+    document = json.loads(fwc(*words, "--json", "--report", report, code=0).out)
+    by_file = Records.read(document["records"], "sex & race")
+    in_python = audit(frame, answer="said", label="was", protected=["sex", "race"])
+    assert len(in_python.to_frame()) == len(by_file)
+    for one, other in zip(in_python.records, by_file, strict=True):
+        assert one.key == other.key
+        assert one.value == pytest.approx(other.value, nan_ok=True)
+    lines = pd.read_csv(report, keep_default_na=False, dtype=str)
+    keys = lines[["arm", "against", "attribute", "group", "metric", "repeat", "scope"]]
+    assert not keys.duplicated().any()
+    assert len(lines) == len(by_file)

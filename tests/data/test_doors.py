@@ -75,7 +75,7 @@ def task_of_file(path: Path) -> Counts:
 
 def audit_of_a_file(path: Path) -> Counts:
     options = AuditOptions(protected=("group",), answer="said", missing="group")
-    return of_answers(audit_of_file(path, options).crossed)
+    return of_answers(audit_of_file(path, options).crossed.answered)
 
 
 def task_of_frame(frame: Any) -> Counts:

@@ -2,6 +2,7 @@
 tests.
 """
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from evals.frames import from_frame
+from fwc_llm import audit
 from fwc_llm.metrics.adverse_impact import (
     BELOW,
     CANNOT_SAY,
@@ -116,6 +118,33 @@ def test_a_verdict_is_that_of_the_interval() -> None:
     assert four_fifths(0.7, 0.5, 0.9) == CANNOT_SAY
     assert four_fifths(0.9, 0.7, 1.0) == CANNOT_SAY
     assert four_fifths(0.9, 0.85, 1.0) == NOT_BELOW
+
+
+def test_limits_hold_for_every_answer_that_unread_replies_might_have_had() -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"group": ["a"] * 60 + ["b"] * 60})
+    frame["answer"] = rng.choice(["yes", "no"], 120)
+    unread = [0, 1, 2, 60, 61]
+    frame.loc[unread, "answer"] = None
+    records = audit(frame, label=None, min_group=1).records
+    limits = {
+        (metric, group): next(
+            r for r in records if (r.metric, r.group) == (metric, group)
+        )
+        for metric in ("selection_rate", "impact_ratio")
+        for group in "ab"
+    }
+    gap = next(r for r in records if r.metric == "selection_rate_difference")
+    for told in product(["yes", "no"], repeat=len(unread)):
+        frame.loc[unread, "answer"] = told
+        rates = frame["answer"].eq("yes").groupby(frame["group"]).mean()
+        for group in "ab":
+            rate, ratio = (
+                limits[metric, group] for metric in ("selection_rate", "impact_ratio")
+            )
+            assert rate.low < rates[group] < rate.high
+            assert ratio.low < rates[group] / rates.max() <= ratio.high
+        assert gap.low < rates[gap.group] - rates[gap.against] < gap.high
 
 
 def test_nobody_selected_is_a_ratio_of_0_with_an_upper_limit_above() -> None:
