@@ -205,10 +205,12 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
 
         if read.known and lacks_answers(readings.ends, read.ends, settles):
             more_rows = settles(*readings.ends)
-            words = f"{UNREAD_WORDS[stats.unread].format(f'{unread:,}')}; "
-            words += (
-                "fewer of them, or more rows," if more_rows else "only fewer of them"
-            )
+            remedy = "fewer of them, with more rows,"
+            if more_rows:
+                remedy = "fewer of them, or more rows,"
+            elif settles(*read.ends):
+                remedy = "only fewer of them"
+            words = f"{UNREAD_WORDS[stats.unread].format(f'{unread:,}')}; {remedy}"
             words += " would settle it"
     return Check(name, outcome, f"{told}; {words}", *numbers, more_rows, arm)
 

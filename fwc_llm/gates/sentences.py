@@ -9,7 +9,6 @@ from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.number_format import DASH, interval, number, signed
 
 _LIMITS = {">": "at most", ">=": "under", "<": "at least", "<=": "over"}
-_AT_EQUAL = {"label_rate": "; at the same true answer"}
 _LONGEST = 40  # characters of a name
 
 
@@ -94,5 +93,5 @@ def who_gets_how_much(
     )
     if not compared or not rates or (limit is not None and limit.minus):
         return text
-    among = _AT_EQUAL.get(metric.rates[0], "")
-    return f"{who_gets(rates)}{among or ','} {text}"
+    between = ";" if metric.rates == ("label_rate",) else ","
+    return f"{who_gets(rates)}{between} {text}"

@@ -97,7 +97,7 @@ class Metric:
 
 _WORDS = {  # of metrics whose titles are abbreviations
     "dp_gap": "gap",
-    "label_gap": "gap",
+    "label_gap": "gap at the same true answer",
     "dp_ratio": "ratio",
     "eo_gap": "gap in either kind of error",
     "tpr_gap": "gap among those whose true answer is yes",

@@ -124,32 +124,31 @@ class Probabilities:
             yield from self._at(name, threshold, attribute)
 
     def _at(self, name: str, threshold: float, attribute: str) -> Iterator[Record]:
-        """Yield the results at a threshold, which need not be a point of the curve.
+        """Yield the results at a threshold, computed as those of the answers as given.
 
         Only 0.5 has limits: the others are chosen on the same rows, on which they look better than
         on new rows.
         """
-        curve = self.curve
-        place = curve.place(threshold)
         yield Record(metric=f"threshold_{name}", value=threshold)
         yield Record(metric=f"ties_at_{name}", value=self.ties(threshold))
-        accuracy: Any = Record(value=float(curve.accuracy[place]))
-        gap: Any = Record(value=float(curve.gap[place]))
-        if name == "half":
-            design = replace(self.design, min_group=1)
-            at_half = (self.known.p_yes >= threshold).astype(np.float64)
-            answered = {"": replace(self.known, answer=at_half)}
-            half = ArmEstimates(samples_of(answered, self.order, design)[""])
-            accuracy = replace(
-                accuracy, low=half["accuracy"].low, high=half["accuracy"].high
+        design = replace(self.design, min_group=1)
+        said = (self.known.p_yes >= threshold).astype(np.float64)
+        answered = {"": replace(self.known, answer=said)}
+        found = ArmEstimates(samples_of(answered, self.order, design)[""])
+        for key, of in (("accuracy", ""), ("dp_gap", attribute)):
+            estimate = found[key]
+            record = Record(
+                metric=f"{key}_at_{name}", attribute=of, value=estimate.value
             )
-            gap = replace(gap, low=half["dp_gap"].low, high=half["dp_gap"].high)
-        yield replace(accuracy, metric=f"accuracy_at_{name}")
-        yield replace(gap, metric=f"dp_gap_at_{name}", attribute=attribute)
+            if name == "half":
+                record = replace(record, low=estimate.low, high=estimate.high)
+            yield record
         rate = f"selection_rate_at_{name}"
-        yield Record(metric=rate, value=float(curve.share[place]))
-        for group, share in zip(curve.groups, curve.rates[place].tolist(), strict=True):
-            yield Record(metric=rate, attribute=attribute, group=group, value=share)
+        (of_all,) = found.rates("selection_rate of all")
+        yield Record(metric=rate, value=of_all.value)
+        for group, share in zip(self.order, found.rates(), strict=True):
+            where: Any = {"attribute": attribute, "group": group}
+            yield Record(metric=rate, value=share.value, **where)
 
 
 def _auc(known: ArmAnswers) -> Record:

@@ -32,7 +32,7 @@ from fwc_llm.metrics.prediction_powered import (
 from fwc_llm.metrics.records import Record, Records, record_of, with_readings
 from fwc_llm.metrics.run_answers import RunAnswers, View, is_known, unknown_of
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
-from fwc_llm.metrics.variance import MIN_SETS, scope_words
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.sanitize import listed
 
 SMALL = 10  # rows of a group per repeat; fewer are marked as small
@@ -305,8 +305,9 @@ def _of_arm(
                 yield Record(metric=f"{key}_rows_needed", value=needed, **of)
     for view in reversed(all_views):
         yield from _of_view(run, facts, estimates, view, view is all_views[-1])
+    holds = scope_words(THESE_EXAMPLES, run.with_examples)
     for record in _further(run, facts, estimates):
-        yield replace(record, arm=arm)
+        yield replace(record, arm=arm, scope=record.scope or holds)
 
 
 def _of_replies(

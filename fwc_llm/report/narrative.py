@@ -23,6 +23,7 @@ from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, EQUAL, SHOWN, TOO_FEW, UNREAD
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record, Records
+from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
 from fwc_llm.number_format import day, interval, number
@@ -37,6 +38,11 @@ _WATCH = "watch further decisions", "fwc-llm monitor --help"
 IS_THAT_GOOD = (
     "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
 )
+_OTHERS: Mapping[Unread, str] = {
+    WORST: "values are of these replies, and intervals allow for any answer of the others",
+    AS_NO: "the others count as no",
+    "ignore": "all numbers are about these replies alone",
+}
 _MOST = 4  # most arms with a separate sentence
 _MOST_REASONS = 2  # most checks in the answer
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
@@ -135,7 +141,7 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[dict[str, str]]:
             text = f"Only {coverage:.0%} of the replies of {arm.arm} hold an answer that could be read"
             yield {
                 "arm": "",
-                "text": f"{text} (below {least:.0%}): all numbers are about these replies alone.",
+                "text": f"{text} (below {least:.0%}): {_OTHERS[stats.unread]}.",
             }
 
 
@@ -364,7 +370,7 @@ def _undecided(stats: Statistics) -> Iterator[str]:
             continue
         tests = [
             stats.of(f"{key}_difference", pair.second, against=pair.first)
-            for key in ("accuracy", stats.lead)
+            for key in ("accuracy", *dict.fromkeys((stats.lead, "dp_gap")))
         ]
         verdicts = {test.verdict for test in tests} - {""}
         if verdicts & set(SHOWN) or (pair.alike and not pair.same):
@@ -444,7 +450,7 @@ def next_step(
         return "get the replies that are missing", _again(run)
     if UNREAD in verdicts or any(_lacks_answers(stats, arm, least) for arm in leads):
         return (
-            "find out why answers are lacking: fewer unread replies would settle more",
+            "find out why answers are lacking: no number of rows makes up for them",
             page,
         )
     if suspects:
@@ -467,7 +473,7 @@ def next_step(
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
         return step, page
-    if same and all(same):
+    if run and same and all(same):
         return "try other examples: these change no answer", page
     if kept is not None and kept >= {arm.arm for arm in stats.arms}:
         return _WATCH

@@ -51,7 +51,7 @@ def run(
     """The result, and the records of a probe by group and metric."""
     result = run_zero(model, out, probe=(probe,))
     found = result.records.where(arm="zero", scope=probe)
-    return result, {(record.group, record.metric): record for record in found}
+    return result, {(record.against, record.metric): record for record in found}
 
 
 def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
     changed = found["Female", "changed"]
     yes = found["Female", "selection_rate_difference"]
     stated = found["Female", "mean_p_yes_difference"]
-    assert (changed.against, changed.n) == ("Male", 40)
+    assert (changed.group, changed.n) == ("Male", 40)
     assert changed.value == yes.value >= 0.8  # those of black men are not in MEN
     assert stated.value == pytest.approx(yes.value / 2)
     assert stated.low < stated.value < stated.high
@@ -126,7 +126,7 @@ def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
         group: found[group, "selection_rate_difference"] for group in ("Male", "Female")
     }
     assert moved["Male"].high < 0.0 < moved["Female"].low
-    assert [record.against for record in moved.values()] == ["Female", "Male"]
+    assert [record.group for record in moved.values()] == ["Female", "Male"]
     proxies = Proxies(CENSUS, "sex")
     assert proxies.columns[0] == "relationship"
     assert (

@@ -176,7 +176,7 @@ def flips_of(
             variant=[f"as:{t}" for t in told_as],
         ),
     )
-    return {(record.group, record.metric): record for record in found}
+    return {(record.against, record.metric): record for record in found}
 
 
 def test_flips_by_direction() -> None:
@@ -184,7 +184,7 @@ def test_flips_by_direction() -> None:
         [1, 1, 0, 0, 1, 0, NAN], [0, 1, 1, 0, 0, NAN, 1], "FFFMMMM", "MMMFFFF"
     )
     to_men = found["F", "changed"]
-    assert (to_men.against, to_men.n) == ("M", 3)
+    assert (to_men.group, to_men.n) == ("M", 3)
     assert to_men.value == pytest.approx(2 / 3)
     assert to_men.ends == pytest.approx(np.ravel(wilson(2 / 3, 3)))
     counts = {at: found[at].value for at in found if at[1] != "changed"}

@@ -6,6 +6,7 @@ tests.metrics.test_recorded_numbers`.
 """
 
 import json
+import re
 import string
 from collections.abc import Iterator
 from dataclasses import replace
@@ -35,6 +36,7 @@ from fwc_llm.metrics.sequential import GroupSequential, equal_looks, expected_ro
 from fwc_llm.metrics.statistics import statistics
 
 FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
 TWO = [{"group": "f", "no": 700, "yes": 300}, {"group": "m", "no": 600, "yes": 500}]
 
 
@@ -224,6 +226,27 @@ def test_the_numbers_of_each_design_are_those_recorded() -> None:
             else:
                 near = expected
             assert value == near, f"{name}: {place}"
+
+
+def records_in(content: Any) -> Iterator[Record]:
+    if isinstance(content, Record):
+        yield content
+    elif isinstance(content, list | tuple):
+        for part in content:
+            yield from records_in(part)
+
+
+def test_the_page_of_the_format_names_every_metric_and_scope() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    ends = "|".join(re.findall(r"`METRIC(_\w+)`", page))
+    for name, content in cases():
+        for record in records_in(content):
+            assert record.scope in page, name
+            metric = re.sub(r"^(threshold|ties_at)_\w+", r"\1_half", record.metric)
+            while f"`{metric}`" not in page:
+                shorter = re.sub(rf"({ends}|_gap)$", "", metric)
+                assert shorter != metric, f"{name}: {record.metric}"
+                metric = shorter
 
 
 if __name__ == "__main__":

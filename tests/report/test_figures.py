@@ -228,7 +228,7 @@ def test_flips_and_probabilities_are_shown_where_there_are_any(
         for flip in stats.records.where(arm=arm, metric="changed"):
             rate = f"{100 * flip.value:.1f} ("
             assert rate in terminal
-            assert f"| {arm} | {flip.group} shown as {flip.against} | {rate}" in flips
+            assert f"| {arm} | {flip.against} shown as {flip.group} | {rate}" in flips
     assert not [part for part in (*parts, "--logprobs") if part in bare]
     assert "--logprobs" in shown(
         make_run("c", repeats=1, parameters={"logprobs": True})
