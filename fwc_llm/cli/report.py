@@ -37,10 +37,6 @@ def report(
         "Add reference rates of logistic regression and gradient boosting.",
         "--reference",
     ),
-    assist: bool = flags.switch(
-        "Prediction-powered estimates: also use predicted answers to unasked rows; needs the table.",
-        "--assist",
-    ),
     unread: Unread = UNREAD,
     appendix: bool = flags.APPENDIX,
     force: bool = flags.FORCE,
@@ -67,7 +63,6 @@ def report(
             data_dir,
             with_rows,
             reference,
-            assist,
             unread,
             chosen.startswith("ll144"),
         )

@@ -28,7 +28,7 @@ from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.table_model import Section
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
 from fwc_llm.report.tuning import read_tuning, tuned
-from fwc_llm.runs.recorded_run import Run, assisted, read_runs
+from fwc_llm.runs.recorded_run import Run, read_runs
 from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def make_document(
     data_dir: str | Path | None = None,
     with_rows: bool = False,
     reference: bool = False,
-    assist: bool = False,
     unread: Unread | None = None,
     of_law: bool = False,
 ) -> dict[str, Any]:
@@ -73,10 +72,8 @@ def make_document(
     threshold   how the run's threshold was chosen, else None
     browser     with `with_rows`: all rows, for the page (`rows_of_run`)
 
-    `reference` computes reference lines for the runs. With `assist`, the metrics of
-    `RATES_ASSISTED` also use predictions for the rows that were not asked about. `unread` is the
-    treatment of unread replies. `of_law`: `audit` is for Local Law 144, as in `impact_tables`.
-    Raises `FwcError` as `read_runs`, and for options that need a missing table.
+    `reference` computes reference lines for the runs. `unread` is the treatment of unread replies.
+    `of_law`: `audit` is for Local Law 144, as in `impact_tables`. Raises `FwcError` as `read_runs`, and for options that need a missing table.
     """
     runs = read_runs(paths, unread)
     table, missing = find_task(runs[0], task, data_dir)
@@ -84,8 +81,6 @@ def make_document(
         if table is None:
             raise FwcError(f"reference lines need the table: {missing}")
         add_references([run.folder for run in runs], table)
-    if assist:
-        runs = [assisted(run, table, missing) for run in runs]
     described = [describe_run(run, table, missing, of_law) for run in runs]
     if with_rows:
         for run, entry in zip(runs, described, strict=True):
