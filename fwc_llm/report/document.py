@@ -73,7 +73,8 @@ def make_document(
     browser     with `with_rows`: all rows, for the page (`rows_of_run`)
 
     `reference` computes reference lines for the runs. `unread` is the treatment of unread replies.
-    `of_law`: `audit` is for Local Law 144, as in `impact_tables`. Raises `FwcError` as `read_runs`, and for options that need a missing table.
+    `of_law`: `audit` is for Local Law 144, as in `impact_tables`. Raises `FwcError` as `read_runs`,
+    and for options that need a missing table.
     """
     runs = read_runs(paths, unread)
     table, missing = find_task(runs[0], task, data_dir)

@@ -41,7 +41,7 @@ ASKED_AGAIN = 3  # questions of different arms that are asked again before a run
 _SAME = (
     0.02  # largest difference of P(yes) of two askings; what the cache holds moves it
 )
-# The last two rounds are asked set by set: the first question of a set is dear (plan.md, log).
+# The last two rounds are asked set by set, whose first question is dear (the plan's log).
 _LAST_TURN = ROUNDS - 1
 _TOKENS = 6  # most likely tokens that are recorded
 
