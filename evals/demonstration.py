@@ -144,7 +144,10 @@ def pages_of(folder: Path) -> dict[Path, Path]:
     from fwc_llm import load_task
 
     load_task("census").pool().to_csv(folder / "simulated-census.csv", index=False)
-    audit = "audit simulated-census.csv --answer income --positive yes --protected sex,race --no-rows"
+    audit = (
+        "audit simulated-census.csv --answer income --positive yes --protected "
+        "sex,race --no-rows"
+    )
     for command in (
         "report real --no-rows -o recorded.html",
         "report demo --no-rows -o simulated.html",

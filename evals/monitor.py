@@ -288,7 +288,10 @@ def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
             "--undecided",
             "pass",
         ]
-        grouped = f"import pandas as pd; pd.read_parquet({str(every)!r}).groupby(['sex', 'ok']).size()"
+        grouped = (
+            "import pandas as pd; "
+            f"pd.read_parquet({str(every)!r}).groupby(['sex', 'ok']).size()"
+        )
         return {
             "rows": rows,
             "new": new,

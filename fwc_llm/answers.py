@@ -53,7 +53,10 @@ _RUN = re.compile(r"\S{1,500}")
 
 # Reasoning: text between marks such as <think>, [THINK], ◁think▷, <|START_THINKING|>, or in a side
 # channel.
-_REASONING = "(?:think|thought|reason|reflect|scratch|analys|rationale|monolog|deliberat|explanation|justif)"
+_REASONING = (
+    "(?:think|thought|reason|reflect|scratch|analys|rationale|monolog|deliberat"
+    "|explanation|justif)"
+)
 _MARKS = re.compile(
     r"[<◁]\|?(?P<end>/|end_(?:of_)?)?(?:start_|begin_(?:of_)?)?[\w:.-]{0,40}?"
     rf"{_REASONING}[\w:.-]{{0,40}}(?:\s[^<>▷]{{0,80}})?\|?[>▷]|\[(?P<slash>/)?THINK(?:ING)?\]"
@@ -99,7 +102,8 @@ _PROSE = {
     "output",
 }
 _UNSEEN = re.compile(  # codes of terminals, control and invisible characters
-    r"\x1b\[[\d;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe0f\ufeff]"
+    r"\x1b\[[\d;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\xad]"
+    r"|[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe0f\ufeff]"
 )
 _STRUCK = re.compile(
     r"~~[^~\n]{1,200}~~|<(del|s|strike)>\S[^<\n]{0,200}</\1>|^\W{0,8}(?:\[ \]|☐).*$|^[ \t]*\|.*$"
@@ -142,9 +146,9 @@ _UNABLE = re.compile(
     re.IGNORECASE,
 )
 
-# What follows a leading answer is a reason if it says what the person is, has, does or earns, with a
-# figure ("because she works 12 hours"), and has none of the words with which one hedges, denies, or
-# speaks of something else. It is compared without accents.
+# What follows a leading answer is a reason if it says what the person is, has, does or earns,
+# with a figure ("because she works 12 hours"), and has none of the words with which one hedges,
+# denies, or speaks of something else. It is compared without accents.
 _BECAUSE = (
     "because|since|due to|weil|da|denn|aufgrund|car|parce qu(?:e|['’])|puisqu(?:e|['’])|porque"
     "|ya que|dado que|debido a|perch[eé]|poich[eé]|dato che|pois|devido a|j[aá] que"

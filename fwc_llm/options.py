@@ -92,7 +92,7 @@ def option(
 ) -> Any:
     """Declare an option: a pydantic field with default, help and checks.
 
-    A callable `default` is a default factory. `default_words` is the default in words. `flag` is the
+    A callable `default` is a default factory, `default_words` the default in words. `flag` is the
     option's name on the command line if it differs from the field's; "" keeps the option off the
     command line. `none` tells whether the command line takes the word `none` as None; by default
     yes, unless None is the default.
@@ -153,7 +153,8 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
         for parameter in signature.parameters.values()
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    function.__signature__ = signature.replace(parameters=[*kept, *parameters])  # type: ignore[attr-defined]
+    made = signature.replace(parameters=[*kept, *parameters])
+    function.__signature__ = made  # type: ignore[attr-defined]
     return function
 
 

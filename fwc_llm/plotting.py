@@ -63,7 +63,8 @@ def panels(
 
     size = sum(widths), height
     with rc_context(_STYLE):
-        if in_notebook():  # pyplot registers how a notebook shows figures; closing it avoids a second output
+        # pyplot registers how a notebook shows figures; closing it avoids a second output
+        if in_notebook():
             from matplotlib import pyplot
 
             figure = pyplot.figure(figsize=size, layout="constrained")

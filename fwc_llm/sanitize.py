@@ -31,7 +31,10 @@ LIKE_A_KEY = re.compile(
     r"|[Bb]earer\s+(?=\S*[\d_-])\S{8,})"
 )
 _NAME_OF_KEY = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?:^|_)(?:PASS|PAT|AUTH))S?(?:_|\d|$)",
+    (
+        r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?:^|_)(?:PASS|PAT"
+        r"|AUTH))S?(?:_|\d|$)"
+    ),
     re.IGNORECASE,
 )
 _PASSWORD = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
@@ -175,7 +178,10 @@ def _spelled(character: str) -> str:
     if character.isalnum():
         return re.escape(character)
     code = ord(character)
-    escapes = rf"%(?:25)*{code:02x}|\\?{re.escape(character)}|\\u{code:04x}|&#0*{code};|&#x0*{code:x};"
+    escapes = (
+        rf"%(?:25)*{code:02x}|\\?{re.escape(character)}|\\u{code:04x}|&#0*{code};"
+        rf"|&#x0*{code:x};"
+    )
     return f"(?:{escapes}|{re.escape(html.escape(character))})"
 
 

@@ -29,7 +29,8 @@ from fwc_llm.coreset import FairCoreset
 
 M = 250
 P = 25
-PART = 1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
+# rows written at once: a file of Parquet holds so many, in row groups of a quarter
+PART = 1_000_000
 KIND = ("n", "form", "support")
 
 

@@ -47,9 +47,9 @@ _DEMONSTRATED = (
     1500  # rows, which cost nothing and show effects of examples within ±0.05
 )
 _EXPLANATION = """
-This measures no real model: a simulated one was asked about {n_test:,} rows of a simulated census. `zero` \
-shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} weighted ones in parity \
-of groups and outcomes. What a real model answered is shown by `fwc-llm eval recorded`."""
+This measures no real model: a simulated one was asked about {n_test:,} rows of a simulated \
+census. `zero` shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} \
+weighted ones in parity of groups and outcomes. What a real model answered is shown by `fwc-llm eval recorded`."""
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:

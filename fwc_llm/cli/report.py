@@ -24,8 +24,8 @@ def report(
         "-o",
     ),
     format: str | None = flags.option(
-        "Format: html, md, json, csv, tex (booktabs), ll144 (Local Law 144) or comment (pull requests). "
-        "[default: by the file's ending, else html]"
+        "Format: html, md, json, csv, tex (booktabs), ll144 (Local Law 144) or comment "
+        "(pull requests). [default: by the file's ending, else html]"
     ),
     task: str | None = flags.option(
         "Task file (.toml) of the runs if the task is not built-in."

@@ -220,7 +220,10 @@ def _columns(task: "Task") -> Iterator[str]:
     for column in task.features:
         values = table[column.name]
         if column.kind == "numeric":
-            summary = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
+            summary = (
+                f"{values.min():,.10g} to {values.max():,.10g}, median "
+                f"{values.median():,.10g}"
+            )
         else:
             counts = list(values.value_counts().items())
             summary = listed(

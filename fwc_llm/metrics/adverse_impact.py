@@ -37,7 +37,10 @@ from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares, scop
 AS_DRAWN = "as drawn"
 REWEIGHTED = "re-weighted"
 WITHHELD = "withheld"
-NO_PEOPLE = "The test rows were drawn in fixed numbers per group and label: they are not applicants."
+NO_PEOPLE = (
+    "The test rows were drawn in fixed numbers per group and label: they are "
+    "not applicants."
+)
 _TEXTS = {
     AS_DRAWN: "Rows were taken as they occur in the data, so rates and ratios hold for people like "
     "these.",

@@ -560,7 +560,7 @@ def ratios_of_pairs(
 def ratios_of_readings(
     shares: RateEstimates, first: Codes, second: Codes, raised: int, groups: int
 ) -> tuple[Floats, Floats]:
-    """The limits of `ratios_of_pairs` over readings; `raised` is the offset of raised ones, or 0."""
+    """The limits of `ratios_of_pairs` over readings; `raised` is the raised ones' offset, or 0."""
     if not raised:
         return ratios_of_pairs(shares, first, second, groups)
     under, _ = ratios_of_pairs(shares, first, raised + second, groups)

@@ -275,7 +275,10 @@ def decision_notes(run: RunAnswers) -> Iterator[str]:
             lie = "lies" if tied == 1 else "lie"
             yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
         if 0 < len(with_p) < MIN_PROBABILITIES:
-            few = f"{len(with_p)} of {len(a)} answers {'has' if len(with_p) == 1 else 'have'} P(yes)"
+            few = (
+                f"{len(with_p)} of {len(a)} answers "
+                f"{'has' if len(with_p) == 1 else 'have'} P(yes)"
+            )
             yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
         if _is_still(with_p):
             lowest = f"{with_p.p_yes.min():.3g}"

@@ -30,7 +30,8 @@ from fwc_llm.metrics.intervals import LEVEL, Z, critical_value, root, wilson
 
 MIN_ROWS_FIRST_LOOK = 30  # rows of every judged group before the first look
 LOOKS = 10
-INFLATION = 1.038  # ratio of N to the fixed sample of equal error and a power of 0.8 (`evals.stopping`)
+# ratio of N to the fixed sample of equal error and a power of 0.8 (`evals.stopping`)
+INFLATION = 1.038
 GAPS = (0.0, 0.05, 0.1, 0.2, 0.3)
 _NODES, _FARTHEST = (
     200,

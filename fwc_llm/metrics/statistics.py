@@ -316,7 +316,7 @@ def _of_replies(
     estimates: ArmEstimates,
     cells: Callable[[Metric], dict[str, Any]],
 ) -> Iterator[Record]:
-    """Yield the shares of replies with an answer, and without one by reason, if reasons are known."""
+    """Yield the shares of replies with an answer, and without one by reason, where known."""
     blanks = run.answers[arm].without_reason
     for metric in counts.REPLIES:
         if blanks and metric.rates != ("coverage",):
@@ -589,7 +589,8 @@ def _about_arms(content: Statistics) -> Iterator[str]:
     if needed_rows:
         yield (
             f"To show, 4 times in 5, that an unsettled {counts.BY_KEY[lead].words} is within "
-            f"{content.margin:g}, if the groups are treated alike, takes {group_words(needed_rows)}."
+            f"{content.margin:g}, if the groups are treated alike, takes "
+            f"{group_words(needed_rows)}."
         )
     for arm in content.arms:
         answered = {

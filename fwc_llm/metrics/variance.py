@@ -47,7 +47,8 @@ THESE_EXAMPLES: Scope = "these examples"
 THIS_STRATEGY: Scope = "this strategy"
 MIN_SETS = 5  # sets of examples, at least, for the scope "this strategy"
 UNLABELLED = "selection_rate", *REPLY_RATES  # rates that are defined without labels
-NEARLY_ALL = 0.9  # share of rows with examples of their own, from which examples count as chosen per row
+# share of rows with examples of their own, from which examples count as chosen per row
+NEARLY_ALL = 0.9
 FEW_FREEDOM = 4  # degrees of freedom below which Satterthwaite's formula for two shares is not used
 FEW_ANSWERS = (
     5  # rows with the rarer answer below which a model's answers may count as all alike

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-QUESTION = "question"  # role of a typed question's message, for models whose `Traits.api` is not "chat"
+# role of a typed question's message, for models whose `Traits.api` is not "chat"
+QUESTION = "question"
 CRITERIA = "criteria:"  # prefix of a question message's name if it defines what true or false means
 UsageKey = Literal[
     "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"
@@ -27,7 +28,8 @@ UsageKey = Literal[
 HEADER = (
     "x-fwc-llm-answers"  # header of a simulated response; LiteLLM adds a prefix to it
 )
-SIMULATED = "SIMULATED"  # in a reply's fingerprint: the answer is simulated, whatever the model's name
+# in a reply's fingerprint: the answer is simulated, whatever the model's name
+SIMULATED = "SIMULATED"
 
 
 FILTERED = "content_filter"  # finish_reason of a reply that a content filter withheld

@@ -233,7 +233,10 @@ class InspectModel(chat.RemoteService):
     """
 
     answer_in = None  # type: ignore[assignment]
-    key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
+    key_hint = (
+        "check the key that Inspect's provider reads, or name its variable with "
+        "--api-key-env"
+    )
 
     def __init__(
         self, name: str, client: Client, notice: chat.Notice | None = None
@@ -320,7 +323,8 @@ class InspectModel(chat.RemoteService):
                     api_key=key,
                     memoize=False,
                 )
-            except Exception as error:  # a missing key or package, an unknown provider, a failing import
+            # a missing key or package, an unknown provider, a failing import
+            except Exception as error:
                 raise FwcError(
                     f"Inspect cannot open {self.where} ({self._error_text(error)})"
                 ) from None

@@ -363,8 +363,10 @@ def _check_options(options: AuditOptions, of_population: bool) -> None:
         f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it": (
             at is not None and not 0.0 <= at <= 1.0
         ),
-        f"--label and the answers are the same column, {options.label!r}: name another": options.label
-        in answers,
+        (
+            f"--label and the answers are the same column, {options.label!r}: name "
+            "another"
+        ): options.label in answers,
     }
     for mistake, made in mistakes.items():
         if made:

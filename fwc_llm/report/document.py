@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-report/2"
-_UNUSABLE = "the run's task file does not fit the data found here (pass the file with --task to see why)"
+_UNUSABLE = (
+    "the run's task file does not fit the data found here (pass the file with "
+    "--task to see why)"
+)
 
 
 def make_document(

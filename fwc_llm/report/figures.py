@@ -48,7 +48,7 @@ def marks(simulated: bool, reference: bool) -> list[str]:
 
 
 def overview(stats: Statistics, title: Sequence[str]) -> "Figure":
-    """Who gets how much: a line for each arm, with each group's rate of yes and the true answers."""
+    """Who gets how much: a line for each arm, with each group's rate of yes and true answers."""
     height = (
         1.5 + 0.4 * (len(stats.arms) + 1) + 0.08 * min(len(stats.groups), _MOST_GROUPS)
     )

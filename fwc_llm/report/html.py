@@ -87,5 +87,8 @@ def _script() -> dict[str, Any]:
     )
     script = f'"use strict";\n(() => {{\n{source}}})();\n'
     checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    allowed = f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
+    allowed = (
+        f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    )
     return {"policy": Markup(f"{_POLICY}; {allowed}"), "script": Markup(script)}

@@ -201,7 +201,10 @@ class ImpactTables:
             *self._reading(),
             *self._reasons(lines, {"impact_ratio": "Impact ratio"}),
         ]
-        intro = "Selection rates and impact ratios (rate over the highest rate), with 95 % intervals."
+        intro = (
+            "Selection rates and impact ratios (rate over the highest rate), with "
+            "95 % intervals."
+        )
         keys = 1 + self.several
         scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
         return self._table(title, headings, rows, notes, intro, "selection", scales)

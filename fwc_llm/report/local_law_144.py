@@ -23,7 +23,10 @@ from fwc_llm.sanitize import replace_invisible
 from fwc_llm.words import UNKNOWN
 
 RULE = "Summary of results under 6 RCNY §§ 5-301 to 5-304"
-ADVICE = "6 RCNY §§ 5-301 to 5-304, read on 22 Nov 2026 in secondary sources: check that it is in force."
+ADVICE = (
+    "6 RCNY §§ 5-301 to 5-304, read on 22 Nov 2026 in secondary sources: check "
+    "that it is in force."
+)
 COLUMNS = (
     *(
         "run",

@@ -65,7 +65,10 @@ def what_was_run(run: "Run", stats: Statistics) -> str:
     )
     times = f"once (seed {seed})"
     if repeats > 1:
-        times = f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with its own rows"
+        times = (
+            f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each "
+            "with its own rows"
+        )
     times += f", every question {run.times} times" if run.times > 1 else ""
     several = len(run.arms) > 1
     if several:
@@ -138,7 +141,10 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[dict[str, str]]:
     for arm in stats.arms:
         coverage = stats.of("coverage", arm.arm).value
         if coverage < least:
-            text = f"Only {coverage:.0%} of the replies of {arm.arm} hold an answer that could be read"
+            text = (
+                f"Only {coverage:.0%} of the replies of {arm.arm} hold an answer "
+                "that could be read"
+            )
             yield {
                 "arm": "",
                 "text": f"{text} (below {least:.0%}): {_OTHERS[stats.unread]}.",
@@ -570,8 +576,8 @@ def all_alike(stats: Statistics) -> Iterator[dict[str, str]]:
             rates = stats.rates(arm.arm, "selection_rate_at_median")
             would = who_gets({name: rate.value for name, rate in rates.items()})
             text += (
-                f" P(yes) ranks rows (AUC {number(auc.value, 2)}, {interval(auc.ends, 2)}): with its "
-                f"median as the line, the model would say {would}, "
+                f" P(yes) ranks rows (AUC {number(auc.value, 2)}, {interval(auc.ends, 2)}): "
+                f"with its median as the line, the model would say {would}, "
                 f"{measured(BY_KEY['dp_gap'], gap)}, {measured(BY_KEY['accuracy'], right)}."
             )
         yield {"arm": _subject(stats, arm.arm), "text": text}
@@ -658,7 +664,10 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         f"({assumed.source})"
     )
     if design.repeats >= MIN_SETS:
-        sentence += f", and examples move a difference by {assumed.examples_sd:g} (standard deviation)"
+        sentence += (
+            f", and examples move a difference by {assumed.examples_sd:g} "
+            "(standard deviation)"
+        )
     return [*lines, sentence]
 
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 FILE_NAME = "reference.json"
 _MOST_ROWS = 100_000  # most training rows: more take time and change nothing
-_ONE_FIT = 0.9  # fit once for all repeats if this share of the pool is left without all their test rows
+# fit once for all repeats if this share of the pool is left without all their test rows
+_ONE_FIT = 0.9
 
 
 class _About(BaseModel):

@@ -95,7 +95,10 @@ class Section:
                 self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])]
             )
             which = "largest" if self.sizes else "first"
-            line = f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON document has all."
+            line = (
+                f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON "
+                "document has all."
+            )
             object.__setattr__(self, "notes", [line, *self.notes])
 
     def __bool__(self) -> bool:

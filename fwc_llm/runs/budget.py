@@ -30,7 +30,8 @@ class Forecast:
 
     calls: int
     prompt_tokens: int
-    cached_tokens: int  # what the provider can read from its cache: the beginning of an arm's prompts
+    # what the provider can read from its cache: the beginning of an arm's prompts
+    cached_tokens: int
     completion_tokens: int  # the largest possible number
     longest_prompt: int
     exact: bool
@@ -146,7 +147,10 @@ class Budget:
             if self._estimated
             else ""
         )
-        used = f"${self.spent:.4f} is used{guess} and the next request might pass ${self.max_cost:g}"
+        used = (
+            f"${self.spent:.4f} is used{guess} and the next request might pass "
+            f"${self.max_cost:g}"
+        )
         return f"stopped before --max-cost: {used}; raise it and run again to continue"
 
     def start(self, journal: "Journal") -> None:

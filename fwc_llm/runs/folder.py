@@ -237,7 +237,10 @@ class RunFolder:
         path = self.path / name
         damaged = f"): {self.path} is not a run's folder, or it is damaged"
         if (self.path / "tuning.json").is_file() and not path.exists():
-            damaged = "): this tuning chose nothing, so no run was made; tuning.json has its candidates"
+            damaged = (
+                "): this tuning chose nothing, so no run was made; tuning.json "
+                "has its candidates"
+            )
         with failing_as(FwcError, f"{path} cannot be read (", damaged):
             content = parse_json(read_text(path))
         if not isinstance(content, dict):

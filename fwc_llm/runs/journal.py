@@ -308,7 +308,8 @@ class Journal:
                 if number > 1:
                     self._count(parse_record(line, self.path, number))
                 good += len(line)
-                if not complete:  # only the line end is missing: keep the record, its request was paid for
+                # only the line end is missing: keep the record, its request was paid for
+                if not complete:
                     good += os.write(self._file, b"\n")
                     break
         if os.fstat(self._file).st_size != good:

@@ -140,7 +140,10 @@ class Proxies:
             name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING
         )
         if not columns:
-            best_auc = f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
+            best_auc = (
+                f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, "
+                f"below {TELLING:g}"
+            )
             raise FwcError(
                 f"no column reveals {attribute}: {best_auc}; leave out the probe `proxies`"
             )

@@ -76,7 +76,8 @@ class Arm:
         str, ...
     ] = ()  # of the prompt's text: "removal", "instruction", "unweighted"
     template: str | None = None  # None: that of the settings
-    family: str = ""  # the name without order and template; arms of one family show the same examples
+    # the name without order and template; arms of one family show the same examples
+    family: str = ""
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ class Settings(Options):
     n_test: int = option(
         _rows,
         "Test rows per repeat.",
-        default_words="200 (at most 2,000 with --until-decided), or the nearest number that the table "
-        "allows",
+        default_words="200 (at most 2,000 with --until-decided), or the nearest number "
+        "that the table allows",
     )
     base_parity: float | None = option(
         None,

@@ -52,7 +52,8 @@ class Certificate(dict[str, Any]):
         }
 
     def __repr__(self) -> str:
-        return f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"
+        facts = ", ".join(f"{name}={words}" for name, words in self.facts().items())
+        return f"Certificate({facts})"
 
     def _repr_html_(self) -> str:
         rows = [(name.replace("_", " "), words) for name, words in self.facts().items()]

@@ -67,7 +67,10 @@ _TOP_LOGPROBS = 20
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _OURS = {"model", "messages", "stream", "n"}
 _NAMES_A_KEY = re.compile(
-    r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*|\"sig(?:nature)?)\":",
+    (
+        r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*"
+        r"|\"sig(?:nature)?)\":"
+    ),
     re.I,
 )
 _OF_VERSION = re.compile(
@@ -297,7 +300,10 @@ class RemoteService(Service):
                         attempts.lost(billed=False)
                 why = f"the service refuses this row ({failure})"
                 if not affordable:
-                    why = f"no money is left for another attempt ({number} attempts; last: {failure})"
+                    why = (
+                        f"no money is left for another attempt ({number} attempts; "
+                        f"last: {failure})"
+                    )
                 elif failure.scope is FailureScope.ATTEMPT:
                     waited = (
                         f"{self._deadline:g} s ({number} attempts; last: {failure})"
@@ -450,7 +456,8 @@ class ChatModel(RemoteService):
     api = "chat"
     _key_variable = "OPENAI_API_KEY"
     _url_variable = "OPENAI_BASE_URL"
-    _prefix = ""  # of the model's name, not sent; a deployment with a prefix may answer as any model
+    # of the model's name, not sent; a deployment with a prefix may answer as any model
+    _prefix = ""
     _path = "/chat/completions"
 
     def __init__(
@@ -772,7 +779,10 @@ class ChatModel(RemoteService):
 
 # The domains of Azure's resources, including those of sovereign clouds.
 _AZURE = re.compile(
-    r"https://[\w-]+\.(?:openai|cognitiveservices|services\.ai)\.azure\.(?:com|us|cn)(?::443)?(?:/|$)",
+    (
+        r"https://[\w-]+\.(?:openai|cognitiveservices|services\.ai)\.azure\.(?:com|us"
+        r"|cn)(?::443)?(?:/|$)"
+    ),
     re.I,
 )
 
@@ -801,7 +811,10 @@ class AzureModel(ChatModel):
                 f"no endpoint for {name}: set AZURE_OPENAI_ENDPOINT to the resource's address "
                 "(https://NAME.openai.azure.com), or give it as --base-url"
             )
-        self.where_to_look = f"see the deployments of the resource at {self.address}, not the models' names"
+        self.where_to_look = (
+            f"see the deployments of the resource at {self.address}, "
+            "not the models' names"
+        )
 
     @property
     def _key_name(self) -> str | None:
