@@ -49,7 +49,8 @@ _DEMONSTRATED = (
 _EXPLANATION = """
 This measures no real model: a simulated one was asked about {n_test:,} rows of a simulated \
 census. `zero` shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} \
-weighted ones in parity of groups and outcomes. What a real model answered is shown by `fwc-llm eval recorded`."""
+weighted ones in parity of groups and outcomes. What a real model answered is shown by \
+`fwc-llm eval recorded`."""
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:

@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.metrics.intervals import Enclosed
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fwc_llm.metrics.intervals import Enclosed
 
 TRUTH = "true answers"  # the arm whose answers are the labels
 READ = "replies that were read"  # without the range of the other replies
@@ -222,13 +223,13 @@ def _says_something(cell: Any) -> bool:
     return cell not in ("", None) and not (isinstance(cell, float) and math.isnan(cell))
 
 
-def record_of(estimate: Enclosed, **cells: Any) -> Record:
+def record_of(estimate: "Enclosed", **cells: Any) -> Record:
     """An estimate's value and the interval that is judged, as a record with these `cells`."""
     low, high = estimate.decisive
     return Record(value=estimate.value, low=low, high=high, p=estimate.p_value, **cells)
 
 
-def with_readings(estimate: Enclosed, judged: Record) -> Iterator[Record]:
+def with_readings(estimate: "Enclosed", judged: Record) -> Iterator[Record]:
     """Yield the judged record and, where unread replies widen its interval, their readings."""
     yield judged
     if estimate.worst_case is not None and judged.known:
