@@ -5,27 +5,20 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from itertools import product
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fwc_llm.answers import PARSER
 from fwc_llm.cell_rules import TaskRow
-from fwc_llm.errors import FwcError, require
+from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.models.tokens import TokenCounter
-from fwc_llm.prompts import Prompt, split_edits
+from fwc_llm.prompts import Prompt
+from fwc_llm.runs.arms import Arm, read_arms, short_name
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.folder import (
-    COUNTERFACTUAL,
-    FORMAT,
-    THRESHOLD,
-    command,
-    file_name,
-    versions,
-)
+from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, versions
 from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.perturbations import (
     Proxies,
@@ -43,16 +36,10 @@ from fwc_llm.runs.splits import (
     whole_people,
 )
 from fwc_llm.runs.threshold_selection import draw_validation_rows
-from fwc_llm.shots import (
-    accepted_options,
-    is_per_row,
-    load_shots,
-    order_shots,
-    select_shots,
-)
+from fwc_llm.shots import accepted_options, is_per_row, order_shots, select_shots
 from fwc_llm.shots.base import Shots
-from fwc_llm.shots.select import ORDERS, check_order
-from fwc_llm.shots.storage import check_task, kept_shots
+from fwc_llm.shots.select import check_order
+from fwc_llm.shots.storage import kept_shots
 from fwc_llm.words import LANGUAGES
 
 if TYPE_CHECKING:
@@ -66,33 +53,18 @@ _ROWS = 10_000  # most rows that exist as dicts at the same time
 
 
 @dataclass(frozen=True)
-class Arm:
-    """One way to prompt."""
-
-    name: str
-    source: str  # a strategy or a shots file
-    order: str | None = None
-    edits: tuple[
-        str, ...
-    ] = ()  # of the prompt's text: "removal", "instruction", "unweighted"
-    template: str | None = None  # None: that of the settings
-    # the name without order and template; arms of one family show the same examples
-    family: str = ""
-
-
-@dataclass(frozen=True)
 class Repeat:
-    """One repeat; with K samples of every prompt, K of them differ only in `index`."""
+    """One repeat; with K samples of every prompt, K of them differ only in `index`.
+
+    `shots` lacks arms with new examples for every row. `validation` has the rows of the pool on
+    which a threshold is chosen; it may be empty.
+    """
 
     index: int
     seed: int
     split: "Split" = field(repr=False)
-    shots: Mapping[str, Shots] = field(
-        repr=False
-    )  # lacks arms with new examples for every row
-    validation: "pd.DataFrame" = field(
-        repr=False
-    )  # rows of the pool, for a threshold (or 0 rows)
+    shots: Mapping[str, Shots] = field(repr=False)
+    validation: "pd.DataFrame" = field(repr=False)
 
     def rows(self, validation: bool) -> "pd.DataFrame":
         """The test rows, or with `validation` the validation rows."""
@@ -103,16 +75,18 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole run before its first request."""
+    """A whole run before its first request.
+
+    `moved` has a sentence for each default that was adjusted, `saved` the user's own examples by
+    source.
+    """
 
     task: "Task"
     arms: tuple[Arm, ...]
     settings: Settings
     repeats: tuple[Repeat, ...]
-    moved: tuple[str, ...] = ()  # a sentence for each default that was adjusted
-    saved: Mapping[str, Shots] = field(
-        default_factory=dict, repr=False
-    )  # the user's examples, by source
+    moved: tuple[str, ...] = ()
+    saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
     sequential: "GroupSequential | None" = None
     _builders: dict[tuple[int, str], Prompt] = field(
         default_factory=dict, init=False, repr=False
@@ -124,13 +98,10 @@ class Plan:
         notes = list(self.moved)
         more = self.n_threshold_calls
         if more:
-            rows = (
-                f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and "
-                f"repeat"
-            )
-            notes.append(
-                f"--threshold {self.settings.threshold} adds {more:,} requests: {rows}"
-            )
+            rows = len(self.repeats[0].rows(validation=True))
+            where = f"{rows:,} rows of the pool in each arm and repeat"
+            threshold = self.settings.threshold
+            notes.append(f"--threshold {threshold} adds {more:,} requests: {where}")
         return [*notes, *self._word_notes, *self.probe_notes]
 
     @property
@@ -219,7 +190,7 @@ class Plan:
             arm.name: {
                 "family": arm.family,
                 "order": arm.order or "",
-                "template": _short(arm.template or ""),
+                "template": short_name(arm.template or ""),
             }
             for arm in self.arms
         }
@@ -232,37 +203,32 @@ class Plan:
         }
         for validation in (True, False):
             for repeat in self.repeats:
+                training = trainings[repeat.index]
                 for arm in self.arms:
-                    for position, (row, values) in enumerate(
-                        rows_of(repeat.rows(validation))
-                    ):
-                        if position < after:
-                            continue
-                        builder = self._builder(repeat, arm, position, validation)
-                        if arm.name in repeat.shots:
-                            fixed = len(builder.prefix)
-                        else:
-                            fixed = 0
-                        variants = (
-                            [(THRESHOLD, values)]
-                            if validation
-                            else self.variants(row, values)
-                        )
-                        for variant, changed in variants:
-                            training = trainings[repeat.index]
-                            context = RowContext(
-                                row, repeat.index, changed, training, arm.name, variant
-                            )
-                            messages = with_first_name(builder.build(changed), changed)
-                            yield PlannedCall(
-                                arm.name,
-                                repeat.index,
-                                row,
-                                variant,
-                                messages,
-                                context,
-                                fixed,
-                            )
+                    yield from self._calls_of(arm, repeat, validation, after, training)
+
+    def _calls_of(
+        self,
+        arm: Arm,
+        repeat: Repeat,
+        validation: bool,
+        after: int,
+        training: Callable[[], Training],
+    ) -> Iterator[PlannedCall]:
+        """Yield the requests of one arm about the test rows, or the validation rows, of a repeat."""
+        rows = enumerate(rows_of(repeat.rows(validation)))
+        for position, (row, values) in islice(rows, after, None):
+            builder = self._builder(repeat, arm, position, validation)
+            fixed = len(builder.prefix) if arm.name in repeat.shots else 0
+            variants = self.variants(row, values)
+            if validation:
+                variants = iter([(THRESHOLD, values)])
+            for variant, told in variants:
+                of_row = row, repeat.index, told, training, arm.name, variant
+                context = RowContext(*of_row)
+                messages = with_first_name(builder.build(told), told)
+                about = arm.name, repeat.index, row, variant
+                yield PlannedCall(*about, messages, context, fixed)
 
     @cached_property
     def first_calls(self) -> tuple[PlannedCall, ...]:
@@ -363,8 +329,7 @@ def make_plan(
     `max_prompt_tokens`, m is reduced until no prompt has more tokens.
     """
     api = settings.api if model is None else traits(model).api
-    saved: dict[str, Shots] = {}
-    arms = _arms(sources, settings, saved, task, allow_changed_data)
+    arms, saved = read_arms(sources, settings, task, allow_changed_data)
     taken = [accepted_options(arm.source) for arm in arms if arm.source not in saved]
     for name in settings.strategy_options:
         if not any(names is None or name in names for names in taken):
@@ -412,34 +377,12 @@ def _drawn(
         drawn = split or draw_split(
             task, settings.n_test, settings.base_parity, seed, fixed_values
         )
-        if settings.until_decided and settings.base_parity is not None:
-            drawn = replace(
-                drawn,
-                test=drawn.test.iloc[interleave_cells(cells_of_rows(task, drawn.test))],
-            )
-        elif settings.until_decided and task.cluster:
-            drawn = replace(
-                drawn,
-                test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)],
-            )
+        if settings.until_decided:
+            drawn = _in_order_of_looks(task, drawn, settings, seed)
         validation, drawn = draw_validation_rows(
             task, drawn, settings, seed, fixed_values
         )
-        by_source, chosen = (
-            dict(plan.saved),
-            dict[str, Shots](),
-        )  # `by_source` has examples before ordering
-        for arm in plan.arms:
-            if arm.source not in by_source and not is_per_row(arm.source):
-                if progress and arm.source != "zero":
-                    progress(
-                        f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}"
-                    )
-                by_source[arm.source] = _select(task, arm, settings, drawn, seed, None)
-            if arm.source in by_source:
-                chosen[arm.name] = order_shots(
-                    by_source[arm.source], arm.order or "given", seed
-                )
+        chosen = _examples(plan, drawn, index, progress)
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
     plan = replace(plan, repeats=tuple(repeats))
@@ -451,6 +394,43 @@ def _drawn(
     plan.first_calls  # noqa: B018 (raises template errors before anything is written)
     plan.n_questions  # noqa: B018 (raises errors of impossible probes)
     return plan
+
+
+def _in_order_of_looks(
+    task: "Task", drawn: "Split", settings: Settings, seed: int
+) -> "Split":
+    """The split with its test rows in an order in which they may be looked at."""
+    test = drawn.test
+    if settings.base_parity is not None:
+        order = interleave_cells(cells_of_rows(task, test))
+    elif task.cluster:
+        order = whole_people(test[task.cluster], seed)
+    else:
+        return drawn
+    return replace(drawn, test=test.iloc[order])
+
+
+def _examples(
+    plan: Plan, drawn: "Split", index: int, progress: Callable[[str], None] | None
+) -> dict[str, Shots]:
+    """The examples of every arm in a repeat, but for arms with new examples for every row."""
+    settings = plan.settings
+    seed = settings.seed + index
+    in_given_order = dict(plan.saved)
+    found = dict[str, Shots]()
+    for arm in plan.arms:
+        source = arm.source
+        if source not in in_given_order and not is_per_row(source):
+            if progress and source != "zero":
+                of = f"repeat {index + 1} of {settings.repeats}"
+                progress(f"choosing examples: {arm.name}, {of}")
+            in_given_order[source] = _select(
+                plan.task, arm, settings, drawn, seed, None
+            )
+        if source in in_given_order:
+            order = arm.order or "given"
+            found[arm.name] = order_shots(in_given_order[source], order, seed)
+    return found
 
 
 def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
@@ -535,83 +515,6 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
                 str(row),
                 dict(zip(names, cells, strict=True)),
             )  # `to_dict` takes six times as long
-
-
-def _arms(
-    sources: Sequence[str | Shots],
-    settings: Settings,
-    saved: dict[str, Shots],
-    task: "Task",
-    allow_changed_data: bool,
-) -> tuple[Arm, ...]:
-    """One arm per source, order and template; examples of the user go into `saved`."""
-    several = "give a list, for example ['zero', 'fwc']"
-    if isinstance(sources, str):
-        raise FwcError(f"the arms are the text {sources!r}: {several}")
-    require(sources, Sequence, "the value of --shots", several)
-    if not sources:
-        raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
-    arms: list[Arm] = []
-    for source in sources:
-        require(
-            source, (str, Shots), "an arm", "give a strategy, a file of shots, or Shots"
-        )
-        edits: tuple[str, ...] = ()
-        own_order: str | None = None
-        if isinstance(source, Shots):
-            key = f"shots-{len(saved)}"
-            name = source.strategy
-            check_task(source, task, allow_changed_data, "an arm's Shots")
-            saved[key] = source
-        else:
-            name = source
-            if source.endswith(tuple(f"@{order}" for order in ORDERS)):
-                name, _, own_order = source.rpartition("@")
-                if settings.orders:
-                    raise FwcError(
-                        f"the arm {source!r} has an order of its own: leave order out"
-                    )
-            key, edits = split_edits(name)
-            if not key.endswith(".json"):
-                is_per_row(key)  # an unknown strategy is refused here, before any work
-            elif key not in saved:
-                saved[key] = load_shots(
-                    key, task, allow_changed_data=allow_changed_data
-                )
-            if key in saved:
-                name = "+".join((Path(key).stem, *edits))
-        if key in saved:
-            shows = saved[key].m > 0
-        else:
-            shows = key != "zero"
-        orders = (
-            [own_order] if own_order else (shows and settings.orders) or [None]
-        )  # no examples, no order
-        for order, template in product(orders, settings.templates or [None]):
-            # Order and template are in the name only if arms differ in them.
-            parts = [
-                name,
-                *[order] * (own_order is not None or len(settings.orders) > 1),
-            ]
-            parts += [_short(template or "")] * (len(settings.templates) > 1)
-            arms.append(
-                Arm("@".join(filter(None, parts)), key, order, edits, template, name)
-            )
-    names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
-    twice = [
-        arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1
-    ]
-    if twice:
-        remedy = (
-            "give each arm once, and shots files and template folders distinct names"
-        )
-        raise FwcError(f"the arm {twice[0]!r} is named twice: {remedy}")
-    return tuple(arms)
-
-
-def _short(template: str) -> str:
-    """A template set's name; for a folder, the last part of its path."""
-    return Path(template).name or template
 
 
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
