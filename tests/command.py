@@ -2,10 +2,13 @@
 out.
 """
 
+import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,14 +41,22 @@ def python(
     )
 
 
+def read_json(path: Path | str) -> Any:
+    return json.loads(Path(path).read_text())
+
+
 @pytest.fixture
 def fwc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `fwc-llm` with these arguments; `code`: with which it has to end."""
+    """Run `fwc-llm` with a line as a shell reads it, and with further words as they are.
+
+    `code`: with which it has to end.
+    """
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("NO_COLOR", "1")
 
-    def run(*arguments: object, code: int | None = None) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["fwc-llm", *map(str, arguments)])
+    def run(line: str, *words: object, code: int | None = None) -> Outcome:
+        arguments = ["fwc-llm", *shlex.split(line), *map(str, words)]
+        monkeypatch.setattr(sys, "argv", arguments)
         capsys.readouterr()
         try:
             main()

@@ -48,7 +48,13 @@ for _variable in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[_variable]
 
 # No test depends on the clock, and a failure must come again: the same examples every time.
-hypothesis.settings.register_profile("house", deadline=None, derandomize=True)
+# Examples may share a folder.
+hypothesis.settings.register_profile(
+    "house",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
 hypothesis.settings.load_profile("house")
 
 
