@@ -4,7 +4,6 @@ has.
 
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -16,13 +15,13 @@ import pytest
 
 from fwc_llm import evaluate
 from tests.cli.test_flags import commands
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.people import make_people, write_people
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
 # They print no table: files, lines about their work, a server's address.
 NO_TABLE = {"task freeze", "warm-up", "task init", "task copy", "template init"}
-SMALL = ("--task", "census", "--n-test", "8", "--m", "4")
+SMALL = "--task census --n-test 8 --m 4"
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def documented() -> dict[str, tuple[str, set[str]]]:
     """The formats and keys of the page's table, by command."""
-    rows = re.findall(
-        r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$",
-        PAGE.read_text(encoding="utf-8"),
-        re.M,
-    )
+    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", PAGE.read_text(), re.M)
     return {
         name: (kind, set(re.findall(r"`([a-z0-9_]+)`", keys.partition(":")[0])))
         for name, kind, keys in rows
@@ -64,7 +59,8 @@ def test_every_command_with_a_table_has_it_and_is_on_the_page() -> None:
     assert {name.partition(" --")[0] for name in documented()} == having - {"prompt"}
 
 
-def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
+def lines(run: Path, tmp_path: Path) -> dict[str, str]:
+    """A command line for every format of the page."""
     people = write_people(tmp_path / "people", make_people(400, 2))
     (tmp_path / "of_age.py").write_text(
         "def model(messages):\n    return 'yes' if 'age: 4' in str(messages[-1]) else 'no'\n"
@@ -75,87 +71,26 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
     keyed.write_text(
         "id,said,sex\n" + "".join(f"{n},yes,{'ab'[n % 2]}\n" for n in range(80))
     )
+    tune = "--target-dp 0.3 --rows 40 --n-test 40 --candidates 2 --strategy random"
+    tune += f" --task {people} --model python:of_age:model --out {tmp_path / 'tuned'}"
+    monitor = f"--answer said --protected sex --key id --state {tmp_path / 'state.db'}"
+    new = tmp_path / "new"
     return {
-        "eval": (
-            "eval",
-            *SMALL,
-            "--shots",
-            "zero",
-            "--out",
-            tmp_path / "new",
-            "--fail-if",
-            "dp_gap > 0.99",
-        ),
-        "eval --dry-run": ("eval", *SMALL, "--shots", "zero", "--dry-run"),
-        "tune": (
-            "tune",
-            "--task",
-            people,
-            "--model",
-            "python:of_age:model",
-            "--target-dp",
-            "0.3",
-            "--rows",
-            40,
-            "--n-test",
-            40,
-            "--candidates",
-            2,
-            "--strategy",
-            "random",
-            "--out",
-            tmp_path / "tuned",
-        ),
-        "rescore": ("rescore", run),
-        "verify": ("verify", run),
-        "gate": (
-            "gate",
-            run,
-            "--fail-if",
-            "dp_gap > 0.1",
-            "--fail-if",
-            "dp_gap[zero] > 0.1",
-        ),
-        "monitor": (
-            "monitor",
-            keyed,
-            "--answer",
-            "said",
-            "--protected",
-            "sex",
-            "--key",
-            "id",
-            "--state",
-            tmp_path / "state.json",
-            "--fail-if",
-            "dp_gap > 0.5",
-        ),
-        "audit": (
-            "audit",
-            csv,
-            "--answer",
-            "said",
-            "--label",
-            "was",
-            "--protected",
-            "sex",
-        ),
-        "compare": ("compare", run, run),
-        "report": ("report", run),
-        "shots": ("shots", "--task", "census", "--m", 4, "--strategy", "balanced"),
-        "shots --compare": (
-            "shots",
-            "--task",
-            "census",
-            "--m",
-            4,
-            "--compare",
-            "--strategy",
-            "balanced",
-        ),
-        "power": ("power", "--task", "census"),
-        "tasks": ("tasks",),
-        "task check": ("task", "check", "census"),
+        "eval": f"eval {SMALL} --shots zero --out {new} --fail-if 'dp_gap > 0.99'",
+        "eval --dry-run": f"eval {SMALL} --shots zero --dry-run",
+        "tune": f"tune {tune}",
+        "rescore": f"rescore {run}",
+        "verify": f"verify {run}",
+        "gate": f"gate {run} --fail-if 'dp_gap > 0.1' --fail-if 'dp_gap[zero] > 0.1'",
+        "monitor": f"monitor {keyed} {monitor} --fail-if 'dp_gap > 0.5'",
+        "audit": f"audit {csv} --answer said --label was --protected sex",
+        "compare": f"compare {run} {run}",
+        "report": f"report {run}",
+        "shots": "shots --task census --m 4 --strategy balanced",
+        "shots --compare": "shots --task census --m 4 --compare --strategy balanced",
+        "power": "power --task census",
+        "tasks": "tasks",
+        "task check": "task check census",
     }
 
 
@@ -164,11 +99,11 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
     fwc: Run, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    asked = arguments(run, tmp_path)
+    asked = lines(run, tmp_path)
     assert set(asked) == set(documented())
     found: dict[str, Any] = {}
-    for name, words in asked.items():
-        outcome = fwc(*words, "--json")
+    for name, line in asked.items():
+        outcome = fwc(line, "--json")
         assert outcome.code in (
             {0, 5, 6} if "gate" in name or name == "eval" else {0}
         ), (name, outcome.err)
@@ -182,7 +117,7 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
         ), name
     (one,) = found["eval"]["runs"]
     assert set(one) == {"folder", "results", "records", "statistics", "cost"}
-    results = json.loads((tmp_path / "new" / "results.json").read_text())
+    results = read_json(tmp_path / "new" / "results.json")
     assert one["results"] | {"records": one["records"]} == results
     # The second condition is one of the first's checks.
     assert [gate["condition"] for gate in found["gate"]["gates"]] == [
@@ -194,20 +129,13 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
 
 
 def test_a_closed_output_is_no_traceback(run: Path) -> None:
-    asked = shlex.join(
-        [
-            sys.executable,
-            "-m",
-            "fwc_llm",
-            "gate",
-            str(run),
-            "--json",
-            "--fail-if",
-            "coverage > 1",
-        ]
-    )
+    gate = f"-m fwc_llm gate {run} --json --fail-if 'coverage > 1'"
     done = subprocess.run(
-        f"{asked} >&-", shell=True, capture_output=True, text=True, check=False
+        f"{sys.executable} {gate} >&-",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -219,16 +147,8 @@ def test_missing_replies_are_a_document(
         "def nothing(messages):\n    raise ValueError('no')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    asked = (
-        *SMALL,
-        "--model",
-        "python:silent:nothing",
-        "--shots",
-        "zero",
-        "--out",
-        tmp_path / "r",
-    )
-    outcome = fwc("eval", *asked, "--json", code=4)
+    asked = f"eval {SMALL} --model python:silent:nothing --shots zero --json --out"
+    outcome = fwc(asked, tmp_path / "r", code=4)
     (one,) = json.loads(outcome.out)["runs"]
     assert one["statistics"] is None
     assert one["results"]["unanswered"] == 8
@@ -236,7 +156,7 @@ def test_missing_replies_are_a_document(
 
 def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(run, tmp_path / "damaged")
-    described = json.loads((folder / "run.json").read_text())
+    described = read_json(folder / "run.json")
     (folder / "run.json").write_text(
         json.dumps({**described, "arms": [*described["arms"], "ghost"]})
     )
@@ -254,32 +174,16 @@ BLOCK = '<script type="application/json">'
 def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> None:
     def page(folder: Path, *options: str) -> str:
         fwc("report", folder, *options, code=0)
-        return (folder / "report.html").read_text(encoding="utf-8")
+        return (folder / "report.html").read_text()
 
     without = tmp_path / "without"
     rows = tmp_path / "rows"
-    asked = (
-        "eval",
-        "--task",
-        "census",
-        "--model",
-        "surrogate",
-        "--shots",
-        "zero",
-        "--n-test",
-        16,
-        "--out",
-    )
-    fwc(*asked, without, "--no-rows", code=0)
-    assert (
-        tomllib.loads((without / "experiment.toml").read_text(encoding="utf-8"))[
-            "no-rows"
-        ]
-        is True
-    )
+    asked = "eval --task census --model surrogate --shots zero --n-test 16 --out"
+    fwc(asked, without, "--no-rows", code=0)
+    assert tomllib.loads((without / "experiment.toml").read_text())["no-rows"] is True
     assert "script-src 'none'" in page(without)
-    fwc(*asked, rows, code=0)
-    assert "no_rows" in fwc(*asked, rows, "--no-rows", code=2).line  # begun with them
+    fwc(asked, rows, code=0)
+    assert "no_rows" in fwc(asked, rows, "--no-rows", code=2).line  # begun with them
     assert page(rows).count(BLOCK) == 1
     assert "This page holds the rows themselves (16, with prompts)" in page(rows)
     for bare in (page(without), page(rows, "--no-rows")):
@@ -293,28 +197,13 @@ def test_an_audit_has_its_rows_once(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     rows = "f,old,yes,no\nm,new,no,no\nm,new,yes,yes\nf,old,no,yes\n" * 20
     (tmp_path / "a.csv").write_text("sex,age,said,was\n" + rows)
-    asked = (
-        "audit",
-        tmp_path / "a.csv",
-        "--answer",
-        "said",
-        "--label",
-        "was",
-        "--protected",
-        "sex,age",
-    )
-    done = fwc(
-        *asked,
-        "--report",
-        tmp_path / "a.html",
-        "--figures",
-        tmp_path / "figures",
-        code=2,
-    )
+    asked = f"audit {tmp_path / 'a.csv'} --answer said --label was --protected sex,age"
+    figures = f"--report {tmp_path / 'a.html'} --figures {tmp_path / 'figures'}"
+    done = fwc(f"{asked} {figures}", code=2)
     assert "pip install 'fwc-llm[plot]'" in done.err
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    page = (tmp_path / "a.html").read_text()
     assert page.count(BLOCK) == 1  # not once for each attribute
     assert '"row 80"' in page
     assert "may be people’s records" in page
-    assert fwc(*asked, "--report", tmp_path / "b.html", "--no-rows").code == 0
-    assert BLOCK not in (tmp_path / "b.html").read_text(encoding="utf-8")
+    assert fwc(asked, "--report", tmp_path / "b.html", "--no-rows").code == 0
+    assert BLOCK not in (tmp_path / "b.html").read_text()

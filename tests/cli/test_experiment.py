@@ -1,6 +1,5 @@
 """Experiment files: what the flags say, in TOML; every run's folder has the one that repeats it."""
 
-import json
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from evals.real_model.ask import read_answers
 from evals.real_model.record import ARMS
 from fwc_llm import evaluate
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.conftest import missing
 from tests.people import make_people, write_people
 
@@ -28,7 +27,7 @@ weights = "hide"
 
 
 def described(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    content: dict[str, Any] = read_json(folder / "run.json")
     return {
         key: value
         for key, value in content.items()
@@ -110,7 +109,7 @@ def test_what_a_real_model_answered_comes_without_data(
             float(row["p_yes"]) > 0.5
         ):  # a contradiction at temperature 0: P(yes) is unknown
             row["p_yes"] = ""
-    fwc("eval", "recorded", "-o", tmp_path / "first", code=0)
+    fwc("eval recorded -o", tmp_path / "first", code=0)
     answers = pd.read_csv(tmp_path / "first" / "answers.csv")
     for arm, recorded in ARMS.items():
         of_arm = [row["p_yes"] for row in asked if row["arm"] == recorded]
@@ -134,12 +133,7 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     moved.
     """
     shots = tmp_path / "mine.json"
-    assert (
-        fwc(
-            "shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots
-        ).code
-        == 0
-    )
+    assert fwc("shots --task census --strategy random --m 2 -o", shots).code == 0
     small = (
         "eval",
         "--task",
@@ -155,9 +149,9 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     options = ("--shots", arms, "--m", 8, "--set", 'option={"slots": "equal"}')
     options = (*options, "--set", "order=random,given")
     fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run", code=0)
-    slots = json.loads((tmp_path / "run" / "shots" / "fwc@given-0.json").read_text())[
-        "certificate"
-    ]["slots"]
+    slots = read_json(tmp_path / "run" / "shots" / "fwc@given-0.json")["certificate"][
+        "slots"
+    ]
     assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
     shots.unlink()
     (tmp_path / "run").rename(tmp_path / "moved")
@@ -233,7 +227,7 @@ def test_reference_lines_need_the_table(fwc: Run, tmp_path: Path) -> None:
         "--out",
         tmp_path / "run",
     )
-    fwc("eval", "--task", task, *words, code=0)
+    fwc("eval --task", task, *words, code=0)
     shutil.rmtree(tmp_path / "people")
     assert (
         "reference lines need the table"
@@ -272,19 +266,6 @@ def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> 
         "they cost nothing" in fwc(*ZERO_SHOT, "--model", "surrogate", "--dry-run").out
     )
     assert "completion tokens" in fwc(*ZERO_SHOT, "--model", "m", *URL, "--dry-run").out
-
-
-def test_a_function_has_no_address(fwc: Run, mine: str, tmp_path: Path) -> None:
-    outcome = fwc(
-        *ZERO_SHOT,
-        "--model",
-        f"python:{mine}:model",
-        *URL,
-        "--out",
-        tmp_path / "r",
-        code=2,
-    )
-    assert "in this process, not at http://127.0.0.1:9/v1" in outcome.line
 
 
 def test_an_interruption_of_the_choice_says_what_is_kept(

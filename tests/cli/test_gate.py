@@ -12,21 +12,11 @@ import pytest
 
 from fwc_llm.metrics.records import Records
 from fwc_llm.runs.recorded_run import read_run
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import write_run
 
-EVAL = (
-    "eval",
-    "--task",
-    "census",
-    "--model",
-    "surrogate",
-    "--shots",
-    "zero",
-    "--n-test",
-    40,
-)
+EVAL = "eval --task census --model surrogate --shots zero --n-test 40"
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +111,7 @@ def test_bad_input_is_named(
 def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", repeats=1)
     xml = tmp_path / "gates.xml"
-    results = json.loads((run / "results.json").read_text())
+    results = read_json(run / "results.json")
     (run / "results.json").write_text(json.dumps(results | {"unanswered": 3}))
     outcome = fwc("gate", run, "--fail-if", "dp_gap >= 0", "--junit", xml, code=4)
     assert "3 of " in outcome.line
@@ -134,40 +124,21 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "line",
     [
-        ("gate", "nosuch", "--fail-if", "dp_gap > 0.1"),
-        ("gate", "nosuch", "--fail-if", "dp >> 0.1"),
-        (
-            "audit",
-            "nosuch.csv",
-            "--label",
-            "y",
-            "--answer",
-            "a",
-            "--protected",
-            "g",
-            "--fail-if",
-            "dp_gap > 0.1",
-        ),
-        (*EVAL, "--fail-if", "dp_gap[nosuch] > 0.1"),
-        (
-            "eval",
-            "--task",
-            "nosuch",
-            "--model",
-            "surrogate",
-            "--fail-if",
-            "dp_gap > 0.1",
-        ),
+        "gate nosuch --fail-if 'dp_gap > 0.1'",
+        "gate nosuch --fail-if 'dp >> 0.1'",
+        "audit nosuch.csv --label y --answer a --protected g --fail-if 'dp_gap > 0.1'",
+        f"{EVAL} --fail-if 'dp_gap[nosuch] > 0.1'",
+        "eval --task nosuch --model surrogate --fail-if 'dp_gap > 0.1'",
     ],
 )
 def test_no_earlier_success_outlives_a_refusal(
-    fwc: Run, tmp_path: Path, words: tuple[str, ...]
+    fwc: Run, tmp_path: Path, line: str
 ) -> None:
     xml = tmp_path / "gates.xml"
     xml.write_text("<testsuites failures='0' errors='0'/>")
-    assert fwc(*words, "--junit", xml).code == 2
+    assert fwc(line, "--junit", xml).code == 2
     assert ElementTree.parse(xml).getroot().attrib["errors"] == "1"
 
 
@@ -175,36 +146,29 @@ def test_no_earlier_success_outlives_a_refusal(
 def test_eval_refuses_before_it_asks_and_gates_when_it_has(
     fwc: Run, tmp_path: Path
 ) -> None:
+    out = tmp_path / "run"
     for options in (
-        ("--fail-if", "dp_gap[fwc] > 0.1"),
-        ("--fail-if", "dp"),
-        ("--undecided", "pass"),
+        "--fail-if 'dp_gap[fwc] > 0.1'",
+        "--fail-if dp",
+        "--undecided pass",
     ):
-        fwc(*EVAL, "--out", tmp_path / "run", *options, code=2)
-        assert not (tmp_path / "run").exists()
+        fwc(f"{EVAL} {options} --out", out, code=2)
+        assert not out.exists()
     xml = tmp_path / "gates.xml"
-    dry = fwc(*EVAL, "--fail-if", "dp_gap >= 0", "--junit", xml, "--dry-run")
-    assert (dry.code, xml.exists()) == (0, False)
-    outcome = fwc(
-        *EVAL,
-        "--out",
-        tmp_path / "run",
-        "--fail-if",
-        "dp_gap >= 0",
-        "--junit",
-        xml,
-        code=5,
-    )
+    gated = f"{EVAL} --fail-if 'dp_gap >= 0' --junit {xml}"
+    fwc(gated, "--dry-run", code=0)
+    assert not xml.exists()
+    outcome = fwc(gated, "--out", out, code=5)
     assert "limit: under 0)" in outcome.out
     assert "Simulated: these gates say nothing about a language model." in outcome.out
     assert ElementTree.parse(xml).getroot()[0].attrib["name"] == "surrogate"
-    assert fwc("gate", tmp_path / "run", "--fail-if", "coverage < 0.5").code == 0
+    assert fwc("gate", out, "--fail-if", "coverage < 0.5").code == 0
 
 
 @pytest.mark.slow
 def test_several_models_are_gated_each(fwc: Run, tmp_path: Path) -> None:
-    words = [*EVAL[:4], "surrogate,baseline", *EVAL[5:], "--out", tmp_path / "runs"]
-    outcome = fwc(*words, "--fail-if", "dp_gap >= 0", code=5)
+    both = EVAL.replace("surrogate", "surrogate,baseline")
+    outcome = fwc(both, "--out", tmp_path / "runs", "--fail-if", "dp_gap >= 0", code=5)
     assert "outside  surrogate: yes for " in outcome.out
     assert "outside  baseline: yes for " in outcome.out
     assert fwc("gate", tmp_path / "runs", "--fail-if", "dp_gap > 1").code == 0
@@ -217,17 +181,8 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
         {"sex": k % 2, "race": k // 2 % 2, "was": k // 4 % 2, "said": said}
     )
     frame.to_csv(tmp_path / "p.csv", index=False)
-    words = (
-        "audit",
-        tmp_path / "p.csv",
-        "--answer",
-        "said",
-        "--label",
-        "was",
-        "--protected",
-        "sex,race",
-    )
-    outcome = fwc(*words, "--fail-if", "dp_gap > 0.3", code=5)
+    words = f"audit {tmp_path / 'p.csv'} --answer said --label was --protected"
+    outcome = fwc(words, "sex,race", "--fail-if", "dp_gap > 0.3", code=5)
     assert (
         "outside  by sex: yes for 0 % of 0 and 50 % of 1, a gap of 50 points ("
         in outcome.out
@@ -236,17 +191,18 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
         "within  by race: yes for 25 % of 0 and 25 % of 1, a gap of 0 points ("
         in outcome.out
     )
-    assert "the arms are answers" in fwc(*words, "--fail-if", "dp_gap[a] > 0.3").line
-    assert "twice" in fwc(*words[:-1], "sex,sex").line
-    assert "the label" in fwc(*words[:-1], "sex,was").line
+    arm = fwc(words, "sex,race", "--fail-if", "dp_gap[a] > 0.3").line
+    assert "the arms are answers" in arm
+    assert "twice" in fwc(words, "sex,sex").line
+    assert "the label" in fwc(words, "sex,was").line
     frame.assign(said=frame["said"].where(frame["sex"] == 0)).to_csv(
         tmp_path / "p.csv", index=False
     )
-    alone = (*words[:-1], "sex", "--fail-if", "dp_gap > 0.3", "--fail-if", "dp_gap>0.3")
-    undefined = fwc(*alone, code=6).line
+    alone = f"{words} sex --fail-if 'dp_gap > 0.3' --fail-if 'dp_gap>0.3'"
+    undefined = fwc(alone, code=6).line
     assert "cannot say: 1 of 1" in undefined
     assert "more rows" not in undefined
-    failed = fwc(*alone, "--undecided", "fail")
+    failed = fwc(alone, "--undecided", "fail")
     assert failed.line == "fwc-llm: cannot say: 1 of 1"
 
 
@@ -276,30 +232,11 @@ def task(tmp_path: Path) -> Path:
 
 def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    asked = (
-        "--model",
-        "baseline",
-        "--shots",
-        "zero,random",
-        "--n-test",
-        40,
-        "--m",
-        4,
-        "--out",
-        run,
-    )
-    words = ("eval", "--task", task, *asked, "--base-parity", "none")
-    words = (
-        *words,
-        "--set",
-        "cluster=person_id",
-        "--set",
-        "weight=stands_for",
-        "--set",
-        "given=job",
-    )
+    words = f"eval --task {task} --model baseline --shots zero,random --n-test 40"
+    words += f" --m 4 --out {run} --base-parity none"
+    words += " --set cluster=person_id --set weight=stands_for --set given=job"
     outcome = fwc(
-        *words, "--fail-if", "abs(dp_gap[random] - dp_gap[zero]) > 0.9", code=0
+        words, "--fail-if", "abs(dp_gap[random] - dp_gap[zero]) > 0.9", code=0
     )
     answers = pd.read_csv(run / "answers.csv")
     table = pd.read_csv(task.with_suffix(".csv")).set_axis(
@@ -313,7 +250,7 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
         assert (
             answers[name].to_numpy() == table.loc[answers["row"], column].to_numpy()
         ).all()
-    results = json.loads((run / "results.json").read_text())
+    results = read_json(run / "results.json")
     zero = answers[answers["arm"] == "zero"]
     right = np.average(zero["answer"] == zero["label"], weights=zero["weight"])
     found = Records.read(results["records"], results["attribute"])
@@ -327,51 +264,30 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
     before = (run / "results.json").read_text()
     fwc("rescore", run, code=0)
     assert (run / "results.json").read_text() == before
-    again = fwc(*words, "--set", "margin=0.99", "--fail-if", "dp_gap > 0.99", code=0)
+    again = fwc(f"{words} --set margin=0.99 --fail-if 'dp_gap > 0.99'", code=0)
     assert read_run(run).answered.design.margin == 0.99
     assert "nothing to ask" in again.err
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("option", "words"),
     [
-        (("--set", "cluster=person"), "no column 'person'"),
-        (("--set", "given=group"), "or the outcome"),
-        (("--set", "weight=age"), 'the role "extra"'),
-        (("--set", "against=fwc"), "name an arm (zero), or all"),
-        (("--set", "margin=1.5"), "margin"),
-        (("--set", "min_group=0"), "min_group"),
+        ("cluster=person", "no column 'person'"),
+        ("given=group", "or the outcome"),
+        ("weight=age", 'the role "extra"'),
+        ("against=fwc", "name an arm (zero), or all"),
+        ("margin=1.5", "margin"),
+        ("min_group=0", "min_group"),
     ],
 )
 def test_what_does_not_fit_is_refused(
-    fwc: Run, task: Path, options: tuple[str, str], words: str
+    fwc: Run, task: Path, option: str, words: str
 ) -> None:
-    asked = (
-        "eval",
-        "--task",
-        task,
-        "--model",
-        "baseline",
-        "--shots",
-        "zero",
-        "--n-test",
-        16,
-    )
-    assert words in fwc(*asked, *options, code=2).line
+    asked = f"eval --task {task} --model baseline --shots zero --n-test 16"
+    assert words in fwc(asked, "--set", option, code=2).line
 
 
 def test_columns_that_nobody_uses_are_named(fwc: Run, task: Path) -> None:
-    words = (
-        "eval",
-        "--task",
-        task,
-        "--model",
-        "baseline",
-        "--shots",
-        "zero",
-        "--n-test",
-        16,
-        "--dry-run",
-    )
-    assert "'person_id' looks like a cluster and is not used" in fwc(*words).err
-    assert "looks like" not in fwc(*words, "--set", "cluster=person_id").err
+    words = f"eval --task {task} --model baseline --shots zero --n-test 16 --dry-run"
+    assert "'person_id' looks like a cluster and is not used" in fwc(words).err
+    assert "looks like" not in fwc(words, "--set", "cluster=person_id").err

@@ -64,20 +64,6 @@ def test_nothing_that_a_service_sends_steers_the_terminal(
 
 
 @pytest.mark.slow
-def test_a_circle_of_links_is_refused(fwc: Run, tmp_path: Path) -> None:
-    a = tmp_path / "a"
-    b = tmp_path / "b"
-    a.symlink_to(b)
-    b.symlink_to(a)
-    for arguments in (
-        ("report", a),
-        (*EVAL, "--out", a),
-        ("eval", "--task", a / "x.toml"),
-    ):
-        fwc(*arguments, code=2)
-
-
-@pytest.mark.slow
 def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert fwc(*EVAL[:-1], "surrogate", "--out", run).code == 0
@@ -140,15 +126,15 @@ def test_a_table_too_large(
     fwc: Run, tmp_path: Path, name: str, write: Any, words: str
 ) -> None:
     write(tmp_path / name)
-    audit = ("audit", tmp_path / name, "--protected", "group", "--answer", "answer")
-    assert words in fwc(*audit, code=2).line
+    audit = f"audit {tmp_path / name} --protected group --answer answer"
+    assert words in fwc(audit, code=2).line
 
 
 @pytest.mark.slow
 def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    n = 50_000
-    columns = {"first": 100, "second": 100, "label": 2, "answer": 2}  # 10,000 groups
+    n = 20_000
+    columns = {"first": 50, "second": 50, "label": 2, "answer": 2}  # 2,500 groups
     frame = pd.DataFrame(
         {name: rng.integers(0, most, n) for name, most in columns.items()}
     )
@@ -209,20 +195,10 @@ def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
     ]
     (tmp_path / "t.csv").write_text("\n".join(["[/b]city,sex,income", *rows]) + "\n")
     assert (
-        fwc(
-            "task",
-            "init",
-            tmp_path / "t.csv",
-            "--protected",
-            "sex",
-            "--outcome",
-            "income",
-        ).code
+        fwc(f"task init {tmp_path / 't.csv'} --protected sex --outcome income").code
         == 0
     )
-    outcome = fwc(
-        "shots", "--task", tmp_path / "t.toml", "--strategy", "random", "--m", 4, code=0
-    )
+    outcome = fwc(f"shots --task {tmp_path / 't.toml'} --strategy random --m 4", code=0)
     assert "1 row left out, no value in [/b]city" in outcome.err
 
 

@@ -4,7 +4,6 @@ do.
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,62 +37,26 @@ def grants(folder: Path) -> Path:
         )
         lines += [""] * (k % 50 == 0)
     path = folder / "grant list.tsv"
-    path.write_text("\n".join(lines) + "\n\n\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n\n\n")
     return path
 
 
-def one_column(folder: Path) -> Path:
-    """UTF-16 as spreadsheets save it, dates, one number besides the groups."""
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame(
-        {"when": pd.date_range("2020-01-01", periods=200).strftime("%d/%m/%Y")}
-    )
-    frame["grp"], frame["res"] = (
-        rng.choice(["x", "y"], 200),
-        rng.choice([True, False], 200),
-    )
-    frame["val"] = rng.normal(size=200).round(3)
-    frame.to_csv(folder / "u16.txt", sep="\t", index=False, encoding="utf-16")
-    return folder / "u16.txt"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("table", "protected", "outcome", "said", "features"),
-    [
-        (
-            grants,
-            "region",
-            "granted",
-            "names column 'job title' more than once",
-            ["yes", "threshold"],
-        ),
-        (one_column, "grp", "res", "when: dates", ["val"]),
-    ],
-)
-def test_odd_tables_go_the_whole_way_at_the_defaults(
-    fwc: Run,
-    tmp_path: Path,
-    table: Any,
-    protected: str,
-    outcome: str,
-    said: str,
-    features: list[str],
+def test_an_odd_table_goes_the_whole_way_at_the_defaults(
+    fwc: Run, tmp_path: Path
 ) -> None:
-    path = table(tmp_path)
-    drafted = fwc(
-        "task", "init", path, "--protected", protected, "--outcome", outcome, code=0
-    )
-    assert any(words in drafted.out for words in said.split("|"))
+    path = grants(tmp_path)
+    columns = ("--protected", "region", "--outcome", "granted")
+    drafted = fwc("task init", path, *columns, code=0)
+    assert "names column 'job title' more than once" in drafted.out
     task = path.with_suffix(".toml")
-    assert [column.name for column in load_task(task).features] == features
-    assert "refused: --model surrogate" in fwc("task", "check", task, code=0).out
-    ran = fwc(
-        "eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0
-    )
+    assert [column.name for column in load_task(task).features] == ["yes", "threshold"]
+    assert "refused: --model surrogate" in fwc("task check", task, code=0).out
+    run = tmp_path / "run"
+    ran = fwc("eval --model baseline --task", task, "--out", run, code=0)
     assert "REFERENCE, NO LANGUAGE MODEL" in ran.out
-    fwc("report", tmp_path / "run", "-o", tmp_path / "report.html", code=0)
-    assert "true answers" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    fwc("report", run, "-o", tmp_path / "report.html", code=0)
+    assert "true answers" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -122,16 +85,7 @@ def test_what_is_no_table_is_named(
     (tmp_path / name).write_bytes(content)
     assert (
         words
-        in fwc(
-            "task",
-            "init",
-            tmp_path / name,
-            "--protected",
-            "g",
-            "--outcome",
-            "y",
-            code=2,
-        ).line
+        in fwc(f"task init {tmp_path / name} --protected g --outcome y", code=2).line
     )
 
 
@@ -155,8 +109,8 @@ def test_a_binary_table_is_read_with_its_extra_and_the_extra_named_without(
 @pytest.fixture
 def loan_task(fwc: Run, tmp_path: Path) -> Path:
     (tmp_path / "loans.csv").write_bytes(loans())
-    columns = ("--protected", "ethnicity", "--outcome", "approved")
-    fwc("task", "init", tmp_path / "loans.csv", *columns, code=0)
+    columns = "--protected ethnicity --outcome approved"
+    fwc(f"task init {tmp_path / 'loans.csv'} {columns}", code=0)
     return tmp_path / "loans.toml"
 
 
@@ -178,20 +132,12 @@ def test_the_baseline_costs_nothing_and_a_table_is_no_task(
     fwc: Run, loan_task: Path
 ) -> None:
     outcome = fwc(
-        "eval",
-        "--task",
-        loan_task,
-        "--model",
-        "baseline",
-        "--shots",
-        "zero",
-        "--dry-run",
-        code=0,
+        f"eval --task {loan_task} --model baseline --shots zero --dry-run", code=0
     )
     assert "no network): they cost nothing" in " ".join(outcome.out.split())
     assert "cost unknown" not in outcome.out
-    unnamed = fwc("eval", "--task", loan_task, "--shots", "zero", "--dry-run", code=0)
+    unnamed = fwc(f"eval --task {loan_task} --shots zero --dry-run", code=0)
     assert "the model is baseline" in unnamed.err
     assert unnamed.out == outcome.out
     table = next(loan_task.parent.glob("*.csv"))
-    assert f"fwc-llm task init {table}" in fwc("task", "check", table).line
+    assert f"fwc-llm task init {table}" in fwc("task check", table).line

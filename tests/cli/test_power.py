@@ -13,9 +13,7 @@ from tests.report.conftest import write_run
 
 @pytest.mark.slow
 def test_it_says_what_the_design_finds(fwc: Run) -> None:
-    outcome = fwc(
-        "power", "--task", "census", "--base-parity", "0.5", "--repeats", 1, code=0
-    )
+    outcome = fwc("power --task census --base-parity 0.5 --repeats 1", code=0)
     for said in (
         "600 requests",
         "a gap at the same true answer of 0.229 and 9.9 points",
@@ -114,10 +112,9 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
 @pytest.mark.slow
 def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", unparsed=0.0)
-    outcome = fwc("power", "--task", "census", "--run", folder, "--json", code=0)
+    outcome = fwc("power --task census --run", folder, "--json", code=0)
     assert (
-        "not both"
-        in fwc("power", "--task", "census", "--run", folder, "--discordant", 0.2).line
+        "not both" in fwc("power --task census --run", folder, "--discordant", 0.2).line
     )
     shown = json.loads(outcome.out)["assumptions"]
     assert shown["source"] == f"as in {folder}"
@@ -137,17 +134,13 @@ def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> N
 def test_no_option_is_left_out_in_silence(
     fwc: Run, words: tuple[str, ...], line: str
 ) -> None:
-    assert (
-        line in fwc("power", "--task", "census", "--n-test", "60", *words, code=2).line
-    )
+    assert line in fwc("power --task census --n-test 60", *words, code=2).line
 
 
 @pytest.mark.slow
 def test_eval_says_it_before_anything_is_paid(fwc: Run) -> None:
-    small = ("--task", "census", "--n-test", 80)
-    said = fwc(
-        "eval", *small, "--model", "gpt-4o-mini", "--shots", "zero", "--dry-run", code=0
-    ).out
-    _, *lines = fwc("power", *small, code=0).out.splitlines()
+    small = "--task census --n-test 80"
+    said = fwc(f"eval {small} --model gpt-4o-mini --shots zero --dry-run", code=0).out
+    _, *lines = fwc(f"power {small}", code=0).out.splitlines()
     assert lines
     assert said.splitlines()[-len(lines) :] == lines

@@ -8,39 +8,30 @@ import pytest
 
 from fwc_llm.prompts import build_prompt, templates
 from fwc_llm.tasks import Task, load_task
-from tests.command import Run
+from tests.command import Run, read_json
 
 
 @pytest.mark.slow
-def test_a_row_of_the_split_is_shown_as_it_is_sent(
-    fwc: Run, data_dir: Path, tmp_path: Path
-) -> None:
-    outcome = fwc(
-        "prompt", "--task", "adult", "--shots", "balanced", "--m", 4, "--row", 3, code=0
-    )
-    sent = json.loads(
-        fwc("prompt", "--shots", "balanced", "--m", 4, "--row", 3, "--json").out
-    )
-    assert [message["role"] for message in sent] == [
-        "system",
-        *["user", "assistant"] * 4,
-        "user",
-    ]
+def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, tmp_path: Path) -> None:
+    asked = "--task census --shots balanced --m 4"
+    outcome = fwc(f"prompt {asked} --row 3", code=0)
+    sent = json.loads(fwc(f"prompt {asked} --row 3 --json").out)
+    roles = ["system", *["user", "assistant"] * 4, "user"]
+    assert [message["role"] for message in sent] == roles
     for message in sent:
         assert message["content"] in outcome.out
-    assert "row 3 of the split is adult.test:" in outcome.err
+    assert "row 3 of the split is census.test:" in outcome.err
     # … and it is what `eval` sends for its first row
     run = tmp_path / "run"
-    asked = ("--task", "adult", "--model", "surrogate", "--shots", "balanced", "--m", 4)
-    fwc("eval", *asked, "--out", run, code=0)
-    first = json.loads(fwc("prompt", "--shots", "balanced", "--m", 4, "--json").out)
-    assert json.loads((run / "prompts" / "balanced.json").read_text()) == first
+    fwc(f"eval {asked} --model surrogate --out", run, code=0)
+    first = json.loads(fwc(f"prompt {asked} --json").out)
+    assert read_json(run / "prompts" / "balanced.json") == first
     assert first[:-1] == sent[:-1]
 
 
 @pytest.mark.slow
 def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
-    outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--json", code=0)
+    outcome = fwc("prompt --task census --api decisions --json", code=0)
     asked = [
         (message["role"], message.get("name")) for message in json.loads(outcome.out)
     ]
@@ -52,8 +43,8 @@ def test_a_record_is_shown_without_the_table(
 ) -> None:
     task = tmp_path / "task.json"
     row = tmp_path / "row.json"
-    fwc("task", "freeze", "census", "-o", task, code=0)
-    assert "exists already" in fwc("task", "freeze", "census", "-o", task, code=2).line
+    fwc("task freeze census -o", task, code=0)
+    assert "exists already" in fwc("task freeze census -o", task, code=2).line
     values = {**census.test().iloc[0].to_dict(), "hours-per-week": 120}
     row.write_text(json.dumps(values))
     shown = ("prompt", "--task", task, "--record")
@@ -77,10 +68,10 @@ def test_a_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
     assert {"default", "decision"} <= set(templates())
     for name in ("default", "decision"):
         folder = tmp_path / "new" / name
-        fwc("template", "init", folder, "--from", name, code=0)
+        fwc("template init", folder, "--from", name, code=0)
         api = ("--api", "decisions") if name == "decision" else ()
         shown = [
-            fwc("prompt", "--task", "census", "--template", one, *api).out
+            fwc("prompt --task census --template", one, *api).out
             for one in (name, folder)
         ]
         assert shown[0] == shown[1] != ""
@@ -93,19 +84,19 @@ def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
     for name in ("mine", "file"):
         assert (
             "cannot make the folder"
-            in fwc("template", "init", tmp_path / name, code=2).line
+            in fwc("template init", tmp_path / name, code=2).line
         )
     assert (tmp_path / "mine" / "query.j2").read_text() == "mine"
     assert (
         "there are"
-        in fwc("template", "init", tmp_path / "x", "--from", "../../etc", code=2).line
+        in fwc("template init", tmp_path / "x", "--from", "../../etc", code=2).line
     )
     assert not (tmp_path / "x").exists()
 
 
 def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
-    fwc("task", "copy", "adult", "-o", mine, code=0)
+    fwc("task copy adult -o", mine, code=0)
     copy, built_in = (
         (t.columns, t.protected, t.question) for t in map(load_task, (mine, "adult"))
     )
@@ -118,6 +109,6 @@ def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
         (("adult", "-o", tmp_path / "x.txt"), "must end in .toml"),
         (("adult", "-o", tmp_path / "no" / "x.toml"), "its folder does not exist"),
     ):
-        assert said in fwc("task", "copy", *words, code=2).line
+        assert said in fwc("task copy", *words, code=2).line
     assert mine.read_text() == "mine"
-    fwc("task", "copy", "adult", "-o", mine, "--force", code=0)
+    fwc("task copy adult -o", mine, "--force", code=0)
