@@ -1,6 +1,5 @@
 """The whole line, from a table to numbers on disk, against a real HTTP service on loopback."""
 
-import inspect
 import json
 import math
 import re
@@ -12,15 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from fwc_llm import Client, FwcError, Result, Settings, Task, evaluate, select_shots
-from fwc_llm.cli.experiment import read_experiment
-from fwc_llm.cli.flags import read
-from fwc_llm.cli.flags import takes as takes_flags
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.options import option, takes
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
@@ -226,38 +219,6 @@ def test_settings_are_values_and_names_come_first(
         assert described["settings"] == {**settings.as_json(), "m": m}
         assert described["parameters"]["temperature"] == 0.5
         assert described["parameters"]["max_tokens"] == most
-
-
-def test_an_option_is_declared_once(tmp_path: Path) -> None:
-    """A field is in the signature, the help, the command line, experiment files and run.json."""
-
-    class More(Settings):
-        warmth: float = option(0.5, "How warm it is.")
-
-    @takes(More, Client)
-    def asked(task: str, **options: object) -> None:
-        """Ask."""
-
-    shown = inspect.signature(asked).parameters
-    assert [*shown] == ["task", *More.model_fields, *Client.model_fields]
-    assert shown["warmth"].default == 0.5
-    assert "How warm it is. [default: 0.5]" in str(inspect.getdoc(asked))
-
-    def command(**options: object) -> None:
-        assert read(More, options).warmth == options["warmth"]
-
-    takes_flags(command, More, Client)
-    path = tmp_path / "x.toml"
-    path.write_text("warmth = 0.75")
-    assert read_experiment(path, command, {}) == {"warmth": 0.75}
-    app = typer.Typer()
-    app.command()(command)
-    assert (
-        "How warm it is."
-        in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
-    )
-    assert CliRunner().invoke(app, ["--warmth", "0.25"]).exit_code == 0
-    assert More(warmth=0.25).as_json() == {**Settings().as_json(), "warmth": 0.25}
 
 
 def test_callbacks_hear_every_step(

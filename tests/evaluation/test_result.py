@@ -27,16 +27,12 @@ from fwc_llm.metrics.records import Records
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.formats import render
-from fwc_llm.runs.folder import FORMAT, RunFolder
+from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.tasks import Task, census_task
 from tests.command import Run
-from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 from tests.people import make_people, write_people
-from tests.report.conftest import answer_row, write_folder
-
-EVIL = "</td><script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
@@ -176,24 +172,6 @@ def test_a_changed_setting_makes_a_folder_of_its_own(
 
 def test_a_result_whose_folder_is_gone_says_so(result: Result, tmp_path: Path) -> None:
     assert "is not a folder" in Result(tmp_path / "gone", result.data)._repr_html_()
-
-
-def test_names_from_the_data_are_escaped(tmp_path: Path) -> None:
-    rows = [
-        answer_row(row, f"{EVIL}{row % 2}", "yes", "yes", arm=EVIL) for row in range(8)
-    ]
-    settings = {"n_test": 8, "base_parity": None, "repeats": 1, "seed": 0}
-    described = {
-        "simulated": False,
-        "settings": settings,
-        "arms": [EVIL],
-        "task": EVIL,
-        "model": EVIL,
-    }
-    folder = write_folder(tmp_path / "evil", {"format": FORMAT, **described}, rows).path
-    drawn = ElementTree.fromstring(read(folder)._repr_html_())
-    assert drawn.find(".//script") is None
-    assert "".join(drawn.itertext()).count("script") > 4
 
 
 def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
@@ -338,23 +316,6 @@ def test_an_interrupted_run_continues(
         run(two, model, tmp_path / "run", threshold=None)
 
 
-def test_without_a_threshold_all_is_as_before_and_an_older_run_goes_on(
-    two: Task, tmp_path: Path
-) -> None:
-    result = run(two, Shifted(), tmp_path / "run", threshold=None)
-    assert "threshold" not in result.data
-    assert "threshold_answer" not in (tmp_path / "run" / "answers.csv").read_text()
-    described = RunFolder(result.folder).describe()
-    for name in ("threshold", "threshold_rows"):
-        del described["settings"][name]
-    RunFolder(result.folder).write_json("run.json", described)
-    assert run(two, Shifted(), tmp_path / "run", threshold=None).data == result.data
-    assert (
-        json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"]
-        is None
-    )
-
-
 def test_a_model_without_probabilities_is_known_after_a_few_rows(
     two: Task, tmp_path: Path
 ) -> None:
@@ -369,48 +330,6 @@ def test_a_model_without_probabilities_is_known_after_a_few_rows(
     ):
         run(two, speaks, tmp_path / "run")
     assert len(asked) == 8
-
-
-def test_rows_whose_probability_is_unknown_have_no_answer_at_the_threshold(
-    two: Task, tmp_path: Path
-) -> None:
-    def sometimes(messages: Messages) -> Any:
-        return age_of(messages) / 100 if age_of(messages) % 5 else "yes"
-
-    result = run(two, sometimes, tmp_path / "run", arms=("zero",))
-    assert result.records.of("coverage", "zero").value == 1.0
-    (said,) = result.data["thresholds"]
-    assert said["unknown"] > 0
-    assert result.answers()["threshold_answer"].isna().sum() == said["unknown"]
-    assert said["per_repeat"][0]["known"] < 16
-
-
-@pytest.mark.slow
-def test_the_limit_of_cost_counts_the_rows_of_the_pool(
-    two: Task, tmp_path: Path
-) -> None:
-    prices = tmp_path / "prices.toml"
-    prices.write_text(
-        'date = 2026-11-01\n[models]\n"my-model" = { input = 1.0, output = 1.0 }\n'
-    )
-
-    def answer(request: HttpRequest) -> HttpReply:
-        reply = completion("Yes")
-        top = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.4}]
-        reply["choices"][0]["logprobs"] = {"content": [top[0] | {"top_logprobs": top}]}
-        assert request.json()["logprobs"] is True  # switched on
-        return HttpReply(reply)
-
-    with serve_in_thread(answer) as url:
-        options = {
-            "base_url": f"{url}/v1",
-            "prices": prices,
-            "max_cost": 0.0011,
-            "concurrency": 1,
-        }
-        result = run(two, "my-model", tmp_path / "run", arms=("zero",), **options)
-    assert "stopped before --max-cost" in result.data["stopped"]
-    assert result.unanswered == 16  # the money ended among the rows of the pool
 
 
 @pytest.mark.slow

@@ -117,29 +117,6 @@ def test_only_a_gap_or_accuracy_beyond_noise_counts(
     assert alone is None
 
 
-def measured(accuracy: float, gap: float) -> halving.Measured:
-    return halving.Measured(
-        halving.Estimate(accuracy, np.zeros(1)), halving.Estimate(gap, np.zeros(1))
-    )
-
-
-def test_the_choice_is_the_least_loss_at_the_target_else_the_lowest_gap_within_the_loss() -> (
-    None
-):
-    field = {
-        "a": measured(0.79, 0.04),
-        "b": measured(0.78, 0.01),
-        "c": measured(0.70, 0.0),
-    }
-    field[halving.BALANCED] = measured(0.80, 0.40)
-    assert halving.choose(field, GOAL) == ("a", True)
-    del field["a"], field["b"]
-    assert halving.choose(field, GOAL) == (halving.BALANCED, False)
-    field |= {"d": measured(0.76, 0.20), "e": measured(0.77, 0.22)}
-    assert halving.choose(field, GOAL) == ("d", False)
-    assert halving.front(field, GOAL) == {"c", "d", "e", halving.BALANCED}
-
-
 # --- What tuning aims at
 
 NAMES = ("dp_gap", "label_gap", "dp_ratio", "eo_gap")

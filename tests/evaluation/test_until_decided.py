@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -316,19 +315,6 @@ def test_a_cap_is_kept(stopped: Result) -> None:
     for cap in (600, 200):
         with pytest.raises(FwcError, match="n_test"):
             evaluate("census", unequal, out=stopped.folder, **OPTIONS | {"n_test": cap})
-
-
-def test_a_run_of_confidence_sequences_is_refused_by_name(
-    stopped: Result, tmp_path: Path
-) -> None:
-    shutil.copytree(stopped.folder, tmp_path / "old")
-    described = json.loads((tmp_path / "old" / "run.json").read_text())
-    del described["looks"]
-    (tmp_path / "old" / "run.json").write_text(json.dumps(described))
-    with pytest.raises(
-        FwcError, match="confidence sequences, which fwc-llm no longer has"
-    ):
-        _ = read_run(tmp_path / "old").answered
 
 
 def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(

@@ -228,24 +228,6 @@ def test_what_batches_leave_is_asked_live_only_if_wanted(
     assert service.live.total() == left["unanswered"]
 
 
-def test_failures_are_left_to_be_asked_live(tmp_path: Path) -> None:
-    service = BatchService(fails=lambda number: number % 5 == 0)
-    asyncio.run(run(service, tmp_path))
-    assert len(answers(tmp_path)) == 18
-    assert asyncio.run(run(service, tmp_path, then_live=True)) == ExecutionSummary(
-        5, 0, 18
-    )
-    assert service.live.total() == 5
-    assert set(answers(tmp_path)) == set(expected())
-
-
-def test_an_expired_batch_keeps_what_it_answered(tmp_path: Path) -> None:
-    service = BatchService(fails=lambda number: number > 6, ends_as="expired")
-    asyncio.run(run(service, tmp_path))
-    assert len(answers(tmp_path)) == 17
-    assert answers(tmp_path).items() <= expected().items()
-
-
 @pytest.mark.slow
 def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
     whole = BatchService(fails=lambda number: number == 3)
@@ -270,13 +252,6 @@ def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> Non
     service.ends_as = "completed"
     asyncio.run(run(service, tmp_path))
     assert answers(tmp_path) == expected()
-
-
-def test_answered_requests_are_not_batched(tmp_path: Path) -> None:
-    service = BatchService()
-    ask_live(service, tmp_path, 4)
-    asyncio.run(run(service, tmp_path))
-    assert (len(answers(tmp_path)), service.worked.total()) == (N, N - 4)
 
 
 def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -279,32 +278,6 @@ def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
 
     objects(10)
     assert objects(2000) - objects(200) < 500
-
-
-def test_the_time_left_follows_the_pace_of_the_arm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Arms with examples are slower than zero-shot ones; their first question reads all
-    examples.
-    """
-    now = 0.0
-    monkeypatch.setattr(execute_module, "time", SimpleNamespace(monotonic=lambda: now))
-
-    def take_time(content: str) -> str:
-        nonlocal now
-        now += 1.0 if int(content[1:]) < 200 else 5.0
-        return "Yes"
-
-    seen: list[Progress] = []
-    run(
-        Scripted(take_time),
-        map(call, range(300)),
-        tmp_path,
-        progress=seen.append,
-        total=600,
-        concurrency=1,
-    )
-    assert "0:25:00 left" in seen[-1].line(600)
 
 
 def test_progress_says_when_the_service_makes_everybody_wait(tmp_path: Path) -> None:

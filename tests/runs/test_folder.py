@@ -22,6 +22,7 @@ from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.results import Replies
 from fwc_llm.sanitize import truncate, utf8_safe
+from tests.command import read_json
 from tests.faults.passage import N, plan, run_plan
 from tests.models.four_members import FourMembers
 
@@ -232,7 +233,7 @@ def test_an_edited_description_is_refused(
 ) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     path = tmp_path / "run" / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    path.write_text(json.dumps(read_json(path) | {key: value}))
     with pytest.raises(FwcError, match=rf"run\.json is damaged: {key}"):
         rescore(tmp_path / "run")
 

@@ -1,6 +1,5 @@
 """A run whose replies hold no answer stops after a dozen, keeps what came, and names a remedy."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.verification import verify
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.faults.loopback import (
     HttpReply,
     Service,
@@ -203,10 +202,7 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
         forms = ["response_format" in body for body in service.bodies]
         assert sum(forms) == (20 if held else trials)
         assert len(forms) == 20 + trials
-        assert (
-            "response_format"
-            in json.loads((out / "run.json").read_text())["parameters"]
-        ) == held
+        assert ("response_format" in read_json(out / "run.json")["parameters"]) == held
         assert verify(out, CENSUS)["differs"] == 0
         assert {*result.answers()["answer"]} == {"yes" if held else "no"}
         evaluate(
