@@ -79,7 +79,7 @@ def run(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def report(run: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render([run], "html", data_dir=data_dir), encoding="utf-8")
+    path.write_text(render([run], "html", data_dir=data_dir))
     return path
 
 

@@ -50,7 +50,7 @@ def report(census: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = evaluate(
         census, Partial(), arms, settings=settings, out=out / "run"
     ).folder
-    (out / "report.html").write_text(render([folder]), encoding="utf-8")
+    (out / "report.html").write_text(render([folder]))
     return out / "report.html"
 
 
@@ -68,9 +68,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
         out / "decisions.csv",
         AuditOptions(protected=("sex",), answer="answer", label="label"),
     )
-    (out / "audit.html").write_text(
-        make_page(made.report(with_rows=True)), encoding="utf-8"
-    )
+    (out / "audit.html").write_text(make_page(made.report(with_rows=True)))
     return out / "audit.html"
 
 

@@ -12,7 +12,6 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.records import Records
 from fwc_llm.report.formats import render
 from fwc_llm.report.local_law_144 import COLUMNS
-from fwc_llm.report.provenance import SIGNED
 from tests.data.tables import TOML
 from tests.report.conftest import MakeRun, answer_row, lines
 
@@ -69,54 +68,6 @@ def test_a_designed_sample_is_reweighted_where_the_table_is_known_and_else_withh
     for folder in (known, unknown):
         with pytest.raises(FwcError, match=r"are not applicants.*base_parity=None"):
             render([folder], "ll144")
-
-
-def test_the_page_has_what_markdown_has(make_run: MakeRun) -> None:
-    folder = make_run(
-        population=POPULATION, protected=["sex"], settings=AS_DRAWN, repeats=1
-    )
-    page = render([folder], "html")
-    text = render([folder], "md")
-    for group in ("Female", "Male"):
-        rate, precision = (
-            records(folder).of(metric, "zero", group)
-            for metric in ("selection_rate", "precision")
-        )
-        for told in (f"{rate.value:.3f} (", f"{precision.value:.2f} ("):
-            assert told.removesuffix(" (") in page
-            assert told in text
-    for title in ("Who was selected", "Record of this audit", *SIGNED):
-        assert title in page
-        assert title in text
-
-
-def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(
-    make: MakeRun,
-) -> None:
-    asked = [answer_row(k, "Female", "yes" if k % 2 else "no", "no") for k in range(12)]
-    asked += [
-        answer_row(20 + k, "Male", "yes" if k % 2 else "no", "yes" if k < 6 else "no")
-        for k in range(12)
-    ]
-    asked += [answer_row(40, "Male", "no", "")]
-    folder = make(asked)
-    found = lines(render([folder], "csv"))
-    of_sex = {
-        (one["metric"], one["group"]): one for one in found if one["attribute"] == "sex"
-    }
-    ratio = of_sex["impact_ratio", "Female"]
-    assert (ratio["value"], ratio["against"]) == ("0.0", "Male")
-    assert float(ratio["high"]) < 1
-    assert ratio["verdict"] == "below four fifths"
-    assert of_sex["no_reply", "Male"]["value"] == "1"
-    assert of_sex["precision", "Female"]["value"] == ""
-    assert of_sex["precision", "Female"]["reason"] == "0/0: no row was answered yes"
-    (pair,) = (
-        one
-        for (metric, _), one in of_sex.items()
-        if metric == "selection_rate_difference"
-    )
-    assert float(pair["p"]) < 0.05
 
 
 def test_local_law_144(make: MakeRun) -> None:

@@ -230,9 +230,7 @@ def test_the_recipe_of_the_page_reads_promptfoo(
 ) -> None:
     shutil.copy(PROMPTFOO, tmp_path / "results.json")
     monkeypatch.chdir(tmp_path)
-    refused = fwc(
-        "audit", "results.json", "--protected", "sex", "--answer", "decision", code=2
-    )
+    refused = fwc("audit results.json --protected sex --answer decision", code=2)
     assert "json_normalize" in refused.line
     page = (CHECKOUT / "docs" / "own-data.md").read_text()
     recipe, command = re.findall(

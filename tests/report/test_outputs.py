@@ -8,10 +8,10 @@ import pytest
 
 from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.formats import render
-from fwc_llm.report.records_csv import COLUMNS
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.recorded_run import read_run
+from tests.command import read_json
 from tests.report.conftest import MakeRun, lines
 
 pytestmark = pytest.mark.usefixtures("no_data")
@@ -35,16 +35,6 @@ def test_json_is_strict_and_complete(make_run: MakeRun) -> None:
     assert run["prompts"]["zero"][0]["role"] == "system"
     assert run["cost"]["usage"]["prompt_tokens"] > 0
     assert run["about"]["fingerprint"] == "0" * 64
-
-
-def test_csv_is_the_jsons_records(make_run: MakeRun) -> None:
-    folder = make_run(repeats=2)
-    found = lines(render([folder], "csv"))
-    assert tuple(found[0]) == COLUMNS
-    records = json.loads(render([folder], "json"))["runs"][0]["records"]
-    for line, record in zip(found, records, strict=True):
-        cells = {name: str(cell) for name, cell in record.items()}
-        assert {name: line[name] for name in cells} == cells
 
 
 def test_a_formula_does_not_reach_a_spreadsheet(make_run: MakeRun) -> None:
@@ -148,7 +138,7 @@ def test_odd_runs_still_make_a_page(make_run: MakeRun) -> None:
 
 def test_a_description_may_lack_what_is_optional(make_run: MakeRun) -> None:
     folder = make_run(repeats=1)
-    described = json.loads((folder / "run.json").read_text())
+    described = read_json(folder / "run.json")
     needed = ("format", "task", "model", "simulated", "arms", "settings")
     (folder / "run.json").write_text(
         json.dumps({name: described[name] for name in needed})

@@ -22,6 +22,7 @@ from fwc_llm.runs.folder import ANSWER_COLUMNS, PARSED_COLUMNS, RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs
 from fwc_llm.runs.recorded_run import score_run as score
+from tests.command import read_json
 from tests.models.four_members import FourMembers
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import MakeRun, lines, write_run
@@ -259,7 +260,7 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(
     machine.
     """
     folder = finished(people_with_gaps(tmp_path), tmp_path / "run")
-    described = json.loads((folder / "run.json").read_text())
+    described = read_json(folder / "run.json")
     secret = tmp_path / "secret.csv"
     secret.write_text("age,hours,job,school,note,group,y\nhunter2,,,,,,\n")
     for file, more in (
@@ -289,7 +290,7 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(
 def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> None:
     folder = finished(people_with_gaps(tmp_path), tmp_path / "run")
     described, results = (
-        json.loads((folder / name).read_text()) for name in ("run.json", "results.json")
+        read_json(folder / name) for name in ("run.json", "results.json")
     )
     rows = results["rows"]
     assert described["rows"] == rows

@@ -16,6 +16,7 @@ from fwc_llm.report.rows import MOST_ROWS, RowBlock, chosen, rows_of_run
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
+from tests.command import read_json
 from tests.models.four_members import FourMembers
 
 TASK = load_task("census")
@@ -91,10 +92,8 @@ def test_a_run_may_forbid_its_rows(
     folder_and_heard: tuple[Path, list[Messages]], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(folder_and_heard[0], tmp_path / "copy"))
-    described = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    (folder / "run.json").write_text(
-        json.dumps(described | {"no_rows": True}), encoding="utf-8"
-    )
+    described = read_json(folder / "run.json")
+    (folder / "run.json").write_text(json.dumps(described | {"no_rows": True}))
     assert rows_of_run(read_run(folder)) is None
 
 

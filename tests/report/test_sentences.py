@@ -61,9 +61,7 @@ def check_best(stats: Statistics, answer: str) -> None:
                 assert not (gap.verdict in SHOWN and gap.value < 0)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_no_sentence_contradicts_a_record(seed: int) -> None:
-    stats = random_audit(seed)
+def check_sentences(stats: Statistics) -> None:
     told = {line["arm"]: line["text"] for line in findings(stats)}
     answer = findings(stats)[0]["text"]
     check_best(stats, answer)
@@ -88,9 +86,7 @@ def test_no_sentence_contradicts_a_record(seed: int) -> None:
         assert compared == sum(change.verdict in SHOWN for change in changes), text
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_a_remedy_is_for_what_is_lacking(seed: int) -> None:
-    stats = random_audit(seed)
+def check_remedy(stats: Statistics) -> None:
     lead = (stats.lead, f"{stats.lead}_difference")
     found = [record for record in stats.records if record.metric in lead]
     verdicts = {
@@ -107,10 +103,8 @@ def test_a_remedy_is_for_what_is_lacking(seed: int) -> None:
             assert judged.low <= read.low <= read.high <= judged.high
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_the_outcome_is_that_of_the_interval_against_the_limit(seed: int) -> None:
+def check_outcomes(stats: Statistics) -> None:
     """Without conditions the limit is the margin: the same for the answer, the table and gates."""
-    stats = random_audit(seed)
     table = {row[0]: str(row[3]) for row in first(stats).rows}
     for arm in stats.arms:
         gap = stats.of(stats.lead, arm.arm)
@@ -119,6 +113,14 @@ def test_the_outcome_is_that_of_the_interval_against_the_limit(seed: int) -> Non
         if not arm.alike:
             assert (outcome == OUTSIDE) == (gap.low > stats.margin)
             assert (outcome == WITHIN) == (gap.high <= stats.margin)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sentences_remedies_and_outcomes_are_those_of_the_records(seed: int) -> None:
+    stats = random_audit(seed)
+    check_sentences(stats)
+    check_remedy(stats)
+    check_outcomes(stats)
 
 
 def test_no_interval_looks_as_if_it_ended_at_the_limit() -> None:

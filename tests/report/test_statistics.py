@@ -22,6 +22,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import PREDICTIONS, read_run, score_run
 from fwc_llm.tasks import Task
+from tests.command import read_json
 from tests.people import make_people, write_people
 from tests.report.conftest import MakeRun
 
@@ -31,7 +32,7 @@ def test_results_json_csv_frame_and_report_are_one_list(make_run: MakeRun) -> No
     folder = make_run(repeats=2, probabilities=True)
     with Journal(folder) as journal:
         data = score_run(RunFolder(folder), journal, parse=False)
-    stored = json.loads((folder / "results.json").read_text())
+    stored = read_json(folder / "results.json")
     assert stored["records"] == json.loads(json.dumps(data["records"], allow_nan=False))
     result = Result(folder, stored)
     found = read_run(folder).statistics.records
@@ -162,19 +163,6 @@ def test_a_run_says_what_it_would_miss() -> None:
         f"{100 * gap:.1f} points of gap or {100 * least:.1f} points of accuracy" in note
     )
     assert "(these examples)" in note
-
-
-def test_it_says_so_of_strategies_where_it_can() -> None:
-    for repeats, of in ((3, "these examples"), (8, "this strategy")):
-        found = audit(answers(repeats)).statistics
-        (note,) = missed(found)
-        assert f"({of})" in note
-    between: Any = {"arm": "fwc", "against": "zero"}
-    wide, narrow = (
-        found.of("accuracy_difference_detectable", **between, scope=scope).value
-        for scope in ("this strategy", "these examples")
-    )
-    assert wide > narrow
 
 
 # --- Assisted values of a run

@@ -1,6 +1,5 @@
 """`fwc-llm shots` and the comparison of strategies."""
 
-import json
 import re
 from pathlib import Path
 
@@ -9,13 +8,11 @@ import ot
 import pytest
 from scipy.spatial.distance import cdist
 
-from fwc_llm.errors import FwcError
-from fwc_llm.report.figures import plot_comparison
 from fwc_llm.report.strategies import compare, measure
 from fwc_llm.shots import load_shots, select_shots, strategies
 from fwc_llm.shots.examples import labelled_pool
 from fwc_llm.tasks import Task, load_task
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.people import make_people, write_people
 
 
@@ -65,20 +62,6 @@ def test_every_strategy_has_a_line(two: Task, three: Task) -> None:
     assert refused["random"].distance is not None
 
 
-@pytest.mark.slow
-def test_the_plot_is_a_picture(two: Task, tmp_path: Path) -> None:
-    lines = compare(two, ["random", "zero"], m=8)
-    path = tmp_path / "new" / "plot.png"
-    plot_comparison(lines, path, "people")
-    assert path.read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(FwcError, match=r"ends in \.png or \.svg"):
-        plot_comparison(lines, tmp_path / "plot.txt", "people")
-    with pytest.raises(FwcError, match="nothing to plot"):
-        plot_comparison(
-            [line for line in lines if line.strategy == "zero"], path, "people"
-        )
-
-
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
     return write_people(tmp_path / "table", make_people(120, 2))
@@ -88,20 +71,20 @@ def test_the_command_saves_what_select_shots_chooses(
     fwc: Run, people: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "shots.json"
-    done = fwc("shots", "--task", people, "--m", 8, "--seed", 3, "-o", path)
+    done = fwc(f"shots --task {people} --m 8 --seed 3 -o", path)
     assert (done.code, done.out) == (0, "")
     assert "8 examples by fwc" in done.err
     assert "certificate: distance" in done.err
     task = load_task(people)
     assert load_shots(path, task) == select_shots(task, "fwc", 8, seed=3)
-    assert json.loads(path.read_text())["certificate"]["seed"] == 3
+    assert read_json(path)["certificate"]["seed"] == 3
 
 
 @pytest.mark.slow
 def test_the_command_compares_and_plots(fwc: Run, people: Path, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     strategies = ("--compare", "--strategy", "random,zero,fwc")
-    done = fwc("shots", "--task", people, *strategies, "--m", 8, "--plot", plot, code=0)
+    done = fwc("shots --task", people, *strategies, "--m", 8, "--plot", plot, code=0)
     assert done.out.index("fwc") < done.out.index("random") < done.out.index("zero")
     assert "zero: no examples" in done.err
     assert b"<svg" in plot.read_bytes()
