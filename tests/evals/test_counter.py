@@ -3,7 +3,6 @@ again.
 """
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from evals.real_model.counter.scores import (
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.tasks import load_task
+from tests.command import read_json
 
 
 def made(shift: dict[str, float], noise: float = 0.3) -> pd.DataFrame:
@@ -137,9 +137,7 @@ def test_a_killed_process_goes_on_and_another_model_is_refused(
 
 
 def recorded() -> tuple[pd.DataFrame, dict[str, Any]]:
-    return pd.read_csv(ANSWERS), json.loads(
-        (RESULTS / f"{NAME}.json").read_text(encoding="utf-8")
-    )
+    return pd.read_csv(ANSWERS), read_json(RESULTS / f"{NAME}.json")
 
 
 def test_a_journal_that_is_lost_begins_with_the_recorded_answers(

@@ -24,7 +24,7 @@ def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_po
     parts = {"simulated": parts_of(simulated), "recorded": parts_of(recorded)}
     shown = " ".join(text for each in parts.values() for text in each.values())
     for page in PAGES:
-        text = page.read_text(encoding="utf-8")
+        text = page.read_text()
         assert "<!-- simulated: " in text
         assert text == written(text, parts), (
             f"{page.name}: run python -m evals.demonstration"

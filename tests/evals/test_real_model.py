@@ -2,7 +2,6 @@
 are known.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from evals.real_model.scores import (
     read_experiment,
     strategy_of,
 )
-from fwc_llm import load_shots
+from tests.command import read_json
 
 ARMS = [
     "zero",
@@ -109,25 +108,6 @@ def test_rows_drawn_by_group_count_as_the_table_has_them() -> None:
     assert dp == pytest.approx(rates[1] - rates[0])
 
 
-def test_equal_prompts_are_one_set() -> None:
-    assert ask.equal_sets("B") == {"flipped-2": "random-2"}
-    assert not ask.equal_sets("A")
-
-
-def test_shuffled_weights_stand_beside_other_rows() -> None:
-    shots = load_shots(ask.SHOTS / "fwc-1.json")
-    shuffled = ask.examples("adult", "shuffled-1")
-    assert not isinstance(shuffled, str)
-    weights = [
-        [example.weight for example in each.examples] for each in (shots, shuffled)
-    ]
-    assert sorted(weights[0]) == sorted(weights[1])  # type: ignore[type-var]
-    assert weights[0] != weights[1]
-    assert [example.row for example in shots.examples] == [
-        example.row for example in shuffled.examples
-    ]
-
-
 def judged(shift: dict[str, float], **options: Any) -> list[str]:
     data = read_experiment(made(shift, **options), ARMS)
     found = scores(data)["contrasts"]
@@ -161,9 +141,7 @@ def test_what_was_recorded_is_of_the_plan_and_whole() -> None:
     rows = ask.read_answers()
     keys = [(row["experiment"], row["arm"], row["row"]) for row in rows]
     assert len(set(keys)) == len(keys) >= 600
-    reported = json.loads((RESULTS / "real-model.json").read_text(encoding="utf-8"))[
-        "experiments"
-    ]
+    reported = read_json(RESULTS / "real-model.json")["experiments"]
     for name in ask.EXPERIMENTS:
         part = [row for row in rows if row["experiment"] == name]
         assert {row["arm"] for row in part} <= set(ask.arms_of(name))

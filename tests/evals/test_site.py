@@ -3,7 +3,6 @@ true.
 """
 
 import inspect
-import json
 import re
 import struct
 import tomllib
@@ -16,11 +15,12 @@ from playwright.sync_api import Browser
 from evals.site import notebooks
 from evals.site.__main__ import build
 from tests.browser.conftest import browser as browser
+from tests.command import read_json
 
 # MyST's own use of what Sphinx 11 will drop.
 pytestmark = pytest.mark.filterwarnings("ignore:.*MystReferenceResolver")
 CHECKOUT = notebooks.CHECKOUT
-README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+README = (CHECKOUT / "README.md").read_text()
 MODULES = (
     "fwc_llm",
     "fwc_llm.coreset",
@@ -35,9 +35,7 @@ NOTEBOOKS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 
 def every_public_name_and_every_option_has_its_place(site: Path) -> None:
     reference = site / "evals" / "site" / "reference"
-    described = "".join(
-        path.read_text(encoding="utf-8") for path in reference.glob("*.html")
-    )
+    described = "".join(path.read_text() for path in reference.glob("*.html"))
     for module in MODULES:
         package = import_module(module)
         for name in package.__all__:
@@ -107,10 +105,10 @@ def said(notebook: dict[str, object]) -> list[str]:
 def test_notebooks_run_in_one_folder_and_say_what_they_said(tmp_path: Path) -> None:
     """Prints are compared; pictures, and rows that the solver chose, may change with versions."""
     for path in NOTEBOOKS:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = read_json(path)
         assert len(said(kept)) >= 4
         assert said(notebooks.run(path, tmp_path)) == said(kept)
-        assert "image/png" in path.read_text(encoding="utf-8")
+        assert "image/png" in path.read_text()
         first = next(
             "".join(cell["source"])
             for cell in kept["cells"]
@@ -122,7 +120,7 @@ def test_notebooks_run_in_one_folder_and_say_what_they_said(tmp_path: Path) -> N
 def test_notebooks_keep_no_error_and_no_path_of_a_machine() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["audit", "choosing"]
     for path in NOTEBOOKS:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text()
         assert '"output_type": "error"' not in text
         assert not re.search(r"/(?:home|root|tmp|Users)/", text)
         assert path.stat().st_size < 200_000
@@ -134,9 +132,7 @@ def test_every_address_of_the_readme_is_a_file_of_the_checkout() -> None:
         rf"\({host}(/[\w-]+/[\w.-]+)/(?:blob/)?main/([^)#]+)(#[^)]*)?\)", README
     )
     assert len(found) > 10
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     declared = {url.removesuffix("/") for url in project.get("urls", {}).values()}
     (base,) = {f"https://github.com{repository}" for repository, _, _ in found}
     assert not declared or base in declared, (

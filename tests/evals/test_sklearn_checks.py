@@ -1,10 +1,9 @@
 """scikit-learn's checks of estimators: none fails that is not named, and the record says so."""
 
-import json
-
 import pytest
 
 from evals.sklearn_checks import RESULTS, Case, as_markdown, cases, run
+from tests.command import read_json
 
 
 @pytest.mark.slow
@@ -17,8 +16,6 @@ def test_no_check_fails_but_those_that_are_named(case: Case) -> None:
 
 
 def test_the_recorded_page_is_that_of_the_recorded_figures() -> None:
-    found = json.loads((RESULTS / "sklearn-checks.json").read_text(encoding="utf-8"))
-    assert as_markdown(found) == (RESULTS / "sklearn-checks.md").read_text(
-        encoding="utf-8"
-    )
+    found = read_json(RESULTS / "sklearn-checks.json")
+    assert as_markdown(found) == (RESULTS / "sklearn-checks.md").read_text()
     assert [one["case"] for one in found["cases"]] == [case.name for case in cases()]

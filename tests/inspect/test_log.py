@@ -13,7 +13,7 @@ import pytest
 from fwc_llm import FwcError, Result, evaluate
 from fwc_llm.inspect import import_log
 from fwc_llm.report.document import make_document
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.inspect.designs import CENSUS, KEY, MOCKED, REASONS
 
 pytestmark = pytest.mark.slow
@@ -139,7 +139,7 @@ def test_what_a_limit_or_an_error_left(
     assert result.data["stopped"] == (
         f"{len(answers)} of 16 questions are in the log of Inspect (status: {status})"
     )
-    described = json.loads((result.folder / "run.json").read_text())
+    described = read_json(result.folder / "run.json")
     assert described["settings"]["base_parity"] is None
     assert described["designed"], (
         "rows drawn by a design are not applicants, however few of them are left"
@@ -158,7 +158,7 @@ def test_our_parameters_are_sent_unless_the_user_sets_others(
         ]
         assert first.output.metadata == {"temperature": temperature, "max_tokens": 20}
         result = import_log(logs / name, tmp_path / name)
-        parameters = json.loads((result.folder / "run.json").read_text())["parameters"]
+        parameters = read_json(result.folder / "run.json")["parameters"]
         assert parameters == {"temperature": temperature, "max_tokens": 20}
         for path in result.folder.rglob(
             "*"
@@ -206,13 +206,7 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(
     refused = fwc("report", logs / "foreign.eval", code=2)
     assert "fwc-llm audit foreign.eval --answer decision --label target" in refused.line
     done = fwc(
-        "audit",
-        logs / "foreign.eval",
-        "--protected",
-        "sex",
-        "--answer",
-        "decision",
-        "--json",
+        f"audit {logs / 'foreign.eval'} --protected sex --answer decision --json",
         code=0,
     )
     found = json.loads(done.out)["statistics"]["sex"]
@@ -255,7 +249,7 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(
 def test_a_log_that_somebody_edited_is_named(
     logs: Path, change: Any, words: str, tmp_path: Path
 ) -> None:
-    content = json.loads((logs / "limit.json").read_text())
+    content = read_json(logs / "limit.json")
     change(content)
     path = tmp_path / "edited.json"
     path.write_text(json.dumps(content))

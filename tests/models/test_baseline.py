@@ -3,7 +3,6 @@ one's own.
 """
 
 import asyncio
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from fwc_llm.runs.plan import make_plan, rows_of
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task
+from tests.command import read_json
 from tests.models.four_members import FourMembers
 
 
@@ -127,7 +127,7 @@ def test_every_output_says_that_it_is_no_language_model(
 ) -> None:
     folder = tmp_path / "run"
     result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, out=folder)
-    described = json.loads((folder / "run.json").read_text())
+    described = read_json(folder / "run.json")
     marks = [
         described[name] for name in ("reference", "simulated", "simulated_answers")
     ]

@@ -5,7 +5,7 @@ odd.
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.answers import Answer, parse_answer, read_answer
@@ -83,7 +83,6 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
     return body | draw(odd), word
 
 
-@settings(deadline=None)
 @given(bodies())
 def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(
     case: tuple[Any, str],
@@ -101,7 +100,6 @@ def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(
         assert min(reply.usage.prompt_tokens, reply.usage.completion_tokens) > 0
 
 
-@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {},
@@ -121,7 +119,6 @@ def test_a_line_of_a_batch_without_a_reply_has_no_answer(line: dict[str, Any]) -
     assert parse_answer(reply).value is None
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.characters(categories=("L",)), min_size=1, max_size=20))
 def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
     known = (*FINISHED, "end", "eos", "complete", "refusal")
@@ -212,7 +209,6 @@ def test_an_error_beside_an_answer_is_no_answer(place: str) -> None:
         read_reply(body)
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["tool_calls", "function_call"]),
     st.sampled_from(FINISHED),
@@ -237,7 +233,6 @@ def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(
         assert parse_answer(read_reply(items)).reason == reason
 
 
-@settings(deadline=None)
 @given(st.permutations(["yes", "no", "no", "no"]), ODD)
 def test_the_first_of_several_choices_is_found_by_its_index(
     words: list[str], odd: Any

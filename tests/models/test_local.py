@@ -15,6 +15,7 @@ from fwc_llm import evaluate
 from fwc_llm.answers import p_yes
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, local, open_model, traits
+from tests.command import read_json
 from tests.conftest import missing
 from tests.faults.loopback import completion
 from tests.models.asking import MESSAGES, ask
@@ -122,7 +123,7 @@ def test_from_prompt_to_report_and_on(
     answers = result.answers()
     assert answers["p_yes"].between(0.0, 1.0, inclusive="neither").all()
     assert answers["p_yes"].nunique() == 2  # it reads the rows
-    journal = (out / "journal.jsonl").read_text(encoding="utf-8")
+    journal = (out / "journal.jsonl").read_text()
     records = [json.loads(line) for line in journal.splitlines()[1:]]
     assert [record["p_yes"] for record in records] == [
         p_yes(record["logprobs"]) for record in records
@@ -130,17 +131,15 @@ def test_from_prompt_to_report_and_on(
     assert (
         records[1]["usage"]["cached_tokens"] > 50
     )  # what all prompts begin with is read once
-    described = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    described = read_json(out / "run.json")
     assert (len(described["parameters"]["gguf"]["sha256"]), described["local"]) == (
         64,
         True,
     )
-    page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    page = result.report(tmp_path / "report.html").read_text()
     assert "none: no service was asked" in page
     again = evaluate("census", "smollm2", ("zero",), **asked)
-    assert (out / "journal.jsonl").read_text(
-        encoding="utf-8"
-    ) == journal  # nothing was asked twice
+    assert (out / "journal.jsonl").read_text() == journal  # nothing was asked twice
     assert again.answers().equals(answers)
     said = capfd.readouterr()
     assert not [

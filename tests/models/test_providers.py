@@ -87,18 +87,8 @@ def test_an_installed_package_provides_its_names(install: Install) -> None:
 
 def test_prints_are_no_output(fwc: Run, install: Install, tmp_path: Path) -> None:
     install()
-    asked = (
-        "--task",
-        "census",
-        "--shots",
-        "zero",
-        "--n-test",
-        8,
-        "--json",
-        "--out",
-        tmp_path / "run",
-    )
-    outcome = fwc("eval", "--model", "python:echoing:talks", *asked)
+    asked = f"--task census --shots zero --n-test 8 --json --out {tmp_path / 'run'}"
+    outcome = fwc(f"eval --model python:echoing:talks {asked}")
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out)  # nothing but the document
 

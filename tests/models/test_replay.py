@@ -13,6 +13,7 @@ from fwc_llm.errors import ProviderError
 from fwc_llm.models import traits
 from fwc_llm.tasks import Task, load_task
 from fwc_llm.testing import answers
+from tests.command import read_json
 from tests.evaluation.test_tune import LARGER, heeds
 from tests.models.asking import ask
 from tests.people import make_people, write_people
@@ -53,7 +54,7 @@ def moody() -> Any:
 
 def numbers(folder: Path) -> Any:
     """All of results.json but what tells the two runs apart."""
-    data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    data = read_json(folder / "results.json")
     return {key: value for key, value in data.items() if key not in {"model", "local"}}
 
 
@@ -78,10 +79,8 @@ def test_a_replay_gives_every_reply_again_in_its_place(
         two, name, ARMS, out=copy, **OPTIONS
     )  # rows without an answer are asked again
     assert resumed.answers().equals(first.answers())
-    assert '"replay:../source"' in (copy / "experiment.toml").read_text(
-        encoding="utf-8"
-    )
-    page = again.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '"replay:../source"' in (copy / "experiment.toml").read_text()
+    page = again.report(tmp_path / "report.html").read_text()
     assert "replayed" in page
     assert "moody" in page
 
@@ -126,8 +125,7 @@ def test_a_tuning_is_replayed(tmp_path: Path) -> None:
         out=tmp_path / "again",
     )
     first, again = (
-        json.loads((tmp_path / name / "tuning.json").read_text())
-        for name in ("tuned", "again")
+        read_json(tmp_path / name / "tuning.json") for name in ("tuned", "again")
     )
     assert {key for key in first if first[key] != again[key]} == {"model", "parameters"}
 
@@ -176,14 +174,14 @@ def test_bad_input(
         two, moody, ("zero",), out=tmp_path, n_test=8, base_parity=None, progress=False
     )
     if damage is not None:
-        (tmp_path / damage[0]).write_text(damage[1], encoding="utf-8")
+        (tmp_path / damage[0]).write_text(damage[1])
     with pytest.raises(FwcError, match=words):
         open_model(f"replay:{tmp_path}", **options)
 
 
 def test_the_replies_of_a_real_model(adult: Task, tmp_path: Path) -> None:
     """Qwen2.5-Coder-1.5B-Instruct was asked; its numbers come out again."""
-    recorded = json.loads((REAL / "results.json").read_text(encoding="utf-8"))
+    recorded = read_json(REAL / "results.json")
     arms = (
         "zero",
         *(str(REAL / "given" / f"{name}.json") for name in ("balanced-1", "fwc-1")),
@@ -200,9 +198,7 @@ def test_the_replies_of_a_real_model(adult: Task, tmp_path: Path) -> None:
 
 
 def test_an_application_is_tested_with_recorded_replies() -> None:
-    first = json.loads(
-        (REAL / "journal.jsonl").read_text(encoding="utf-8").splitlines()[1]
-    )
+    first = json.loads((REAL / "journal.jsonl").read_text().splitlines()[1])
     messages = first["prefix"] + first["prompt"]
     with answers(REAL):
         said = openai.OpenAI().chat.completions.create(model="x", messages=messages)

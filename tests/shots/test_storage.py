@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import select_shots
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import Example, Shots, load_shots, save_shots
 from fwc_llm.tasks import Task
+from tests.command import read_json
 
 text = st.text(st.characters(codec="utf-8"), max_size=8)
 numbers = st.integers(-(2**53), 2**53) | st.floats(
@@ -43,11 +44,7 @@ def any_shots(draw: st.DrawFn) -> Shots:
 
 
 @pytest.mark.slow
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    max_examples=150,
-    deadline=None,
-)
+@settings(max_examples=150)
 @given(any_shots())
 def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
     save_shots(shots, tmp_path / "shots.json")
@@ -59,16 +56,14 @@ def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
 def saved(two: Task, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("saved") / "shots.json"
     save_shots(select_shots(two, "fwc", 8), path)
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    return dict(read_json(path))
 
 
 def load(
     folder: Path, content: Any, task: Task | None = None, **options: bool
 ) -> Shots:
     path = folder / "shots.json"
-    path.write_text(
-        content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
-    )
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
     return load_shots(path, task, **options)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.answers import parse_answer
@@ -170,7 +170,6 @@ conversations = st.lists(
 
 
 @given(conversations)
-@settings(deadline=None)
 def test_any_conversation_is_answered_or_refused(messages: list[Message]) -> None:
     try:
         reply = Surrogate().reply(messages)

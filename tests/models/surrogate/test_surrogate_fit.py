@@ -2,7 +2,6 @@
 figures.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,14 @@ import pytest
 
 from evals import fit_surrogate as fit
 from fwc_llm.models.surrogate.model import FORMS, Coefficients, Surrogate
+from tests.command import read_json
 
 EVALS = Path(__file__).resolve().parents[3] / "evals"
 
 
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
-        (EVALS / "results" / "surrogate.json").read_text(encoding="utf-8")
-    )
+    content: dict[str, Any] = read_json(EVALS / "results" / "surrogate.json")
     return content
 
 
@@ -50,25 +48,6 @@ def test_what_was_asked_of_it_is_reached(report: dict[str, Any]) -> None:
     )  # it heeds its examples as GPT-4 does, and these examples
 
 
-def test_the_other_rows_examples_are_of_the_same_length_and_never_the_own(
-    recorded: fit.Recorded,
-) -> None:
-    changed = fit.with_others(recorded, 0)
-    for before, after, m in zip(
-        recorded.readings, changed.readings, recorded.shots, strict=True
-    ):
-        assert (after.person, len(after.examples)) == (before.person, m)
-        assert m == 0 or after.examples != before.examples
-    X = fit.design(recorded, Coefficients.fitted())
-    flat = fit.without_effect(X, recorded)
-    assert (flat[:, :-4] == X[:, :-4]).all()
-    for m in (0, 4, 16, 30):
-        assert np.ptp(flat[recorded.shots == m, -4:], axis=0) == pytest.approx(0)
-        assert flat[recorded.shots == m].mean(axis=0) == pytest.approx(
-            X[recorded.shots == m].mean(axis=0)
-        )
-
-
 @pytest.mark.parametrize(
     ("files", "m"),
     [
@@ -83,8 +62,8 @@ def test_it_gives_the_recorded_answers(
 ) -> None:
     same = []
     for file in files:
-        for messages, response in json.loads(
-            (data_dir / "gpt4-answers" / f"{file}.jsonl").read_text()
+        for messages, response in read_json(
+            data_dir / "gpt4-answers" / f"{file}.jsonl"
         ):
             reply = Surrogate().reply(messages)
             same.append(reply.text == response["choices"][0]["message"]["content"])
@@ -117,10 +96,8 @@ def test_the_held_out_figures_can_be_reproduced(
 def test_the_page_and_the_model_card_say_what_was_measured(
     report: dict[str, Any],
 ) -> None:
-    assert (EVALS / "results" / "surrogate.md").read_text(encoding="utf-8") == fit.page(
-        report
-    )
-    card = (EVALS / "surrogate.md").read_text(encoding="utf-8")
+    assert (EVALS / "results" / "surrogate.md").read_text() == fit.page(report)
+    card = (EVALS / "surrogate.md").read_text()
     lines = {(line["examples"], line["group"]): line for line in report["held_out"]}
     shown = re.findall(r"^\| (\d+) \| (.+) \|$", card, re.MULTILINE)
     assert [int(m) for m, _ in shown] == [0, 4, 16, 30]
@@ -148,21 +125,8 @@ def test_the_page_and_the_model_card_say_what_was_measured(
         )
 
 
-def test_forms_that_fit_alike_disagree_about_what_no_recording_shows(
-    recorded: fit.Recorded, report: Any
-) -> None:
-    fitted = Coefficients.fitted()
-    X = fit.design(recorded, fitted)
-    assert (fit.in_form("vote+surprise+rates", X) == X).all()
-    rates = fit.in_form("rates", X)[:, -2:]
-    assert not rates[recorded.shots < 30].any()
-    assert rates[recorded.shots == 30].all()
+def test_forms_that_fit_alike_disagree_and_the_default_fits_best(report: Any) -> None:
     changes = [line["women_yes"] - line["men_yes"] for line in report["reversal"]]
-    again = [
-        line["women_yes"] - line["men_yes"]
-        for line in fit.reversal(X, recorded, fitted)
-    ]
-    assert again == pytest.approx(changes, abs=0.02)
     assert min(changes) < 0 < max(changes)
     losses = dict.fromkeys(FORMS, 0.0)
     for line in report["left_out"]:
