@@ -53,7 +53,7 @@ def make_people(n: int, levels: int, seed: int = 0) -> pd.DataFrame:
 def write_people(folder: Path, people: pd.DataFrame) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     people.to_csv(folder / "people.csv", index=False)
-    (folder / "people.toml").write_text(TOML, encoding="utf-8")
+    (folder / "people.toml").write_text(TOML)
     return folder / "people.toml"
 
 

@@ -8,13 +8,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.words import YES_NO, Words, spellings
+from tests.command import read_json
 
 GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}
 GRADES = {"yes": "A+", "no": "B-"}
@@ -28,7 +29,7 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
     """Those of GPT-4 and GPT-3.5 that DecodingTrust recorded."""
     seen = {}
     for file in (data_dir / "gpt4-answers").glob("*.jsonl"):
-        for _, response in json.loads(file.read_text()):
+        for _, response in read_json(file):
             choice = response["choices"][0]
             text = choice["message"]["content"]
             seen[text] = answer(text, choice["finish_reason"]).value
@@ -48,11 +49,7 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
 def test_the_corpus_of_replies(file: str, least_read: float) -> None:
     """None is read as another answer than a reader gives, and most of the answers are read."""
     table: dict[str, Counter[str]] = {}
-    for line in (
-        (Path(__file__).parent / "corpus" / file)
-        .read_text(encoding="utf-8")
-        .splitlines()
-    ):
+    for line in (Path(__file__).parent / "corpus" / file).read_text().splitlines():
         case = json.loads(line)
         keys = ("content", "reasoning_content", "refusal", "tool_calls")
         choice = {"message": {key: case[key] for key in keys if key in case}}
@@ -96,9 +93,7 @@ def test_what_misleads_is_not_read_and_what_is_plain_is(file: str) -> None:
     """1,179 replies in six languages: most of them seem to answer and take it back, or refuse."""
     read: Counter[bool] = Counter()
     lines = (
-        (Path(__file__).parent / "corpus" / f"{file}.jsonl")
-        .read_text("utf-8")
-        .splitlines()
+        (Path(__file__).parent / "corpus" / f"{file}.jsonl").read_text().splitlines()
     )
     for line in lines:
         case = json.loads(line)
@@ -117,7 +112,6 @@ UNKNOWN = st.text(alphabet=st.characters(categories=("L",)), min_size=5, max_siz
 DENIED = {"yes": ["yes", "approved"], "no": ["no", "denied"]}
 
 
-@settings(deadline=None)
 @given(
     UNKNOWN
     | st.sampled_from(
@@ -137,7 +131,6 @@ def test_an_answer_under_another_label_is_not_read(
     assert parse_answer(json.dumps({label: word}), DENIED).value is None
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         UNKNOWN,
@@ -332,14 +325,12 @@ def test_megabytes_are_parsed(text: str) -> None:
     assert answer(text) == answer(text[:400_000])
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_has_exactly_one_of_value_and_reason(text: str) -> None:
     parsed = answer(text)
     assert (parsed.value is None) == (parsed.reason != "")
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ynoesYNOES /.,-", max_size=12))
 def test_a_value_is_never_taken_from_inside_a_word(text: str) -> None:
     letters = "".join(c if c.isalpha() else " " for c in text).lower().split()

@@ -60,7 +60,7 @@ MODULES = tracked("fwc_llm/*.py", "evals/*.py", "tests/*.py")
 @cache
 def titles(page: Path) -> tuple[str, ...]:
     """The headings of a page as a reader sees them."""
-    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    text = FENCE.sub("", page.read_text())
     return tuple(
         re.sub(r"[`*]", "", found) for found in re.findall(r"^#+ +(.+?) *$", text, re.M)
     )
@@ -80,9 +80,7 @@ def prose(path: Path) -> Iterator[str]:
     yield from docstrings(path)
     comments: list[str] = []
     last = 0
-    for token in tokenize.generate_tokens(
-        io.StringIO(path.read_text(encoding="utf-8")).readline
-    ):
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
         if token.type == tokenize.COMMENT:
             if token.start[0] > last + 1:
                 yield " ".join(comments)
@@ -93,7 +91,7 @@ def prose(path: Path) -> Iterator[str]:
 
 
 def test_every_page_and_section_that_code_cites_exists() -> None:
-    citing = [path for path in MODULES if ".md" in path.read_text(encoding="utf-8")]
+    citing = [path for path in MODULES if ".md" in path.read_text()]
     for module, text in ((path, text) for path in citing for text in prose(path)):
         for page in _PAGE.findall(text):
             assert (CHECKOUT / page).is_file(), (
@@ -107,22 +105,22 @@ def test_every_page_and_section_that_code_cites_exists() -> None:
 
 
 def test_citation_and_changelog_have_the_version() -> None:
-    citation = (CHECKOUT / "CITATION.cff").read_text(encoding="utf-8")
+    citation = (CHECKOUT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", citation, re.M) == [__version__]
-    changelog = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
+    changelog = (CHECKOUT / "CHANGELOG.md").read_text()
     assert re.search(rf"^## \[{re.escape(__version__)}\]", changelog, re.M)
     assert "## [Unreleased]" in changelog
 
 
 def test_readme_and_hooks_run_what_ci_runs() -> None:
-    script = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8")
-    hooks = (CHECKOUT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    script = (CHECKOUT / ".ci" / "run").read_text()
+    hooks = (CHECKOUT / ".pre-commit-config.yaml").read_text()
     in_ci = re.findall(r"^ *((?:ruff|mypy|pytest)\b.*?) *$", script, re.M)
     entries = re.findall(r"^ +entry: (.+)$", hooks, re.M)
     assert entries == list(dict.fromkeys(line for line in in_ci if " -m " not in line))
-    page = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "CONTRIBUTING.md").read_text()
     assert all(f"`{entry}`" in page for entry in entries)
-    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    readme = (CHECKOUT / "README.md").read_text()
     assert (
         "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest"
         in readme
@@ -136,7 +134,7 @@ def test_readme_and_hooks_run_what_ci_runs() -> None:
 
 
 def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:
-    text = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text()
     page = text.partition("## Find your way")[2].partition("\n## ")[0]
     for folder in {path.parent for path in SOURCES if path.parent.parent == PACKAGE}:
         assert f"{folder.name}/" in page, (
@@ -154,12 +152,12 @@ def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:
 
 
 def test_the_architecture_draws_every_subpackage_in_the_order_of_imports() -> None:
-    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "architecture.md").read_text()
     (order,) = (block["body"] for block in FENCE.finditer(page) if not block["kind"])
     drawn = re.findall(r"^  (\w+) ", order, re.M)
     folders = {path.parent.name for path in SOURCES if path.parent.parent == PACKAGE}
     assert drawn == [room for room in reversed(ORDER) if room in folders]
-    contributing = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    contributing = (CHECKOUT / "CONTRIBUTING.md").read_text()
     flow = next(
         block["body"] for block in FENCE.finditer(contributing) if not block["kind"]
     )
@@ -178,7 +176,7 @@ def test_the_manual_is_short_and_each_page_opens_with_a_command() -> None:
         for page in PAGES
         if name(page.parent) == "docs" and page.stem not in INSIDE
     ]
-    texts = {page: page.read_text(encoding="utf-8") for page in manual}
+    texts = {page: page.read_text() for page in manual}
     assert len(texts) <= 20
     assert sum(len(text.split()) for text in texts.values()) <= 16_000
     for page, text in texts.items():
@@ -215,7 +213,7 @@ def test_defaults_on_pages_are_those_of_the_code() -> None:
     seen = set()
     for page in PAGES:
         if page.parent.name == "docs":
-            text = page.read_text(encoding="utf-8")
+            text = page.read_text()
         else:
             text = ""
         stated = re.findall(r"`(--[a-z-]+)`(?: [a-z]+)?\s\(([\d.,]+)\)", text)
@@ -234,18 +232,16 @@ def test_defaults_on_pages_are_those_of_the_code() -> None:
 
 def test_every_public_name_is_on_a_page() -> None:
     sources = tracked("docs/*.md", "README.md", "CONTRIBUTING.md")
-    pages = " ".join(page.read_text(encoding="utf-8") for page in sources)
+    pages = " ".join(page.read_text() for page in sources)
     for package in (fwc_llm, coreset):
         names = package.__all__
         assert [name for name in names if not re.search(rf"\b{name}\b", pages)] == []
 
 
 def test_every_extra_that_is_named_exists() -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     for path in (*SOURCES, *(page for page in PAGES if page.name != "CHANGELOG.md")):
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text()
         named = re.findall(
             r"fwc-llm\[(\w+)\]|\bextra \[?`?(\w+)[\]`]|Extra: `?(\w+)", text
         )

@@ -89,7 +89,7 @@ def printed(outputs: list[Message], name: str = "stdout") -> str:
 
 @pytest.mark.slow
 def test_the_readme_in_a_notebook(cell: Cell) -> None:
-    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    readme = (CHECKOUT / "README.md").read_text()
     code = re.findall(r"```python\n(.*?)```", readme, re.S)[0]
     outputs = cell(code)
     assert not [m["content"] for m in outputs if m["msg_type"] == "error"]

@@ -8,7 +8,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.prompt_rows import clean
@@ -59,7 +59,6 @@ def shots(value: str, column: str, weight: float | None) -> Shots:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("template", CHATS)
-@settings(deadline=None)
 @given(
     value=cells,
     column=st.sampled_from(sorted(PLAIN)),
@@ -90,7 +89,6 @@ def test_a_cell_changes_its_own_words(
     ).encode()  # no lone surrogate reaches the wire
 
 
-@settings(deadline=None)
 @given(cells)
 def test_a_cleaned_cell_is_one_visible_line_without_message_marks(value: str) -> None:
     text = clean(value)

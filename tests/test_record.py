@@ -13,6 +13,7 @@ from fwc_llm import FwcError, build_prompt, load_task
 from fwc_llm.data.locate import data_folders, find_files
 from fwc_llm.taskfile import Source
 from fwc_llm.tasks import Task
+from tests.command import read_json
 from tests.data.tables import small_task, write_task
 
 
@@ -307,6 +308,6 @@ def test_a_damaged_frozen_task_is_refused_by_name(
 ) -> None:
     path = tmp_path / "task.json"
     messy[0].freeze(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    path.write_text(json.dumps(read_json(path) | change))
     with pytest.raises(FwcError, match=r"task\.json"):
         load_task(path)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tests.conftest import CHECKOUT, missing
 
-PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 
 
 def test_a_page_that_names_an_experiment_says_that_it_takes_a_checkout() -> None:
     """The package itself names none: what is printed or raised must work without the checkout."""
     for place in ("README.md", "docs/*.md", "docs/decisions/README.md", "prompts/*.md"):
         for page in CHECKOUT.glob(place):
-            text = page.read_text(encoding="utf-8")
+            text = page.read_text()
             if re.search(r"python3? -m evals\b", text):
                 said = re.search(
                     r"\[from\s+a\s+checkout\]\([^)]*evals/README\.md(#from-a-checkout)?\)",
@@ -25,12 +25,12 @@ def test_a_page_that_names_an_experiment_says_that_it_takes_a_checkout() -> None
                 )
                 assert said, page
     for path in (CHECKOUT / "fwc_llm").rglob("*.py"):
-        assert "-m evals" not in path.read_text(encoding="utf-8"), path
+        assert "-m evals" not in path.read_text(), path
 
 
 def steps(stage: int) -> list[tuple[str, str]]:
     """The instructions of a stage of the container file: word and rest, continued lines joined."""
-    text = (CHECKOUT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    text = (CHECKOUT / "Containerfile").read_text().replace("\\\n", " ")
     lines = [
         line.split(maxsplit=1)
         for line in text.splitlines()
@@ -61,7 +61,7 @@ def test_the_container_has_all_that_the_wheel_is_built_of() -> None:
         for word, rest in steps(1)
         if word == "COPY" and "--from" not in rest
     }
-    ignored = (CHECKOUT / ".containerignore").read_text(encoding="utf-8").split()
+    ignored = (CHECKOUT / ".containerignore").read_text().split()
     assert ignored[0] == "*"
     assert {line[1:] for line in ignored if line[0] == "!"} == copied | later
     assert all((CHECKOUT / source).exists() for source in copied | later)

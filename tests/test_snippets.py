@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import fwc_llm
 from fwc_llm.cli.program import every_command
 from tests import snippets
 from tests.command import python
@@ -48,13 +49,13 @@ def steps(page: Path, folder: Path) -> Iterator[tuple[str, str, list[str], int]]
     """The steps of a page; blocks that name a file are written into the folder."""
     if name(page) in GIVEN:
         yield "python", GIVEN[name(page)], [], 0
-    for block in FENCE.finditer(page.read_text(encoding="utf-8")):
+    for block in FENCE.finditer(page.read_text()):
         kind = block["kind"]
         body = block["body"]
         if file := re.match(r"(?:# |\{# )file: (\S+)", body):
             path = folder / file[1]
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(body, encoding="utf-8")
+            path.write_text(body)
         elif kind == "python":
             compile(body, name(page), "exec")
             if not any(word in body for word in NOT_ALONE):
@@ -74,8 +75,15 @@ UNTYPED = (
 )
 
 
+MISTAKES = """
+fwc_llm.Settings(speed=9)
+fwc_llm.Settings(m="many")
+fwc_llm.evaluat
+"""
+
+
 @pytest.mark.slow
-def test_the_python_of_all_pages_passes_a_type_checker(tmp_path: Path) -> None:
+def test_a_type_checker_passes_all_pages_and_knows_every_type(tmp_path: Path) -> None:
     """All of it but type hints, which snippets go without; a page is one module."""
     for number, page in enumerate(PAGES):
         blocks = [
@@ -88,8 +96,18 @@ def test_the_python_of_all_pages_passes_a_type_checker(tmp_path: Path) -> None:
         ]
         text = "\n".join([UNTYPED, GIVEN.get(name(page), ""), *blocks])
         (tmp_path / f"{page.stem.replace('-', '_')}_{number}.py").write_text(text)
+    revealed = "".join(f"reveal_type(fwc_llm.{name})\n" for name in fwc_llm.__all__)
+    (tmp_path / "use.py").write_text(f"import fwc_llm\n{revealed}{MISTAKES}")
     done = python("-m", "mypy", *tmp_path.glob("*.py"), cwd=CHECKOUT, check=False)
-    assert done.returncode == 0, done.stdout
+    types = re.findall(r"use\.py:\d+: note: Revealed type .*", done.stdout)
+    assert len(types) == len(fwc_llm.__all__), done.stdout
+    assert not [line for line in types if re.search(r'(is "|-> )Any"', line)]
+    errors = re.findall(r".* error: .*", done.stdout)
+    assert len(errors) == 3, done.stdout
+    for error, words in zip(
+        errors, ("speed", 'expected "int"', "evaluat"), strict=True
+    ):
+        assert words in error
 
 
 def commands(body: str) -> Iterator[tuple[str, str, list[str], int]]:
@@ -133,7 +151,7 @@ def test_the_snippets_of_all_pages_run_in_order(tmp_path: Path) -> None:
 
 def written(page: Path) -> Iterator[str]:
     """What follows `fwc-llm` in the blocks of a page, a command each."""
-    for block in FENCE.finditer(page.read_text(encoding="utf-8")):
+    for block in FENCE.finditer(page.read_text()):
         if block["kind"] == "python":
             continue
         for line in re.sub(r"\s*\\?\n\s*(?=--)", " ", block["body"]).splitlines():

@@ -33,7 +33,7 @@ column = "sex"
 
 def write(folder: Path, text: str) -> Path:
     path = folder / "my.toml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text)
     return path
 
 

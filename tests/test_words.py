@@ -56,7 +56,7 @@ MANUAL = [
 
 @pytest.mark.parametrize("page", MANUAL, ids=name)
 def test_no_page_has_a_sentence_of_two_readings(page: Any) -> None:
-    text = " ".join(FENCE.sub("", page.read_text(encoding="utf-8")).split())
+    text = " ".join(FENCE.sub("", page.read_text()).split())
     assert list(found(text)) == []
 
 

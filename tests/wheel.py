@@ -42,6 +42,4 @@ def write_service(folder: Path) -> None:
     census = load_task("census")
     census.freeze(folder / "task.json")
     save_shots(select_shots(census, "balanced", m=8), folder / "shots.json")
-    (folder / "row.json").write_text(
-        json.dumps(census.test().iloc[0].to_dict()), encoding="utf-8"
-    )
+    (folder / "row.json").write_text(json.dumps(census.test().iloc[0].to_dict()))

@@ -18,5 +18,5 @@ def template_set(folder: Path, **files: str) -> Path:
         "query": '{% call message("user") %}{{ row["age"] }}{% endcall %}',
     }
     for name, text in (plain | files).items():
-        (folder / f"{name}.j2").write_text(text, encoding="utf-8")
+        (folder / f"{name}.j2").write_text(text)
     return folder
