@@ -15,6 +15,13 @@ import pytest
 
 from fwc_llm.cli import main
 
+_MEASURED = """
+from fwc_llm.cli import main
+
+main()
+print("peak", next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -39,6 +46,13 @@ def python(
     return subprocess.run(
         command, capture_output=True, text=True, check=check, **options
     )
+
+
+def peak(line: str) -> tuple[str, int]:
+    """What `fwc-llm` prints in a process of its own, and the most memory that it held in kB."""
+    done = python("-c", _MEASURED, *shlex.split(line))
+    out, _, kilobytes = done.stdout.rpartition("peak ")
+    return out, int(kilobytes)
 
 
 def read_json(path: Path | str) -> Any:

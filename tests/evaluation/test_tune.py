@@ -184,33 +184,13 @@ def test_the_front_the_verdict_and_the_test_are_printed(
     fwc: Run, tmp_path: Path
 ) -> None:
     task = write_people(tmp_path, make_people(1200, 2))
-    asked = ("--task", task, "--model", "python:tests.evaluation.test_tune:heeds")
-    small = (
-        "--m",
-        8,
-        "--rows",
-        120,
-        "--n-test",
-        120,
-        "--candidates",
-        8,
-        "--strategy",
-        "strata,random",
-    )
-    goal = ("--target-dp", "0.15", "--max-loss", "30")
-    planned = fwc(
-        "tune",
-        *asked,
-        *small,
-        *goal,
-        "--out",
-        tmp_path / "tuned",
-        "--dry-run",
-        "--json",
-        code=0,
-    )
+    asked = f"--task {task} --model python:tests.evaluation.test_tune:heeds"
+    goal = "tune --target-dp 0.15 --max-loss 30"
+    line = f"{goal} {asked} --m 8 --rows 120 --n-test 120 --candidates 8"
+    line += f" --strategy strata,random --out {tmp_path / 'tuned'}"
+    planned = fwc(f"{line} --dry-run --json", code=0)
     assert not (tmp_path / "tuned").exists()
-    outcome = fwc("tune", *asked, *small, *goal, "--out", tmp_path / "tuned", code=0)
+    outcome = fwc(line, code=0)
     asked_of = len((tmp_path / "tuned" / "journal.jsonl").read_text().splitlines()) - 1
     assert (
         asked_of
@@ -227,25 +207,13 @@ def test_the_front_the_verdict_and_the_test_are_printed(
     assert outcome.out.count("\n") + outcome.err.count("\n") <= 40
     assert str(tmp_path / "tuned" / "tuning.json") in "".join(outcome.out.split())
     fwc("verify", tmp_path / "tuned", "--task", task, code=0)
-    assert (
-        "tune takes one model"
-        in fwc("tune", *goal, "--model", "surrogate,baseline").line
-    )
-    assert (
-        "cannot read a,b/run.json" in fwc("tune", *goal, "--model", '"replay:a,b"').line
-    )
+    several = fwc(f"{goal} --model surrogate,baseline").line
+    assert "tune takes one model" in several
+    quoted = fwc(goal, "--model", '"replay:a,b"').line
+    assert "cannot read a,b/run.json" in quoted
     shots = tmp_path / "tuned" / "shots.json"
-    fwc(
-        "eval",
-        *asked,
-        "--shots",
-        shots,
-        "--n-test",
-        8,
-        "--out",
-        tmp_path / "run",
-        code=0,
-    )
+    saved = f"eval {asked} --shots {shots} --n-test 8 --out"
+    fwc(saved, tmp_path / "run", code=0)
 
 
 def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:

@@ -183,17 +183,8 @@ def test_what_no_sequence_exists_for_is_refused_by_name(
 def test_the_command_says_what_it_saved_and_what_to_expect(
     fwc: Run, tmp_path: Path
 ) -> None:
-    asked = (
-        "eval",
-        "--task",
-        "census",
-        "--model",
-        "surrogate",
-        "--shots",
-        "zero",
-        "--until-decided",
-    )
-    result = fwc(*asked, "--n-test", 600, "--out", tmp_path / "run", code=0)
+    asked = "eval --task census --model surrogate --shots zero --until-decided"
+    result = fwc(asked, "--n-test", 600, "--out", tmp_path / "run", code=0)
     assert re.search(
         r"Asked until decided: \d+ of at most 600 rows", " ".join(result.out.split())
     )
@@ -201,15 +192,10 @@ def test_the_command_says_what_it_saved_and_what_to_expect(
     assert (tmp_path / "b" / "answers.csv").read_text() == (
         tmp_path / "run" / "answers.csv"
     ).read_text()
-    for command in (
-        ("power",),
-        ("eval", "--shots", "zero", "--until-decided", "--dry-run"),
-    ):
-        output = fwc(
-            *command, "--fail-if", "dp_gap > 0.1", "--task", "census", "--n-test", 400
-        ).out
+    for command in ("power", "eval --shots zero --until-decided --dry-run"):
+        line = f"{command} --fail-if 'dp_gap > 0.1' --task census --n-test 400"
         assert "until dp_gap > 0.1 is decided, at most 400 rows (simulated" in " ".join(
-            output.split()
+            fwc(line).out.split()
         )
 
 

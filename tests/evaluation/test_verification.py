@@ -95,7 +95,7 @@ def test_every_kind_of_run_can_be_verified(
             client = Client()
         model = "test-model" if how == "batch" else "surrogate"
         evaluate(
-            "adult",
+            "census",
             model,
             arms=["zero", "fwc"],
             n_test=32,
@@ -151,19 +151,8 @@ def test_an_audit_is_repeated_from_its_table(
     monkeypatch.chdir(tmp_path)
     lines = [f"{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]},0.{k % 10}" for k in range(60)]
     Path("a.csv").write_text("\n".join(["sex,hired,p", *lines]) + "\n")
-    fwc(
-        "audit",
-        "a.csv",
-        "--answer",
-        "hired",
-        "--p-yes",
-        "p",
-        "--protected",
-        "sex",
-        "-o",
-        "audit.json",
-        code=0,
-    )
+    line = "audit a.csv --answer hired --p-yes p --protected sex -o audit.json"
+    fwc(line, code=0)
     fwc("verify", ".", code=0)
     audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
     ratio = next(

@@ -63,24 +63,15 @@ def test_batch_output_takes_its_people_from_a_population(
     pd.DataFrame(PEOPLE).assign(row=[f"c{n}" for n in range(12)]).to_csv(
         tmp_path / "all.csv", index=False
     )
-    words = (
-        "audit",
-        batch,
-        "--protected",
-        "sex",
-        "--answer",
-        "decision",
-        "--key",
-        "row",
-    )
-    outcome = fwc(*words, "--population", tmp_path / "all.csv", "--json", code=0)
+    words = f"audit {batch} --protected sex --answer decision --key row"
+    outcome = fwc(words, "--population", tmp_path / "all.csv", "--json", code=0)
     assert json.loads(outcome.out)["statistics"]["sex"]["arms"][0]["n"] == 12
     table = open_results(batch, batch.read_bytes())
     assert table.texts("arm").tolist() == ["gpt-6-luna"] * 12
     batch.write_text(batch.read_text().replace("choices", "answers"))
     assert (
         "no row has a reply of chat completions or of the Responses API"
-        in fwc(*words, code=2).line
+        in fwc(words, code=2).line
     )
 
 
@@ -124,14 +115,9 @@ BLOCKED = {"error": {"code": "content_filter", "message": "content management po
     ],
     ids=str,
 )
-@pytest.mark.parametrize("column", [("--reply", "output"), ("--answer", "decision")])
+@pytest.mark.parametrize("column", ["--reply output", "--answer decision"])
 def test_what_a_model_or_a_filter_refuses_is_no_denial(
-    fwc: Run,
-    tmp_path: Path,
-    body: Any,
-    status: int,
-    metric: str,
-    column: tuple[str, str],
+    fwc: Run, tmp_path: Path, body: Any, status: int, metric: str, column: str
 ) -> None:
     """A quarter of the women have no answer; the others say yes as often as the men."""
     lines = []
@@ -149,23 +135,9 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
         people.append({"row": f"c{number}", "sex": "mf"[number % 2]})
     (tmp_path / "batch.jsonl").write_text("\n".join(lines))
     pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
-    words = (
-        "audit",
-        tmp_path / "batch.jsonl",
-        *column,
-        "--protected",
-        "sex",
-        "--key",
-        "row",
-    )
-    words = (
-        *words,
-        "--population",
-        tmp_path / "people.csv",
-        "--fail-if",
-        f"{metric}_gap > 0.1",
-    )
-    outcome = fwc(*words, code=5)
+    words = f"audit {tmp_path / 'batch.jsonl'} {column} --protected sex --key row"
+    words += f" --population {tmp_path / 'people.csv'}"
+    outcome = fwc(words, "--fail-if", f"{metric}_gap > 0.1", code=5)
     assert f"outside  a {metric} gap of 25 points (" in outcome.out
 
 
@@ -185,9 +157,9 @@ def test_a_rate_of_missing_answers_is_not_known_from_blanks(
     lines = ["m,yes,", "m,no,", "f,,", "f,no,"] * 100
     path = tmp_path / "plain.csv"
     path.write_text("\n".join(["sex,said,reason", *lines]))
-    words = ("audit", path, "--answer", "said", "--protected", "sex")
-    gates = ("--fail-if", f"{metric}_gap > 0.1", "--fail-if", f"{metric} > 0.1")
-    blank = fwc(*words, *gates, code=6)
+    words = f"audit {path} --answer said --protected sex"
+    words += f" --fail-if '{metric}_gap > 0.1' --fail-if '{metric} > 0.1'"
+    blank = fwc(words, code=6)
     assert blank.out.count("100 answers are missing for unknown reasons") == 3
     frame = pd.read_csv(path)
     checked = audit(frame, answer="said", protected="sex").check(f"{metric}_gap > 0.1")
@@ -195,7 +167,7 @@ def test_a_rate_of_missing_answers_is_not_known_from_blanks(
 
     frame["reason"] = frame["said"].isna().map({True: reason, False: ""})
     frame.to_csv(path, index=False)
-    assert f"a {metric} gap of 50 points (" in fwc(*words, *gates, code=5).out
+    assert f"a {metric} gap of 50 points (" in fwc(words, code=5).out
     audited = audit(frame, answer="said", protected="sex")
     assert audited.check(f"{metric} > 0.1").outcome == "outside"
     rates = audited.statistics.rates("answers", metric)
@@ -212,16 +184,16 @@ def test_a_blank_reply_has_no_known_reason_without_a_word_on_its_end(
     path.write_text(
         "\n".join(["sex,said", *["m,Yes.", "m,No.", "f,", "f,I cannot help."] * 50])
     )
-    words = ("audit", path, "--reply", "said", "--protected", "sex")
-    outcome = fwc(*words, "--fail-if", "refused > 0.1", code=6)
+    words = f"audit {path} --reply said --protected sex --fail-if"
+    outcome = fwc(words, "refused > 0.1", code=6)
     assert "100 of 200 replies hold no answer: blank 50, refused 50" in outcome.out
     pd.read_csv(path).assign(finish_reason="stop").to_csv(path, index=False)
-    fwc(*words, "--fail-if", "refused > 0.1", code=5)
+    fwc(words, "refused > 0.1", code=5)
     frame = pd.read_csv(path).assign(
         refusal=[None, "false", "I can't help with that.", None] * 50
     )
     frame.to_csv(path, index=False)
-    outcome = fwc(*words, "--fail-if", "refused > 0.4", code=5)
+    outcome = fwc(words, "refused > 0.4", code=5)
     assert "100 of 200 replies hold no answer: refused 100" in outcome.out
 
 
@@ -237,7 +209,7 @@ def test_the_recipe_of_the_page_reads_promptfoo(
         r"```(?:python)?\n(.*?)```", page.split("## Results of other tools")[1], re.S
     )[:2]
     exec(recipe)
-    outcome = fwc(*command.split()[1:], "--json", code=0)
+    outcome = fwc(command.partition(" ")[2], "--json", code=0)
     found = Records.read(json.loads(outcome.out)["records"], "vars.sex")
     accuracy = found.of("accuracy", "answers")
     assert (accuracy.n, accuracy.value) == (

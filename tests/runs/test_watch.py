@@ -122,32 +122,14 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
 ) -> None:
     service = Service(lambda body: "Hm." if len(service.bodies) % 3 else "Yes")
     with serve_in_thread(service) as url:
-        words: Any = (
-            "eval",
-            "--task",
-            "census",
-            "--model",
-            "some-model",
-            "--base-url",
-            f"{url}/v1",
+        words = (
+            f"eval --task census --model some-model --base-url {url}/v1 --shots zero"
         )
-        words += (
-            "--shots",
-            "zero",
-            "--n-test",
-            60,
-            "--concurrency",
-            1,
-            "--out",
-            tmp_path / "run",
-        )
-        done = fwc(*words, code=0)
+        words += f" --n-test 60 --concurrency 1 --out {tmp_path / 'run'}"
+        done = fwc(words, code=0)
         assert "Only 33% of the replies of zero" in done.out.splitlines()[1]
-        assert "Only 33%" in fwc(*words, "--strict", code=4).line
-        assert (
-            "Only"
-            not in fwc(*words, "--strict", "--set", "min_coverage=0.3", code=0).out
-        )
+        assert "Only 33%" in fwc(words, "--strict", code=4).line
+        assert "Only" not in fwc(f"{words} --strict --set min_coverage=0.3", code=0).out
     unread = "ost frequent among the replies without an answer: 40 times “Hm.”. Remedy: hold the"
     assert unread in " ".join(done.err.split())
     for suffix in ("md", "html"):
