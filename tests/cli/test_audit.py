@@ -205,31 +205,19 @@ def test_three_decisions_are_read_as_task_files_read_them(
 def test_people_of_unknown_category_are_one_group_without_a_ratio(
     fwc: Run, tmp_path: Path
 ) -> None:
-    said = ["Not Disclosed", "keine Angabe", "N/A", "Rückfrage"] * 5
-    sexes = ["Female"] * 90 + ["Male"] * 90 + said
-    yes = [
-        *[k % 3 == 0 for k in range(90)],
-        *[k % 2 == 0 for k in range(90)],
-        *[True] * 20,
-    ]
+    sexes = ["Female"] * 90 + ["Male"] * 90
+    sexes += ["Not Disclosed", "keine Angabe", "N/A", "Rückfrage"] * 5
     path = tmp_path / "people.csv"
     law = tmp_path / "law.csv"
-    pd.DataFrame({"sex": sexes, "hired": yes}).to_csv(path, index=False)
+    hired = [k % (3 if k < 90 else 2) == 0 for k in range(200)]
+    pd.DataFrame({"sex": sexes, "hired": hired, "score": range(200)}).to_csv(path)
     call = f"audit {path} --answer hired --protected sex --unknown Rückfrage"
-    call += f" --ll144 {law}"
-    notes = " ".join(statistics(fwc, call)[0]["notes"])
-    assert "'Not Disclosed', 'keine Angabe', 'N/A'" in notes
+    notes = statistics(fwc, f"{call} --score score --ll144 {law}")[0]["notes"]
+    assert "'Not Disclosed', 'keine Angabe', 'N/A'" in " ".join(notes)
     rows = pd.read_csv(law, dtype=str, keep_default_na=False).set_index("category")
     assert list(rows["applicants"]) == ["90", "90", "20"]
-    assert rows.loc["Female", "impact_ratio"] == "0.6667"
-    assert (
-        rows.loc["unknown", ["impact_ratio", "above_median"]] == ""
-    ).all()  # there is no score
-    scored = pd.read_csv(path, keep_default_na=False).assign(score=range(200))
-    scored.to_csv(path, index=False)
-    fwc(f"{call} --score score --force", code=0)
-    rows = pd.read_csv(law, dtype=str, keep_default_na=False).set_index("category")
     assert list(rows["above_median"]) == ["0", "80", "20"]
+    assert list(rows["impact_ratio"]) == ["0.6667", "1.0", ""]
 
 
 def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:

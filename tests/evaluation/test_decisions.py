@@ -3,7 +3,6 @@ real model.
 """
 
 import importlib.util
-import json
 import re
 import socket
 import subprocess
@@ -40,7 +39,6 @@ SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
 @pytest.mark.slow
 def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None:
     chat = evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **SMALL)
-    assert RunFolder(chat.folder).describe()["settings"]["api"] == "chat"
     assert chat.data["api"] == "chat"
     with serving() as url:
         for api in ("decisions", "systemone"):
@@ -58,33 +56,13 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
         again = evaluate(CENSUS, "surrogate", out=asked.folder, **options)
         with Journal(again.folder) as journal:
             assert again.data == score(RunFolder(again.folder), journal)
-        for other in ({"api": "systemone"}, {}):
-            with pytest.raises(FwcError, match=r"holds another run \(api: "):
-                evaluate(
-                    CENSUS,
-                    "surrogate",
-                    base_url=url,
-                    out=tmp_path / "decisions",
-                    **SMALL,
-                    **other,
-                )
         with pytest.raises(FwcError, match="api: chat, now decisions"):
-            evaluate(
-                CENSUS,
-                "surrogate",
-                base_url=url,
-                out=tmp_path / "chat",
-                **SMALL,
-                api="decisions",
-            )
+            options = {**SMALL, "base_url": url, "api": "decisions"}
+            evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **options)
     assert "a decision model" not in chat.report(tmp_path / "report.md").read_text()
     page = asked.report(tmp_path / "report.md").read_text()
-    assert (
-        "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on), a simulation,"
-        in page
-    )
-    document = json.loads(asked.report(tmp_path / "report.json").read_text())["runs"][0]
-    assert document["api"] == "systemone"
+    said = "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on)"
+    assert f"{said}, a simulation," in page
 
 
 def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
