@@ -106,13 +106,6 @@ def test_a_draft_elsewhere_finds_its_table(init: Init, tmp_path: Path) -> None:
     assert len(load_task(tmp_path / "tasks" / "t.toml").pool()) == 60
 
 
-def test_a_parquet_table_with_a_nested_column(init: Init, tmp_path: Path) -> None:
-    frame = pd.read_csv(people(tmp_path))
-    frame["visits"] = [[k, k + 1] for k in range(len(frame))]
-    frame.to_parquet(tmp_path / "people.parquet")
-    assert "can be used" in init(tmp_path / "people.parquet")
-
-
 def test_few_missing_values_drop_their_rows_and_many_make_a_category(
     init: Init, tmp_path: Path
 ) -> None:

@@ -262,6 +262,13 @@ def test_bad_input_makes_no_folder(
     assert not (tmp_path / "run").exists()
 
 
+def ask_26(url: str, out: Path, **options: Any) -> Result:
+    """A run of 26 people of a small census, zero-shot."""
+    task = census_task(600, 300)
+    settings = {"n_test": 26, "base_parity": None, "out": out, **options}
+    return evaluate(task, "m", ("zero",), base_url=f"{url}/v1", **settings)
+
+
 def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) -> None:
     """The service says Yes, and that No was likelier; with a temperature, that may be."""
     top = [
@@ -274,25 +281,13 @@ def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) ->
     }
     with serve_in_thread(lambda request: HttpReply(body)) as url:
         for temperature, unknown in ((0, 26), (1, 0)):
-            result = evaluate(
-                census_task(600, 300),
-                "m",
-                ("zero",),
-                n_test=26,
-                base_parity=None,
-                logprobs=True,
-                base_url=f"{url}/v1",
-                params={"temperature": temperature},
-                out=tmp_path / str(temperature),
-                progress=False,
-            )
+            options = {"logprobs": True, "params": {"temperature": temperature}}
+            result = ask_26(url, tmp_path / str(temperature), **options)
             assert result.data.get("p_yes_contradicts", 0) == unknown
             assert result.answers()["p_yes"].isna().sum() == unknown
 
 
-@pytest.mark.parametrize(
-    "finish", ["error", "abort", "insufficient_system_resource", "", "unheard-of"]
-)
+@pytest.mark.parametrize("finish", ["unheard-of", ""])
 def test_a_reply_that_the_service_broke_off_is_none(
     finish: str, tmp_path: Path
 ) -> None:
@@ -310,16 +305,7 @@ def test_a_reply_that_the_service_broke_off_is_none(
         return HttpReply(body)
 
     with serve_in_thread(service) as url:
-        result = evaluate(
-            census_task(600, 300),
-            "m",
-            ("zero",),
-            n_test=26,
-            base_parity=None,
-            base_url=f"{url}/v1",
-            out=tmp_path,
-            progress=False,
-        )
+        result = ask_26(url, tmp_path)
     answers = result.answers()
     women = answers["group"] == "Female"
     if not finish:  # a blank is none: the reply is whole

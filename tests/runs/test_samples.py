@@ -13,11 +13,7 @@ import pytest
 from fwc_llm import FwcError, Settings, Task, evaluate, load_task
 from fwc_llm.files import resource_dir
 from fwc_llm.models.base import Messages, Reply, Usage
-from fwc_llm.models.openai.prices import Price
 from fwc_llm.report.formats import render
-from fwc_llm.runs.budget import forecast
-from fwc_llm.runs.journal import call_id
-from fwc_llm.runs.plan import make_plan
 from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
 
@@ -53,30 +49,6 @@ SAMPLED: dict[str, Any] = {"settings": SMALL, "samples": 3, "counterfactual": Tr
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(
         write_people(tmp_path_factory.mktemp("people"), make_people(300, 2))
-    )
-
-
-def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) -> None:
-    settings = [Settings(**vars(SMALL) | {"samples": times}) for times in (1, 3)]
-    once, thrice = (make_plan(task, ("zero", "balanced"), one) for one in settings)
-    calls = list(thrice.calls())
-    assert len(calls) == thrice.n_calls == 3 * once.n_calls
-    assert len({call_id("", call) for call in calls}) == len(calls)
-    assert {call_id("", call) for call in once.calls()} & {
-        call_id("", call) for call in calls
-    }
-    messages = {(call.arm, call.repeat // 3, call.row): call.messages for call in calls}
-    assert all(
-        messages[call.arm, call.repeat // 3, call.row] == call.messages
-        for call in calls
-    )
-    assert len(messages) == once.n_calls
-    price = Price(
-        model="dice", input=1.0, cached=0.5, output=1.0, batch=0.5, date="2030-01-01"
-    )
-    numbers = [forecast(Dice(), plan.calls(), price) for plan in (once, thrice)]
-    assert numbers[1].dollars_most == pytest.approx(
-        3 * (numbers[0].dollars_most or 0.0)
     )
 
 
