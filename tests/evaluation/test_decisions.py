@@ -56,8 +56,8 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
         again = evaluate(CENSUS, "surrogate", out=asked.folder, **options)
         with Journal(again.folder) as journal:
             assert again.data == score(RunFolder(again.folder), journal)
+        options = {**SMALL, "base_url": url, "api": "decisions"}
         with pytest.raises(FwcError, match="api: chat, now decisions"):
-            options = {**SMALL, "base_url": url, "api": "decisions"}
             evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **options)
     assert "a decision model" not in chat.report(tmp_path / "report.md").read_text()
     page = asked.report(tmp_path / "report.md").read_text()
