@@ -1,14 +1,15 @@
 """Answers in a data frame as the input of statistics, read as `audit` reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from fwc_llm.data.raw_table import frame_table
-from fwc_llm.metrics.audit_table import OutcomeRules, answers_of
+from fwc_llm.meaning import MeaningRule
+from fwc_llm.metrics.audit_table import answers_of, of_population
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
-from fwc_llm.report.predictions_reader import read_answers
+from fwc_llm.report.predictions_reader import HowRead, read_answers
 
 
 def from_frame(
@@ -17,12 +18,13 @@ def from_frame(
     attributes: Sequence[str] = (),
     *,
     protected: str | Sequence[str] = (),
-    outcomes: OutcomeRules | None = None,
+    rules: Mapping[str, MeaningRule] = {},
     min_group: int = MIN_GROUP,
     margin: float = 0.05,
     against: str = "",
     unread: Unread = WORST,
     least_groups: int = 2,
+    population: pd.DataFrame | None = None,
     **named: str | None,
 ) -> RunAnswers:
     """The answers in a frame, read as `audit` reads them, also of a single group."""
@@ -32,9 +34,8 @@ def from_frame(
         role: role for role in roles if role in frame.columns and role not in named
     }
     columns |= {role: name for role, name in named.items() if name is not None}
-    raw = frame_table(frame)
-    rules = outcomes or OutcomeRules(titles=columns)
-    table, notes = read_answers(raw, columns, names or ["group"], rules)
+    everybody = None if population is None else frame_table(population)
+    read = read_answers(frame_table(frame), HowRead(columns, names, rules), everybody)
     sampling = SamplingDesign(
         labels_fixed=design == "group and label",
         min_group=min_group,
@@ -42,12 +43,16 @@ def from_frame(
         labelled="label" in columns,
         unread=unread,
     )
-    return answers_of(
-        table,
+    answered = answers_of(
+        read.frame,
         names,
         sampling,
         attributes=attributes,
         against=against,
-        notes=notes,
+        notes=read.notes,
         least_groups=least_groups,
     )
+    if read.population is None:
+        return answered
+    options = columns.get("label"), columns.get("cluster")
+    return of_population(answered, read.population, "row", *options)

@@ -8,7 +8,7 @@ import json
 import operator
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.sanitize import parse_json, utf8_safe
+from fwc_llm.sanitize import listed, parse_json, utf8_safe
 from fwc_llm.taskfile import (
     UNKNOWN,
     Column,
@@ -41,14 +41,39 @@ _CODES = (
     "|DM|kr|Kr|zł|Fr|Rs"
 )
 _AROUND = rf"(?:(?:{_CODES})\.?|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
+_SHOWN = 8  # texts that an error lists
 _LONGEST = 60  # characters of a number with its currency signs and spaces
 _NUMBER = re.compile(
     rf"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*{_AROUND}\s*(?P<inner>[-+−]?)\s*"
     rf"(?P<digits>\d[\d.,'’\s]*|[.,]\d+)\s*{_AROUND}\s*(?P<close>\))?"
 )
+_UNIT = re.compile(
+    r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
+    r"(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
+)
+FACTORS = {
+    **dict.fromkeys(
+        ["k", "K", "tsd", "Tsd", "tsd.", "Tsd.", "thousand", "mille"], 1_000
+    ),
+    **dict.fromkeys(
+        ["M", "mio", "Mio", "mio.", "Mio.", "mn", "mln", "million"], 1_000_000
+    ),
+    **dict.fromkeys(["bn", "mrd", "Mrd", "mrd.", "Mrd.", "billion"], 1_000_000_000),
+    # Beside a currency alone: otherwise "m" is metres.
+    **dict.fromkeys(["T"], 1_000),
+    **dict.fromkeys(["m"], 1_000_000),
+    **dict.fromkeys(["b", "B"], 1_000_000_000),
+}
+_ONLY_MONEY = {"T", "m", "b", "B"}
+_SAME_UNIT = {
+    **dict.fromkeys(["EUR", "eur", "Euro", "euro"], "€"),
+    **dict.fromkeys(["USD", "US$"], "$"),
+    "GBP": "£",
+}
+_MONEY = re.compile(rf"(?!%)({_AROUND}|{'|'.join(map(re.escape, _SAME_UNIT))})(?<=.)")
 _GROUPED = {
-    "1,234.5": re.compile(r"(?:\d{1,3}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
-    "1.234,5": re.compile(r"(?:\d{1,3}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
+    "1,234.5": re.compile(r"(?:[1-9]\d{0,2}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
+    "1.234,5": re.compile(r"(?:[1-9]\d{0,2}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
 }
 _STEP = re.compile(
     r"\.?([^.\[\]]+)|\[(\d+)\]"
@@ -156,6 +181,34 @@ def as_plain(cell: str, written: Written) -> str:
     return {0: plain, 1: f"-{plain}"}.get(negative, cell)
 
 
+def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The factor and the unit of each cell that looks like a number: ("k", "€") of "1.9 k€"."""
+    found = {}
+    for cell in cells:
+        match = _UNIT.fullmatch(cell) if len(cell) <= _LONGEST else None
+        if match is None:
+            continue
+        before, after = match["before"], match["after"].strip()
+        unit = before if _MONEY.fullmatch(before) else ""
+        if before and after and not unit:
+            continue
+        text = after if unit else before + after
+        found[cell] = ("", unit + text)
+        for factor in sorted(filter(text.startswith, FACTORS), key=len):
+            rest = text.removeprefix(factor).strip()
+            of_money = _MONEY.fullmatch(rest) or (unit and not rest)
+            if of_money or (
+                not rest and factor not in _ONLY_MONEY
+            ):  # "kg" is no factor
+                found[cell] = (factor, unit or rest)
+    return found
+
+
+def kind_of(unit: str) -> str:
+    """The usual sign of a unit: "€" of "EUR"."""
+    return _SAME_UNIT.get(unit, unit)
+
+
 # --- From the text of a cell to the task's value
 
 
@@ -171,22 +224,22 @@ def plain_text(item: FileColumn, text: str) -> str:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
-    for suffix, factor in item.factors.items():
-        number = as_number(as_plain(text.removesuffix(suffix).rstrip(), item.written))
-        if text.endswith(suffix) and number is not None:
-            text = f"{number * factor:.15g}"
-            break
+    for word, factor in item.factors.items():
+        digits, found, currency = text.rpartition(word)
+        plain = as_plain(f"{digits.strip()} {currency}".strip(), item.written)
+        number = as_number(plain)
+        if found and number is not None:
+            return f"{number * factor:.15g}"
     return as_plain(text, item.written)
 
 
-def edited(task: TaskFile, item: FileColumn, text: str) -> str:
+def edited(item: FileColumn, text: str) -> str:
     """Apply a column's rules to a text, bands too."""
     text = plain_text(item, text)
-    if item.bands and text not in _band_names(item.bands):
-        text = _band_names(item.bands)[
-            bisect_left(item.bands, parse_number(task, item.name, text))
-        ]
-    return text
+    number = as_number(text) if item.bands else None
+    if number is None:
+        return text
+    return _band_names(item.bands)[bisect_left(item.bands, number)]
 
 
 def strip_zeros(text: str) -> str:
@@ -209,14 +262,48 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
     parsed = as_number(text)
     if parsed is not None:
         return parsed
-    fault = f"{text!r} in the numeric column {column!r}"
-    for written in get_args(Written):
-        if as_plain(text, written) != text:
-            raise FwcError(
-                f'{fault} is not a number: set the column\'s written = "{written}" in {task.path}'
-            )
-    remedy = f'repair it, or list it as a missing_marker or set kind = "categorical" in {task.path}'
-    raise FwcError(f"{fault} is not a finite number; {remedy}")
+    raise FwcError(f"{text!r} in the numeric column {column!r} is not a finite number")
+
+
+def fault_of_numbers(
+    task: TaskFile, item: FileColumn, texts: Sequence[str]
+) -> tuple[str, str] | None:
+    """A text that is no number in a column of numbers, and what to do about all such texts; or a
+    text with another unit than most.
+    """
+    where = f"in the numeric column {item.name!r}"
+    texts = [text for text in texts if text not in _band_names(item.bands or (0.0,))]
+    wrong_in = {way: _not_numbers(item, way, texts) for way in get_args(Written)}
+    wrong = wrong_in[item.written]
+    units = {text: kind_of(unit) for text, (_, unit) in units_of(texts).items()}
+    kinds = [*dict.fromkeys(kind for text, kind in units.items() if text not in wrong)]
+    several = [kind for kind in kinds if kind]
+    if len(several) > 1:
+        other = next(text for text in units if units[text] == several[1])
+        remedy = f'convert the numbers to one unit, or set role = "drop" in {task.path}'
+        return other, f"units differ {where}, {' and '.join(several)}: {remedy}"
+    if not wrong:
+        return None
+    verb = "is not a finite number" if len(wrong) == 1 else "are not finite numbers"
+    fault = f"{listed(wrong, _SHOWN, repr)} {where} {verb}"
+    for way, others in wrong_in.items():
+        if not others:
+            remedy = f'set the column\'s written = "{way}" in {task.path}'
+            return wrong[0], f"{fault}; {remedy}"
+    marked = json.dumps([*item.markers, *wrong], ensure_ascii=False)
+    unknown = can_be_unknown(task, item) or (item.missing or task.missing) == "drop"
+    dropped = "" if unknown else ', missing = "drop"'
+    other = "leave its bands out" if item.bands else 'set kind = "categorical"'
+    return wrong[0], (
+        f"{fault}; repair it, or write missing_marker = {marked}{dropped} in this column, or {other} "
+        f"in {task.path}"
+    )
+
+
+def _not_numbers(item: FileColumn, way: Written, texts: Sequence[str]) -> list[str]:
+    """The texts that are no numbers in a notation."""
+    rule = item.model_copy(update={"written": way})
+    return [text for text in texts if as_number(plain_text(rule, text)) is None]
 
 
 def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
@@ -396,7 +483,7 @@ def _texts(
         text = cell_text(cell, markers.union(item.markers), item.written)
         typed = not isinstance(cell, str)
         if text is not None and (item.use == "column" or item.name in maps):
-            text = edited(task, item, text)
+            text = edited(item, text)
             listed = (
                 maps.get(item.name)
                 or (item.name in domains and domains[item.name].values)

@@ -140,7 +140,8 @@ def read_meaning(
     if rest and not (yes and no and rule.others == "drop"):
         written = [by_key[key][0] for key in rest]
         remedy = _remedy(rule, by_key, yes, no, written, first)
-        if rule.above and len(counts) > 2 and not positive:
+        numbers = all(as_number(key) is not None for key in keys)
+        if rule.above and numbers and len(keys) > 2 and not positive:
             remedy = f"{remedy}; or for numbers {rule.above}"
         raise FwcError(f"{_held(counts, column)}; {remedy}")
 
@@ -238,10 +239,12 @@ def _remedy(
         return f"say which means yes: {' or '.join(options)}"
     yes_texts = [by_key[key][0] for key in yes]
     no_texts = [by_key[key][0] for key in no]
+    every_no = rule.option("negative", [*no_texts, *rest])
     ways = [
-        f"yes ({rule.option('positive', [*yes_texts, *rest][:_MOST_VALUES])})",
-        f"no ({rule.option('negative', [*no_texts, *rest][:_MOST_VALUES])})",
+        f"no ({rule.option('others', ['no']) if len(rest) > _MOST_VALUES else every_no})"
     ]
+    if no and len(rest) <= _MOST_VALUES:
+        ways.insert(0, f"yes ({rule.option('positive', [*yes_texts, *rest])})")
     if no:
         ways.append(
             f"neither, so that these rows are left out ({rule.option('others', ['drop'])})"

@@ -46,6 +46,7 @@ ENDINGS: Mapping[str, Format] = {
 }
 LAYOUT = "sheet", "skip", "comment"  # keys of [data] that are also options of commands
 PACKED = (".gz", ".bz2", ".zip")
+UNASKED = "“…”"  # in a drafted question, in the place of the value that means yes
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 _LARGEST = 1 << 22  # bytes of a task file
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}

@@ -5,6 +5,8 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from fwc_llm.sanitize import listed
+
 Words = Mapping[str, str | Sequence[str]]  # maps "yes" and "no" to their word or words
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
 
@@ -118,6 +120,7 @@ no n false f 0 0.0 bad negative neg rejected reject denied deny declined decline
 refuse not failed fail unpaid nein non não nao niet nee nej falsch faux falso abgelehnt absage
 refusé rejeté rechazado denegado rejeitado negado respinto
 """
+CROSSING = " & "  # separates the levels of several attributes
 UNKNOWN = "unknown"  # the category of all people whose category is not known
 
 
@@ -187,6 +190,11 @@ _FOR_NUMBERS = (
 )
 # Of missing values in many surveys; beside "25-34" and ">74", no group of people
 MISSING_CODE = re.compile(r"-?([789])\1+|-[1789]|666|6666|1111")
+DATE = (
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+    r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"
+    r"([T ]\d{1,2}:\d{2}.*)?"
+)
 _LONGEST = 100  # a longer cell is never taken for "unknown"
 
 
@@ -211,12 +219,17 @@ def is_unknown_category(level: str) -> bool:
     return level.strip().casefold() in _OF_PEOPLE.split("|") or is_unknown(level)
 
 
+def is_known(group: str) -> bool:
+    """Whether no attribute of the group is "unknown" ("N/A", "keine Angabe")."""
+    return not any(map(is_unknown_category, group.split(CROSSING)))
+
+
 def missing_codes(levels: Iterable[str]) -> list[str]:
     """Codes such as 8888, 99 and 1111 beside levels that are no numbers ("25-34", ">74")."""
-    listed = list(levels)
-    if all(re.fullmatch(r"[-\d.,]+", level) for level in listed):
+    known = [level for level in levels if not is_marker(level)]
+    if all(re.fullmatch(r"[-\d.,]+", level) for level in known):
         return []
-    return [level for level in listed if MISSING_CODE.fullmatch(level)]
+    return [level for level in known if MISSING_CODE.fullmatch(level)]
 
 
 def merged_categories(
@@ -229,22 +242,77 @@ def merged_categories(
     that mean unknown (`is_unknown_category`) are merged if there is another level to merge them
     with, or if values are missing (`missing`).
     """
-    listed = list(levels)
-    extra = {word.strip().casefold() for word in words} | {*missing_codes(listed)}
-    if not any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA"):
+    found = list(levels)
+    extra = {word.strip().casefold() for word in words} | {*missing_codes(found)}
+    if not any(re.fullmatch("[A-Z]{2}", level) for level in found if level != "NA"):
         extra.add("na")
-    stated = [level for level in listed if level.strip().casefold() in extra]
+    stated = [level for level in found if level.strip().casefold() in extra]
     others = [
-        level for level in listed if level not in stated and is_unknown_category(level)
+        level for level in found if level not in stated and is_unknown_category(level)
     ]
     return stated + others if stated or len(others) + missing > 1 else []
+
+
+def groups_of(
+    name: str,
+    counts: Mapping[str, int],
+    words: Collection[str] = (),
+    missing: bool = False,
+    known: Collection[str] | None = None,
+) -> tuple[dict[str, str], list[str]]:
+    """The group that each text of a protected column means, and notes on what is merged.
+
+    Spellings of one group are one (`group_key`), named by the most frequent; what means unknown is
+    `UNKNOWN` (`merged_categories`). With `known`, the groups of earlier files, texts are read one by
+    one: what one means does not depend on the others.
+    """
+    spelled = merge_spellings(counts, known or ())
+    usual = {text: spelled.get(text, text) for text in counts}
+    levels = [*dict.fromkeys(usual.values())]
+    if known is None:
+        unknown = merged_categories(levels, words, missing)
+    else:
+        unknown = [level for level in levels if merged_categories([level], words, True)]
+    groups = {
+        text: UNKNOWN if level in unknown else level_name(level)
+        for text, level in usual.items()
+    }
+    notes = [spellings_note(name, spelled)] if spelled else []
+    others = [level for level in unknown if level != UNKNOWN]
+    if others:
+        notes.append(
+            f"In {name}, {listed(others, _MOST_SPELLINGS, repr)} count as {UNKNOWN}: the category of "
+            f"these people is not known"
+        )
+    notes += doubtful_groups(name, {*groups.values()} - {UNKNOWN})
+    return groups, notes
+
+
+def doubtful_groups(name: str, groups: Collection[str]) -> list[str]:
+    """Notes on groups that may be none: codes for missing values, and dates."""
+    codes = sorted(filter(MISSING_CODE.fullmatch, groups))
+    notes = []
+    if codes and len(groups) - len(codes) > 1:
+        notes.append(
+            f"In {name}, {', '.join(codes)} may be a code for a missing value, and is a group: if it "
+            f"is one, name it as unknown"
+        )
+    if groups and all(re.fullmatch(DATE, group) for group in groups):
+        notes.append(f"{name} holds dates, and each is a group: make years or ages")
+    return notes
 
 
 _MOST_SPELLINGS = 8  # spellings that a note lists
 
 
-def one_part(level: str) -> str:
-    """A level whose name does not look like two crossed ones: "a & b" is "a and b"."""
+def level_name(level: str) -> str:
+    """A level as every table shows it: "1.0" is 1, "True" is true, and "a & b" is "a and b", since
+    " & " joins crossed levels.
+    """
+    if re.fullmatch(r"-?\d+\.0+", level):
+        return level.partition(".")[0]
+    if level.lower() in ("true", "false"):
+        return level.lower()
     return level.replace(" & ", " and ")
 
 
@@ -254,14 +322,16 @@ def group_key(level: str) -> str:
     """
     text = unicodedata.normalize("NFKC", level).casefold()
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    return " ".join(one_part(visible).split())
+    return level_name(" ".join(visible.split()))
 
 
-def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:
-    """Map spellings of one group to the most frequent of them; levels with one spelling are left
-    out.
+def merge_spellings(
+    counts: Mapping[str, int], known: Collection[str] = ()
+) -> dict[str, str]:
+    """Map spellings of one group to a `known` one, or else the most frequent of them; levels with
+    one spelling are left out.
     """
-    first: dict[str, str] = {}
+    first = {group_key(level): level for level in known}
     for level in sorted(counts, key=lambda level: (-counts[level], level)):
         first.setdefault(group_key(level), level)
     return {

@@ -51,3 +51,25 @@ def test_no_value_means_both_and_none_is_lost(counts: dict[str, int]) -> None:
     assert not set(meaning.yes) & set(meaning.no)
     assert {*meaning.yes, *meaning.no} <= set(counts)
     assert not meaning.dropped
+
+
+def test_a_remedy_leaves_somebody_to_say_no_and_lists_all_values() -> None:
+    codes = {str(code): 5 for code in range(1, 7)}
+    with pytest.raises(FwcError) as few:
+        read_meaning(codes, "said", MeaningRule())
+    assert "positive=" not in str(few.value)
+    letters = dict.fromkeys("abcdefghijkl", 5)
+    with pytest.raises(FwcError, match="others='no'"):
+        read_meaning(letters, "said", MeaningRule(("a",)))
+    assert len(read_meaning(letters, "said", MeaningRule(("a",), (), "no")).no) == 11
+
+
+def test_a_threshold_is_offered_for_numbers_alone() -> None:
+    for values, offered in (
+        ("2020-01-01 2021-01-01 2022-01-01", False),
+        ("3 4 5", True),
+    ):
+        counts = dict.fromkeys(values.split(), 9)
+        with pytest.raises(FwcError) as caught:
+            read_meaning(counts, "said", MeaningRule(above="above=NUMBER"))
+        assert ("above=NUMBER" in str(caught.value)) == offered

@@ -14,7 +14,6 @@ import pandas as pd
 from scipy.special import expit, logit, ndtr
 
 from evals.frames import from_frame
-from fwc_llm.metrics.audit_table import of_population
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import (
     ASSIST,
@@ -120,6 +119,19 @@ class World:
 
     def answered(self, frame: pd.DataFrame, rng: np.random.Generator) -> RunAnswers:
         """The input of statistics, as an audit or a run makes it."""
+        pool = None
+        if ASSIST in self.options:
+            columns = ["row", "group", "label", "score"]
+            if PEOPLE in self.options:
+                columns.append("person")
+            asked = frame.drop_duplicates("row")[columns]
+            group, label = self._cells(rng, _POOL)
+            more = pd.DataFrame(
+                {"group": np.array(self.groups)[group], "score": rng.normal(size=_POOL)}
+            )
+            more["label"] = np.where(label, "yes", "no")
+            more["row"] = more["person"] = [f"pool:{k}" for k in range(_POOL)]
+            pool = pd.concat([asked, more[columns]], ignore_index=True)
         found = from_frame(
             frame.drop(columns="p_yes") if REPEATS in self.options else frame,
             "group and label" if BASE_PARITY in self.options else "group",
@@ -130,21 +142,8 @@ class World:
             given="stratum" if STRATA in self.options else None,
             p_yes=None if REPEATS in self.options else "p_yes",
             min_group=1,
+            population=pool,
         )
-        if ASSIST in self.options:
-            columns = ["row", "group", "label", "score", "person"]
-            asked = frame.drop_duplicates("row")[columns]
-            group, label = self._cells(rng, _POOL)
-            more = pd.DataFrame(
-                {"group": np.array(self.groups)[group], "score": rng.normal(size=_POOL)}
-            )
-            more["label"] = np.where(label, "yes", "no")
-            more["row"] = more["person"] = [f"pool:{k}" for k in range(_POOL)]
-            people = "person" if PEOPLE in self.options else None
-            pool = pd.concat([asked, more], ignore_index=True)
-            if people is None:
-                pool = pool.drop(columns="person")
-            found = of_population(found, pool, "row", "label", cluster=people)
         if UNTIL in self.options:
             looks = GroupSequential(equal_looks(2 * self.rows))
             found = replace(found, design=replace(found.design, sequential=looks))

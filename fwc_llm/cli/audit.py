@@ -94,8 +94,8 @@ def audit(
         panel=VERDICT,
         metavar="COLUMN",
     ),
-    missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without label or protected value: refuse, drop, or group the latter.",
+    missing: Literal["refuse", "drop"] = option(
+        "Rows without label, weight or person: refuse, or drop.",
         default="refuse",
         panel=VERDICT,
     ),

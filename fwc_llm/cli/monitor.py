@@ -56,9 +56,8 @@ def monitor(
         default="",
         metavar="WORDS",
     ),
-    missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without label or protected value: refuse, drop, or group the latter.",
-        default="refuse",
+    missing: Literal["refuse", "drop"] = option(
+        "Rows without label, weight or person: refuse, or drop.", default="refuse"
     ),
     time: str | None = option("Column of decision dates or times, in ISO 8601."),
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(

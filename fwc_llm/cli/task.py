@@ -1,6 +1,7 @@
 """`fwc-llm tasks`, `task …` and `template init`: tables and templates."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
@@ -275,7 +276,15 @@ def _findings(task: "Task") -> Iterator[str]:
         f"examples"
     )
     yield from notes
-    yield from (f"CHECK: {sentence}" for sentence in task.checks.sentences)
+    for line in task.text.splitlines():
+        about, is_check, doubt = line.partition(" # CHECK")
+        if is_check:
+            named = re.search(r'name = ("[^"]*")', about)
+            yield f"CHECK {named[1] if named else about.strip()}{doubt}"
+    known = [
+        sentence for sentence in task.checks.sentences if sentence not in task.text
+    ]
+    yield from (f"CHECK: {sentence}" for sentence in known)
     if settings.base_parity is not None:
         step = whole_step(task.groups, settings.base_parity)
         yield f"--n-test is rounded to a multiple of {step}, unless with --base-parity none"

@@ -16,8 +16,15 @@ from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
 from fwc_llm.sanitize import listed, replace_invisible
-from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
-from fwc_llm.words import merge_spellings, one_part, spellings_note
+from fwc_llm.taskfile import (
+    UNASKED,
+    UNKNOWN,
+    Column,
+    FileColumn,
+    OutcomeColumn,
+    TaskFile,
+)
+from fwc_llm.words import level_name, merge_spellings, spellings_note
 
 FRAME = Path("the data frame")  # in the place of the path of a task file
 _LEAST_DIFFERENCE = (
@@ -132,9 +139,11 @@ def clean_tables(
     raw = pd.concat(raws)
     _check_ids(task, raw)
     used = _used(task)
+    written = raw.copy(deep=False)
     for item in used:
-        raw[item.name] = edited(task, item, raw[item.name])
+        raw[item.name] = edited(item, raw[item.name])
     lost = _conditions(task, raw)
+    _check_numbers(task, used, written[~_any(lost)])
     outcome = task.outcome.source
     if task.outcome.above is None:
         meaning = meaning or outcome_meaning(task, raw.loc[~_any(lost), outcome])
@@ -209,11 +218,32 @@ def needed(task: TaskFile) -> list[str]:
     return [item.name for item in task.fields if item.use == "id" or item.name in used]
 
 
-def edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
+def edited(item: FileColumn, cells: pd.Series) -> pd.Series:
     """A column's texts (n,) with its rules applied; NaN for missing values."""
-    return _mapped(
-        cells.mask(cells.isin(item.markers)), partial(cell_rules.edited, task, item)
-    )
+    known = cells.mask(cells.isin(item.markers))
+    return _mapped(known, partial(cell_rules.edited, item))
+
+
+def _check_numbers(
+    task: TaskFile, used: Sequence[FileColumn], raw: pd.DataFrame
+) -> None:
+    """Raise `FwcError` for a column of numbers with other texts or several units."""
+    for item in filter(partial(_is_number, task), used):
+        cells = raw[item.name].mask(raw[item.name].isin(item.markers))
+        fault = cell_rules.fault_of_numbers(task, item, [*counted(cells)])
+        if fault:
+            raise FwcError(f"{_row(cells, fault[0])}: {fault[1]}")
+
+
+def _is_number(task: TaskFile, item: FileColumn) -> bool:
+    """Whether a column's cells must be numbers: also to split them by a threshold or bands."""
+    split = [
+        attribute.source for attribute in task.protected if attribute.above is not None
+    ]
+    if task.outcome.above is not None:
+        split.append(task.outcome.source)
+    numeric = [column.name for column in task.columns if column.kind == "numeric"]
+    return bool(item.bands) or item.name in (*split, *numeric)
 
 
 def counted(cells: pd.Series) -> dict[str, int]:
@@ -315,7 +345,7 @@ def _levels(
         if spelled:
             found = found.replace(spelled)
             notes.append(spellings_note(attribute.name, spelled))
-        levels[attribute.name] = found.map(one_part, na_action="ignore")
+        levels[attribute.name] = found.map(level_name, na_action="ignore")
     return levels, notes
 
 
@@ -356,6 +386,10 @@ def _typed(
 
 def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
     """Raise `FwcError` for one answer alone, or for levels that cannot be compared."""
+    if UNASKED in task.question:
+        raise FwcError(
+            f"{task.path}: the question still has {UNASKED}: write what is asked, as a yes-no question"
+        )
     answers = table[task.outcome.source].unique()
     if len(answers) == 1:
         where = f"{task.path}: outcome {task.outcome.source!r}"
@@ -428,9 +462,11 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
             f"{where} has only the level {levels[0]!r} in all {n:,} rows: nothing to compare"
         )
     if len(levels) > _MANY_LEVELS:
+        split = ""
+        if all(cell_rules.as_number(level) is not None for level in levels):
+            split = " or split the numbers with threshold = { above = NUMBER }"
         raise FwcError(
-            f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them with a map "
-            "or split a number with threshold = { above = NUMBER }"
+            f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them with a map{split}"
         )
     for level in levels:  # levels are printed to terminals
         if any(unicodedata.category(character) == "Cc" for character in level):

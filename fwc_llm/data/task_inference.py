@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fwc_llm.cell_rules import as_number, plain_text
+from fwc_llm.cell_rules import FACTORS, as_number, kind_of, plain_text, units_of
 from fwc_llm.data.clean_table import clean_tables, counted
 from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_source
 from fwc_llm.data.table_checks import TableChecks, check_table
@@ -32,13 +32,13 @@ from fwc_llm.taskfile import (
     parse_taskfile,
 )
 from fwc_llm.words import (
+    DATE,
     MISSING_CODE,
+    UNKNOWN,
+    groups_of,
     is_marker,
     is_unknown,
-    merge_spellings,
-    merged_categories,
     missing_codes,
-    spellings_note,
 )
 
 _FEW = (
@@ -59,20 +59,15 @@ _MOSTLY, _FEW_TEXTS = (
     3,
 )  # least share of numbers in one with at most this many other texts
 _LISTED = 5  # most values that a doubt lists
-_LONGEST = 60  # characters of a number with a unit
 _LONG_TEXT = 500  # characters that no category has
 _MOST_COLUMNS = 1_000
-_DATE = (
-    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
-    r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"
-    r"([T ]\d{1,2}:\d{2}.*)?"
-)
 _PLACE_NAME = re.compile(
     r"(?i)(^|[ "
     r"_-])(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa|msamd|insee|ags"
     r"|gemeinde\w*|landkreis|commune|municipality|district|ward|neighbou?rhood"
-    r"|block_?group|msoa|lsoa)"
-    r"([ _-]?(code|id|number|nr))?($|[ _-])|zip_?code"
+    r"|block_?group|msoa|lsoa|state|province|region|bundesland|kanton|canton|d[eé]partement|city"
+    r"|town|stadt|wohnort|ort|country|land)"
+    r"([ _-]?(code|id|number|nr|name))?($|[ _-])|zip_?code"
 )
 _GROUP_NAME = re.compile(
     r"(?i)(^|[ "
@@ -86,34 +81,12 @@ _PEOPLE_NAME = re.compile(
     r"_-])(customer|client|person|people|applicant|patient|employee|user|member|borrower|student"
     r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)([ _-]?(id|nr|no|number|key))?$"
 )
-_FACTORS = {
-    **dict.fromkeys(
-        ["k", "K", "tsd", "Tsd", "tsd.", "Tsd.", "thousand", "mille"], 1_000
-    ),
-    **dict.fromkeys(
-        ["M", "mio", "Mio", "mio.", "Mio.", "mn", "mln", "million"], 1_000_000
-    ),
-    **dict.fromkeys(["bn", "Mrd", "Mrd.", "billion"], 1_000_000_000),
-}
-_SAME_UNIT = {
-    "EUR": "€",
-    "eur": "€",
-    "Euro": "€",
-    "euro": "€",
-    "USD": "$",
-    "US$": "$",
-    "GBP": "£",
-}
 _ID_NAME = (
     r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$"
     r"|Id$|ID$"
     r"|(?i:nummer|nr\.?|kennung|aktenzeichen)$"
 )
 _PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
-_UNIT = re.compile(
-    r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
-    r"(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
-)
 _TOTAL = re.compile(
     r"(?i)(grand "
     r"|sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
@@ -127,6 +100,11 @@ _WHERE = {
 }
 # Stems of verbs for decisions: "Should this case be approved?"
 _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
+_OUTCOME_NAME = re.compile(
+    rf"(?i)(^|[ _-])({_DONE}ed|outcome|decision|result|action_taken|label|target|verdict"
+    rf"|recidivi\w*|default(ed)?|entscheidung|ergebnis|zusage|absage|bewilligt|abgelehnt"
+    rf"|decision|résultat)($|[ _-])"
+)
 
 
 @dataclass(frozen=True)
@@ -155,7 +133,7 @@ class ColumnProfile:
 
     @cached_property
     def _rules(self) -> FileColumn:
-        factors = {word: _FACTORS[word] for word in self.factors}
+        factors = {word: FACTORS[word] for word in self.factors}
         return FileColumn(
             name="x", strip_suffix=self.suffix, factors=factors, written=self.written
         )
@@ -186,7 +164,7 @@ class ColumnProfile:
             }
             entry |= {
                 "bands": self.bands,
-                "factors": {word: _FACTORS[word] for word in self.factors},
+                "factors": {word: FACTORS[word] for word in self.factors},
             }
         written = _toml({key: value for key, value in entry.items() if value})
         return f"  {written},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
@@ -201,7 +179,9 @@ def profile_column(
     stated = {cell for cell in counts.index if cell.casefold() in words}
     markers = stated | {*filter(is_marker, counts.index)}
     profile = how_written(counts.drop([*stated]))
-    if profile.odd and _are_codes(profile, {*counts.index} - markers):
+    values = {*counts.index} - markers
+    is_group = part == "protected" and len(values) <= _FEW
+    if is_group or (profile.odd and _are_codes(profile, values)):
         profile = ColumnProfile("categorical")
     if profile.kind == "categorical":
         held = cells
@@ -222,6 +202,11 @@ def profile_column(
         profile, markers=tuple(cell for cell in counts.index if cell in markers)
     )
     if profile.kind == "numeric":
+        read = units_of(
+            cell for cell in distinct if profile.number(cell) == profile.number(cell)
+        )
+        if len({kind_of(unit) for _, unit in read.values()} - {""}) > 1 and not part:
+            profile = replace(profile, role="drop")
         doubts = [] if part else _doubts(profile, counts, distinct)
         return profile.checked(*_not_numbers(cells, counts, profile), *doubts)
     texts = listed(profile.markers, _LISTED, repr)
@@ -246,7 +231,8 @@ def _unknown_texts(
     """The texts of a categorical column that mean "unknown"."""
     blanks = bool(cells.isna().any())
     if part == "protected":
-        return {*merged_categories(counts.index, unknown, blanks)}
+        groups, _ = groups_of("", counted(cells), unknown, blanks)
+        return {text for text, group in groups.items() if group == UNKNOWN}
     usual = {*filter(is_unknown, counts.index)}
     stated = stated | {*missing_codes(counts.index)}
     if part == "outcome":
@@ -320,14 +306,13 @@ def _doubts(
 def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
     if profile.factors:
         words = ", ".join(
-            f"{word!r} as {_FACTORS[word]:,.0f}" for word in profile.factors
+            f"{word!r} as {FACTORS[word]:,.0f}" for word in profile.factors
         )
         yield f"numbers are multiplied by their factors: {words}"
     listing = ", ".join(f"{unit or 'none'} ({n:,})" for unit, n in profile.units)
-    kinds = {_SAME_UNIT.get(unit, unit) for unit, _ in profile.units}
-    if len(kinds - {""}) > 1:
+    if profile.role == "drop":
         yield f"units differ: {listing}; convert the numbers to one unit"
-    elif len(kinds) > 1:
+    elif len({kind_of(unit) for unit, _ in profile.units}) > 1:
         yield f"some numbers have a unit, others none: {listing}; are they the same quantity?"
     elif profile.unit:
         yield f"numbers with the unit {profile.unit!r}, which prompts show"
@@ -352,7 +337,17 @@ def how_written(counts: pd.Series) -> ColumnProfile:
     most = (1 - (_MOSTLY if is_text.sum() <= _FEW_TEXTS else _MAJORITY)) * total
     if not total or cells[is_text].sum() > most:
         return ColumnProfile("categorical")
-    parts = _units(cells.index)
+    found = notation(cells)
+    if cells[[*found.odd]].sum() > most:
+        return ColumnProfile("categorical")
+    return found
+
+
+def notation(counts: pd.Series) -> ColumnProfile:
+    """The notation that parses most cells, by the number of rows of each text."""
+    cells = counts[[not is_marker(cell) for cell in counts.index]]
+    total = cells.sum()
+    parts = units_of(cells.index)
     around = Counter[str]()
     for cell, (_, unit) in parts.items():
         around[unit] += cells[cell]
@@ -361,41 +356,25 @@ def how_written(counts: pd.Series) -> ColumnProfile:
     if times <= (1 - _MAJORITY) * total or len(cells) <= 2:
         unit = ""
     profile = ColumnProfile("numeric", unit=unit, factors=factors)
-    if unit:
+    if {*around} - {""}:
         profile = replace(profile, units=tuple(around.most_common()))
     ways: tuple[Written, ...] = "", "1,234.5", "1.234,5"
     if cells.index.str.contains(r"\d\.\d{3}(?!\d)").any():
         ways = "", "1.234,5", "1,234.5"
-    best = None
+    best = profile
+    most = total + 1
     for suffix, way in product(dict.fromkeys(("", unit)), ways):
         tried = replace(profile, written=way, suffix=suffix)
         odd = [
             cell for cell in cells.index if not abs(tried.number(cell)) < LARGEST_EXACT
         ]
         rows = cells[odd].sum()
-        if rows <= most:
+        if rows < most:
             best = replace(tried, odd=tuple(odd))
-            most = rows - 1
+            most = rows
         if not odd:
             break
-    return best or ColumnProfile("categorical")
-
-
-def _units(cells: Collection[str]) -> dict[str, tuple[str, str]]:
-    """The factor and the unit of each cell that looks like a number: ("k", "€") of "1.9 k€"."""
-    units = {*_SAME_UNIT, *_SAME_UNIT.values()}
-    found = {}
-    for cell in cells:
-        match = _UNIT.fullmatch(cell) if len(cell) <= _LONGEST else None
-        if match is None or (match["before"] and match["after"]):
-            continue
-        text = match["before"] or match["after"]
-        longest = sorted(filter(text.startswith, _FACTORS), key=len)[-1:]
-        factor = "".join(longest)
-        rest = text.removeprefix(factor).strip()
-        is_factor = factor and (not rest or rest in units)  # "kg" is no factor
-        found[cell] = (factor, rest) if is_factor else ("", text.strip())
-    return found
+    return best
 
 
 def _why_left_out(
@@ -442,7 +421,7 @@ def _why_left_out(
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (
-            are(_DATE),
+            are(DATE),
             "CHECK: dates; to use them, turn them into numbers, such as days or years",
         ),
         (
@@ -578,11 +557,20 @@ class Drafting:
         if name == self.weight:  # a row without a weight is dropped
             rule = "drop" if missing.any() else ""
             return replace(profile, kind="numeric", role="extra", why="", missing=rule)
+        if part == "protected":
+            return self._of_groups(profile, float(missing.mean()))
         if part or profile.role != "feature":
             return profile
         if _GROUP_NAME.search(name) or _PLACE_NAME.search(name):
             profile = profile.checked(
                 "it may stand for a protected group; drop it unless decisions may use it"
+            )
+        decides = re.compile(rf"(?i)(not )?{_DONE}e?d")
+        if _OUTCOME_NAME.search(name) or any(
+            decides.fullmatch(cell) for cell in cells.dropna().unique()[:_FEW]
+        ):
+            profile = profile.checked(
+                "it looks like another outcome; drop it unless it is known before the decision"
             )
         share = missing.mean()
         if profile.kind == "numeric" and share > _MOSTLY_MISSING:
@@ -590,6 +578,20 @@ class Drafting:
                 f"{100 * share:.0f} % of its values are missing"
             )
         return profile
+
+    @staticmethod
+    def _of_groups(profile: ColumnProfile, missing: float) -> ColumnProfile:
+        """The profile of a protected column: few rows without a known group are left out."""
+        profile = replace(profile, kind="categorical", missing="")
+        if not missing:
+            return profile
+        if missing > _FEW_MISSING:
+            fate = 'make the group "unknown"; missing = "drop" leaves them out'
+            profile = replace(profile, missing="category")
+        else:
+            fate = 'are left out; missing = "category" makes them the group "unknown"'
+            profile = replace(profile, missing="drop")
+        return profile.checked(f"{_percent(missing)} have no known group and {fate}")
 
     def _found(self, task: TaskFile) -> TableChecks:
         """Doubts of `check_table` about the table as the draft reads it; none if it cannot yet."""
@@ -602,15 +604,12 @@ class Drafting:
     def _with_missing(self, name: str) -> ColumnProfile:
         """Apply the rule "category": a column with missing numbers gets bands, or drops rows."""
         profile = self.profiles[name]
-        missing = self.cells[name].isna().mean()
+        missing = float(self.cells[name].isna().mean())
         many = missing > _FEW_MISSING
-        share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
+        share = _percent(missing)
         if profile.role != "feature":
             return profile
-        if profile.kind == "categorical" and name in self.protected and many:
-            doubt = f'{share} lack it and make a group "unknown"; missing = "drop" leaves them out'
-            return profile.checked(doubt)
-        if name in (*self.protected, self.outcome):
+        if name == self.outcome:
             why = profile.why or "a row without it cannot be used"
             return replace(profile, missing="drop", why=why)
         if profile.kind == "categorical":
@@ -778,17 +777,16 @@ class Drafting:
         """Suggest a threshold or map for many, rare or similarly spelled levels."""
         cells = self.cells[name].dropna()
         different = cells.nunique()
-        if different > _FEW and self.profiles[name].kind == "numeric":
+        if different > _FEW and self._numbers(name).notna().all():
             doubt = f"a number with {different:,} values; split it with a threshold"
             self.checks.append(f"protected {name}: {doubt}")
             middle = self._numbers(name).median()
             return [
                 f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values"
             ]
-        spelled = merge_spellings(counted(cells))
-        if spelled:
-            self.checks.append(spellings_note(f"protected {name}", spelled))
-        levels = cells.replace(spelled).value_counts()
+        groups, notes = groups_of(name, counted(cells))
+        self.checks += [f"protected {note}" for note in notes]
+        levels = cells.map(groups).value_counts()
         if len(levels) <= _FEW and (levels >= _SMALL).all():
             return []
         few = f"{len(levels)} levels, some with few rows; a map can group them"
@@ -799,6 +797,10 @@ class Drafting:
         return [
             f"# map = {{ {entries} }} # CHECK: group levels by giving them one name"
         ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"
 
 
 def _quartiles(numbers: pd.Series) -> tuple[float, ...]:

@@ -24,15 +24,9 @@ from fwc_llm.metrics.records import (
     record_of,
     with_readings,
 )
-from fwc_llm.metrics.run_answers import (
-    CROSSING,
-    RunAnswers,
-    View,
-    is_known,
-    unknown_of,
-    views,
-)
+from fwc_llm.metrics.run_answers import RunAnswers, View, unknown_of, views
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares, scope_words
+from fwc_llm.words import CROSSING, is_known
 
 AS_DRAWN = "as drawn"
 REWEIGHTED = "re-weighted"

@@ -1,8 +1,7 @@
 """Check a table of answers, and convert it to the input of statistics."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,9 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.errors import FwcError
-from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import (
-    CROSSING,
     ArmAnswers,
     RunAnswers,
     as_names,
@@ -24,20 +21,12 @@ from fwc_llm.metrics.run_answers import (
     questions_of,
 )
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.sanitize import listed
-from fwc_llm.words import (
-    UNKNOWN,
-    merge_spellings,
-    merged_categories,
-    one_part,
-    spellings_note,
-)
+from fwc_llm.words import CROSSING, level_name
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
 
 FILE_ROW = "row of the file"  # name of an index that has row numbers of the file
-_SHOWN = 8  # values that an error lists, at most
 _PERSON = (
     "if the column has people with several rows, name it as cluster, and give every line its own "
     "row"
@@ -48,40 +37,12 @@ _LOOKS = {
 }
 
 
-@dataclass(frozen=True)
-class OutcomeRules:
-    """How columns of answers and labels are read.
-
-    `rule` holds for all columns together, `positive` has values of single columns ("answer",
-    "label"). Errors call the table `where` and its columns by their `titles`. `known` are values
-    that other tables of the same kind have; those of a table that is read are added.
-    """
-
-    rule: MeaningRule = field(default_factory=MeaningRule)
-    positive: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    where: str = "the answers"
-    titles: Mapping[str, str] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)
-
-    def meaning(
-        self, names: Sequence[str], counts: Mapping[str, int], first: Mapping[str, Any]
-    ) -> Meaning:
-        """What the values of the columns `names`, taken together, mean."""
-        rule = self.rule
-        if self.positive:
-            rule = replace(rule, positive=self.positive.get(names[0], rule.positive))
-        title = " and ".join(self.titles.get(name, name) for name in names)
-        counted = dict.fromkeys(sorted(self.known), 0) | dict(counts)
-        return read_meaning(counted, f"{self.where}: {title}", rule, first)
-
-
 def answers_of(
     frame: pd.DataFrame,
     protected: Sequence[str],
     design: SamplingDesign,
     *,
     answer: str = "answer",
-    unknown: Collection[str] | None = (),
     attributes: Sequence[str] = (),
     against: str = "",
     notes: Sequence[str] = (),
@@ -89,8 +50,7 @@ def answers_of(
 ) -> RunAnswers:
     """The answers in a table of `read_answers`; `fwc_llm.audit` explains columns and arguments.
 
-    Without `protected`, the column "group" has the groups. With `unknown` None, spellings of an
-    unknown category are not merged.
+    Without `protected`, the column "group" has the groups.
     """
     n = len(frame)
     if not n:
@@ -102,11 +62,7 @@ def answers_of(
     def numbers(name: str) -> Floats:
         return frame[name].to_numpy(np.float64)
 
-    told = [*notes]
     levels = {name: texts(name) for name in protected or ["group"]}
-    for name in protected if unknown is not None else ():
-        levels[name], merged = _merged(name, levels[name], unknown or ())
-        told += merged
     answers = _two_kinds(frame, answer)
     arms = texts("arm", "answers")
     whole = ArmAnswers(
@@ -143,25 +99,9 @@ def answers_of(
         groups_by_rate(first, design.labelled),
         design,
         attributes=tuple(attributes or protected),
-        unused=tuple(told),
+        unused=tuple(notes),
         against=against,
     )
-
-
-def from_population(
-    keys: "Names", population: pd.DataFrame, key: str, columns: Sequence[str]
-) -> "dict[str, Names]":
-    """The cells of `columns` in the population's rows with these keys (n,)."""
-    rows = population[key].astype(str)
-    if rows.duplicated().any():
-        raise FwcError(
-            f"the population has two rows {rows[rows.duplicated()].iloc[0]!r} in {key}: keep one"
-        )
-    lost = keys[~keys.isin(rows)].tolist()
-    if lost:
-        raise FwcError(f"the population lacks the row {lost[0]!r}, which has an answer")
-    found = population.set_axis(rows)[columns].reindex(keys)
-    return {name: pd.Categorical(found[name]) for name in columns}
 
 
 def of_population(
@@ -169,39 +109,27 @@ def of_population(
     population: pd.DataFrame,
     key: str,
     label: str | None = None,
-    outcomes: OutcomeRules | None = None,
-    unknown: Collection[str] = (),
     cluster: str | None = None,
 ) -> RunAnswers:
     """Assist every value by predictions for the rows of `population` that were not asked about.
 
-    Its column `key` names rows like the answers' `row`. All its columns but this one, the protected
-    ones, `label` and `cluster` are features.
+    `population` is a table of `read_population`; its column `key` names rows like the answers'
+    `row`. All its columns but this one, the protected ones, `label` and `cluster` are features.
     """
     groups = list(answered.attributes) or ["group"]
     target = label if answered.design.labelled else None
     used = [key, *groups, *filter(None, (cluster, target))]
-    missing = [name for name in used if name not in population.columns]
-    if missing:
-        raise FwcError(
-            f"the population has no column {missing[0]!r}: it needs {', '.join(used)}"
-        )
-    truth = np.zeros(len(population))
-    if target is not None:
-        population, _ = decided(
-            population, [target], outcomes or OutcomeRules(), groups
-        )
-        truth = _two_kinds(population, target)
     for name in used:
         if population[name].isna().to_numpy().any():
             raise FwcError(
                 f"rows of the population have no {name}: fill it in, or leave them out"
             )
-    several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
-    column = {name: as_names(population[name].to_numpy(object)) for name in used}
-    levels = [_merged(name, column[name], unknown, several)[0] for name in groups]
+    truth = np.zeros(len(population))
+    if target is not None:
+        truth = _two_kinds(population, target)
+    levels = [as_names(population[name].array) for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
-    rows = pd.Index(np.asarray(column[key], object))
+    rows = pd.Index(population[key].astype(str))
     answered_rows = {
         name for sample in answered.answers.values() for name in sample.row
     }
@@ -210,9 +138,9 @@ def of_population(
     tells = others[~rows.isin(answered_rows)].head(MOST).astype(str).nunique() > 1
     titles = list(map(str, others.columns[tells.to_numpy()]))
     features = others.loc[:, tells.to_numpy()].set_axis(
-        map(str, range(tells.sum())), axis=1
+        [*map(str, range(tells.sum()))], axis=1
     )
-    people = np.asarray(column[cluster], object) if cluster else None
+    people = population[cluster].astype(str).to_numpy(object) if cluster else None
     table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
     return assisted_answers(answered, table)
 
@@ -260,28 +188,6 @@ def empty_but(names: "Names", mask: Any) -> "Names":
     return as_names(np.where(mask, np.asarray(names, object), ""))
 
 
-def _merged(
-    name: str, levels: "Names", unknown: Collection[str], several: bool = False
-) -> "tuple[Names, list[str]]":
-    """Merge spellings of a group, and of unknown, in one attribute; return its levels, and
-    notes.
-    """
-    counts: Any = levels.value_counts().to_dict()
-    spelled = merge_spellings(counts)
-    usual = [spelled.get(level, level) for level in levels.categories]
-    merged = merged_categories(dict.fromkeys(usual), unknown, several)
-    notes = [f"{spellings_note(name, spelled)}."] if spelled else []
-    others = [level for level in merged if level != UNKNOWN]
-    if others:
-        notes.append(
-            f"In {name}, {listed(others, _SHOWN, repr)} count as {UNKNOWN}: the category of these "
-            f"people is not known."
-        )
-    return names_of(
-        levels.codes, [UNKNOWN if level in merged else level for level in usual]
-    ), notes
-
-
 def _crossed(columns: Sequence["Names"]) -> "Names":
     """Cross several columns: join their levels by " & "."""
     rows = pd.DataFrame(dict(enumerate(columns))).groupby(
@@ -289,7 +195,8 @@ def _crossed(columns: Sequence["Names"]) -> "Names":
     )
     levels = rows.size().index.to_frame().itertuples(index=False)
     return names_of(
-        rows.ngroup().to_numpy(), [CROSSING.join(map(one_part, one)) for one in levels]
+        rows.ngroup().to_numpy(),
+        [CROSSING.join(map(level_name, one)) for one in levels],
     )
 
 
@@ -303,49 +210,6 @@ def _in_order(names: "Names") -> Codes:
     else:
         ordered = different
     return names.set_categories(ordered).codes.astype(np.int64)
-
-
-def decided(
-    frame: pd.DataFrame,
-    names: Sequence[str],
-    outcomes: OutcomeRules,
-    groups: Sequence[str],
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table with yes, no or missing in `names`, and a note on rows left out."""
-    left_out = np.zeros(len(frame), dtype=np.bool_)
-    frame = frame.copy(deep=False)
-    found = set[str]()
-    for together in [[name] for name in names] if outcomes.positive else [list(names)]:
-        texts = pd.concat([frame[name].astype(object) for name in together]).dropna()
-        if texts.empty:
-            continue
-        found.update(texts.unique())
-        first = texts.drop_duplicates()
-        row_of = dict(zip(first, first.index, strict=True))
-        counts: Any = texts.value_counts().to_dict()
-        meaning = outcomes.meaning(together, counts, row_of)
-        means = dict.fromkeys(meaning.no, 0) | dict.fromkeys(meaning.yes, 1)
-        for name in together:
-            left_out |= frame[name].isin(meaning.dropped).to_numpy()
-            frame[name] = yes_or_no(frame[name].map(means))
-    outcomes.known.update(found)
-    if (
-        "row" in frame.columns and left_out.any()
-    ):  # arms and repeats must have the same rows
-        left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
-    if not left_out.any():
-        return frame, []
-    lost = Counter(
-        zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True)
-    )
-    by_group = ", ".join(
-        f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN)
-    )
-    titles = " or ".join(outcomes.titles.get(name, name) for name in names)
-    rows = f"{lost.total():,} of {len(frame):,} rows"
-    return frame[~left_out], [
-        f"{rows} are left out, whose {titles} is neither yes nor no: {by_group}."
-    ]
 
 
 def yes_or_no(values: Any) -> "pd.Categorical[str]":

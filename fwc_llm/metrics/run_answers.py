@@ -14,12 +14,11 @@ from pandas.api.types import union_categoricals
 from fwc_llm.metrics.counts import Codes, Floats, Labels, levels_of
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
-from fwc_llm.words import is_unknown_category
+from fwc_llm.words import CROSSING, is_known
 
 if TYPE_CHECKING:
     Names = pd.Categorical[str]
 
-CROSSING = " & "  # separates the levels of several attributes
 MIN_PROBABILITIES = 10  # values of P(yes) of an arm, at least, for statistics of P(yes)
 _UNREAD = ("empty", "ambiguous", "other")  # reasons that are counted as "unread"
 _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
@@ -124,11 +123,6 @@ def one_name(text: str, n: int) -> "Names":
 def mapped(names: "pd.Categorical[Any]", change: Callable[[Any], str]) -> "Names":
     """Apply `change` to every distinct name; several names may become the same."""
     return names_of(names.codes, [change(text) for text in names.categories])
-
-
-def is_known(group: str) -> bool:
-    """Whether no attribute of the group is "unknown" ("N/A", "keine Angabe")."""
-    return not any(map(is_unknown_category, group.split(CROSSING)))
 
 
 def unknown_of(groups: Sequence[str]) -> tuple[int, ...]:

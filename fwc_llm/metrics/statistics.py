@@ -30,10 +30,11 @@ from fwc_llm.metrics.prediction_powered import (
     effective_sample_size,
 )
 from fwc_llm.metrics.records import Record, Records, record_of, with_readings
-from fwc_llm.metrics.run_answers import RunAnswers, View, is_known, unknown_of
+from fwc_llm.metrics.run_answers import RunAnswers, View, unknown_of
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.sanitize import listed
+from fwc_llm.words import is_known
 
 SMALL = 10  # rows of a group per repeat; fewer are marked as small
 _LISTED = 4  # groups that a note names, at most

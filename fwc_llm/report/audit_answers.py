@@ -8,12 +8,7 @@ from fwc_llm.errors import Ambiguous, FwcError
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
-from fwc_llm.metrics.audit_table import (
-    OutcomeRules,
-    answers_of,
-    by_attribute,
-    of_population,
-)
+from fwc_llm.metrics.audit_table import answers_of, by_attribute, of_population
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.records import Records
@@ -129,7 +124,7 @@ def audit(
     unknown: Collection[str] = (),
     p_yes: Hashable | None = "p_yes",
     threshold: float = HALF,
-    missing: Literal["refuse", "drop", "group"] = "refuse",
+    missing: Literal["refuse", "drop"] = "refuse",
     weight: Hashable | None = None,
     cluster: Hashable | None = None,
     given: Hashable | None = None,
@@ -149,27 +144,26 @@ def audit(
 
     `answers` is a data frame (pandas, Polars, Arrow or another that narwhals supports) with one
     line per answer. Its cells are read like those of a CSV file. The following arguments name its
-    columns. `answer` is empty for an unparsed answer; with None, an answer is yes if `p_yes` is at
-    least `threshold`. `protected` names one or several columns, which are crossed; without it, the
-    column `group` is used. `label` is the true outcome; with None, or with `protected` but without
-    the column "label", only rates of yes are audited. `p_yes` is P(yes) in [0, 1]; its column may
-    be missing. The following columns are used if present: `arm` (who answered), `repeat`, `row`
-    (the row's id; by default, every line is another row), `reason` (of a missing answer) and
-    `examples` (a name of the set of examples in the prompt).
+    columns. `answer` is empty for an unparsed answer; without such a column, an answer is yes if
+    `p_yes` is at least `threshold`. `protected` names one or several columns, which are crossed;
+    without it, the column `group` is used. `label` is the true outcome; with None, or with
+    `protected` but without the column "label", only rates of yes are audited. `p_yes` is P(yes) in
+    [0, 1]; its column may be missing. The following columns are used if present: `arm` (who
+    answered), `repeat`, `row` (the row's id; by default, every line is another row), `reason` (of a
+    missing answer) and `examples` (a name of the set of examples in the prompt).
 
     Values of answers and labels have their usual meaning (docs/own-data.md, "Yes and no").
     `positive` names the value or values that mean yes, `negative` those that mean no. Any other
     values mean no (`others="no"`), or their rows are dropped (`others="drop"`). Rows without a
-    label or a protected value are refused or dropped, as `missing` says; with "group", those
-    without a protected value make the group "unknown".
+    label, weight, person or stratum are refused or dropped, as `missing` says.
 
     `weight` is the column of sampling weights. `cluster` is the column that identifies people with
     several rows. `given` is a column of strata; parity is also compared within strata
     (Mantel–Haenszel). `design` is "group and label" if the numbers of rows of each group and label
     were fixed before drawing, as by `fwc-llm eval` with a base parity; else "group". `attributes`
     names the protected attributes whose levels the column `group` joins by " & " ("Male & White").
-    Several spellings of an unknown category ("N/A", "keine Angabe"), and the words in `unknown`,
-    become the group "unknown".
+    No value, several spellings of an unknown category ("N/A", "keine Angabe"), and the words in
+    `unknown` become the group "unknown", which is listed and judged nowhere.
 
     Groups with fewer than `min_group` rows have no verdict. Gaps up to `margin` are negligible: the
     verdict is "no difference that matters" if the whole interval is within the margin. With
@@ -191,7 +185,7 @@ def audit(
     """
     from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.report.predictions_reader import population_of, read_answers
+    from fwc_llm.report.predictions_reader import HowRead, read_answers
 
     if design not in _DESIGNS:
         raise FwcError(
@@ -221,6 +215,8 @@ def audit(
     named |= {"given": given, "p_yes": p_yes, "row": key}
     named |= {name: name for name in ("arm", "repeat", "examples")}
     usual = {"arm", "repeat", "examples", "row"}  # read if the table has them
+    if answer == "answer" and p_yes is not None:
+        usual.add("answer")
     if label == "label" and groups:
         usual.add("label")
     if p_yes == "p_yes":
@@ -229,27 +225,20 @@ def audit(
     for role in usual & columns.keys():
         if columns[role] not in raw.titles:
             del columns[role]
-    everybody = None
-    if population is not None:
-        texts = [*(groups or ["group"]), columns.get("label"), columns.get("cluster")]
-        everybody = population_of(frame_table(population), title_of(key), texts)
-    outcomes = OutcomeRules(
-        MeaningRule(values_of(positive), values_of(negative), others),
-        titles=columns,
-        where="the answers",
-    )
-    frame, notes = read_answers(
-        raw,
+    rule = MeaningRule(values_of(positive), values_of(negative), others)
+    how = HowRead(
         columns,
-        groups or ["group"],
-        outcomes,
-        threshold,
-        missing,
-        everybody,
-        title_of(key),
+        groups,
+        {"answer": rule, "label": rule},
+        unknown=unknown,
+        threshold=threshold,
+        missing=missing,
+        key=title_of(key),
     )
+    everybody = None if population is None else frame_table(population)
+    read = read_answers(raw, how, everybody)
     answered = answers_of(
-        frame,
+        read.frame,
         groups,
         SamplingDesign(
             labels_fixed=design == _DESIGNS[1],
@@ -258,13 +247,12 @@ def audit(
             labelled="label" in columns,
             unread=unread,
         ),
-        unknown=unknown,
         attributes=attributes,
         against=against,
-        notes=notes,
+        notes=read.notes,
     )
-    options = columns.get("label"), outcomes, unknown, columns.get("cluster")
-    return audit_by_attribute(answered, everybody, title_of(key), *options)
+    options = how.key, columns.get("label"), columns.get("cluster")
+    return audit_by_attribute(answered, read.population, *options)
 
 
 def audit_by_attribute(

@@ -19,10 +19,10 @@ from fwc_llm.files import sha256
 from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
-from fwc_llm.metrics.audit_table import OutcomeRules, answers_of, empty_but
+from fwc_llm.metrics.audit_table import answers_of, empty_but
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.run_answers import CROSSING, ArmAnswers, RunAnswers, mapped
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.audit_answers import Audit, audit_by_attribute
 from fwc_llm.report.document import document_of, entry
@@ -35,9 +35,9 @@ from fwc_llm.report.narrative import (
     what_was_decided,
 )
 from fwc_llm.report.predictions_reader import (
+    HowRead,
     answered_at,
     open_file,
-    population_of,
     read_answers,
 )
 from fwc_llm.report.provenance import ABOUT, DECISIONS
@@ -46,6 +46,7 @@ from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import LAYOUT, About
 from fwc_llm.validation import Checked
+from fwc_llm.words import CROSSING, YES_NO, Words
 
 FORMAT = "fwc-llm-audit/2"
 _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "score"
@@ -72,7 +73,7 @@ class AuditOptions(Checked):
     score: str | None = None
     threshold: float | None = None
     examples: str | None = None
-    missing: Literal["refuse", "drop", "group"] = "refuse"
+    missing: Literal["refuse", "drop"] = "refuse"
     sheet: str = ""
     skip: int = 0
     comment: str = ""
@@ -208,10 +209,6 @@ def audit_of_file(
     key = audit_options.key or audit_options.row or ""
     threshold = HALF if audit_options.threshold is None else audit_options.threshold
     layout = {name: getattr(audit_options, name) for name in LAYOUT}
-    texts = [*names, label, settings.cluster]
-    everybody = None
-    if population:
-        everybody = population_of(open_file(population, layout), key, texts)
     positive, negative = (
         values_of(value) for value in (audit_options.positive, audit_options.negative)
     )
@@ -220,19 +217,23 @@ def audit_of_file(
         "answer": audit_options.positive_answer,
         "label": audit_options.positive_label,
     }
-    of_columns = {name: values_of(value) for name, value in by_column.items() if value}
-    outcomes = OutcomeRules(rule, of_columns, predictions.name, columns)
-    frame, notes = read_answers(
-        open_file(predictions, layout),
+    rules = {
+        name: replace(rule, positive=values_of(value) or positive)
+        for name, value in by_column.items()
+    }
+    how = HowRead(
         columns,
         names,
-        outcomes,
+        rules,
+        words=_words_of_replies(audit_options),
+        unknown=audit_options.unknown,
         threshold=threshold,
         missing=audit_options.missing,
-        population=everybody,
         key=key,
-        replies=audit_options.reply is not None,
     )
+    everybody = open_file(population, layout) if population else None
+    read = read_answers(open_file(predictions, layout), how, everybody)
+    frame = read.frame
 
     design = SamplingDesign(
         min_group=settings.min_group,
@@ -247,9 +248,8 @@ def audit_of_file(
             names,
             design,
             answer=answer,
-            unknown=audit_options.unknown,
             against=settings.against,
-            notes=notes,
+            notes=read.notes,
         )
 
     crossed = answered("answer")
@@ -264,8 +264,8 @@ def audit_of_file(
         scored = replace(answered("above"), groups=crossed.groups)
         if not (audit_options.answer or audit_options.reply or audit_options.p_yes):
             crossed = scored
-    options = key, label, outcomes, audit_options.unknown, settings.cluster
-    audit = audit_by_attribute(crossed, everybody, *options, scored=scored)
+    options = key, label, settings.cluster
+    audit = audit_by_attribute(crossed, read.population, *options, scored=scored)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = (
         audit_options.answer
@@ -327,7 +327,7 @@ def audit_of_file(
         lost = int(shares.isna().sum())
         if lost:
             parts.append(f"{lost:,} have no P(yes) and count as unparsed")
-    return AuditOfFile(document, audit, notes, "; ".join(parts), about)
+    return AuditOfFile(document, audit, read.notes, "; ".join(parts), about)
 
 
 def _by_name(audit: Audit) -> dict[str, Audit]:
@@ -336,11 +336,23 @@ def _by_name(audit: Audit) -> dict[str, Audit]:
     return {CROSSING.join(one.answered.attributes): one for one in several}
 
 
+def _words_of_replies(options: AuditOptions) -> Words | None:
+    """The words for yes and no in replies; None if there are no replies."""
+    if options.reply is None:
+        return None
+    yes = values_of(options.positive_answer)
+    no = values_of(options.negative)
+    if not yes:
+        return YES_NO
+    return {"yes": ",".join(yes).split(","), "no": ",".join(no).split(",")}
+
+
 def _check_options(options: AuditOptions, of_population: bool) -> None:
     at = options.threshold
     no_row = options.row is None
     answers = [column for column in (options.answer, options.reply) if column]
     mistakes = {
+        "name at least one protected column": not options.protected,
         "--population needs --key: the column that names rows in both tables": of_population
         and no_row,
         "--arm and --repeat need --row: the column that names rows": no_row

@@ -28,6 +28,7 @@ from fwc_llm.report.table_model import (
     valued,
 )
 from fwc_llm.sanitize import listed
+from fwc_llm.words import is_known
 
 _LAW = (
     "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from "
@@ -45,6 +46,9 @@ _CELLS = {
     "true_negatives": "True no",
 }
 _RATES = {rate: rate.replace("_", " ").capitalize() for rate in CONFUSION}
+
+
+_MOST_UNKNOWN = 3  # groups of unknown category in a first table
 
 
 class ImpactTables:
@@ -158,7 +162,9 @@ class ImpactTables:
         lines = list(self.lines())
         if most:
             (arm,) = self.impact.arms
-            lines = [(arm, level) for level in self._lowest(arm, most)]
+            unknown = [level for level in self.view.levels if not is_known(level)]
+            levels = dict.fromkeys([*self._lowest(arm, most), *unknown[:_MOST_UNKNOWN]])
+            lines = [(arm, level) for level in levels]
         rows: dict[tuple[str, str], Row] = {}
         for arm, level in lines:
             rate = _or_undefined(valued(self.of("selection_rate", arm, level), 3))
@@ -166,6 +172,10 @@ class ImpactTables:
             cell = _or_undefined(valued(ratio, 2))
             if level == self.view.references.get(arm):
                 cell = replace(cell, note="highest rate")
+            if most and not is_known(level):
+                n = self.count("rows", arm, level)
+                rows[arm, level] = [rate, DASH, f"not judged: {n} rows"]
+                continue
             if most:
                 rows[arm, level] = [rate, cell, ratio.verdict or DASH]
                 continue

@@ -13,14 +13,13 @@ from typing import Any
 
 from fwc_llm.metrics.adverse_impact import AS_DRAWN, Impact
 from fwc_llm.metrics.records import Record, Records
-from fwc_llm.metrics.run_answers import is_known
 from fwc_llm.number_format import DASH, day, number
 from fwc_llm.report.impact import ImpactTables
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.records_csv import head
 from fwc_llm.report.table_model import Section
 from fwc_llm.sanitize import replace_invisible
-from fwc_llm.words import UNKNOWN
+from fwc_llm.words import UNKNOWN, is_known
 
 RULE = "Summary of results under 6 RCNY §§ 5-301 to 5-304"
 ADVICE = (

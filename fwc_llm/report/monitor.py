@@ -16,7 +16,7 @@ from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of
 from fwc_llm.gates.sentences import measured, who_gets
 from fwc_llm.meaning import MeaningRule, values_of
-from fwc_llm.metrics.audit_table import OutcomeRules, answers_of
+from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.period_gaps import (
     MIN_DECISIONS,
@@ -25,12 +25,12 @@ from fwc_llm.metrics.period_gaps import (
     split_error,
 )
 from fwc_llm.metrics.records import Record
-from fwc_llm.metrics.run_answers import as_names, names_of, unknown_of
+from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import DECISION, State
-from fwc_llm.report.predictions_reader import open_file, read_answers
+from fwc_llm.report.predictions_reader import HowRead, open_file, read_answers
 from fwc_llm.sanitize import listed
-from fwc_llm.words import UNKNOWN, merged_categories
+from fwc_llm.words import CROSSING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +133,7 @@ def watch(
         raise FwcError(
             f"{state.path} was begun with {', '.join(changed)}: repeat it, or name another --state"
         )
-    rows, notes = _read(path, settings, summary["values"], layout)
+    rows, notes = _read(path, settings, summary, layout)
     if not summary["calls"] and not len(rows):
         raise FwcError(f"{path} has no decisions")
     summary["asked"] = settings
@@ -223,12 +223,15 @@ def judge(
 
 
 def _read(
-    path: Path, options: dict[str, Any], seen: list[str], layout: Mapping[str, Any]
+    path: Path,
+    options: dict[str, Any],
+    summary: dict[str, Any],
+    layout: Mapping[str, Any],
 ) -> "tuple[pd.DataFrame, Sequence[str]]":
     """The decisions of a file (columns: key, group, cell, period), and notes on dropped rows.
 
     A cell is 3 · label + answer (0, 1, or 2 for unread). New values of answers and labels go to
-    `seen`.
+    `summary`.
     """
     import pandas as pd
 
@@ -238,15 +241,24 @@ def _read(
     negative = values_of(options["negative"])
     rule = MeaningRule(positive, negative, options["others"], "command line")
     known_values = {
-        *seen,
+        *summary["values"],
         *(positive + negative if positive and negative else ()),
     }  # no call has to have both
-    outcomes = OutcomeRules(rule, where=path.name, titles=columns, known=known_values)
     protected = options["protected"]
-    raw = open_file(path, layout)
-    frame, notes = read_answers(
-        raw, columns, protected, outcomes, missing=options["missing"]
+    levels = zip(*(group.split(CROSSING) for group in summary["groups"]), strict=True)
+    known_groups = dict(zip(protected, levels, strict=False))
+    how = HowRead(
+        columns,
+        protected,
+        {"answer": rule, "label": rule},
+        unknown=options["unknown"],
+        missing=options["missing"],
+        values=known_values,
+        groups={name: known_groups.get(name, ()) for name in protected},
     )
+    read = read_answers(open_file(path, layout), how)
+    frame = read.frame
+    notes = read.notes
     if not len(frame):
         return frame, notes
     # An empty cell makes integers floats: 17.0 is the key 17.
@@ -264,20 +276,10 @@ def _read(
     )
     if every != "call" and not options["time"]:
         raise FwcError(f"--period {every} needs dates: name their column with --time")
-    for name in (
-        protected
-    ):  # each level by itself: its meaning must not depend on the call's other levels
-        levels = as_names(frame[name].array)
-        texts = [*levels.categories]
-        unknown = [
-            bool(merged_categories([x], options["unknown"], True)) for x in texts
-        ]
-        names = [UNKNOWN if u else x for x, u in zip(texts, unknown, strict=True)]
-        frame[name] = names_of(levels.codes, names)
     design = SamplingDesign(labelled=bool(options["label"]))
-    run = answers_of(frame, protected, design, unknown=None, least_groups=1)
+    run = answers_of(frame, protected, design, least_groups=1)
     answers = run.answers["answers"]
-    seen[:] = sorted(known_values)
+    summary["values"] = sorted(read.values)
     answer = np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
     cell = (3 * answers.label + answer).astype(np.int64)
     table = pd.DataFrame({"key": frame["row"], "group": answers.group, "cell": cell})

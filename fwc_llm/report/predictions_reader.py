@@ -1,40 +1,38 @@
-"""Reads a file of predictions as the table for an audit."""
+"""Reads a file of predictions as the table for an audit.
+
+Groups, outcomes and numbers are read by the rules of tasks: `words.groups_of`,
+`meaning.read_meaning` and `task_inference.notation`.
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.answers import Reason, parse_answer
-from fwc_llm.cell_rules import as_number, as_plain
+from fwc_llm.cell_rules import as_number, units_of
+from fwc_llm.data.clean_table import counted, crossed
+from fwc_llm.data.task_inference import notation
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
+from fwc_llm.meaning import MeaningRule, read_meaning
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.audit_table import (
-    FILE_ROW,
-    OutcomeRules,
-    decided,
-    from_population,
-    unused_columns,
-    yes_or_no,
-)
+from fwc_llm.metrics.audit_table import FILE_ROW, unused_columns, yes_or_no
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.run_answers import as_names
+from fwc_llm.metrics.run_answers import as_names, mapped
 from fwc_llm.models.base import Reply
 from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
-from fwc_llm.taskfile import UNKNOWN
-from fwc_llm.words import YES_NO, Words, group_key
+from fwc_llm.words import UNKNOWN, Words, group_key, groups_of, is_marker
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.data.raw_table import RawTable
     from fwc_llm.metrics.run_answers import Names
-    from fwc_llm.taskfile import Written
 
 _ENDED = ("finish_reason", "refusal", "reason")  # columns on how a reply ended
 _NO_REFUSAL = (
@@ -44,6 +42,8 @@ _NO_REFUSAL = (
     "0",
 )  # other cells of a column `refusal`: yes, or its text
 _SHOWN = 5  # most rows that an error lists
+_MAY_BE_EMPTY = {"answer", "p_yes", "score"}
+_MOST = 8  # most groups that a note lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = {"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"}
 _OURS |= {"weight", "cluster", "given", "score", "above"}
@@ -61,86 +61,86 @@ _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on t
 }
 
 
-def read_answers(
-    raw: "RawTable",
-    columns: Mapping[str, str],
-    protected: Sequence[str],
-    outcomes: OutcomeRules,
-    threshold: float = HALF,
-    missing: str = "refuse",
-    population: "pd.DataFrame | None" = None,
-    key: str = "",
-    replies: bool = False,
-) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Read a file or data frame as the table for an audit, indexed by `FILE_ROW`; also return
-    notes.
+@dataclass(frozen=True)
+class HowRead:
+    """What a caller says of a table of answers.
 
-    `columns` maps the audit's columns to those of the table. With `replies`, answers are parsed
-    from texts of models; words for yes are `outcomes.positive["answer"]`, those for no
-    `outcomes.rule.negative`. Without an answer column, the answer is yes if `p_yes` is at least
-    `threshold`, or if `score` exceeds its median. Protected columns that the table lacks are taken
-    from `population`, by its column `key`.
+    `columns` maps the audit's columns to those of the table. `rules` say what the values of
+    "answer" and "label" mean; columns with the same rule are read together. `words` are those for
+    yes and no in replies of models, which are parsed; None: the answers are values. Words in
+    `unknown` mean an unknown group. Without an answer column, the answer is yes if `p_yes` is at
+    least `threshold`, or if `score` exceeds its median. `key` names the rows of a population.
+    `values` and `groups` (by protected column) are those of earlier files.
     """
-    import pandas as pd
 
-    if not protected:
-        raise FwcError("name at least one protected column")
-    outcome_columns = [columns.get("answer"), columns.get("label")]
-    twice = [
-        name for name in protected if [*protected, *outcome_columns].count(name) > 1
+    columns: Mapping[str, str]
+    protected: Sequence[str] = ()
+    rules: Mapping[str, MeaningRule] = field(default_factory=dict)
+    words: Words | None = None
+    unknown: Collection[str] = ()
+    threshold: float = HALF
+    missing: str = "refuse"
+    key: str = "row"
+    values: Collection[str] = ()
+    groups: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    @property
+    def grouped(self) -> Sequence[str]:
+        """The columns of groups: `protected`, or "group" alone, whose levels are as they are."""
+        return self.protected or ["group"]
+
+    def rule(self, name: str) -> MeaningRule:
+        """The rule of "answer" or "label"."""
+        return self.rules.get(name, MeaningRule())
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """The table for an audit: `frame` (n rows, indexed by `FILE_ROW`), with notes.
+
+    `population` has the rows that were sampled, if they are known; `values` the texts of answers
+    and labels.
+    """
+
+    frame: pd.DataFrame
+    notes: tuple[str, ...]
+    population: pd.DataFrame | None
+    values: Collection[str]
+
+
+def read_answers(
+    raw: "RawTable", how: HowRead, population: "RawTable | None" = None
+) -> AnswerTable:
+    """Read a file or data frame as the table for an audit.
+
+    Protected columns that the table lacks are taken from `population`.
+    """
+    columns = how.columns
+    _check_names(raw, how)
+    elsewhere: dict[str, Names] = {}
+    if population is not None:
+        elsewhere, _ = population.readable([how.key])
+    lacking = [
+        name for name in how.grouped if name in elsewhere and name not in raw.titles
     ]
-    if twice:
-        raise FwcError(
-            f"the protected column {twice[0]!r} is named twice, or is the answer or the label"
-        )
-    if "repeat" in columns and "row" not in columns:
-        raise FwcError(
-            "the column 'repeat' needs 'row': name the row that each answer is about"
-        )
-    clash = sorted(_OURS.intersection(protected))
-    if clash:
-        raise FwcError(
-            f"the protected column {clash[0]!r} has a name that the audit uses itself: rename it "
-            f"in "
-            f"{raw.where}"
-        )
-    names = dict.fromkeys((*columns.values(), *protected))
-    elsewhere = (
-        () if population is None else [name for name in protected if name in population]
-    )
-    lacking = [name for name in elsewhere if name not in raw.titles]
+    names = dict.fromkeys((*columns.values(), *how.grouped))
     cells = {name: raw.texts(name) for name in names if name not in lacking}
-    if population is not None and lacking:
-        cells |= from_population(cells[columns["row"]], population, key, lacking)
-    for name in protected:
-        levels = len({*map(group_key, cells[name].categories)})
-        if levels > _MOST_LEVELS:
-            raise FwcError(
-                f"{raw.where}: the protected column {name!r} has {levels:,} different values, more "
-                f"than the {_MOST_LEVELS} that can be judged: name a column of groups, or merge them"
-            )
+    if lacking:
+        cells |= _from_population(cells[columns["row"]], elsewhere, how.key, lacking)
     table: dict[str, Any] = {name: cells[column] for name, column in columns.items()}
     notes = list[str]()
-    if replies:
-        notes += _parsed_replies(table, outcomes, raw)
+    if how.words is not None:
+        notes += _parsed_replies(table, how.words, raw)
     elif "reason" in raw.titles:
         reasons = filled(raw.texts("reason"))
         if set(reasons.unique()) <= set(get_args(Reason)):
             table["reason"] = reasons
-    given = outcomes.rule.positive or outcomes.positive
-    if "answer" in table and not replies and not given:
-        shares = {as_number(cell) for cell in table["answer"].categories}
-        if len(shares) > 2 and all(
-            share is not None and 0.0 <= share <= 1.0 for share in shares
-        ):
-            remedy = outcomes.rule.option("p_yes", [columns["answer"]])
-            raise FwcError(
-                f"{columns['answer']!r} looks like probabilities: name it as such, {remedy}"
-            )
+    if "answer" in table and how.words is None and not how.rule("answer").positive:
+        _check_probabilities(table["answer"], how)
     for name in _NUMBERS.keys() & table:
         table[name] = as_numbers(table[name], columns[name], name, raw.numbers)
     if "answer" not in table and "p_yes" in table:
-        table["answer"] = answered_at(table["p_yes"], threshold)
+        table["answer"] = answered_at(table["p_yes"], how.threshold)
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
     notes += unused_columns(
@@ -151,30 +151,204 @@ def read_answers(
     ):  # without ids, equal rows may be the same person
         told = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += repeated_note(raw, *told)
-    index = pd.Index(raw.numbers, name=FILE_ROW)
-    frame = pd.DataFrame({**table, **{name: cells[name] for name in protected}}, index)
-    read = {"answer", "label"} - ({"answer"} if replies else set())
-    named = [name for name in columns if name in read]
-    if named:
-        frame, left_out = decided(frame, named, outcomes, protected)
-        notes = [*left_out, *notes]
-    frame, lost = _without_missing(
-        frame, protected, columns, missing, raw.where, outcomes
-    )
-    return frame, (*lost, *notes)
+    told_groups = list[str]()
+    for name in how.grouped:
+        both = [cells[name], *([elsewhere[name]] if name in elsewhere else [])]
+        found, more = _groups(raw.where, name, both, how)
+        table[name] = found[0]
+        told_groups += more
+        if name in elsewhere:
+            elsewhere[name] = found[1]
+    frame = pd.DataFrame(table, pd.Index(raw.numbers, name=FILE_ROW))
+    read = [name for name in ("answer", "label") if name in columns]
+    if how.words is not None:
+        read = [name for name in read if name != "answer"]
+    values = {*how.values}
+    neither = _decided(frame, read, raw.where, how, values)
+    titles = " or ".join(columns[name] for name in read)
+    frame, lost = _kept(frame, neither, titles, raw.where, how)
+    people = None
+    if population is not None:
+        people = _population(elsewhere, population.where, how)
+    notes = [*told_groups, *lost, *notes]
+    return AnswerTable(frame, tuple(notes), people, values)
 
 
-def _parsed_replies(
-    table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTable"
-) -> list[str]:
+def _check_names(raw: "RawTable", how: HowRead) -> None:
+    """Raise `FwcError` for columns that cannot go together."""
+    columns = how.columns
+    taken = [*how.protected, columns.get("answer"), columns.get("label")]
+    twice = [name for name in how.protected if taken.count(name) > 1]
+    if twice:
+        raise FwcError(
+            f"the protected column {twice[0]!r} is named twice, or is the answer or the label"
+        )
+    if "repeat" in columns and "row" not in columns:
+        raise FwcError(
+            "the column 'repeat' needs 'row': name the row that each answer is about"
+        )
+    clash = sorted(_OURS.intersection(how.protected))
+    if clash:
+        raise FwcError(
+            f"the protected column {clash[0]!r} has a name that the audit uses itself: rename it "
+            f"in {raw.where}"
+        )
+
+
+def _check_probabilities(answers: "Names", how: HowRead) -> None:
+    """Raise `FwcError` for answers that are shares."""
+    shares = {as_number(cell) for cell in answers.categories}
+    if len(shares) > 2 and all(
+        share is not None and 0.0 <= share <= 1.0 for share in shares
+    ):
+        title = how.columns["answer"]
+        remedy = how.rule("answer").option("p_yes", [title])
+        raise FwcError(f"{title!r} looks like probabilities: name it as such, {remedy}")
+
+
+def _groups(
+    where: Path | str, name: str, tables: "Sequence[Names]", how: HowRead
+) -> "tuple[list[Names], list[str]]":
+    """The groups of a column in the table and in the population, and notes."""
+    counts = Counter[str]()
+    for texts in tables:
+        counts.update(counted(pd.Series(texts)))
+    levels = len({*map(group_key, counts)})
+    if levels > _MOST_LEVELS:
+        raise FwcError(
+            f"{where}: the protected column {name!r} has {levels:,} different values, more "
+            f"than the {_MOST_LEVELS} that can be judged: name a column of groups, or merge them"
+        )
+    groups: Mapping[str, str] = {}
+    notes = list[str]()
+    blank = int((tables[0].codes < 0).sum())
+    if how.protected:
+        known = how.groups.get(name)
+        groups, told = groups_of(name, counts, how.unknown, blank > 0, known)
+        notes = [f"{note}." for note in told]
+    if blank:
+        notes.append(
+            f"{blank:,} of {len(tables[0]):,} rows have no {name} and are of the group {UNKNOWN!r}."
+        )
+    return [
+        mapped(filled(texts, UNKNOWN), lambda text: groups.get(text, text))
+        for texts in tables
+    ], notes
+
+
+def _decided(
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    where: Path | str,
+    how: HowRead,
+    seen: set[str],
+) -> Any:
+    """Replace texts of the columns `names` by yes, no or missing; return a mask (n,) of values that
+    are neither. `seen` are values that have to have a meaning, too; those of `frame` are added.
+    """
+    neither = np.zeros(len(frame), dtype=np.bool_)
+    by_rule: dict[MeaningRule, list[str]] = {}
+    for name in names:
+        by_rule.setdefault(how.rule(name), []).append(name)
+    known = dict.fromkeys(sorted(seen), 0)
+    for rule, together in by_rule.items():
+        texts = pd.concat([frame[name].astype(object) for name in together]).dropna()
+        if texts.empty:
+            continue
+        seen.update(texts.unique())
+        first = texts.drop_duplicates()
+        row_of = dict(zip(first, first.index, strict=True))
+        title = " and ".join(how.columns[name] for name in together)
+        meaning = read_meaning(
+            known | counted(texts), f"{where}: {title}", rule, row_of
+        )
+        means = dict.fromkeys(meaning.no, 0) | dict.fromkeys(meaning.yes, 1)
+        for name in together:
+            neither |= frame[name].isin(meaning.dropped).to_numpy()
+            frame[name] = yes_or_no(frame[name].map(means))
+    return neither
+
+
+def _kept(
+    frame: pd.DataFrame, neither: Any, titles: str, where: Path | str, how: HowRead
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows that have an answer or none, and all that the audit needs; notes on others."""
+    needed = [name for name in how.columns if name not in _MAY_BE_EMPTY]
+    empty = frame[needed].isna() & ~neither[:, None]
+    lacking = [str(name) for name in needed if empty[name].any()]
+    for name in lacking if how.missing == "refuse" else ():
+        n = int(empty[name].sum())
+        raise FwcError(
+            f"{where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
+            f"({n:,} row{'s' * (n > 1)} in total); {how.rule('label').option('missing', ['drop'])} "
+            f"leaves such rows out"
+        )
+    masks = {
+        f"are left out, whose {titles} is neither yes nor no": neither,
+        f"have no {', '.join(how.columns[name] for name in lacking)} and are left out": empty.any(
+            axis=1
+        ).to_numpy(),
+    }
+    notes = list[str]()
+    for fate, mask in masks.items():
+        if not mask.any():
+            continue
+        lost = Counter(crossed(frame[mask], how.grouped).tolist())
+        by_group = ", ".join(f"{group} {n:,}" for group, n in lost.most_common(_MOST))
+        notes.append(f"{lost.total():,} of {len(frame):,} rows {fate}: {by_group}.")
+    lost_rows = np.logical_or.reduce([*masks.values()])
+    if "row" in frame:  # arms and repeats must have the same rows
+        lost_rows |= frame["row"].isin(frame["row"][neither]).to_numpy()
+    return frame[~lost_rows] if lost_rows.any() else frame, notes
+
+
+def _from_population(
+    keys: "Names", population: "Mapping[str, Names]", key: str, names: Sequence[str]
+) -> "dict[str, Names]":
+    """The cells of the columns `names` in the population's rows with these keys (n,)."""
+    rows = pd.Index(population[key])
+    if rows.has_duplicates:
+        twice = rows[rows.duplicated()][0]
+        raise FwcError(f"the population has two rows {twice!r} in {key}: keep one")
+    places = rows.get_indexer(pd.Index(keys))
+    lost = np.flatnonzero(places < 0)
+    if len(lost):
+        raise FwcError(
+            f"the population lacks the row {keys[int(lost[0])]!r}, which has an answer"
+        )
+    return {name: population[name].take(places) for name in names}
+
+
+def _population(
+    cells: "Mapping[str, Names]", where: Path | str, how: HowRead
+) -> pd.DataFrame:
+    """The population: groups and labels as the answers have them, others numeric if possible."""
+    label = how.columns.get("label")
+    texts = [how.key, *how.grouped, label, how.columns.get("cluster")]
+    missing = [name for name in filter(None, texts) if name not in cells]
+    if missing:
+        needs = ", ".join(filter(None, texts))
+        raise FwcError(f"the population has no column {missing[0]!r}: it needs {needs}")
+    columns: dict[str, Any] = {}
+    for name, column in cells.items():
+        numbers, wrong = _numbers(column)
+        if name in texts:
+            columns[name] = column
+        else:
+            columns[name] = (
+                np.asarray(filled(column), object) if wrong.any() else numbers
+            )
+    frame = pd.DataFrame(columns)
+    if label:
+        as_label = frame.rename(columns={label: "label"})
+        dropped = _decided(as_label, ["label"], where, how, set())
+        frame[label] = as_label["label"]
+        frame = frame[~dropped]
+    return frame
+
+
+def _parsed_replies(table: dict[str, Any], words: Words, raw: "RawTable") -> list[str]:
     """Replace replies by their answers, and the reasons for missing ones; return a note."""
-    import pandas as pd
-
-    words: Words = YES_NO
-    positive = outcomes.positive.get("answer")
-    if positive:
-        typed = {"yes": positive, "no": outcomes.rule.negative}
-        words = {side: ",".join(values).split(",") for side, values in typed.items()}
     ended = {name: raw.texts(name) for name in _ENDED if name in raw.titles}
     cells = pd.DataFrame({"text": table["answer"]} | ended, dtype=object)
     cells = cells.reindex(columns=["text", *_ENDED], fill_value="").fillna("")
@@ -202,50 +376,6 @@ def _parsed_replies(
     return [f"{note}."]
 
 
-def _without_missing(
-    table: "pd.DataFrame",
-    protected: Sequence[str],
-    columns: Mapping[str, str],
-    rule: str,
-    where: "Path | str",
-    outcomes: OutcomeRules,
-) -> "tuple[pd.DataFrame, list[str]]":
-    """Apply the rule for missing values; return the table and a note."""
-    import pandas as pd
-
-    from fwc_llm.data.clean_table import crossed
-
-    needed = [*protected, *(columns.keys() - {"answer", "p_yes", "score", "reason"})]
-    empty = table[needed].isna()
-    empty = empty.loc[:, empty.any()]
-    lacking = [str(name) for name in empty]
-    for name in lacking:
-        lacks = empty[name]
-        if rule == "refuse" or (rule == "group" and name not in protected):
-            grouped = f"; {outcomes.rule.option('missing', ['group'])} makes one group of them"
-            n = int(lacks.sum())
-            raise FwcError(
-                f"{where}:{lacks.idxmax()}: no value in column {columns.get(name, name)} "
-                f"({n:,} row{'s' * (n > 1)} in total); {outcomes.rule.option('missing', ['drop'])} "
-                f"leaves "
-                f"such rows out{grouped * (name in protected)}"
-            )
-    if empty.empty:
-        return table, []
-    groups = {name: table[name].astype(object).fillna(UNKNOWN) for name in protected}
-    lost = empty.any(axis=1)
-    counts = Counter(crossed(pd.DataFrame(groups)[lost], protected).tolist())
-    by_group = ", ".join(f"{group} {n:,}" for group, n in counts.most_common())
-    names = ", ".join(columns.get(name, name) for name in lacking)
-    fate = "left out" if rule == "drop" else f"of the group {UNKNOWN!r}"
-    note = f"{lost.sum():,} of {len(table):,} rows have no {names} and are {fate}: {by_group}."
-    if rule == "drop":
-        return table[~lost], [note]
-    return table.assign(
-        **{name: as_names(levels) for name, levels in groups.items()}
-    ), [note]
-
-
 def open_file(path: Path, layout: Mapping[str, Any] = {}) -> "RawTable":
     """Open a file of predictions."""
     with failing_as(FwcError, f"cannot read {path}: "):
@@ -255,8 +385,6 @@ def open_file(path: Path, layout: Mapping[str, Any] = {}) -> "RawTable":
 
 def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
     """A note on rows that are equal without the columns `given`; [] for none."""
-    import pandas as pd
-
     from fwc_llm.data.table_checks import repeated_rows
 
     columns, _ = answers.readable()  # faults of unused columns do not matter
@@ -265,58 +393,51 @@ def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
     return [f"{repeated}."] if material else []
 
 
-def filled(texts: "Names") -> "Names":
-    """The texts with "" for missing values."""
+def filled(texts: "Names", text: str = "") -> "Names":
+    """The texts with another text for missing values."""
     if (texts.codes < 0).any():
-        return texts.add_categories([""]).fillna("")
+        return as_names(pd.Series(texts).astype(object).fillna(text))
     return texts
-
-
-def population_of(
-    table: "RawTable", key: str, texts: Sequence[str | None]
-) -> "pd.DataFrame":
-    """All columns of a table, numeric where possible, except `key` and `texts`."""
-    import pandas as pd
-
-    columns, _ = table.readable([key])
-    frame = pd.DataFrame(columns, dtype=object)
-    for name, cells in frame.items():
-        numbers = pd.to_numeric(cells, errors="coerce")
-        if name not in (key, *texts):
-            is_numeric = numbers.isna().equals(cells.isna())
-            frame[name] = numbers if is_numeric else cells.fillna("")
-    return frame
 
 
 def as_numbers(
     cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None
 ) -> Floats:
-    """Parse a column's texts as numbers (n,), all in one notation; "" is NaN.
+    """Parse a column's texts as numbers (n,), all in one notation; NaN for a missing one.
 
     `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
     """
-    ways: Sequence[Written] = (
-        ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
-    )
-    texts = [None if "%" in text else text for text in cells.categories]
-    read = [[as_number(as_plain(text or "%", way)) for text in texts] for way in ways]
-    values = min(read, key=lambda values: values.count(None))
-    known = [np.inf if value is None else value for value in values]
-    numbers = np.array([*known, np.nan])[
-        cells.codes
-    ]  # the code of a missing value is -1
+    numbers, wrong = _numbers(cells)
     least, most, kind_name, how = _NUMBERS[kind]
-    wrong = np.flatnonzero((numbers < least) | (numbers > most)).tolist()
-    if wrong:
+    places = np.flatnonzero(wrong | (numbers < least) | (numbers > most)).tolist()
+    if places:
         listed = ", ".join(
             f"row {rows[position] if rows else position + 1} {cells[position]!r:.40}"
-            for position in wrong[:_SHOWN]
+            for position in places[:_SHOWN]
         )
         raise FwcError(
-            f"{column!r} is not {kind_name} in {len(wrong):,} of {len(cells):,} rows ({listed}): write "
+            f"{column!r} is not {kind_name} in {len(places):,} of {len(cells):,} rows ({listed}): write "
             f"numbers{how}"
         )
-    return np.asarray(numbers, np.float64)
+    return numbers
+
+
+def _numbers(cells: "Names") -> tuple[Floats, Any]:
+    """The numbers (n,) of texts, NaN for others, and a mask of those that are neither number nor
+    marker of a missing one.
+    """
+    counts = pd.Series(1, index=pd.Index(cells.categories))
+    profile = notation(counts)
+    units = units_of(cells.categories)
+    values = [
+        np.nan if units.get(text, ("", ""))[1] else profile.number(text)
+        for text in cells.categories
+    ]
+    known = np.array([*values, np.nan])
+    wrong = np.isnan(known)
+    wrong[:-1] &= [not is_marker(text) for text in cells.categories]
+    wrong[-1] = False  # the code of a missing value is -1
+    return known[cells.codes], wrong[cells.codes]
 
 
 def answered_at(shares: Floats, threshold: float) -> "pd.Categorical[str]":

@@ -33,6 +33,7 @@ from fwc_llm.report.table_model import (
     rates_cell,
     valued,
 )
+from fwc_llm.words import is_known
 
 HEADLINE = [metric for metric in TABLE if metric.headline]
 PLAIN = [
@@ -116,9 +117,10 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
     ):
         rates = {group: rate.value for group, rate in stats.rates(arm).items()}
         cells: Cells = [valued(stats.of(metric.key, arm), 1, 100) for metric in metrics]
-        rows.append(
-            [in_words(arm), rates_cell(rates, {} if arm == TRUTH else true), cells[0]]
+        yes = rates_cell(
+            rates, {} if arm == TRUTH else true, of_unknown_groups(stats, arm)
         )
+        rows.append([in_words(arm), yes, cells[0]])
         rows[-1] = [*rows[-1], outcomes.get(arm, ""), *cells[1:]]
     titles = [_IN_POINTS[metric.key] for metric in metrics]
     headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
@@ -126,6 +128,14 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         headings[0] = "Decided by"
     notes = [intervals_line(stats), *_undefined(stats, metrics)]
     return Section("Who gets how much", headings, rows, notes, name="arms")
+
+
+def of_unknown_groups(stats: Statistics, arm: str) -> Iterator[str]:
+    """The rate of yes and the number of people whose group is not known, who are not judged."""
+    for group in stats.groups:
+        rate = stats.of("selection_rate", arm, group.group)
+        if not is_known(group.group) and rate.known:
+            yield f"{group.group} {number(rate.value, 0, 100)} (of {group.n:,}, not judged)"
 
 
 _IN_POINTS = {

@@ -114,10 +114,15 @@ def valued(record: Record, digits: int, scale: float = 1.0) -> TableCell:
     return TableCell(number(record.value, digits, scale), note, plotted)
 
 
-def rates_cell(rates: Mapping[str, float], true: Mapping[str, float] = {}) -> TableCell:
+def rates_cell(
+    rates: Mapping[str, float],
+    true: Mapping[str, float] = {},
+    unknown: Iterable[str] = (),
+) -> TableCell:
     """Each group's rate of yes, lowest first, beside the rates of true answers.
 
-    Of many groups the line has as many dots as a table has rows, evenly by rank.
+    `unknown` are texts on groups that are not known, which have no dot. Of many groups the line has
+    as many dots as a table has rows, evenly by rank.
     """
     order = sorted(rates, key=rates.__getitem__)
     ends = order if len(order) <= _MOST_NAMED else [order[0], order[-1]]
@@ -127,7 +132,7 @@ def rates_cell(rates: Mapping[str, float], true: Mapping[str, float] = {}) -> Ta
     dots = [
         (name if name in ends else "", rates[name], true.get(name)) for name in drawn
     ]
-    return TableCell(text or DASH, dots=dots)
+    return TableCell("; ".join([text or DASH, *unknown]), dots=dots)
 
 
 def difference(record: Record, digits: int, scale: float = 1.0) -> TableCell:

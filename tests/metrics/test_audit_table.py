@@ -326,3 +326,45 @@ def test_the_value_that_means_yes_may_be_written_as_another_number(
     ).records
     assert found.of("dp_gap", "answers").verdict == "differs"
     assert found.of("eo_gap", "answers").value == 1
+
+
+def test_p_yes_alone_decides_and_weights_are_read_as_tasks_read_numbers() -> None:
+    k = np.arange(90)
+    frame = pd.DataFrame({"sex": np.where(k % 2, "f", "m"), "p": k * 37 % 100 / 100})
+    found = audit(frame, protected="sex", p_yes="p")
+    yes = (frame["p"] >= 0.5).groupby(frame["sex"]).mean()
+    assert found.records.of("selection_rate", "answers", "f").value == yes["f"]
+    frame["said"] = np.where(k % 3, "yes", "no")
+    frame["w"] = np.array(["1.2k", "900", "-"])[k // 2 % 3]
+    numbers = frame["w"].map({"1.2k": 1200, "900": 900, "-": None})
+    options = {"answer": "said", "protected": "sex", "weight": "w", "missing": "drop"}
+    written, typed = (
+        audit(one, **options).records
+        for one in (frame, frame.assign(w=numbers))  # type: ignore[arg-type]
+    )
+    assert close(written, typed)
+    assert written.of("selection_rate", "answers", "f").n < 45
+
+
+def test_whose_group_is_unknown_stands_in_the_tables_and_is_judged_nowhere() -> None:
+    """F 30 %, M 40 %, and 60 % of forty people who did not say."""
+    parts = [
+        ("F", 1000, 300),
+        ("M", 1000, 400),
+        ("prefer not to say", 40, 24),
+        ("", 10, 9),
+    ]
+    rows = [(sex, k < yes) for sex, n, yes in parts for k in range(n)]
+    found = audit(
+        pd.DataFrame(rows, columns=["sex", "yes"]), answer="yes", protected="sex"
+    )
+    assert found.records.of("dp_gap", "answers").value == pytest.approx(0.1)
+    rate = found.records.of("selection_rate", "answers", "unknown")
+    assert (rate.value, rate.n, rate.verdict) == (pytest.approx(33 / 50), 50, "")
+    assert found.check("dp_gap > 0.16").passed
+    told = found.to_frame().query("metric == 'selection_rate' and group == 'unknown'")
+    assert told["n"].tolist() == [50]
+    assert "unknown 66 (of 50, not judged)" in str(found)
+    short = selected(found.impact, found.records, found.impact.views[-1], 10)
+    assert [row[0] for row in short.rows] == ["F", "M", "unknown"]
+    assert short.rows[-1][-1] == "not judged: 50 rows"

@@ -20,7 +20,6 @@ import pytest
 from evals.frames import from_frame
 from fwc_llm.meaning import MeaningRule
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import OutcomeRules, of_population
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.planning import (
     QUESTIONS,
@@ -124,12 +123,13 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield "two attributes", found(both)
     thirds = people(120, 12).replace("no", "nay")
     thirds.loc[thirds["score"] > 1, "answer"] = "maybe"
-    yes_of = {"answer": ("yes",), "label": ("yes",)}
     for others in ("no", "drop"):
-        meaning = OutcomeRules(MeaningRule((), ("nay",), others), yes_of)
+        rule = MeaningRule(("yes",), ("nay",), others)
         yield (
             f"other answers: {others}",
-            found(from_frame(thirds, outcomes=meaning, min_group=1)),
+            found(
+                from_frame(thirds, rules={"answer": rule, "label": rule}, min_group=1)
+            ),
         )
     yield (
         "one group",
@@ -159,10 +159,7 @@ def cases() -> Iterator[tuple[str, Any]]:
     asked = asked[asked["row"].isin([f"r{k}" for k in range(220)])][
         ["row", "arm", "group", "label", "answer", "p_yes"]
     ]
-    yield (
-        "predictions",
-        found(of_population(from_frame(asked, min_group=1), pool, "row", "label")),
-    )
+    yield ("predictions", found(from_frame(asked, min_group=1, population=pool)))
     told = people(90, 7)
     changed = {}
     for arm, a in from_frame(
