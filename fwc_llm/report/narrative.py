@@ -455,10 +455,7 @@ def next_step(
     if run and any(arm.unanswered for arm in stats.arms):
         return "get the replies that are missing", _again(run)
     if UNREAD in verdicts or any(_lacks_answers(stats, arm, least) for arm in leads):
-        return (
-            "find out why answers are lacking: no number of rows makes up for them",
-            page,
-        )
+        return ("find out first why answers are lacking", page)
     if suspects:
         return f"check column {cut(suspects[0])} first", page
     few = TOO_FEW in verdicts or any(
