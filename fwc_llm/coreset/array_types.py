@@ -5,5 +5,4 @@ import numpy as np
 Array = np.ndarray
 Floats = Array  # of float64
 Ints = Array  # of some integer type
-Flags = Array  # of bool
 Rng = np.random.Generator

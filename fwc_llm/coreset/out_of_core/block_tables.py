@@ -56,6 +56,15 @@ class Block:
         """Number of rows."""
         return len(self.columns.X)
 
+    @property
+    def place(self) -> str:
+        """The block in errors that number its rows from 0."""
+        return f"{self.where}, whose row 0 is row {self.first} of X"
+
+    def frame(self) -> Any:
+        """The frame X, whose index are the rows' positions in the table."""
+        return self.columns.X.set_axis(np.arange(self.first, self.first + self.n))
+
 
 @dataclass
 class BlockTable:

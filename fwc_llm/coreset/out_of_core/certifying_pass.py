@@ -19,12 +19,7 @@ from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.out_of_core.block_tables import Block
-from fwc_llm.coreset.out_of_core.sampling_pass import (
-    Key,
-    SamplePass,
-    groups_of,
-    weights_of,
-)
+from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, read_labels
 from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
@@ -54,7 +49,7 @@ def _summarise(
     prices: Array,
     margin: float,
     encoder: Encoder,
-    cell_of: dict[Key, int],
+    cell_of: dict[str, int],
     block: Block,
 ) -> tuple[Array, ...]:
     """Summarise a block at fixed prices; `terms` has the problem's parameters, but no rows.
@@ -62,21 +57,22 @@ def _summarise(
     Returns, of the settled rows, the mass by representative (m,) and the total cost by cell (G,);
     of the rows in doubt, costs and labels (d, G) and masses (d,).
     """
-    used, mass = weights_of(block)
+    used, mass, found = read_labels(block)
     if not len(used):
         none = np.zeros((0, len(prices)))
         return np.zeros(terms.m), none.sum(axis=0), none, none.astype(np.int32), mass
-    labels, group = groups_of(block, used)
-    cells = np.array([cell_of.get(key, -1) for key in labels], np.int64)
-    if (cells < 0).any():
-        raise _changed(
-            block.where, f"its labels {labels[int(cells.argmin())][1:]} are new"
-        )
+    cells = np.full(found.n_cells, -1)
+    for g in np.flatnonzero(found.counts).tolist():
+        if found.name(g) not in cell_of:
+            raise _changed(block.where, f"the cell {found.name(g)} is new")
+        cells[g] = cell_of[found.name(g)]
     X = block.columns.X
-    if is_frame(X):
-        X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
-    table = encoder.encode(X, strict=False, role=block.where).take(used)
-    problem = replace(terms, table=table, cells=replace(terms.cells, cell=cells[group]))
+    table = encoder.encode(
+        block.frame() if is_frame(X) else X, strict=False, role=block.where
+    ).take(used)
+    problem = replace(
+        terms, table=table, cells=replace(terms.cells, cell=cells[found.cell])
+    )
     cost, label = nearest_points(problem, points, Threads(1))
     rows = np.arange(len(used))
     cell, least, second = two_cheapest(cost, prices)

@@ -14,18 +14,15 @@ import pandas as pd
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, Tick
-from fwc_llm.coreset.problem.cells import label_columns
+from fwc_llm.coreset.problem.cells import Cells, find_cells
 from fwc_llm.coreset.problem.encoded_input import EncodedInput, read_rows
-from fwc_llm.coreset.problem.encoding import Encoder
-from fwc_llm.coreset.problem.frames import Columns, column_kind, is_frame
-from fwc_llm.coreset.weights import read_weights
+from fwc_llm.coreset.problem.encoding import Encoder, encode_array, numbers_of
+from fwc_llm.coreset.problem.frames import Columns, is_frame
+from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
 _OF_A_GROUP = 512  # rows of every group in the sample, at least, if the table has them
-_MOST_GROUPS = 2**16  # distinct labels of a block, at most
 _SAME = 1e-12  # standard deviation, relative to the mean, that counts as rounding
-
-Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class SamplePass:
 
     rows: EncodedInput  # their cells have the sums of the whole table
     positions: Array  # (s,) of these rows in `table`, ascending
-    cell_of: dict[Key, int]  # cell of each group of labels
+    cell_of: dict[str, int]  # cell of each group of labels
     table: BlockTable
 
 
@@ -47,19 +44,14 @@ def run_sampling_pass(
     look = _Look(
         table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, params.scale
     )
-    parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
+    parts = [part for part in table.read(look, look.shrink, tick) if len(part.sums)]
     if not parts:
         raise InputError(
             "sample_weight is zero for every row: give at least one row a positive weight"
         )
-    keys = dict.fromkeys(key for part in parts for key in part.sums)
-    index = {key: k for k, key in enumerate(keys)}
-    counts = np.zeros(len(index), np.int64)
-    sums = np.zeros(len(index))
-    for part in parts:
-        for key, (count, mass) in part.sums.items():
-            counts[index[key]] += count
-            sums[index[key]] += mass
+    totals = pd.concat([part.sums for part in parts]).groupby(level=0).sum()
+    counts = totals["count"].to_numpy()
+    sums = totals["mass"].to_numpy()
     drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
     columns = Columns(
         *(
@@ -67,7 +59,7 @@ def run_sampling_pass(
             for some in zip(*(p.columns for p in parts), strict=True)
         )
     )
-    group = np.array([index[key] for key in drawn["group"]], np.int64)
+    group = totals.index.get_indexer(drawn["group"])
     equal = columns.sample_weight is None
     if equal:
         weight = None
@@ -81,12 +73,12 @@ def run_sampling_pass(
     else:
         X = columns.X
     rows = read_rows(params, columns._replace(X=X, sample_weight=masses))
-    if parts[0].moments:
+    if parts[0].moments.size:
         encoder = _of_whole_table(rows.encoder, parts)
         rows = replace(
             rows, encoder=encoder, table=encoder.encode(X, role="the sample")
         )
-    cell_of = np.empty(len(index), np.int64)
+    cell_of = np.empty(len(totals), np.int64)
     cell_of[group[chosen]] = rows.cells.cell
     in_cell = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
     if equal:
@@ -95,74 +87,32 @@ def run_sampling_pass(
         sizes = np.bincount(cell_of, sums, rows.cells.n_cells)
     rows = replace(rows, cells=replace(rows.cells, counts=in_cell, sizes=sizes))
     return SamplePass(
-        rows, positions, dict(zip(index, cell_of.tolist(), strict=True)), table
+        rows, positions, dict(zip(totals.index, cell_of.tolist(), strict=True)), table
     )
 
 
-def weights_of(block: Block) -> tuple[Array, Array]:
-    """Return the indices (u,) of a block's rows of positive weight, and these weights."""
-    if block.columns.sample_weight is None:
-        return np.arange(block.n), np.ones(block.n)
+def read_labels(block: Block) -> tuple[Array, Array, Cells]:
+    """Return the indices (u,) of a block's rows of positive weight, their weights and cells."""
+    _, y, sensitive, sample_weight = block.columns
+    weights = np.ones(block.n)
     try:
-        weights = np.asarray(block.columns.sample_weight, np.float64)
-        read_weights(
-            np.append(weights, 1.0), block.n + 1
-        )  # all weights of a block may be 0
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, np.float64)
+            # All weights of a block may be 0.
+            read_weights(np.append(weights, 1.0), block.n + 1)
+        cells = find_cells(y, sensitive, block.n, Masses(weights))
     except (InputError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{error} (in {block.where}, whose row 0 is row {block.first} of X)"
-        ) from None
+        raise InputError(f"{error} (in {block.place})") from None
     used = np.flatnonzero(weights)
-    return used, weights[used]
-
-
-def groups_of(block: Block, used: Array) -> tuple[list[Key], Array]:
-    """Return the groups of labels in a block, and the index (u,) of the group of each row in
-    `used`.
-    """
-    labels: list[Any] = [[0]]
-    codes: dict[Any, Any] = {
-        0: np.zeros(len(used), np.int64)
-    }  # without labels, all rows are one group
-    for role in ("y", "sensitive"):
-        values = getattr(block.columns, role)
-        for column in [] if values is None else label_columns(values):
-            if len(column) != block.n:
-                raise InputError(
-                    f"{role} has {len(column)} rows but X has {block.n} in {block.where}"
-                )
-            code, distinct = pd.factorize(_some(column, used))
-            if (code < 0).any():
-                row = block.first + used[int((code < 0).argmax())]
-                raise InputError(
-                    f"{role} has no value in row {row} of {block.where}: drop such rows or give "
-                    f"them a level "
-                    "of their own"
-                )
-            if len(distinct) > _MOST_GROUPS:
-                raise InputError(
-                    f"{role} holds more than {_MOST_GROUPS:,} different values: bin them"
-                )
-            codes[len(codes)] = code
-            labels.append(distinct.tolist())
-    frame = pd.DataFrame(codes)
-    keys = [
-        tuple(names[code] for names, code in zip(labels, row, strict=True))
-        for row in frame.drop_duplicates()
-        .sort_values(list(codes))
-        .itertuples(index=False, name=None)
-    ]
-    return keys, frame.groupby(list(codes)).ngroup().to_numpy()
+    return used, weights[used], cells
 
 
 @dataclass(frozen=True)
 class _Part:
     """A block's summary, and the rows drawn from it."""
 
-    sums: dict[Key, tuple[int, float]]  # rows and mass of each group
-    moments: dict[
-        Any, Array
-    ]  # per numeric column: mean, sum of squares about the mean, mass
+    sums: pd.DataFrame  # count and mass of each group of labels
+    moments: pd.DataFrame  # per column: mean, sum of squares about the mean, mass
     drawn: pd.DataFrame  # position, key and group of the rows drawn
     columns: Columns  # the caller's values of these rows
 
@@ -185,13 +135,10 @@ class _Look:
     scale: bool | str
 
     def __call__(self, block: Block) -> _Part:
-        used, weights = weights_of(block)
-        keys, group = groups_of(block, used)
-        counts = np.bincount(group, minlength=0)
-        sums = np.bincount(group, weights)
-        totals = dict(
-            zip(keys, zip(counts.tolist(), sums.tolist(), strict=True), strict=True)
-        )
+        used, weights, cells = read_labels(block)
+        group = cells.cell
+        names = np.array([cells.name(g) for g in range(cells.n_cells)], object)
+        totals = pd.DataFrame({"count": cells.counts, "mass": cells.sizes}, names)
         key = self._uniform(block.first, block.n)[used] / weights
         # More rows than needed have keys below this limit; with weights, no limit is known.
         if block.columns.sample_weight is None:
@@ -200,19 +147,15 @@ class _Look:
             limit = np.inf
         rows = np.flatnonzero((key < limit) | (_rank(key, group) < self.least))
         columns = block.columns.each(lambda part: _some(part, used[rows]))
-        if len(used):
-            moments = _moments(block, used, weights, self.scale)
-        else:
-            moments = {}
-        group_keys = pd.Series([keys[k] for k in group[rows]], dtype=object)
         drawn = pd.DataFrame(
             {
                 "position": block.first + used[rows],
                 "key": key[rows],
-                "group": group_keys,
+                "group": names[group[rows]],
             }
         )
-        return _Part(totals, moments, drawn, columns)
+        moments = _moments(block, used, weights, self.scale)
+        return _Part(totals[cells.counts > 0], moments, drawn, columns)
 
     def _uniform(self, first: int, count: int) -> Array:
         """Random numbers (count,) in [0, 1), fixed by seed and position of the row."""
@@ -232,17 +175,14 @@ class _Look:
         if sum(len(part.drawn) for part in parts) <= 2 * self._most:
             return parts
         drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
-        wanted = (drawn["key"].rank(method="first") <= self._most) | (
-            _rank(drawn["key"], drawn["group"]) < self.least
-        )
+        key = drawn["key"].to_numpy()
+        group = pd.factorize(drawn["group"])[0]
+        wanted = _rank(key, group) < self.least
+        wanted[np.argpartition(key, self._most)[: self._most]] = True
         cuts = np.cumsum([len(part.drawn) for part in parts])[:-1]
-        rows = [
-            np.flatnonzero(wanted_rows)
-            for wanted_rows in np.split(wanted.to_numpy(), cuts)
-        ]
         return [
-            part.take(wanted_rows)
-            for part, wanted_rows in zip(parts, rows, strict=True)
+            part.take(np.flatnonzero(rows))
+            for part, rows in zip(parts, np.split(wanted, cuts), strict=True)
         ]
 
 
@@ -286,37 +226,26 @@ def _choose(
 
 def _moments(
     block: Block, used: Array, weights: Array, scale: bool | str
-) -> dict[Any, Array]:
+) -> pd.DataFrame:
     """Per numeric or ordinal column that is scaled: mean, sum of squares about the mean, mass."""
     X = block.columns.X
+    if is_frame(X):
+        named = numbers_of(block.frame(), block.where)
+    else:
+        try:
+            named = dict(enumerate(encode_array(X).numbers.T))
+        except InputError as error:
+            raise InputError(f"{error} (in {block.place})") from None
     moments = {}
     scaled = scale is True or (scale == "auto" and is_frame(X))
-    if not (is_frame(X) or scaled) and np.isfinite(X.sum(dtype=np.float64)):
-        return {}
-    for name, column in X.items() if is_frame(X) else enumerate(X.T):
-        if is_frame(X):
-            kind = column_kind(column)
-        else:
-            kind = "numeric"
-        if kind == "categorical":
-            continue
-        values = np.asarray(
-            column.cat.codes if kind == "ordinal" else column, np.float64
-        )[used]
-        if not np.isfinite(values).all():
-            row = block.first + used[int((~np.isfinite(values)).argmax())]
-            raise InputError(
-                f"column {name!r} has no value or an infinite value in row {row} of {block.where}: "
-                f"drop or "
-                "fill such rows"
-            )
-        if scaled:
+    if scaled and len(used):
+        for name, column in named.items():
+            values = np.asarray(column, np.float64)[used]
             with np.errstate(over="ignore", invalid="ignore"):
                 mean = weights @ values / weights.sum()
-                moments[name] = np.array(
-                    [mean, weights @ (values - mean) ** 2, weights.sum()]
-                )
-    return moments
+                squares = weights @ (values - mean) ** 2
+            moments[name] = mean, squares, weights.sum()
+    return pd.DataFrame(moments, ["mean", "squares", "mass"])
 
 
 def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
@@ -324,12 +253,9 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
     columns = []
     for column in encoder.columns:
         if column.kind != "categorical":
-            sums = [
-                part.moments[column.name]
-                for part in parts
-                if column.name in part.moments
-            ]
-            mean, squares, mass = np.array(sums).T
+            mean, squares, mass = np.array(
+                [part.moments[column.name] for part in parts]
+            ).T
             with np.errstate(over="ignore", invalid="ignore"):
                 centre = float(mean @ mass / mass.sum())
                 spread = float(
@@ -345,9 +271,13 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
     return replace(encoder, columns=tuple(columns))
 
 
-def _rank(key: Any, group: Any) -> Array:
+def _rank(key: Array, group: Array) -> Array:
     """Rank of every key within its group, from 0."""
-    return pd.Series(key).groupby(group).rank(method="first").to_numpy() - 1
+    order = np.lexsort((key, group))
+    ordered = group[order]
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return rank
 
 
 def _some(part: Any, rows: Array) -> Any:

@@ -5,7 +5,7 @@ Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in so
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.checks import check_target
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
-from fwc_llm.coreset.transport.linear_program import GroupedParitySet, least_limit
+from fwc_llm.coreset.transport.linear_program import GroupedParitySet
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -47,6 +47,11 @@ class Cells:
         """Number of cells, G = |D| |Y|."""
         return self.n_levels * self.n_outcomes
 
+    @cached_property
+    def level_names(self) -> list[str]:
+        """Names of the levels."""
+        return level_names(self.levels, crossed=True)
+
     def take(self, rows: Array, masses: Masses) -> "Cells":
         """The cells of some rows (n',), with the masses of these rows."""
         cell = self.cell[rows]
@@ -55,7 +60,7 @@ class Cells:
     def labels(self, g: int) -> tuple[str, str]:
         """The level and the outcome of a cell, as text."""
         level, outcome = divmod(g, self.n_outcomes)
-        return level_names(self.levels, True)[level], str(self.outcomes[outcome])
+        return self.level_names[level], str(self.outcomes[outcome])
 
     def name(self, g: int) -> str:
         """The cell as text for messages."""
@@ -69,42 +74,27 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     `y` is (n,), `sensitive` (n,) or (n, k), whose columns are crossed. None: one label for all
     rows.
     """
-    alike = np.zeros(n, np.int8)
-    labels = _labels(alike if y is None else y, "y", n, columns=False)
-    columns = _labels(
-        alike if sensitive is None else sensitive, "sensitive", n, columns=True
-    )
     masses = masses or Masses(np.ones(n))
-    if len(masses.positive) < n:
-        labels = [column[masses.positive] for column in labels]
-        columns = [column[masses.positive] for column in columns]
-        masses = masses.take(masses.positive)
-    outcomes, y_code = np.unique(labels[0], return_inverse=True)
-    _check_not_continuous(outcomes, "y")
-    members, codes = zip(
-        *(np.unique(column, return_inverse=True) for column in columns), strict=True
-    )
-    for values in members:
-        _check_not_continuous(values, "sensitive")
-    shape = tuple(map(len, members))
-    present, d_code = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
-    # Attributes of numbers and attributes of text keep their types.
-    kind = (
-        np.result_type(*members)
-        if len({values.dtype.kind for values in members}) == 1
-        else object
-    )
-    kept = [
-        values[code]
-        for values, code in zip(members, np.unravel_index(present, shape), strict=True)
+    used = masses.positive
+    found = [
+        _coded(column, role, used, n)
+        for role, values in (("y", y), ("sensitive", sensitive))
+        for column in _columns(np.zeros(n, np.int8) if values is None else values, role)
     ]
-    if len(kept) == 1:
-        levels = kept[0]
-    else:
-        levels = np.stack([values.astype(kind) for values in kept], axis=1)
-    cell = d_code.astype(np.int64) * len(outcomes) + y_code
+    (outcomes, outcome), *attributes = found
+    members, codes = zip(*attributes, strict=True)
+    shape = tuple(map(len, members))
+    present, level = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
+    crossed = np.unravel_index(present, shape)
+    levels = [labels[code] for labels, code in zip(members, crossed, strict=True)]
+    if len({labels.dtype.kind for labels in levels}) > 1:  # keep numbers beside text
+        levels = [labels.astype(object) for labels in levels]
+    cell = level.astype(np.int64) * len(outcomes) + outcome
     return Cells(
-        cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses)
+        cell,
+        levels[0] if len(levels) == 1 else np.stack(levels, axis=1),
+        outcomes,
+        **_sums(cell, len(present) * len(outcomes), masses.take(used)),
     )
 
 
@@ -115,69 +105,58 @@ def _sums(cell: Array, n_cells: int, masses: Masses) -> dict[str, Array]:
     }
 
 
-def _check_not_continuous(labels: Array, role: str) -> None:
-    """Refuse measurements as labels: more than 30 distinct numbers, not all of them whole."""
-    if (
-        len(labels) > _MOST_FRACTIONS
-        and labels.dtype.kind == "f"
-        and (labels != np.floor(labels)).any()
-    ):
-        raise InputError(
-            f"{role} has {len(labels):,} distinct values: bin it, for example by pandas.qcut, as "
-            f"groups and "
-            "outcomes are labels"
-        )
-
-
-def label_columns(values: Any) -> list[Any]:
-    """Return the columns (n,) of labels, which are one array, a matrix or a frame."""
+def _columns(values: Any, role: str) -> list[Any]:
+    """The columns (n,) of labels: one, or of protected levels those of a matrix or frame."""
+    if np.ma.is_masked(values):
+        raise InputError(f"{role} is an array with masked values: drop such rows")
     values = as_pandas(values)
     if is_frame(values):
-        return [values.iloc[:, k] for k in range(values.shape[1])]
-    if hasattr(values, "iloc"):
-        values = values
+        columns = [values.iloc[:, k] for k in range(values.shape[1])]
+    elif np.ndim(values) == 2:
+        columns = list(np.asarray(values).T)
     else:
-        values = np.asarray(values)
-    if values.ndim == 2:
-        return list(values.T)
-    return [values]
+        columns = [values]
+    if not columns or (role == "y" and len(columns) > 1):
+        raise InputError(f"{role} has shape {np.shape(values)}: pass one value per row")
+    return columns
 
 
-def _labels(values: Any, role: str, n: int, columns: bool) -> list[Array]:
-    """Return labels as arrays (n,) that `np.unique` can sort: one, or with `columns` one per
-    column.
+def _coded(column: Any, role: str, used: Array, n: int) -> tuple[Array, Array]:
+    """The distinct labels of the rows `used` (n',), sorted, and the index (n',) of each row's
+    label.
 
     Numbers of several types become one type; other labels of several types become text.
     """
-    if np.ma.is_masked(values):
-        raise InputError(f"{role} is an array with masked values: drop such rows")
-    arrays = [np.asarray(column) for column in label_columns(values)]
-    if not arrays or arrays[0].ndim != 1 or (len(arrays) > 1 and not columns):
+    if not hasattr(column, "iloc"):
+        column = np.asarray(column)
+    if column.ndim != 1 or len(column) != n:
         raise InputError(
-            f"{role} has shape {np.shape(values)}: pass one value per row, ({n},)"
+            f"{role} has {len(column)} rows but X has {n}: pass one value per row, ({n},)"
         )
-    if len(arrays[0]) != n:
+    code, distinct = pd.factorize(column)
+    if (code < 0).any():
         raise InputError(
-            f"{role} has {len(arrays[0])} rows but X has {n}: pass one value per row"
+            f"{role} has no value in row {int(code.argmin())}: drop such rows or give them a "
+            "level of their own"
         )
-    for k, column in enumerate(arrays):
-        if column.dtype.kind == "c":
-            raise InputError(f"{role} holds complex numbers: pass labels")
-        missing = np.asarray(pd.isna(column))
-        if missing.any():
-            raise InputError(
-                f"{role} has no value in row {int(missing.argmax())}: drop such rows or give them "
-                f"a level of "
-                "their own"
-            )
-        if column.dtype.kind == "O":
-            kinds = {type(v) for v in column}
-            if (
-                kinds == {str} or len(kinds) > 1
-            ):  # keep a single type: outputs have the type of the input
-                numbers = all(issubclass(kind, Real) for kind in kinds)
-                arrays[k] = np.array(column.tolist()) if numbers else column.astype(str)
-    return arrays
+    code = code[used]
+    present = np.bincount(code, minlength=len(distinct)) > 0
+    labels = np.asarray(distinct)[present]
+    kinds = {type(label) for label in labels}
+    # A single type stays: outputs have the type of the input.
+    if labels.dtype.kind == "O" and (kinds == {str} or len(kinds) > 1):
+        numbers = all(issubclass(kind, Real) for kind in kinds)
+        labels = np.array(labels.tolist()) if numbers else labels.astype(str)
+    labels, order = np.unique(labels, return_inverse=True)
+    measured = labels.dtype.kind == "f" and (labels != np.floor(labels)).any()
+    if len(labels) > _MOST_FRACTIONS and measured:
+        raise InputError(
+            f"{role} has {len(labels):,} distinct values: bin it, for example by pandas.qcut, as "
+            "groups and outcomes are labels"
+        )
+    place = np.zeros(len(distinct), np.int64)
+    place[present] = order
+    return labels, place[code]
 
 
 def as_known(label: Any, labels: Array) -> Any:
@@ -254,35 +233,23 @@ def groups_of(levels: Array, crossed: bool) -> Array | None:
     )
 
 
-def check_attributes(epsilon: Any, cells: Cells, carried: Array, target: Array) -> None:
-    """Refuse limits of single attributes at which some level can have no mass in the cells
-    `carried` (G,).
+def check_attributes(
+    cells: Cells, carried: Array, groups: Array, limits: Any, target: Array
+) -> None:
+    """Refuse a level of an attribute, of `groups` (L, |D|), that can have no mass, or none of an
+    outcome, in the cells `carried` (G,).
     """
-    groups = groups_of(cells.levels, crossed=False)
-    names = level_names(cells.levels, crossed=False)
-    if groups is None or epsilon is None:
-        return  # one attribute, or no limit
-    for level, outcome in np.argwhere(
-        groups @ carried.reshape(-1, cells.n_outcomes) == 0
-    ).tolist():
+    carried_by = groups @ carried.reshape(-1, cells.n_outcomes)
+    for level, outcome in np.argwhere(carried_by == 0).tolist():
         raise InputError(
-            f"level {names[level]} has no rows with y = {cells.outcomes[outcome]}, but parity "
-            f"needs rows of "
-            "every outcome in every level: merge or drop levels, or use epsilon=None"
+            f"level {level_names(cells.levels, crossed=False)[level]} has no rows with y = "
+            f"{cells.outcomes[outcome]}, but parity needs rows of every outcome in every level: "
+            "merge or drop levels, or use epsilon=None"
         )
-    least = least_limit(
-        GroupedParitySet(target, limits_of(epsilon, cells.levels, False), groups),
-        carried,
-    )
-    if least != 0:
-        if least is None:
-            use = "epsilon=None"
-        else:
-            use = f"at least epsilon={ceil(1000 * least) / 1000:g}"
+    if not GroupedParitySet(target, limits, groups).reaches_all(carried):
         raise InputError(
-            f"epsilon={epsilon} cannot be met: some crossings lack an outcome, so that one of the "
-            f"levels "
-            f"{', '.join(names)} would have no mass; use {use}"
+            "epsilon cannot be met: some crossings of the attributes lack an outcome, so that one "
+            "of the levels would have no mass: raise epsilon, or use epsilon=None"
         )
 
 

@@ -216,6 +216,19 @@ def _columns_of(frame: pd.DataFrame) -> tuple[ColumnCode, ...]:
     return tuple(sorted(columns, key=lambda column: column.kind == "categorical"))
 
 
+def numbers_of(frame: pd.DataFrame, role: str) -> dict[Any, Array]:
+    """The numbers or ranks (n,) of the numeric and ordinal columns of a frame."""
+    numbers = {}
+    for name in frame:
+        series = _checked_column(frame, name, role)
+        kind = column_kind(series)
+        if kind != "categorical":
+            labels = series.cat.categories if kind == "ordinal" else ()
+            column = ColumnCode(name, kind, np.asarray(labels, dtype=object))
+            numbers[name] = column.read(series, strict=True, role=role)
+    return numbers
+
+
 def _checked_column(frame: pd.DataFrame, name: Any, role: str) -> "pd.Series[Any]":
     """Return a column; refuse it if it is absent, occurs twice or has missing values."""
     if name not in frame.columns:

@@ -63,14 +63,10 @@ class Problem:
         cells = rows.cells
         target = overall_target(cells, params.target)
         groups = groups_of(cells.levels, params.crossed)
-        if not params.crossed:
-            check_attributes(
-                params.epsilon,
-                cells,
-                np.bincount(cell_of, minlength=cells.n_cells) > 0,
-                target,
-            )
         limits = limits_of(params.epsilon, cells.levels, params.crossed)
+        if groups is not None and params.epsilon is not None:
+            carried = np.bincount(cell_of, minlength=cells.n_cells) > 0
+            check_attributes(cells, carried, groups, limits, target)
         move = between_cells(cells, cells, params.cost_sensitive, params.cost_outcome)
         ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
         terms = (

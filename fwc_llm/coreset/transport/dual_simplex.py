@@ -34,6 +34,12 @@ _NOTHING = 1e-14  # share of all mass below which a level counts as empty
 class InfeasibleError(InputError):
     """No plan satisfies the parity limit."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "no plan satisfies the parity limit, as some cells have no representative: raise "
+            "epsilon, or use epsilon=None"
+        )
+
 
 class StalledError(InputError):
     """Rounding stalls the method: a basis is singular, or the pivots do not end."""
@@ -468,9 +474,7 @@ class _Basis:
                 break
             self.top = other
         if left[0] > 0 and other is None:
-            raise InfeasibleError(
-                "no plan satisfies the parity limit: too many costs are inf"
-            )
+            raise InfeasibleError
         row = heap[0]
         if other is None or (count > 0 and time[row] < end):
             end = time[row]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.array_types import Array, Flags, Floats
+from fwc_llm.coreset.array_types import Array, Floats
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex
 from fwc_llm.coreset.transport.parity import (
     SATISFIED,
@@ -72,9 +72,7 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
             },
         )
         if solution.status == 2:
-            raise InfeasibleError(
-                "no plan satisfies the parity limit: too many costs are inf"
-            )
+            raise InfeasibleError
         if solution.x is None:
             raise StalledError(f"the inner problem is not solved: {solution.message}")
         parts = solution.x[: len(row)]
@@ -152,6 +150,17 @@ class GroupedParitySet(ParitySet):
         proof = linear_program(prices[None], np.ones(1), self).prices
         return float((prices - proof).min()), proof
 
+    def reaches_all(self, carried: Array) -> bool:
+        """Whether every group can have mass in the cells `carried` (G,)."""
+        # Sums of fair masses are fair: one group at a time suffices.
+        wanted = -np.repeat(self.groups, len(self.target), axis=1)
+        try:
+            return all(
+                self.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted
+            )
+        except (InfeasibleError, StalledError):
+            return False
+
 
 def parity_set(
     target: Floats,
@@ -170,28 +179,3 @@ def parity_set(
     if epsilon is None:
         return None
     return ParitySet(target, epsilon, n_levels)
-
-
-def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
-    """Return the least limit at which every group of levels can have mass, in the cells
-    `carried` (G,).
-
-    Returns 0 if the limits of `fair` are wide enough, and None if no limit is.
-    """
-    from scipy.optimize import bisect
-
-    def fits(limits: float | Floats) -> bool:
-        masses = GroupedParitySet(fair.target, limits, fair.groups)
-        wanted = -np.repeat(fair.groups, len(fair.target), axis=1)
-        try:  # sums of fair masses are fair: one group at a time suffices
-            return all(
-                masses.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted
-            )
-        except (InfeasibleError, StalledError):  # near the least limit HiGHS may fail
-            return False
-
-    if fits(fair.limits):
-        return 0.0
-    if fits(1.0):
-        return float(bisect(lambda limit: 0.5 - fits(limit), 0.0, 1.0, xtol=1e-9))
-    return None
