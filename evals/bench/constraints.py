@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evals.plans import plan_of
 from evals.record import RESULTS, command_line, describe_machine, markdown
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.parity import imbalance, violation
@@ -121,7 +122,7 @@ def _draw(seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray, np.nd
 def errors(instance: Instance) -> Errors:
     """Solve an instance by both."""
     found, (cost, target, limits, penalty, mass, groups) = instance.solve(), instance
-    plan = found.plan.toarray()
+    plan = plan_of(found).toarray()
     paid = float((plan * np.where(plan > 0, cost, 0.0)).sum())
     paid += (penalty or 0.0) * imbalance(plan.sum(axis=0), target)
     return Errors(

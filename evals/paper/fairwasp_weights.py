@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from fwc_llm.coreset.descent.assignment import nearest_points
 from fwc_llm.coreset.descent.loop import share_out
-from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.problem.cells import Cells, empty_cell, find_cells
 from fwc_llm.coreset.problem.encoded_input import (
     check_terms,

@@ -24,6 +24,7 @@ from evals.paper.experiment import (
 )
 from evals.paper.methods import FWC, choose
 from evals.paper.tables import percent
+from evals.plans import plan_of
 from evals.record import markdown
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
@@ -79,7 +80,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     epsilon = FWC[METHOD]
     found = fair_transport(cost, *shape, target, epsilon)
     elsewhere = (np.arange(cells.n_cells) != cells.cell[:, None]).astype(float)
-    to = found.plan.tocoo()
+    to = plan_of(found)
     own = cells.cell[to.row]
     return [
         {

@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
+from evals.plans import plan_of
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.inner_problem import Transport
@@ -108,13 +109,13 @@ def certified(
         mass = np.full(len(cost), 1 / len(cost))
     else:
         mass = weights / weights.sum()
-    plan = found.plan.toarray()
+    plan = plan_of(found).toarray()
     scale = max(1.0, abs(found.objective))
     assert (plan >= 0).all()
     assert (
         np.abs(plan.sum(axis=1) - mass).max() <= 1e-9 * mass.max()
     )  # the lightest may be left out
-    assert found.plan.nnz <= sum(cost.shape)
+    assert plan_of(found).nnz <= sum(cost.shape)
     np.testing.assert_allclose(found.mass, plan.sum(axis=0), rtol=1e-9, atol=1e-15)
     value = plan[plan > 0] @ cost[plan > 0]
     assert found.objective == pytest.approx(value, rel=1e-11, abs=1e-11 * scale)

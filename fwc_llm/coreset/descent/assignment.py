@@ -21,6 +21,8 @@ import numpy as np
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, pair_cost, tile_costs
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.threads import Threads
 
 # States of a cost: a lower bound; up to date; to be computed.
 STALE = 0
@@ -32,6 +34,7 @@ EVERY = -2
 BITS = 2  # the lowest bits of `packed` hold the state, the others the index within the cell
 STATES = 4
 
+AT_ONCE = 2048  # rows per call if only few are computed
 FAR = np.float32(1e30)  # farther than any row; infinity would turn bounds into NaN
 
 
@@ -223,3 +226,37 @@ def find_nearest(values, tiles, features, cost, label, block, out, best, nearest
             for lane in range(count):
                 cost[low + lane, g] = best[lane]
                 label[low + lane, g] = nearest[lane]
+
+
+def nearest_points(
+    problem: Problem, points: Array, threads: Threads
+) -> tuple[Array, Array]:
+    """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in
+    each cell.
+    """
+    table = problem.table
+    cells = problem.move.shape[1]
+    tiles = Tiles.of(np.array(points, np.float64), problem.cell_of, cells)
+    cost = np.empty((table.n, cells))
+    label = np.empty((table.n, cells), np.int32)
+
+    def find(low: int) -> None:
+        part = slice(low, low + AT_ONCE)
+        work = (
+            np.empty((table.p, ROWS)),
+            np.empty((WIDTH, ROWS)),
+            np.empty(ROWS),
+            np.empty(ROWS, np.int32),
+        )
+        find_nearest(
+            table.values_of(part),
+            tiles,
+            problem.feature_cost,
+            cost[part],
+            label[part],
+            *work,
+        )
+        cost[part] += problem.move[problem.cells.cell[part]]
+
+    threads.over(find, range(0, table.n, AT_ONCE))
+    return cost, label.T

@@ -5,14 +5,13 @@ problem").
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array
+from fwc_llm.coreset.descent.assignment import nearest_points
 from fwc_llm.coreset.descent.updates import Centres, Changes, RowAssignment, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
-from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.inner_problem import Transport
@@ -32,7 +31,7 @@ def share_out(inner: Transport, label: Array, m: int, masses: Masses) -> RowAssi
 
 
 class Steps:
-    """The steps of an iteration in numpy, without compilation, for small tables."""
+    """The steps of an iteration in float64, for small tables."""
 
     def __init__(self, problem: Problem, threads: Threads | None = None) -> None:
         self.problem = problem
@@ -42,26 +41,9 @@ class Steps:
         self._changes = Changes()
         self._last_rows = np.full(problem.m, -1)
 
-    @cached_property
-    def _columns(self) -> Array:
-        return np.ascontiguousarray(self.problem.table.values_of(slice(None)).T)
-
     def nearest(self, points: Array) -> tuple[Array, Array]:
-        """Return cost (n, G) and index (G, n) of each cell's nearest point; inf and −1 without
-        points.
-        """
-        problem = self.problem
-        n = self._columns.shape[1]
-        cost = np.full((problem.cells.n_cells, n), np.inf)
-        label = np.full((problem.cells.n_cells, n), -1, np.int32)
-        for rows in blocks(n):
-            block = np.ascontiguousarray(self._columns[:, rows])
-            for j, g in enumerate(problem.cell_of):
-                costs = problem.feature_cost.between(block, points[j])
-                closer = costs < cost[g, rows]
-                np.copyto(cost[g, rows], costs, where=closer)
-                label[g, rows][closer] = j
-        return cost.T + problem.move[problem.cells.cell], label
+        """Return the float64 cost (n, G) and index (G, n) of each cell's nearest point."""
+        return nearest_points(self.problem, points, self._threads)
 
     def certify(self, points: Array) -> tuple[Transport, RowAssignment]:
         """Solve the inner problem for `points` (m, p) in float64; return its plan, to cells and

@@ -13,6 +13,7 @@ import numpy as np
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import read_only
 from fwc_llm.coreset.descent.assignment import (
+    AT_ONCE,
     BITS,
     BOUNDED,
     EVERY,
@@ -24,7 +25,6 @@ from fwc_llm.coreset.descent.assignment import (
     Rows,
     Tiles,
     assign_rows,
-    find_nearest,
 )
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.updates import RowAssignment
@@ -32,7 +32,6 @@ from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
-_FEW = 2048  # rows per call if only few are computed
 SMALL = (
     2 * 10**7
 )  # n · m · p below which computing all costs is faster than a second inner problem
@@ -93,8 +92,8 @@ class CompiledSteps(Steps):
             if not len(stale):
                 break
             packed[row[stale], cell[stale]] += WANTED - STALE
-            chunks = np.unique(row[stale] // _FEW)
-            self._assign(reps, WANTED, starts=chunks * _FEW)
+            chunks = np.unique(row[stale] // AT_ONCE)
+            self._assign(reps, WANTED, starts=chunks * AT_ONCE)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
         label = (self._first[cell] + (word >> BITS)).astype(np.int32)
@@ -112,7 +111,7 @@ class CompiledSteps(Steps):
         """See `Steps`."""
         self.rest()  # free memory for the costs in float64
         vars(self.problem.table).pop("single", None)  # a cached copy
-        return nearest_points(self.problem, points, self._threads)
+        return super().nearest(points)
 
     @property
     def skipped(self) -> float:
@@ -153,12 +152,12 @@ class CompiledSteps(Steps):
         margin: float = 0.0,
         starts: Iterable[int] | None = None,
     ) -> None:
-        """Update the costs of all rows, or of `_FEW` rows from each of the `starts`, by
+        """Update the costs of all rows, or of `AT_ONCE` rows from each of the `starts`, by
         `assign_rows`.
         """
         n, p = self._rows.x.shape
         prices = self.prices.astype(np.float32)
-        chunk = _FEW
+        chunk = AT_ONCE
         if starts is None:
             chunk = self._threads.share(n)
             starts = range(0, n, chunk)
@@ -185,37 +184,3 @@ class CompiledSteps(Steps):
             assign_rows(*terms, queue, waiting, work, low, min(low + chunk, n))
 
         self._threads.over(assign, starts)
-
-
-def nearest_points(
-    problem: Problem, points: Array, threads: Threads
-) -> tuple[Array, Array]:
-    """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in
-    each cell.
-    """
-    table = problem.table
-    cells = problem.move.shape[1]
-    tiles = Tiles.of(np.array(points, np.float64), problem.cell_of, cells)
-    cost = np.empty((table.n, cells))
-    label = np.empty((table.n, cells), np.int32)
-
-    def find(low: int) -> None:
-        part = slice(low, low + _FEW)
-        work = (
-            np.empty((table.p, ROWS)),
-            np.empty((WIDTH, ROWS)),
-            np.empty(ROWS),
-            np.empty(ROWS, np.int32),
-        )
-        find_nearest(
-            table.values_of(part),
-            tiles,
-            problem.feature_cost,
-            cost[part],
-            label[part],
-            *work,
-        )
-        cost[part] += problem.move[problem.cells.cell[part]]
-
-    threads.over(find, range(0, table.n, _FEW))
-    return cost, label.T

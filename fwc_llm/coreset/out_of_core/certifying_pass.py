@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array
+from fwc_llm.coreset.descent.assignment import nearest_points
 from fwc_llm.coreset.descent.loop import share_out
-from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.out_of_core.block_tables import Block
 from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, read_labels
 from fwc_llm.coreset.problem.encoding import Encoder

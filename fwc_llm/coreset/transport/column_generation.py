@@ -240,8 +240,7 @@ class CostTable:
 
         Threads(1 if blocks == 1 else None).over(scan_block, range(blocks))
         for block in np.flatnonzero(faulty).tolist():
-            rows = np.arange(block * _BLOCK, min((block + 1) * _BLOCK, self.size))
-            _check(self.cost[rows], rows)
+            _check(self.cost[block * _BLOCK : (block + 1) * _BLOCK], block * _BLOCK)
         return (
             key,
             np.flatnonzero(unsure),
@@ -298,7 +297,7 @@ def _solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opt
     """Solve a table from prices; see `solve`."""
     cells = len(prices)
     if table.cost.size <= _IN_MEMORY:
-        _check(table.cost, np.arange(table.size))
+        _check(table.cost, 0)
         return solve_directly(table.rows(), prices, fair, table)
     sample = table.sample(_SAMPLE)
     count = max(_SOLVED, _EACH * cells)
@@ -391,9 +390,7 @@ def solve_directly(
     bound, which uses all cells, differs from the cost, the width grows.
     """
     for attempt in range(_ATTEMPTS):
-        if attempt < _STALLS:
-            width = width
-        else:
+        if attempt >= _STALLS:
             width = np.inf
         try:
             if fair.groups is None:
@@ -404,9 +401,8 @@ def solve_directly(
                     _near(table.cost, prices, width), table.mass, fair
                 )
         except (InfeasibleError, StalledError) as error:
-            if width == np.inf and (
-                attempt >= _STALLS or isinstance(error, InfeasibleError)
-            ):
+            last = attempt >= _STALLS or isinstance(error, InfeasibleError)
+            if width == np.inf and last:
                 raise
             width = np.inf
             continue
@@ -430,20 +426,13 @@ def _near(cost: Floats, prices: Floats, width: float) -> Floats:
     return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
 
 
-def _check(cost: Array, rows: Ints) -> None:
-    """Refuse costs of these rows that are NaN, −inf, or inf in all cells."""
-    bad = np.argwhere(np.isnan(cost) | np.isneginf(cost))
-    if len(bad):
-        row, cell = bad[0]
+def _check(cost: Array, first: int) -> None:
+    """Refuse costs of rows, from the row `first` on, that are NaN, −inf, or inf in all cells."""
+    wrong = np.flatnonzero(~np.isfinite(cost.min(axis=1)))
+    if len(wrong):
         raise InputError(
-            f"cost of row {rows[row]} to cell {cell} is {cost[row, cell]}: give a number, or inf "
-            f"where a "
-            "cell has no representative"
-        )
-    lost = np.flatnonzero(np.isinf(cost).all(axis=1))
-    if len(lost):
-        raise InputError(
-            f"row {rows[lost[0]]} has no cell to go to: its cost to every usable cell is inf"
+            f"the costs of row {first + wrong[0]} to the cells are {cost[wrong[0]]}: give numbers, "
+            "and inf only where a cell has no representative"
         )
 
 

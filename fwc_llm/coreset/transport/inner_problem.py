@@ -6,14 +6,11 @@ D(u) (docs/method.md, "The inner problem").
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array, csr_array
 
 from fwc_llm.coreset.array_types import Array, Floats, Ints
-from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
 from fwc_llm.coreset.threads import one_blas_thread
 from fwc_llm.coreset.transport.column_generation import (
     CostTable,
@@ -24,7 +21,7 @@ from fwc_llm.coreset.transport.column_generation import (
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
 from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, violation
-from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
+from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
 _SLACK = 0.01  # relative error of a bound from `_SOME` rows
@@ -32,7 +29,7 @@ _SOME = 1000  # rows from which given prices are judged
 _PROGRAM = 4_000_000  # costs, at most, that HiGHS solves in some minutes
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Transport:
     """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
 
@@ -48,28 +45,6 @@ class Transport:
         Floats  # (G,) prices of the cells, in units of the cost, to start the next call
     )
     row_mass: Floats  # (n,) mass of each row, sums to 1
-
-    def __repr__(self) -> str:
-        moved = (
-            f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them "
-            f"split"
-        )
-        bounds = f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}"
-        return f"<Transport of {moved}: {bounds}, violation {self.violation:.4g}>"
-
-    @cached_property
-    def plan(self) -> csr_array:
-        """The plan (n, G), sparse float64 (n + s entries), made at the first use; a row sums to
-        its mass.
-        """
-        n = len(self.cell)
-        rest = np.ones(n)
-        np.subtract.at(rest, self.split_row, self.split_share)
-        row = np.append(np.arange(n, dtype=np.int32), self.split_row.astype(np.int32))
-        cell = np.append(self.cell, self.split_cell.astype(np.int32))
-        share = np.append(rest, self.split_share)
-        mass = share * self.row_mass[row]
-        return coo_array((mass, (row, cell)), shape=(n, len(self.mass))).tocsr()
 
 
 @one_blas_thread()
@@ -89,8 +64,7 @@ def fair_transport(
 
     A long-step dual simplex method solves the rows whose cell is in doubt (`dual_simplex`,
     `column_generation`). If double precision stalls it, HiGHS solves the linear program. The result
-    does not depend on the number of threads. To save memory, loops should read `cell` and the few
-    splits instead of `plan`.
+    does not depend on the number of threads.
 
     Args:
         cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
@@ -117,54 +91,20 @@ def fair_transport(
             by at most 1e-9.
 
     Raises:
-        InputError: the cost has no rows, contains NaN or −inf, or is not (n, G); the target is not
-            a distribution over the outcomes; epsilon is outside [0, 1), or comes with a penalty;
-            every level lacks a representative in some cell; a weight is negative or not finite, or
-            all weights are 0.
+        InputError: the cost of a row is NaN, −inf, or inf in all cells; every level lacks a
+            representative in some cell; no plan keeps the limit; a weight is negative or not
+            finite, or all weights are 0.
     """
-    costs = read_numbers(cost, "cost")
-    cells = n_sensitive * n_outcomes
-    if n_sensitive < 1 or n_outcomes < 1:
-        raise InputError(
-            f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1"
-        )
-    if costs.ndim != 2 or costs.shape[1] != cells or not len(costs):
-        raise InputError(
-            f"cost has shape {costs.shape}: it must be (n, {cells}) with n at least 1, one column "
-            f"for each "
-            f"of the {n_sensitive} × {n_outcomes} cells"
-        )
+    costs = np.asarray(cost)
     masses = read_weights(sample_weight, len(costs))
-    share = check_target(target, n_outcomes)
-    if epsilon is None:
-        limits = None
-    else:
-        limits = np.asarray(epsilon)
-    if groups is None:
-        together = None
-    else:
-        together = np.asarray(groups, np.float64)
-    if together is not None and (
-        together.shape[1:] != (n_sensitive,) or penalty is not None
-    ):
-        raise InputError(f"groups must be (L, {n_sensitive}), and have no penalty")
-    if limits is not None and limits.shape not in {
-        (),
-        (n_sensitive if together is None else len(together),),
-    }:
-        raise InputError(
-            f"epsilon has shape {limits.shape}: give one limit, or one for each protected level"
-        )
-    for limit in [] if limits is None else limits.ravel().tolist():
-        check_epsilon(limit)
-    check_penalty(penalty, limits)
-    if prices is None:
-        start = np.zeros(cells)
-    else:
-        start = read_numbers(prices, "prices").astype(np.float64)
-    if start.shape != (cells,) or not np.isfinite(start).all():
-        raise InputError(f"prices must be {cells} finite numbers, one for each cell")
-    terms = share, limits, penalty, together, start
+    cells = n_sensitive * n_outcomes
+    terms = (
+        np.asarray(target, np.float64),
+        None if epsilon is None else np.asarray(epsilon, np.float64),
+        penalty,
+        None if groups is None else np.asarray(groups, np.float64),
+        np.zeros(cells) if prices is None else np.asarray(prices, np.float64),
+    )
     for rows, by_highs in _attempts(masses):
         try:
             if len(rows) == len(costs):

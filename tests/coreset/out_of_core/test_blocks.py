@@ -224,7 +224,7 @@ def test_a_missing_value_of_an_array_is_named(folder: Path) -> None:
     x[1700, 1] = np.nan
     np.save(folder / "x.npy", x)
     with pytest.raises(
-        InputError, match="NaN in row 676, column 1: .*whose row 0 is row 1024"
+        InputError, match=r"NaN in row 676, column 1: .*whose row 0 is row 1024"
     ):
         FairCoreset(4, sample=300).fit(
             np.load(folder / "x.npy", mmap_mode="r"), frame().y, frame().d

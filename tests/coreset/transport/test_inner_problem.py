@@ -180,47 +180,19 @@ place = np.arange(20).reshape(5, 4)
 
 
 @pytest.mark.parametrize(
-    ("cost", "levels", "outcomes", "target", "epsilon", "message"),
+    ("cost", "epsilon", "message"),
     [
-        (np.zeros((0, 4)), 2, 2, [0.5, 0.5], 0.1, "shape"),
-        (np.ones(5), 2, 2, [0.5, 0.5], 0.1, "shape"),
-        (np.ones((5, 3)), 2, 2, [0.5, 0.5], 0.1, r"\(n, 4\)"),
-        (good, 0, 2, [0.5, 0.5], 0.1, "at least 1"),
-        (
-            np.where(place == 13, np.nan, 1.0),
-            2,
-            2,
-            [0.5, 0.5],
-            0.1,
-            "row 3 to cell 1 is nan",
-        ),
-        (np.where(place < 4, np.inf, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 0 has no cell"),
-        (
-            np.where(np.arange(4) % 2, np.inf, good),
-            2,
-            2,
-            [0.5, 0.5],
-            0.1,
-            "no protected level",
-        ),
-        (good * np.inf, 2, 2, [0.5, 0.5], None, "no protected level"),
-        (good, 2, 2, [np.nan, 0.5], 0.1, "positive"),
-        (good, 2, 2, [0.5, 0.5], -0.1, "epsilon"),
-        (good, 2, 2, [0.5, 0.5], 1.0, "epsilon"),
-        (good, 2, 2, [0.5, 0.5], "0.1", "epsilon"),
-        ([["a"] * 4], 2, 2, [0.5, 0.5], 0.1, "numbers"),
+        (np.where(place == 13, np.nan, 1.0), 0.1, "row 3 to the cells are .* nan"),
+        (np.where(place < 4, np.inf, 1.0), 0.1, "row 0 to the cells are .inf"),
+        (np.where(np.arange(4) % 2, np.inf, good), 0.1, "no protected level"),
+        (good * np.inf, None, "no protected level"),
     ],
 )
-def test_bad_input_is_named(
-    cost: Any,
-    levels: int,
-    outcomes: int,
-    target: Any,
-    epsilon: float | None,
-    message: str,
+def test_costs_that_no_plan_can_use_are_named(
+    cost: Any, epsilon: float | None, message: str
 ) -> None:
     with pytest.raises(FwcError, match=message):
-        fair_transport(cost, levels, outcomes, target, epsilon)
+        fair_transport(cost, 2, 2, [0.5, 0.5], epsilon)
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
@@ -228,11 +200,5 @@ def test_bad_input_is_named(
 def test_bad_rows_of_a_large_table_are_named(epsilon: float | None, bad: float) -> None:
     cost = np.random.default_rng(0).random((50_000, 4))
     cost[40_001, 2] = bad
-    with pytest.raises(FwcError, match=f"row 40001 to cell 2 is {bad}"):
+    with pytest.raises(FwcError, match=f"row 40001 to the cells are .* {bad}"):
         fair_transport(cost, 2, 2, [0.5, 0.5], epsilon)
-
-
-@pytest.mark.parametrize("prices", [[0.0], [0.0, np.nan, 0.0, 0.0], [[0.0] * 4]])
-def test_bad_prices_are_named(prices: Any) -> None:
-    with pytest.raises(FwcError, match="prices"):
-        fair_transport(good, 2, 2, [0.5, 0.5], 0.1, prices=prices)

@@ -235,8 +235,6 @@ def test_each_level_keeps_its_own_limit(support: str) -> None:
 def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
     with pytest.raises(InputError, match="epsilon"):
         FairCoreset(8, epsilon).fit(*table())
-    with pytest.raises(InputError, match="epsilon has shape"):
-        fair_transport(np.ones((4, 4)), 2, 2, [0.5, 0.5], [0.1, 0.2, 0.3])
 
 
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
