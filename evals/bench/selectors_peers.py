@@ -79,7 +79,7 @@ def _rows(n: int) -> Any:
 def _warm_up() -> None:
     from fwc_llm.coreset.warm_up import get_ready
 
-    get_ready("k-medoids")
+    get_ready("real rows")
 
 
 def _our_medoids(n: int, m: int) -> tuple[float, float]:

@@ -60,10 +60,10 @@ def fairlets(
     if clustering == "kmeans":
         clusters = lloyd(among.squared_points(), m, seed)
         weights = np.bincount(clusters.labels_, weights=sizes, minlength=m)
-        return rounded(among, clusters.cluster_centers_, weights)
+        return rounded(X, among, clusters.cluster_centers_, weights)
     medoids, _ = kmedoids(among, m, rng, np.arange(len(groups)), metric)
     weights = np.bincount(medoids.labels, weights=sizes, minlength=m)
-    return chosen(rows, centres[medoids.rows], weights, NOTE)
+    return chosen(X, rows, centres[medoids.rows], weights, NOTE)
 
 
 def decompose(

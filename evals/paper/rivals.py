@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array, Rng
-from fwc_llm.coreset.problem.encoding import pick
+from fwc_llm.coreset.problem.encoding import encode, pick
+from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.rivals import clustering
 from fwc_llm.coreset.rivals.base import LabelledTable, as_rows, sizes
 from fwc_llm.coreset.rivals.sampling import sampling_probability
@@ -39,21 +40,22 @@ class Coreset:
     note: str = ""
 
 
-def chosen(rows: LabelledTable, at: Array, weights: Array, note: str = "") -> Coreset:
-    """The coreset of the rows at the positions `at` (m,)."""
-    points = pick(rows.source, at)
+def chosen(
+    X: Any, rows: LabelledTable, at: Array, weights: Array, note: str = ""
+) -> Coreset:
+    """The coreset of the rows of X at the positions `at` (m,)."""
     weights = np.asarray(weights, float)
-    return Coreset(points, at, rows.sensitive[at], rows.y[at], weights, note)
+    return Coreset(pick(X, at), at, rows.sensitive[at], rows.y[at], weights, note)
 
 
-def rounded(rows: LabelledTable, centres: Array, weights: Array) -> Coreset:
+def rounded(X: Any, rows: LabelledTable, centres: Array, weights: Array) -> Coreset:
     """The coreset of centres (m, q): every one-hot part becomes the code of its largest entry."""
     k = rows.n_numeric
     parts = np.split(centres[:, k:], np.cumsum(rows.sizes)[:-1], axis=1)
     codes = [part.argmax(axis=1) for part in parts]
     points: Any = np.column_stack([centres[:, :k].astype(float), *codes[:-2]])
-    if rows.encoder.dtype is None:
-        points = rows.encoder.decode(points)
+    if is_frame(X):
+        points = encode(X, scale=True)[0].decode(points)
     levels = rows.levels[codes[-2]]
     return Coreset(
         points, None, levels, rows.outcomes[codes[-1]], weights.astype(float)
@@ -73,7 +75,7 @@ def prepare(
 def uniform(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0) -> Coreset:
     """m rows drawn without replacement; each gets the weight n/m."""
     rows, rng = prepare(X, y, sensitive, m, seed)
-    return chosen(rows, rng.permutation(rows.n)[:m], np.full(m, rows.n / m))
+    return chosen(X, rows, rng.permutation(rows.n)[:m], np.full(m, rows.n / m))
 
 
 def kmeans(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0) -> Coreset:
@@ -84,7 +86,7 @@ def kmeans(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0) -> Coreset:
     """
     rows, _ = prepare(X, y, sensitive, m, seed)
     clusters = clustering.lloyd(rows.squared_points(), m, seed)
-    return rounded(rows, clusters.cluster_centers_, sizes(clusters.labels_, m, rows))
+    return rounded(X, rows, clusters.cluster_centers_, sizes(clusters.labels_, m, rows))
 
 
 def kmedoids(
@@ -95,7 +97,7 @@ def kmedoids(
     """
     rows, rng = prepare(X, y, sensitive, m, seed)
     found, note = clustering.kmedoids(rows, m, rng, np.arange(rows.n), metric)
-    return chosen(rows, found.rows, sizes(found.labels, m, rows), note)
+    return chosen(X, rows, found.rows, sizes(found.labels, m, rows), note)
 
 
 def kmedian_coreset(
@@ -117,7 +119,7 @@ def kmedian_coreset(
     every = np.arange(rows.n)
     probability = sampling_probability(rows, seed, k, individually_fair, every)
     drawn = rng.choice(rows.n, m, p=probability)
-    return chosen(rows, drawn, 1 / (m * probability[drawn]))
+    return chosen(X, rows, drawn, 1 / (m * probability[drawn]))
 
 
 def indfair_coreset(

@@ -9,7 +9,7 @@ def warm_up() -> None:
     """Compile the solver ahead of time, for images and CI.
 
     By default the solver compiles at first use, which takes seconds. This command compiles
-    everything in about half a minute and prints the folder of the code: NUMBA_CACHE_DIR, else
+    everything in ten to twenty seconds and prints the folder of the code: NUMBA_CACHE_DIR, else
     beside the package, or the user's cache folder if that is read-only. Compiled code is kept.
 
     In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In

@@ -2,9 +2,7 @@
 
 import logging
 import os
-import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +11,7 @@ from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import compiled
 from fwc_llm.coreset.descent.assignment import assign_rows
 from fwc_llm.coreset.estimator import FairCoreset
-from fwc_llm.coreset.rivals.base import as_rows
-from fwc_llm.coreset.rivals.clustering import kmedoids
 from fwc_llm.coreset.transport.column_generation import scan
-from fwc_llm.coreset.transport.inner_problem import fair_transport
 
 
 def get_ready(name: str) -> tuple[float, int]:
@@ -62,37 +57,8 @@ def _free() -> None:
     FairCoreset(100, init="random", max_iter=2, random_state=0).fit(single, *table[1:])
 
 
-def _blocks() -> None:
-    x, y, d = _table(20_000, 20)
-    with tempfile.NamedTemporaryFile() as file:
-        x.tofile(file.name)
-        rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
-        for support in ("free", "rows"):
-            model = FairCoreset(
-                8, support=support, sample=500, max_iter=1, random_state=0, swaps=False
-            )
-            model.fit(rows, y, d)
-        del rows
+def _rows() -> None:
+    FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(*_table(1_200, 50))
 
 
-def _swaps() -> None:
-    for cost in ("l1", "sqeuclidean"):
-        FairCoreset(4, cost=cost, max_iter=1, swaps=True, random_state=0).fit(
-            *_table(1_000, 3)
-        )
-
-
-PROBLEMS: dict[str, Callable[[], object]] = {
-    "free representatives": _free,
-    "real rows": lambda: FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(
-        *_table(1_200, 50)
-    ),
-    "tables in blocks": _blocks,
-    "swaps of free representatives": _swaps,
-    "transport of large tables": lambda: fair_transport(
-        _table(70_000, 4)[0], 2, 2, [0.5, 0.5], 0.01
-    ),
-    "k-medoids": lambda: kmedoids(
-        as_rows(*_table(500, 3)), 5, np.random.default_rng(0), np.arange(500)
-    ),
-}
+PROBLEMS = {"free representatives": _free, "real rows": _rows}

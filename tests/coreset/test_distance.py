@@ -43,15 +43,6 @@ def test_many_rows_and_uneven_weights() -> None:
     agree(cdist(X, X[:30], "cityblock"), rng.exponential(size=30), rel=1e-10)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("decimals", [0, 1, 8])
-def test_many_points_of_equal_weight_and_many_equal_rows(decimals: int) -> None:
-    """No point gets a whole number of rows, so that long paths pass small parts of tied rows on."""
-    rng = np.random.default_rng(decimals)
-    X = np.round(rng.normal(size=(1001, 3)), decimals)
-    agree(cdist(X, X[:60], "cityblock"), np.ones(60), rel=1e-10)
-
-
 def test_weights_of_very_different_sizes() -> None:
     """One point carries nearly all rows, one next to nothing."""
     rng = np.random.default_rng(0)

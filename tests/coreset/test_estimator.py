@@ -1,6 +1,5 @@
 """`FairCoreset` behaves like scikit-learn's estimators, on arrays and DataFrames."""
 
-import pickle
 from functools import partial
 
 import numpy as np
@@ -8,12 +7,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.metadata_routing import get_routing_for_object
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
@@ -219,16 +216,6 @@ def test_a_descent_that_stands_still_ends():
     assert (np.diff(fitted.history_) <= 1e-12 * fitted.objective_).all()
 
 
-def test_a_table_of_categories_alone_is_moved_by_medians():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({f"c{j}": rng.choice(list("abcdef"), 9_000) for j in range(6)})
-    found = FairCoreset(40, random_state=0).fit(
-        frame, rng.integers(0, 2, 9_000), rng.integers(0, 2, 9_000)
-    )
-    assert found.objective_ == pytest.approx(found.lower_bound_, rel=1e-9)
-    assert set(found.representatives_["c0"]) <= set("abcdef")
-
-
 def test_what_is_measured_is_no_label(data):
     x, y, d = data
     measured = np.random.default_rng(0).normal(size=200)
@@ -309,24 +296,6 @@ def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(
         assert score == half.score(X[first], y[first], d[first])
 
 
-def test_what_is_asked_for_is_kept_by_clones_and_nothing_else_is_passed(table) -> None:
-    X, y, d = table
-    with sklearn.config_context(enable_metadata_routing=True):
-        asked = clone(
-            quick(support="rows").set_fit_request(candidates="may", sensitive="sex")
-        )
-        asked.set_score_request(sensitive=False)
-        assert get_routing_for_object(clone(asked)).fit.requests["candidates"] == "may"
-        pipeline = make_pipeline(StandardScaler(), asked).fit(
-            X, y, sex=d, may=np.arange(45)
-        )
-        with pytest.raises(ValueError, match="candidates"):
-            make_pipeline(StandardScaler(), quick()).fit(
-                X, y, sensitive=d, candidates=np.arange(45)
-            )
-    assert pipeline[-1].row_index_.max() < 45
-
-
 @pytest.mark.parametrize("failed", [False, True])
 def test_an_estimator_before_its_fit_or_after_one_that_failed_says_so(
     table, failed: bool
@@ -365,27 +334,6 @@ def test_distances_come_as_a_data_frame_where_that_is_set(table) -> None:
             frame, y, faircoreset__sensitive=d
         )
         assert list(steps.transform(frame)) == [f"faircoreset{j}" for j in range(6)]
-
-
-def test_the_labels_of_a_pickle_have_four_bytes_each(table) -> None:
-    fitted = FairCoreset(4, random_state=0, n_init=1).fit(
-        *(np.repeat(part, 200, axis=0) for part in table)
-    )
-    assert fitted.labels_.dtype == np.int32
-    assert len(pickle.dumps(fitted)) < 4 * len(fitted.labels_) + 20_000
-
-
-def test_numbers_in_a_frame_and_in_an_array_are_one_table() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3)) * [1, 2, 5]
-    y, sex = rng.integers(0, 2, (2, 200))
-    for scale in ("auto", True, False):
-        models = [
-            FairCoreset(8, scale=scale, random_state=0).fit(table, y, sex)
-            for table in (X, pd.DataFrame(X, columns=list("abc")))
-        ]
-        assert models[0].objective_ == pytest.approx(models[1].objective_, rel=1e-12)
-        assert (models[0].labels_ == models[1].labels_).all()
 
 
 def test_a_polars_table_comes_back_as_polars_where_set_output_asks() -> None:
@@ -435,7 +383,3 @@ def test_errors_name_the_estimator() -> None:
     ):
         with pytest.raises(TypeError, match=f"^FairCoreset: .*{words}"):
             call()
-
-
-def test_there_is_no_fit_predict_that_would_differ_from_predict() -> None:
-    assert not hasattr(FairCoreset(4), "fit_predict")

@@ -1,7 +1,6 @@
 """Swaps: true local optima in every cost, and for any threads."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 
@@ -96,29 +95,6 @@ def test_an_estimate_from_all_rows_is_what_the_best_swap_changes() -> None:
 
 
 # --- Swaps of a problem's representatives
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-@pytest.mark.parametrize("epsilon", [None, 0.05])
-def test_swaps_take_free_representatives_closer(
-    cost: str, epsilon: float | None
-) -> None:
-    table = synthetic(3000, 3)
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(table.features.astype(float)).rename(columns=str)
-    for name in "abcde":
-        X[name] = rng.choice(list("uvwxyz"), 3000, p=[0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
-    y = table.outcome
-    d = table.sensitive
-    options = {"cost": cost, "epsilon": epsilon, "random_state": 0}
-    few = FairCoreset(40, **options, swaps=False).fit(X, y, d)
-    more = FairCoreset(40, **options, swaps=True).fit(X, y, d)
-    assert more.objective_ < 0.985 * few.objective_
-    assert more.objective_ == pytest.approx(more.lower_bound_, rel=1e-9)
-    assert epsilon is None or more.violation_ <= epsilon + 1e-9
-    alone = FairCoreset(40, **options, swaps=True, n_jobs=1).fit(X, y, d)
-    assert alone.representatives_.equals(more.representatives_)
 
 
 @pytest.mark.parametrize("support", ["rows", "features"])

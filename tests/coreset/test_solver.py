@@ -1,7 +1,6 @@
 """The descent: exact moves, monotone, and equal to Lloyd's where it should be."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,23 +213,3 @@ def test_row_order_and_doubled_rows_do_not_matter(seed):
             f.representatives_, middle.representatives_, atol=1e-12
         )
         np.testing.assert_allclose(f.weights_, middle.weights_, atol=1e-9)
-
-
-def test_many_levels_outcomes_and_crossed_attributes():
-    rng = np.random.default_rng(4)
-    n = 600
-    frame = pd.DataFrame({"x": rng.normal(size=n), "kind": rng.choice(list("abc"), n)})
-    sensitive = pd.DataFrame(
-        {"sex": rng.choice(["f", "m"], n), "age": rng.choice(["old", "young"], n)}
-    )
-    y = rng.choice(["high", "low", "middle"], n)
-    target = {"middle": 0.4, "high": 0.3, "low": 0.3}
-    f = FairCoreset(30, 0.02, target=target, random_state=0, n_init=1, swaps=False).fit(
-        frame, y, sensitive
-    )
-    assert f.sensitive_.shape == (30, 2)
-    assert f.violation_ <= 0.02 + 1e-9
-    for level in np.unique(f.sensitive_, axis=0):
-        mine = (f.sensitive_ == level).all(1)
-        share = f.weights_[mine & (f.y_ == "middle")].sum() / f.weights_[mine].sum()
-        assert abs(share / 0.4 - 1) <= 0.02 + 1e-9

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset, certify
-from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import FwcError, InputError
 from tests.coreset.people import people
@@ -65,23 +64,6 @@ def test_what_weights_change_and_what_not(support: str) -> None:
     assert found.target_ == pytest.approx(np.bincount(y, weights) / weights.sum())
     assert found.violation_ <= 0.01 + 1e-9
     assert (np.diff(found.history_) <= 0).all()
-
-
-def test_the_distance_of_whole_weights_is_that_of_repeated_rows() -> None:
-    rng = np.random.default_rng(2)
-    cost = rng.random((300, 6))
-    weights = rng.integers(0, 4, 300)
-    points = rng.random(6)
-    found = wasserstein(cost, points, weights)
-    repeated = wasserstein(np.repeat(cost, weights, axis=0), points)
-    assert found.objective == pytest.approx(repeated.objective, rel=1e-9)
-    assert found.lower_bound == pytest.approx(found.objective, rel=1e-9)
-    assert (
-        wasserstein(cost, points, np.full(300, 7)).objective
-        == wasserstein(cost, points).objective
-    )
-    uneven = wasserstein(cost, points, 10.0 ** rng.uniform(-12, 12, 300))
-    assert uneven.lower_bound == pytest.approx(uneven.objective, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["one", "log"])

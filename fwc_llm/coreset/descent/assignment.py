@@ -90,6 +90,28 @@ class Costs(NamedTuple):
 
 
 @part
+def _find_two(block, tiles, g, features, far, out, best, next_best, nearest):  # type: ignore[no-untyped-def]
+    """Find the two representatives of cell g nearest to the rows in `block`, `far` without any."""
+    for lane in range(ROWS):
+        best[lane] = far
+        next_best[lane] = far
+        nearest[lane] = -1
+    for t in range(tiles.start[g], tiles.start[g + 1]):
+        tile_costs(block, tiles.values, t, features, out)
+        for w in range(WIDTH):
+            j = tiles.label[t, w]
+            if j < 0:
+                break
+            for lane in range(ROWS):
+                value = out[w, lane]
+                next_best[lane] = min(next_best[lane], max(value, best[lane]))
+                nearest[lane] = (
+                    j if value < best[lane] else nearest[lane]
+                )  # the first on ties
+                best[lane] = min(value, best[lane])
+
+
+@part
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
     """Find the two nearest in cell g of the first `count` rows in `queue[g]`."""
     x, cell, _, cost, packed, second = rows
@@ -100,22 +122,7 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
         i = queue[g, lane if lane < count else 0]  # loops of fixed length are faster
         for k in range(x.shape[1]):
             block[k, lane] = x[i, k]
-        best[lane] = FAR
-        next_best[lane] = FAR
-        nearest[lane] = -1
-    for t in range(reps.tiles.start[g], reps.tiles.start[g + 1]):
-        tile_costs(block, reps.tiles.values, t, costs.features, out)
-        for w in range(WIDTH):
-            j = reps.tiles.label[t, w]
-            if j < 0:
-                break
-            for lane in range(ROWS):
-                value = out[w, lane]
-                next_best[lane] = min(next_best[lane], max(value, best[lane]))
-                nearest[lane] = (
-                    j if value < best[lane] else nearest[lane]
-                )  # the first on ties
-                best[lane] = min(value, best[lane])
+    _find_two(block, reps.tiles, g, costs.features, FAR, out, best, next_best, nearest)
     for lane in range(count):
         i = queue[g, lane]
         far = next_best[lane]
@@ -197,32 +204,20 @@ def assign_rows(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_nearest(values, tiles, features, cost, label, block, out, best, nearest):  # type: ignore[no-untyped-def]
+def find_nearest(values, tiles, features, cost, label, block, work):  # type: ignore[no-untyped-def]
     """Find the nearest representative of every cell for rows `values` (r, p) float64.
 
-    `cost` (r, G) gets the feature cost, `label` (r, G) the index, the first on ties; cells without
-    representatives keep what is there. The last four are work arrays.
+    `cost` (r, G) gets the feature cost, `label` (r, G) the index, the first on ties; inf and −1 in
+    cells without representatives. `block` and `work` are work arrays.
     """
-    n_cells = len(tiles.start) - 1
+    out, best, next_best, nearest = work
     for low in range(0, len(values), ROWS):
         count = min(ROWS, len(values) - low)
         for lane in range(ROWS):
             for k in range(values.shape[1]):
                 block[k, lane] = values[low + min(lane, count - 1), k]
-        for g in range(n_cells):
-            for lane in range(ROWS):
-                best[lane] = np.inf
-                nearest[lane] = -1
-            for t in range(tiles.start[g], tiles.start[g + 1]):
-                tile_costs(block, tiles.values, t, features, out)
-                for w in range(WIDTH):
-                    j = tiles.label[t, w]
-                    if j < 0:
-                        break
-                    for lane in range(ROWS):
-                        value = out[w, lane]
-                        nearest[lane] = j if value < best[lane] else nearest[lane]
-                        best[lane] = min(value, best[lane])
+        for g in range(cost.shape[1]):
+            _find_two(block, tiles, g, features, np.inf, out, best, next_best, nearest)
             for lane in range(count):
                 cost[low + lane, g] = best[lane]
                 label[low + lane, g] = nearest[lane]
@@ -242,20 +237,16 @@ def nearest_points(
 
     def find(low: int) -> None:
         part = slice(low, low + AT_ONCE)
+        block = np.empty((table.p, ROWS))
         work = (
-            np.empty((table.p, ROWS)),
             np.empty((WIDTH, ROWS)),
+            np.empty(ROWS),
             np.empty(ROWS),
             np.empty(ROWS, np.int32),
         )
-        find_nearest(
-            table.values_of(part),
-            tiles,
-            problem.feature_cost,
-            cost[part],
-            label[part],
-            *work,
-        )
+        values = table.values_of(part)
+        features = problem.feature_cost
+        find_nearest(values, tiles, features, cost[part], label[part], block, work)
         cost[part] += problem.move[problem.cells.cell[part]]
 
     threads.over(find, range(0, table.n, AT_ONCE))

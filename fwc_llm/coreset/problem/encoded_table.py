@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Self, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.coreset.array_types import Array
 
@@ -12,6 +13,7 @@ MISMATCH = 1.0  # cost of two different categories, times the column's weight
 _SOME = 4096  # rows from which the centre is computed
 _SAFE = 1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
 _BLOCK = 16_384  # rows at once
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplies a hash before the next column's
 Which: TypeAlias = Array | slice  # which rows: positions, flags, or a range
 
 
@@ -129,17 +131,11 @@ class EncodedTable:
 def value_ids(table: EncodedTable) -> Array:
     """Number the distinct rows: (n,) ids, equal for equal rows (found by 64-bit hashes)."""
     integer = np.int32 if table.n < 2**31 else np.int64  # int32 halves the memory
-    factors = (
-        2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64)
-        + 1
-    )
     keys = np.zeros(table.n, np.uint64)
-    for factor, column in zip(factors, (*table.numbers.T, *table.codes.T), strict=True):
-        bits = (column.astype(np.float64) + 0.0).view(
-            np.uint64
-        )  # adding 0 makes -0 and 0 equal
-        keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factor
-        keys ^= keys >> np.uint64(32)
+    for column in (*table.numbers.T, *table.codes.T):
+        keys *= _ODD
+        # Adding 0 makes −0 and 0 equal.
+        keys ^= pd.util.hash_array(column.astype(np.float64) + 0.0)
     ordered = np.sort(keys)
     if (
         ordered[1:] != ordered[:-1]

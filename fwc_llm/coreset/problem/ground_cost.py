@@ -6,13 +6,14 @@ See docs/method.md, "Ground cost and scaling".
                                  x'_k] + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
 `column_weights` are included: in the encoded numbers, and in v_k of a categorical column. All that
-the solver knows of a cost of numbers is in its class (`L1`, `SquaredL2`) and, for compiled code, in
+the solver knows of a cost of numbers is in its object (`L1`, `SQUARED_L2`) and, for compiled code, in
 `_term`. `FeatureCost` is the first line of the formula; kernels take it as an argument.
 `tile_costs` and `pair_cost` are its compiled forms, for rows of numbers followed by codes. All
 agree (tests/coreset/problem/test_ground_cost.py).
 """
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,102 +33,69 @@ _LARGEST = (
 )
 
 
-class GroundCost(ABC):
+@dataclass
+class GroundCost:
     """The cost of the differences of numbers."""
 
     kind: int  # of `_term`
     root: bool  # whether the triangle inequality holds for the cost's root, not for the cost
     # rows of a sample per representative, with which a fit is within 0.1 % of one of all rows
     sampled: int
-
-    @abstractmethod
-    def of(self, difference: Array) -> Array:
-        """Turn differences into costs, in place."""
-
-    @abstractmethod
-    def scale(self, weight: float) -> float:
-        """The factor of a column's numbers that multiplies its cost by `weight`."""
-
-    @abstractmethod
-    def centres(
-        self, numbers: Array, groups: Groups, threads: Threads
-    ) -> tuple[Array, Array]:
-        """The least and the largest points (g, k) of least cost for the rows of each group."""
-
-    @abstractmethod
-    def sums(self, values: Array, weight: Array) -> Array:
-        """(r,) Σ_i w_i c(x_i, v) for every v among `values` (k, r), whose weighted means are 0."""
+    of: Callable[[Array], Array]  # turns differences into costs, in place
+    # The factor of a column's numbers that multiplies its cost by a weight.
+    scale: Callable[[float], float]
+    # The least and the largest points (g, k) of least cost for the rows of each group.
+    centres: Callable[[Array, Groups, Threads], tuple[Array, Array]]
+    # (r,) Σ_i w_i c(x_i, v) for every v among values (k, r), whose weighted means are 0.
+    sums: Callable[[Array, Array], Array]
 
 
-class L1(GroundCost):
-    """Absolute differences: the centre is the median."""
-
-    kind = 0
-    root = False
-    sampled = 2000
-
-    def of(self, difference: Array) -> Array:
-        """See `GroundCost`."""
-        return np.asarray(np.abs(difference, out=difference))
-
-    def scale(self, weight: float) -> float:
-        """See `GroundCost`."""
-        return weight
-
-    def centres(
-        self, numbers: Array, groups: Groups, threads: Threads
-    ) -> tuple[Array, Array]:
-        """See `GroundCost`."""
-        return medians(numbers, groups, threads)
-
-    def sums(self, values: Array, weight: Array) -> Array:
-        """See `GroundCost`."""
-        order = np.argsort(values, axis=1)
-        ordered = np.take_along_axis(values, order, axis=1)
-        weights = weight[order]
-        below = np.cumsum(weights, axis=1)
-        moment = np.cumsum(weights * ordered, axis=1)
-        costs = ordered * (2 * below - below[:, -1:]) - (2 * moment - moment[:, -1:])
-        return np.bincount(order.ravel(), costs.ravel(), len(weight))
+def _sums_of_distances(values: Array, weight: Array) -> Array:
+    order = np.argsort(values, axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    weights = weight[order]
+    below = np.cumsum(weights, axis=1)
+    moment = np.cumsum(weights * ordered, axis=1)
+    costs = ordered * (2 * below - below[:, -1:]) - (2 * moment - moment[:, -1:])
+    return np.bincount(order.ravel(), costs.ravel(), len(weight))
 
 
-class SquaredL2(GroundCost):
-    """Squared differences: the centre is the mean."""
-
-    kind = 1
-    root = True
-    sampled = 3200
-
-    def of(self, difference: Array) -> Array:
-        """See `GroundCost`."""
-        return np.asarray(np.multiply(difference, difference, out=difference))
-
-    def scale(self, weight: float) -> float:
-        """See `GroundCost`."""
-        return float(weight**0.5)
-
-    def centres(
-        self, numbers: Array, groups: Groups, threads: Threads
-    ) -> tuple[Array, Array]:
-        """See `GroundCost`."""
-        means = np.zeros((groups.count, numbers.shape[1]))
-
-        def find(j: int) -> None:
-            rows, weight = groups.of(j)
-            means[j] = weight @ numbers[rows].astype(np.float64) / weight.sum()
-
-        threads.over(find, np.flatnonzero(np.diff(groups.start)))
-        return means, means
-
-    def sums(self, values: Array, weight: Array) -> Array:
-        """See `GroundCost`."""
-        squares = values * values
-        return np.asarray(
-            (weight.sum() * squares + (weight * squares).sum(1, keepdims=True)).sum(0)
-        )
+def _sums_of_squares(values: Array, weight: Array) -> Array:
+    squares = values * values
+    within = (weight * squares).sum(1, keepdims=True)
+    return np.asarray((weight.sum() * squares + within).sum(0))
 
 
-COSTS: dict[str, GroundCost] = {"l1": L1(), "sqeuclidean": SquaredL2()}
+def _means(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Array]:
+    means = np.zeros((groups.count, numbers.shape[1]))
+
+    def find(j: int) -> None:
+        rows, weight = groups.of(j)
+        means[j] = weight @ numbers[rows].astype(np.float64) / weight.sum()
+
+    threads.over(find, np.flatnonzero(np.diff(groups.start)))
+    return means, means
+
+
+L1 = GroundCost(
+    kind=0,
+    root=False,
+    sampled=2000,
+    of=lambda difference: np.abs(difference, out=difference),
+    scale=lambda weight: weight,
+    centres=medians,
+    sums=_sums_of_distances,
+)
+SQUARED_L2 = GroundCost(
+    kind=1,
+    root=True,
+    sampled=3200,
+    of=lambda difference: np.multiply(difference, difference, out=difference),
+    scale=lambda weight: float(weight**0.5),
+    centres=_means,
+    sums=_sums_of_squares,
+)
+COSTS = {"l1": L1, "sqeuclidean": SQUARED_L2}
 
 
 def check_costs(table: EncodedTable, cost: str) -> None:

@@ -13,21 +13,17 @@ import numpy as np
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
-from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
+from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.weights import Masses
 
 
 @dataclass(frozen=True)
 class LabelledTable(EncodedTable):
-    """A table whose last two `codes` are d and y, as indices in `levels` and `outcomes`, and its
-    source.
-    """
+    """A table whose last two `codes` are d and y, as indices in `levels` and `outcomes`."""
 
     levels: Array
     outcomes: Array
-    source: Any
-    encoder: Encoder
     masses: Masses
 
     @property
@@ -65,26 +61,19 @@ class LabelledTable(EncodedTable):
         return matrix
 
     def take(self, rows: Which) -> Self:
-        """Return the table of some rows, with their source."""
-        source = pick(self.source, rows)
-        return replace(super().take(rows), source=source, masses=self.masses.take(rows))
+        """Return the table of some rows."""
+        return replace(super().take(rows), masses=self.masses.take(rows))
 
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
     """Encode rows as points (x, d, y)."""
-    encoder, table, masses = encode(X, is_frame(X), sample_weight)
+    _, table, masses = encode(X, is_frame(X), sample_weight)
     cells = find_cells(y, sensitive, table.n)
     codes = np.column_stack(
         [table.codes, *np.divmod(cells.cell, cells.n_outcomes)]
     ).astype(np.int32)
-    if encoder.dtype is None:
-        source = X
-    else:
-        source = table.numbers
     numbers = table.numbers.astype(np.float64)
-    return LabelledTable(
-        numbers, codes, cells.levels, cells.outcomes, source, encoder, masses
-    )
+    return LabelledTable(numbers, codes, cells.levels, cells.outcomes, masses)
 
 
 def sizes(labels: Array, m: int, rows: LabelledTable) -> Array:

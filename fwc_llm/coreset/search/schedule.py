@@ -152,7 +152,7 @@ class Solver:
         if problem.table.n > effort.SWAPPED:
             sizes.append(problem.table.n)
         priority = problem.priorities(rng)
-        order = sampling_order(problem, sizes[0], rng, priority)
+        order = sampling_order(problem, rng, priority)
         start: Array | None = None
         reached = np.inf
 

@@ -118,36 +118,10 @@ def missed(objective: float, reached: float, rows_per_point: float) -> bool:
     return objective > (_MISSED + _SUITED / rows_per_point) * reached
 
 
-def sample_rows(
-    problem: Problem, count: int, rng: Rng, priority: Array | None = None
-) -> Array:
-    """Sample `count` rows or more, at random or by the highest `priority` (n,); return them
-    ascending.
+def sampling_order(problem: Problem, rng: Rng, priority: Array | None = None) -> Array:
+    """Order all rows at random, or by falling `priority` (n,), to be sampled from the first on.
 
-    A cell with fewer than four distinct sampled candidates per seat gets more.
-    """
-    n = problem.table.n
-    chosen = np.zeros(n, bool)
-    if priority is None:
-        first = rng.choice(n, count, replace=False)
-    else:
-        first = np.argsort(-priority, kind="stable")
-    chosen[first[:count]] = True
-    for g, seats in enumerate(problem.seats):
-        pool = problem.pools[g]
-        _, first = np.unique(problem.ids[pool], return_index=True)
-        have = len(np.unique(problem.ids[pool[chosen[pool]]]))
-        if have < 4 * seats:
-            chosen[rng.permutation(pool[first])[: 4 * seats]] = True
-    return np.flatnonzero(chosen)
-
-
-def sampling_order(
-    problem: Problem, least: int, rng: Rng, priority: Array | None = None
-) -> Array:
-    """Order all rows at random, or by falling `priority` (n,).
-
-    The first `least` rows, in random order, contain two distinct candidates per seat of every cell.
+    Four distinct candidates per seat of every cell come first.
     """
     if priority is None:
         order = rng.permutation(problem.table.n)
@@ -156,11 +130,9 @@ def sampling_order(
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     first = []
-    for g, seats in enumerate(problem.seats):
-        early = problem.pools[g][np.argsort(rank[problem.pools[g]])]
+    for pool, seats in zip(problem.pools, problem.seats.tolist(), strict=True):
+        early = pool[np.argsort(rank[pool])]
         _, at = np.unique(problem.ids[early], return_index=True)
-        first.append(early[np.sort(at)[: 2 * seats]])
-    ahead = np.unique(np.concatenate(first))
-    rest = order[~np.isin(order, ahead)]
-    mixed = np.concatenate([ahead, rest[: max(0, least - len(ahead))]])
-    return np.concatenate([rng.permutation(mixed), rest[max(0, least - len(ahead)) :]])
+        first.append(early[np.sort(at)[: 4 * seats]])
+    rank[np.concatenate(first)] = -1
+    return np.argsort(rank, kind="stable")

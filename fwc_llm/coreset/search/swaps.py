@@ -10,7 +10,7 @@ from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.fasterpam import Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.start import sample_rows
+from fwc_llm.coreset.search.start import sampling_order
 from fwc_llm.coreset.threads import Threads
 
 _SCREEN = 2048  # rows on which the gains of swaps are estimated
@@ -44,7 +44,7 @@ def swap(
     if sampled:
         priority = problem.priorities(rng)
         count = min(problem.table.n, max(_SAMPLE, _EACH * problem.m))
-        sample = sample_rows(problem, count, rng, priority)
+        sample = np.sort(sampling_order(problem, rng, priority)[:count])
         part = problem.subset(sample, priority)
     table = part.table
     n = part.table.n

@@ -152,22 +152,11 @@ class CostTable:
 
     def sample(self, count: int) -> "CostTable":
         """Copy about `count` rows as float64, at equal steps of mass."""
-        if self.equal:
-            rows = np.arange(0, self.size, max(1, self.size // count))
-            mass = np.full(len(rows), self.total / len(rows))
-        else:
-            upto = np.cumsum(self.mass)
-            steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
-            rows, times = np.unique(
-                np.minimum(steps, self.size - 1), return_counts=True
-            )
-            mass = times * (self.total / count)
+        upto = np.cumsum(self.mass)
+        steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
+        rows, times = np.unique(np.minimum(steps, self.size - 1), return_counts=True)
+        mass = times * (self.total / count)
         return CostTable(np.asarray(self.cost[rows], np.float64), mass)
-
-    @cached_property
-    def equal(self) -> bool:
-        """Whether all masses are equal."""
-        return bool(self.mass.min() == self.mass.max())
 
     def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
         """Copy some rows (default: all) as float64, with their masses."""

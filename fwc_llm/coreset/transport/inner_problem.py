@@ -220,15 +220,13 @@ def _with_idle_rows(plan: Transport, costs: Array, rows: Array) -> Transport:
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
     """Whether these prices give about as good a lower bound as zeros do, or better, on a sample."""
-    if (
-        not prices.any() or fair.groups is not None
-    ):  # judging them takes a linear program
-        return bool(prices.any())
+    if not prices.any() or fair.groups is not None:
+        return bool(prices.any())  # judging those of groups takes a linear program
     some = rows.sample(_SOME)
     with_prices, none = (
         float(some.mass @ two_cheapest(some.cost, at)[1])
         + some.total * fair.best(at)[0]
-        for at in (prices, np.zeros(len(prices)))
+        for at in (prices, 0 * prices)
     )
     return with_prices >= none - _SLACK * abs(none)
 

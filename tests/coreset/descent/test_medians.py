@@ -7,7 +7,6 @@ import pytest
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.descent.updates import Centres, RowAssignment
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.medians import Groups, medians
@@ -119,46 +118,6 @@ def weighted_problem(n: int, cost: str, support: str, ties: bool) -> Problem:
         weights = rng.lognormal(size=n)
     terms = {"cost": cost, "support": support, "epsilon": 0.01}
     return FairCoreset(12, **terms).problem(x, y, d, sample_weight=weights)
-
-
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_compiled_steps_move_as_plain_ones_do(cost: str, ties: bool) -> None:
-    given = weighted_problem(3000, cost, "free", ties)
-    plain = Steps(given)
-    fast = CompiledSteps(given, Threads(2))
-    rng = np.random.default_rng(1)
-    points = given.table.values[rng.choice(3000, 12, replace=False)].astype(np.float64)
-    for _ in range(6):
-        objective, shares = plain.solve(points)
-        again, same = fast.solve(points)
-        assert again == pytest.approx(objective, rel=1e-6)
-        if not ties:  # else several plans are optimal
-            assert np.allclose(shares.weights(), same.weights(), atol=1e-5)
-        moved = plain.move_points(shares, points)
-        # From the same plan, so that ties of the plan do not matter.
-        assert np.allclose(
-            fast.move_points(shares, points), moved, rtol=1e-6, atol=1e-9
-        )
-        points = moved
-
-
-@pytest.mark.parametrize("support", ["rows", "features"])
-def test_compiled_medoids_move_as_plain_ones_do(support: str) -> None:
-    given = weighted_problem(600, "l1", support, ties=False)
-    plain = Steps(given)
-    fast = CompiledSteps(given, Threads(2))
-    rows = np.concatenate(
-        [
-            pool[:count]
-            for pool, count in zip(given.pools, np.bincount(given.cell_of), strict=True)
-        ]
-    )
-    for _ in range(4):
-        _, shares = plain.solve(given.table.values[rows].astype(np.float64))
-        moved = plain.move_rows(shares, rows)
-        assert np.array_equal(fast.move_rows(shares, rows), moved)
-        rows = moved
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])

@@ -86,16 +86,6 @@ def test_arrays_of_any_chunks() -> None:
     assert unknown.objective_ == found.objective_
 
 
-def test_a_table_that_fits_is_fitted_as_in_memory() -> None:
-    small = FRAME.iloc[::5]
-    wanted = FairCoreset(M, random_state=0, n_init=1).fit(small, y="y", sensitive="d")
-    text = dd.from_pandas(small, npartitions=3).astype({"b": "string[pyarrow]"})
-    for X in (dd.from_pandas(small, npartitions=3), text):
-        found = FairCoreset(M, random_state=0, n_init=1).fit(X, y="y", sensitive="d")
-        assert found.objective_ == pytest.approx(wanted.objective_, rel=1e-12)
-        assert found.labels_.tolist() == wanted.labels_.tolist()
-
-
 def ordered(part: pd.DataFrame, k: int) -> pd.DataFrame:
     names = ["p", "q"] if k < 3 else ["q", "p"]
     return part.assign(b=pd.Categorical(part.b, categories=names, ordered=True))

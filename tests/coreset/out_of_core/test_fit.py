@@ -23,7 +23,7 @@ M = 6
 def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables have more rows than the samples, and several blocks."""
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 300)
-    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.SquaredL2.sampled", 400)
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.SQUARED_L2.sampled", 400)
     monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
 
 

@@ -5,15 +5,11 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, FeatureCost, cost_matrix
-from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search import schedule
-from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
 
 SHAPES = [(5, 0), (0, 4), (1, 1), (3, 9), (12, 2)]  # numeric and categorical columns
@@ -59,39 +55,6 @@ def test_numpy_follows_the_formula(table: EncodedTable, cost: str) -> None:
     turned = np.roll(np.arange(60), 1)
     each = feature_cost.between(values, values[:, turned])
     np.testing.assert_allclose(each, expected[np.arange(60), turned], atol=1e-12)
-
-
-def asked(numeric: int, categorical: int, cost: str) -> Problem:
-    rng = np.random.default_rng(1)
-    terms = {"cost": cost, "cost_sensitive": 0.7, "cost_outcome": 2.5}
-    terms["column_weights"] = weights(numeric, categorical)
-    solver = FairCoreset(12, support="features", **terms)
-    frame = mixed(400, numeric, categorical)
-    return solver.problem(frame, rng.integers(0, 2, 400), rng.integers(0, 3, 400))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cost", COSTS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_the_steps_add_what_cells_are_apart(shape: tuple[int, int], cost: str) -> None:
-    problem = asked(*shape, cost)
-    rows = np.random.default_rng(2).choice(400, 12, replace=False)
-    expected = cost_matrix(problem.table, problem.table.take(rows), cost)
-    level, outcome = np.divmod(problem.cells.cell, 2)
-    level_of, outcome_of = np.divmod(problem.cell_of, 2)
-    expected += 0.7 * (level[:, None] != level_of) + 2.5 * (
-        outcome[:, None] != outcome_of
-    )
-    least = np.stack(
-        [expected[:, problem.cell_of == g].min(axis=1) for g in range(6)], axis=1
-    )
-    points = problem.table.values[rows].astype(float)
-    for steps in (Steps(problem), CompiledSteps(problem, Threads(2))):
-        costs, label = steps.nearest(points)
-        np.testing.assert_allclose(costs, least, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(
-            np.take_along_axis(expected, label.T, axis=1), least, atol=1e-12
-        )
 
 
 @pytest.mark.parametrize("cost", COSTS)

@@ -25,31 +25,6 @@ def joint(rows: LabelledTable) -> np.ndarray:
     return rows.dense(0.5).astype(float)
 
 
-@pytest.mark.parametrize("metric", ["l1", "l2"])
-@pytest.mark.parametrize("m", [1, 2, 7])
-def test_no_swap_makes_kmedoids_better_and_none_made_it_worse(
-    metric: str, m: int
-) -> None:
-    rows = as_rows(*table(150))
-    found, note = kmedoids(rows, m, np.random.default_rng(m), np.arange(150), metric)
-    assert found.converged
-    assert note == ""
-    assert (np.diff(found.losses) < 0).all()
-    points = rows.dense(0.5 if metric == "l1" else math.sqrt(0.5)).astype(float)
-    distance = cdist(points, points, "cityblock" if metric == "l1" else "euclidean")
-    loss = distance[:, found.rows].min(axis=1).sum()
-    assert found.losses[-1] == pytest.approx(loss, rel=1e-5)
-    assert np.array_equal(
-        distance[np.arange(150), found.rows[found.labels]],
-        distance[:, found.rows].min(axis=1),
-    )
-    for slot in range(m):
-        rest = distance[:, np.delete(found.rows, slot)].min(axis=1, initial=np.inf)
-        assert np.minimum(rest[:, None], distance).sum(axis=0).min() >= loss * (
-            1 - 1e-6
-        )
-
-
 def test_kmedoids_is_as_good_as_the_reference_implementation() -> None:
     rows = as_rows(*table(600, 10))
     distance = cdist(joint(rows), joint(rows), "cityblock")
