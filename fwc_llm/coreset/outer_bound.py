@@ -36,9 +36,8 @@ def check_pairs(problem: Problem) -> None:
     q = len(problem.candidates()[0])
     if n * q > _PAIRS:
         raise InputError(
-            f"prove compares every row with every candidate: {n:,} rows and {q:,} candidates make "
-            f"more than "
-            f"{_PAIRS:,} pairs; leave out prove, or pass fewer candidates"
+            f"a proof compares every row with every candidate: {n:,} rows and {q:,} candidates make "
+            f"more than {_PAIRS:,} pairs; choose without a proof, or among fewer rows"
         )
 
 

@@ -79,7 +79,7 @@ def test_there_is_none_of_free_points_and_large_tables() -> None:
     with pytest.raises(InputError, match="support"):
         FairCoreset(4, prove=True).fit(*synthetic(100, 2))
     table = synthetic(5100, 2)
-    with pytest.raises(InputError, match="leave out prove"):
+    with pytest.raises(InputError, match="choose without a proof"):
         FairCoreset(4, support="rows", prove=True).fit(*table)
     with pytest.raises(InputError, match="prove"):
         FairCoreset(4, support="rows", prove=1).fit(*table)

@@ -59,7 +59,7 @@ def run_sampling_pass(
             for some in zip(*(p.columns for p in parts), strict=True)
         )
     )
-    group = totals.index.get_indexer(drawn["group"])
+    group = totals.index.get_indexer(pd.Index(drawn["group"]))
     equal = columns.sample_weight is None
     if equal:
         weight = None
