@@ -230,7 +230,6 @@ ELSEWHERE = {  # written in memory, into a temporary folder, or as a new folder
     ("report/records_csv.py", "to_csv"),
     ("plotting.py", "savefig"),
     ("evaluation/verification.py", "copytree"),
-    ("coreset/warm_up.py", "tofile"),
     ("cli/task.py", "copytree"),
 }
 
