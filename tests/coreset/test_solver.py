@@ -1,16 +1,16 @@
 """The descent: exact moves, monotone, and equal to Lloyd's where it should be."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.updates import Centres, RowAssignment, medoids
-from fwc_llm.coreset.problem.cells import find_cells
-from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses
 
@@ -83,41 +83,22 @@ def shares_of(rng, n, m):
 def test_medoids_are_the_best_rows_left(cost):
     rng = np.random.default_rng(0)
     for _ in range(10):
-        n = 60
-        m = 4
-        numbers = np.column_stack([rng.normal(size=n), rng.integers(0, 4, n)])
-        table = EncodedTable(numbers, rng.integers(0, 3, (n, 1)))
-        cell = np.arange(n) % 2
-        cell_of = np.array([0, 0, 1, 1])
-        pools = [np.flatnonzero(cell == g) for g in (0, 1)]
-        ids = value_ids(table)
-        rows = np.concatenate([pools[0][:2], pools[1][:2]])
-        terms = (
-            find_cells(np.zeros(n), cell, n),
-            cell_of,
-            np.ones(1),
-            None,
-            cost,
-            "rows",
-            np.zeros((2, 2)),
+        x = pd.DataFrame({"a": rng.normal(size=60), "b": rng.integers(0, 4, 60)})
+        x["c"] = rng.choice(list("pqr"), 60)
+        problem = FairCoreset(4, None, cost, "rows", slots=[[2], [2]]).problem(
+            x, np.zeros(60), np.arange(60) % 2
         )
-        shares = shares_of(rng, n, m)
-        costs = cost_matrix(table, table, cost)
-        moved = medoids(
-            Problem(table, *terms, pools, ids, shares.masses),
-            shares,
-            rows,
-            np.arange(m),
-        )
+        rows = start_rows(problem, "random", rng)
+        shares = shares_of(rng, 60, 4)
+        moved = medoids(problem, shares, rows, np.arange(4))
+        costs = cost_matrix(problem.table, problem.table, cost)
         present = rows.copy()
-        for j in range(m):
-            carried, weight = shares.grouped(np.arange(m)).of(j)
+        for j, g in enumerate(problem.cell_of):
+            carried, weight = shares.grouped(np.arange(4)).of(j)
             total = costs[:, carried] @ weight
-            others = [
-                ids[present[k]] for k in range(m) if k != j and cell_of[k] == cell_of[j]
-            ]
-            own = np.intersect1d(pools[cell_of[j]], carried)
-            allowed = [present[j], *(i for i in own if ids[i] not in others)]
+            others = problem.ids[present[(problem.cell_of == g) & (np.arange(4) != j)]]
+            own = np.intersect1d(problem.pools[g], carried)
+            allowed = [present[j], *own[~np.isin(problem.ids[own], others)]]
             assert total[moved[j]] == pytest.approx(min(total[allowed]), abs=1e-9)
             present[j] = moved[j]
 

@@ -10,7 +10,6 @@ from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.updates import Centres, RowAssignment
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.medians import Groups, medians
-from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses, read_weights
 
@@ -103,26 +102,13 @@ def test_medians_are_those_of_sorted_values(kind: type, weighted: bool):
 # --- The steps of weighted rows
 
 
-def weighted_problem(n: int, cost: str, support: str, ties: bool) -> Problem:
-    """A weighted problem, whose numbers may tie."""
-    rng = np.random.default_rng(n)
-    if ties:
-        x = rng.integers(0, 6, (n, 3)).astype(float)
-    else:
-        x = rng.normal(size=(n, 3))
-    y = rng.integers(0, 2, n)
-    d = rng.integers(0, 2, n)
-    if ties:
-        weights = rng.integers(1, 6, n)
-    else:
-        weights = rng.lognormal(size=n)
-    terms = {"cost": cost, "support": support, "epsilon": 0.01}
-    return FairCoreset(12, **terms).problem(x, y, d, sample_weight=weights)
-
-
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
-    given = weighted_problem(300, cost, "free", ties=True)
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 6, (300, 3)).astype(float)
+    y, d = rng.integers(0, 2, (2, 300))
+    weights = rng.integers(1, 6, 300)
+    given = FairCoreset(12, cost=cost).problem(x, y, d, sample_weight=weights)
     often = np.rint(given.masses.values / given.masses.values.min()).astype(
         int
     )  # the least weight is 1

@@ -228,34 +228,16 @@ ADULT = {
 
 def test_adult_slots():
     cells, room = cells_with(ADULT)
-    balanced = count_slots("balanced-positive", 16, cells, room, constrained=True)
-    assert balanced.tolist() == [5, 2, 7, 2]
-    assert count_slots("equal", 18, cells, room, constrained=True).tolist() == [
-        5,
-        4,
-        5,
-        4,
-    ]
-    assert count_slots("proportional", 16, cells, room, constrained=True).tolist() == [
-        5,
-        1,
-        7,
-        3,
-    ]
-    table = [[4, 3], [5, 4]]
-    assert count_slots(table, 16, cells, room, constrained=True).tolist() == [
-        4,
-        3,
-        5,
-        4,
-    ]
     named = {("Female", 0): 4, ("Female", 1): 3, ("Male", 0): 5, ("Male", 1): 4}
-    assert count_slots(named, 16, cells, room, constrained=True).tolist() == [
-        4,
-        3,
-        5,
-        4,
-    ]
+    for slots, m, expected in (
+        ("balanced-positive", 16, [5, 2, 7, 2]),
+        ("equal", 18, [5, 4, 5, 4]),
+        ("proportional", 16, [5, 1, 7, 3]),
+        ([[4, 3], [5, 4]], 16, [4, 3, 5, 4]),
+        (named, 16, [4, 3, 5, 4]),
+    ):
+        seats = count_slots(slots, m, cells, room, constrained=True)
+        assert seats.tolist() == expected
 
 
 @given(
