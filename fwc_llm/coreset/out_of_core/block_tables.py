@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pandas as pd
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.frames import (
     Columns,
     are_paths,
@@ -149,13 +150,7 @@ def _map_table(columns: Columns, threads: int) -> BlockTable:
     )
 
     def some(low: int, high: int) -> Columns:
-        return columns.each(
-            lambda part: (
-                part.iloc[low:high]
-                if hasattr(part, "iloc")
-                else np.array(part[low:high])
-            )
-        )
+        return columns.each(lambda part: copied(part, slice(low, high)))
 
     def parts() -> Iterator[Columns]:
         step = block_rows(p)
@@ -173,6 +168,13 @@ def _map_table(columns: Columns, threads: int) -> BlockTable:
 
     name = str(getattr(columns.X, "filename", None) or "X")
     return BlockTable(name, n, threads, parts, lambda: some(0, n))
+
+
+def copied(part: Any, rows: Array | slice) -> Any:
+    """Copy some rows of a column or table."""
+    if hasattr(part, "iloc"):
+        return part.iloc[rows]
+    return np.array(part[rows])
 
 
 def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> BlockTable:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.array_types import Array
-from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, Tick
+from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, Tick, copied
 from fwc_llm.coreset.problem.cells import Cells, find_cells
 from fwc_llm.coreset.problem.encoded_input import EncodedInput, read_rows
 from fwc_llm.coreset.problem.encoding import Encoder, encode_array, numbers_of
@@ -67,7 +67,7 @@ def run_sampling_pass(
         weight = np.asarray(columns.sample_weight, float)
     chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums)
     positions = drawn["position"].to_numpy()[chosen]
-    columns = columns.each(lambda part: _some(part, chosen))
+    columns = columns.each(lambda part: copied(part, chosen))
     if is_frame(columns.X):
         X = columns.X.set_axis(positions, axis=0)
     else:
@@ -120,7 +120,7 @@ class _Part:
         return replace(
             self,
             drawn=self.drawn.iloc[rows],
-            columns=self.columns.each(lambda c: _some(c, rows)),
+            columns=self.columns.each(lambda c: copied(c, rows)),
         )
 
 
@@ -146,7 +146,7 @@ class _Look:
         else:
             limit = np.inf
         rows = np.flatnonzero((key < limit) | (_rank(key, group) < self.least))
-        columns = block.columns.each(lambda part: _some(part, used[rows]))
+        columns = block.columns.each(lambda part: copied(part, used[rows]))
         drawn = pd.DataFrame(
             {
                 "position": block.first + used[rows],
@@ -278,13 +278,6 @@ def _rank(key: Array, group: Array) -> Array:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     return rank
-
-
-def _some(part: Any, rows: Array) -> Any:
-    """Copy some rows."""
-    if hasattr(part, "iloc"):
-        return part.iloc[rows]
-    return np.asarray(part)[rows]
 
 
 def _stacked(parts: list[Any]) -> Any:

@@ -295,19 +295,10 @@ def encode_array(x: Any) -> EncodedTable:
 ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | Array | None
 
 
-def _weighted(
-    column: ColumnCode, numbers: Array, weight: float, cost: str
-) -> ColumnCode:
-    """Multiply a column's part of the cost by its weight; with weight 0 it is at the mean."""
-    factor = COSTS[cost].scale(weight)
-    mean = column.mean
-    if not factor:
-        mean = float(numbers.mean(dtype=np.float64))
-    return replace(column, factor=factor, mean=mean)
-
-
 def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
     """Check the weights of columns, and return that of every column (default 1)."""
+    if weights is None:
+        return dict.fromkeys(names, 1.0)
     columns = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if not isinstance(weights, Mapping):
         if (
@@ -361,30 +352,26 @@ def encode(
         table = encoder.encode(X, role="X")
     else:
         table = encode_array(X)
-        columns = tuple(ColumnCode(k, "numeric") for k in range(table.p))
-        encoder = Encoder(columns, tuple(range(table.p)), table.numbers.dtype)
+        numbers = tuple(ColumnCode(k, "numeric") for k in range(table.p))
+        encoder = Encoder(numbers, tuple(range(table.p)), table.numbers.dtype)
     masses = read_weights(sample_weight, table.n)
-    columns = encoder.columns
-    numbers = table.numbers.T
-    mixed = any(column.kind != "numeric" for column in columns)
-    if scale is True or (scale == "auto" and mixed):
-        scaled = [
-            _z_scored(*pair, masses) for pair in zip(columns, numbers, strict=False)
-        ]
-        columns = (*scaled, *columns[len(scaled) :])
-    elif scale == "auto" and column_weights is None:
-        warn_of_sizes(table, columns)
-    if column_weights is not None:
-        weights = _column_weights(column_weights, encoder.order)
-        weighted = [
-            _weighted(column, raw, weights[column.name], cost)
-            for column, raw in zip(columns, numbers, strict=False)
-        ]
-        columns = (
-            *weighted,
-            *(replace(c, factor=weights[c.name]) for c in columns[len(weighted) :]),
-        )
-    encoder = replace(encoder, columns=columns)
+    mixed = any(column.kind != "numeric" for column in encoder.columns)
+    scaled = scale is True or (scale == "auto" and mixed)
+    if scale == "auto" and not scaled and column_weights is None:
+        warn_of_sizes(table, encoder.columns)
+    weights = _column_weights(column_weights, encoder.order)
+    columns = []
+    for k, column in enumerate(encoder.columns):
+        factor = weights[column.name]
+        if column.kind != "categorical":
+            numbers = table.numbers[:, k]
+            factor = COSTS[cost].scale(factor)
+            if scaled:
+                column = _z_scored(column, numbers, masses)
+            if not factor:  # representatives are at the mean
+                column = replace(column, mean=float(numbers.mean(dtype=np.float64)))
+        columns.append(replace(column, factor=factor))
+    encoder = replace(encoder, columns=tuple(columns))
     return encoder, encoder.scaled(table), masses
 
 
