@@ -352,8 +352,9 @@ def encode(
         table = encoder.encode(X, role="X")
     else:
         table = encode_array(X)
-        numbers = tuple(ColumnCode(k, "numeric") for k in range(table.p))
-        encoder = Encoder(numbers, tuple(range(table.p)), table.numbers.dtype)
+        names = tuple(range(table.p))
+        numeric = tuple(ColumnCode(name, "numeric") for name in names)
+        encoder = Encoder(numeric, names, table.numbers.dtype)
     masses = read_weights(sample_weight, table.n)
     mixed = any(column.kind != "numeric" for column in encoder.columns)
     scaled = scale is True or (scale == "auto" and mixed)
