@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fwc_llm.answers import parse_answer as parse_answer
     from fwc_llm.cell_rules import TaskRow as TaskRow
     from fwc_llm.coreset import FairCoreset as FairCoreset
+    from fwc_llm.errors import FunctionError as FunctionError
     from fwc_llm.errors import FwcError as FwcError
     from fwc_llm.errors import IncompleteRunError as IncompleteRunError
     from fwc_llm.errors import InputError as InputError
@@ -54,6 +55,7 @@ _HOME = {
     "cell_rules": ("TaskRow",),
     "coreset": ("FairCoreset",),
     "errors": (
+        "FunctionError",
         "FwcError",
         "IncompleteRunError",
         "InputError",

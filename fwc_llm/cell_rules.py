@@ -410,12 +410,13 @@ class TaskRow:
 
     `values` maps the columns that prompts may show to their values: numbers as numbers, protected
     attributes as their level. `notes` has a sentence for each number outside the table's range,
-    because no evaluation covers such a row.
+    because no evaluation covers such a row. `fingerprint` is the task's.
     """
 
     task: str
     values: Mapping[str, Any] = field(repr=False)
     notes: tuple[str, ...] = ()
+    fingerprint: str = field(repr=False, default="")
 
 
 def clean_record(

@@ -3,15 +3,20 @@
 The command line prints an `FwcError` as one line on standard error and exits with its `exit_code`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from fwc_llm.notices import spoken
 from fwc_llm.sanitize import kind_of, redact
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Scored(Protocol):
@@ -71,6 +76,10 @@ class ProviderError(FwcError):
     exit_code = 3
 
 
+class FunctionError(ProviderError):
+    """A function gave no reply to an arm's first 12 rows; its cause is the function's exception."""
+
+
 class IncompleteRunError(FwcError):
     """The run lacks replies, or too few replies have an answer: exit code 4."""
 
@@ -107,6 +116,32 @@ def require(
     """`FwcError` unless a caller's value is of one of these types."""
     if not isinstance(value, kinds):
         raise FwcError(f"{name} is {kind_of(value)}: {remedy}")
+
+
+def check_call(
+    function: Callable[..., object],
+    arguments: Sequence[Any],
+    options: Mapping[str, Any],
+    name: str,
+) -> None:
+    """`InputTypeError` with the available names for arguments that a function does not take."""
+    takes = signature(function)
+    try:
+        takes.bind(*arguments, **options)
+    except TypeError as error:
+        names = [name for name in takes.parameters if name != "self"]
+        raise InputTypeError(f"{name}: {error}; there are {', '.join(names)}") from None
+
+
+def checked(function: _F) -> _F:
+    """Decorator: a call with arguments that the function does not take is an `FwcError`."""
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        check_call(function, arguments, options, function.__name__)
+        return function(*arguments, **options)
+
+    return call  # type: ignore[return-value]
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -108,6 +108,15 @@ def json_text(content: Any) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def check_new(force: bool, *paths: Path | None) -> None:
+    """`FwcError` for a file that exists, unless `force`."""
+    for path in paths:
+        if path is not None and path.is_file() and not force:
+            raise FwcError(
+                f"{path} exists already: name another file, or overwrite it with --force"
+            )
+
+
 def write_whole(content: str | bytes, path: Path, subject: str = "") -> None:
     """Write to `path`: a regular file atomically, a pipe or a device directly; a text without
     keys.

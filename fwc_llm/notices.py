@@ -11,7 +11,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, NamedTuple
 
 from fwc_llm.sanitize import redact, replace_invisible
 
@@ -52,6 +53,7 @@ SWITCHES = (
     "cancel-batch",
     "counterfactual",
     "finish-live",
+    "force",
     "logprobs",
     "no-watch",
     "reference",
@@ -96,21 +98,41 @@ def _argument(flag: re.Match[str]) -> str:
     return f"{name}={value!r}"
 
 
+class Place(NamedTuple):
+    """A line of code, as `warnings.warn_explicit` takes it."""
+
+    filename: str
+    lineno: int
+    module: str
+    registry: dict[Any, Any]
+
+
+_place: ContextVar[Place | None] = ContextVar("place", default=None)
+
+
 def tell(text: str, category: type[FwcWarning] = RunWarning) -> None:
     """Give a notice to whoever called the package."""
-    warnings.warn(
-        redact(replace_invisible(spoken(text))), category, stacklevel=outside()
-    )
+    place = _place.get() or outside()
+    warnings.warn_explicit(redact(replace_invisible(spoken(text))), category, *place)
 
 
-def outside() -> int:
-    """The `stacklevel`, for `warnings.warn`, of the code that called the package."""
+def outside() -> Place:
+    """The line that called the package."""
     frame = sys._getframe(1)
-    level = 1
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm."):
         frame = frame.f_back
-        level = level + 1
-    return level
+    variables = frame.f_globals
+    registry = variables.setdefault("__warningregistry__", {})
+    name = variables.get("__name__", "?")
+    return Place(frame.f_code.co_filename, frame.f_lineno, name, registry)
+
+
+def context_of_caller() -> Context:
+    """A copy of the context for another thread or loop, where notices name the caller's line."""
+    context = copy_context()
+    if _place.get() is None:
+        context.run(_place.set, outside())
+    return context
 
 
 @contextmanager

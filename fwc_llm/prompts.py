@@ -24,7 +24,7 @@ from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.cell_rules import TaskRow
-from fwc_llm.errors import FwcError, did_you_mean, require
+from fwc_llm.errors import FwcError, checked, did_you_mean, require
 from fwc_llm.files import read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
@@ -63,10 +63,6 @@ class Prompt:
         edits: Collection[str] = (),
         question_apart: bool = False,
     ) -> None:
-        if shots is not None and shots.task != task.name:
-            raise FwcError(
-                f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}"
-            )
         for edit in edits:
             if edit not in EDITS:
                 raise FwcError(
@@ -178,11 +174,13 @@ class ShownExample(ShownRow):
         self.weight = weight
 
 
+@checked
 def build_prompt(
     task: "str | Path | Task",
     row: "TaskRow | Row",
     shots: "Shots | None" = None,
     template: str | Path = "default",
+    allow_changed_data: bool = False,
 ) -> "list[ChatMessage]":
     """Build the chat messages that ask about `row`, with the examples `shots`.
 
@@ -190,8 +188,9 @@ def build_prompt(
     raw rows are cleaned by `Task.record`. `template` is the name of a template set or a folder.
     System messages and examples are rendered once for repeated calls with the same task, shots and
     template. `FwcError` for a row that is one of the examples: it has an example's cells, and no
-    row id of another row.
+    row id of another row; and, unless `allow_changed_data`, for examples of another table.
     """
+    from fwc_llm.shots.storage import check_task
     from fwc_llm.tasks import as_task
 
     task = as_task(task)
@@ -203,6 +202,7 @@ def build_prompt(
             "the examples",
             "give Shots, as select_shots and load_shots return",
         )
+        check_task(shots, task, allow_changed_data, "the set of examples")
         _refuse_example(getattr(row, "name", None), record, shots)
     key = (task, shots, _template_set(template))
     for before, prompt in _recent:

@@ -12,8 +12,9 @@ from markupsafe import Markup
 
 from fwc_llm import cell_rules
 from fwc_llm.cell_rules import Domain, FrozenTask, TaskRow, title_of
-from fwc_llm.errors import FwcError, did_you_mean, require
+from fwc_llm.errors import FwcError, checked, did_you_mean, require
 from fwc_llm.files import (
+    check_new,
     failing_as,
     home_expanded,
     json_text,
@@ -95,6 +96,7 @@ class Task:
     criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
     column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
     _frozen: FrozenTask | None = field(repr=False, default=None)
+    _frame: "tuple[Any, pd.Index] | None" = field(repr=False, default=None)
     words: Mapping[str, str] = field(repr=False, default_factory=lambda: YES_NO)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -176,6 +178,11 @@ class Task:
                 raise FwcError(
                     f"the record is of task {raw.task!r}, not of {self.name!r}"
                 )
+            if raw.fingerprint not in ("", self.fingerprint):
+                raise FwcError(
+                    f"the record is of another table of the task {self.name!r}: clean the raw row "
+                    f"with this task's record(…)"
+                )
             return raw
         if not (
             isinstance(raw, Mapping)
@@ -188,12 +195,13 @@ class Task:
         if not isinstance(raw, Mapping) and (
             values := self._handed_out(raw.name, cells)
         ):
-            return TaskRow(self.name, values)
+            return TaskRow(self.name, values, fingerprint=self.fingerprint)
         for name in {item.name for item in self.rules.fields} - cells.keys():
             base = cell_rules.base_of(name, cells)
             if base:
                 cells[name] = cell_rules.at(cells[base], name[len(base) :])
-        return cell_rules.clean_record(self.rules, self.name, self._domains, cells)
+        cleaned = cell_rules.clean_record(self.rules, self.name, self._domains, cells)
+        return replace(cleaned, fingerprint=self.fingerprint)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
         """The cells to show if `row` is a row of the table with exactly these `cells`; else
@@ -227,11 +235,13 @@ class Task:
             for column in self.columns
         }
 
-    def freeze(self, path: str | Path) -> None:
+    def freeze(self, path: str | Path, force: bool = False) -> None:
         """Save the task without its rows, as JSON for a service without the table.
 
-        `load_task` reads the file. `FwcError` if the file cannot be written.
+        `load_task` reads the file. `FwcError` if the file cannot be written, or exists and `force`
+        is False.
         """
+        check_new(force, Path(path))
         frozen = FrozenTask(
             name=self.name,
             simulated=self.simulated,
@@ -286,6 +296,11 @@ class Task:
         if self.simulated:
             return TableChecks()
         return check_table(self.table, self.columns, self.outcome, self.protected)
+
+    @property
+    def rows_given(self) -> "tuple[Any, pd.Index]":
+        """The frame that `load_task` got, as it was, and the ids of its rows; else `table`."""
+        return self._frame or (self.table, self.table.index)
 
     def sensitive(self, frame: "IntoFrame") -> "np.ndarray":
         """Protected levels (n,) as str; levels of several attributes are joined by " & ".
@@ -514,6 +529,7 @@ def task_text(name: str) -> str:
     return (resource_dir(folder) / f"{name}.toml").read_text(encoding="utf-8")
 
 
+@checked
 def load_task(
     name: "str | Path | IntoFrame",
     data_dir: str | Path | None = None,
@@ -553,7 +569,9 @@ def load_task(
     """
     if not isinstance(name, str | Path):
         answer = _answer_lines(positive, negative, above, others)
-        task = _of_frame(name, protected, outcome, answer, weight, words or {})
+        task = _of_frame(
+            name, protected, outcome, answer, weight, words or {}, question
+        )
         return replace(task, question=question or task.question)
     of_frames = outcome, positive, negative, above, others, words, question
     if any(option is not None for option in of_frames):
@@ -696,6 +714,7 @@ def _of_frame(
     answer: Sequence[str],
     weight: Any,
     words: Any,
+    question: str | None,
 ) -> Task:
     """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
     from fwc_llm.data.clean_table import FRAME, clean_tables
@@ -721,28 +740,35 @@ def _of_frame(
         spelled = {f"words.{key}": word for key, word in words.items()}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
     draft = drafting.draft(Path(), answer)
-    _tell_guesses(draft.checks)
+    _tell_guesses(draft.checks, question)
     text = draft.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, FRAME, "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
         drafting.raw.columns.tolist(), "row", taskfile.notations
     )
     tables = clean_tables(taskfile, [raw])
-    return replace(_of_file(taskfile), _load=partial(_given, tables), locate=tuple)
+    return replace(
+        _of_file(taskfile),
+        _load=partial(_given, tables),
+        locate=tuple,
+        _frame=(_kept(frame), raw.index),
+    )
 
 
-def _tell_guesses(checks: Sequence[str]) -> None:
-    """Warn of guesses about a frame that change its columns or rows; log the usual ones."""
-    usual = [
-        line
-        for line in checks
-        if line.startswith("question: ") or line.endswith(" for no")
+def _kept(frame: Any) -> Any:
+    """The frame, which later changes of the caller's do not reach."""
+    import pandas as pd
+
+    return frame.copy(deep=False) if isinstance(frame, pd.DataFrame) else frame
+
+
+def _tell_guesses(checks: Sequence[str], question: str | None) -> None:
+    """Warn of guesses about a frame; no guess is what the caller says."""
+    guessed = [
+        line for line in checks if not (question and line.startswith("question: "))
     ]
-    unusual = [line for line in checks if line not in usual]
-    for line in usual:
-        LOG.info("the data frame: %s", line)
-    if unusual:
-        guesses = "".join(f"\n* {line}" for line in unusual)
+    if guessed:
+        guesses = "".join(f"\n* {line}" for line in guessed)
         tell(
             f"the data frame was read by guesses, which task.text has as lines:{guesses}",
             DataWarning,

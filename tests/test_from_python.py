@@ -1,17 +1,20 @@
 """What a data scientist tries who never opens the command line: notebooks, services, tests."""
 
 import asyncio
+import gc
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from openai.types.chat import ChatCompletion
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fwc_llm import (
     FwcError,
@@ -24,6 +27,7 @@ from fwc_llm import (
     evaluate,
     load_task,
     parse_answer,
+    save_shots,
     select_shots,
 )
 
@@ -172,7 +176,10 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
 
-    asyncio.run(service())
+    with warnings.catch_warnings(record=True) as caught:
+        asyncio.run(service())
+        gc.collect()
+    assert "never awaited" not in " ".join(str(found.message) for found in caught)
     assert asked < 10
     result = evaluate(
         "census", answers, ("zero",), n_test=40, out=tmp_path / "run", concurrency=1
@@ -205,6 +212,85 @@ def test_a_classifier_answers_from_columns_of_the_table(
     assert result.data["reference"]
 
 
+def messy() -> pd.DataFrame:
+    """Cells that a task's table has in another form: booleans, spaces, decimals."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.integers(18, 70, 200),
+        "member": rng.integers(0, 2, 200).astype(bool),
+        "job": rng.choice([" clerk", "nurse ", "none"], 200),
+        "debt": rng.normal(0, 1e4, 200),
+        "sex": rng.choice(["F ", "M"], 200),
+    }
+    frame = pd.DataFrame(columns)
+    return frame.assign(approved=(frame["member"] ^ (frame["age"] > 40)).astype(int))
+
+
+def fitted(frame: Any, labels: Any) -> Any:
+    words = make_column_transformer(
+        (OneHotEncoder(), ["member", "job", "sex"]), remainder="passthrough"
+    )
+    return make_pipeline(words, LogisticRegression(max_iter=5000)).fit(frame, labels)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda frame: frame,
+        lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+        pl.from_pandas,
+    ],
+    ids=["numpy", "Arrow", "Polars"],
+)
+def test_a_classifier_gets_the_rows_of_the_frame_as_they_are(
+    form: Any, tmp_path: Path
+) -> None:
+    raw = messy()
+    frame = form(raw)
+    task = load_task(frame, protected="sex", outcome="approved")
+    features = [name for name in raw if name != "approved"]
+    clf = fitted(frame[features], raw["approved"])
+    answers = evaluate(
+        task,
+        clf,
+        ("zero",),
+        n_test=40,
+        base_parity=None,
+        counterfactual=True,
+        out=tmp_path / "run",
+    ).answers()
+    places = answers["row"].str.removeprefix("row:").astype(int)
+    other = raw.iloc[places].reset_index(drop=True)
+    changed = (answers["variant"] != "").to_numpy()
+    assert changed.sum() == 40
+    other.loc[changed, "sex"] = other["sex"].map({"F ": "M", "M": "F "})
+    expected = clf.predict_proba(form(other)[features])[:, 1]
+    assert answers["p_yes"].to_numpy() == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
+    raw = messy()
+    names: Any = {"protected": "sex", "outcome": "approved"}
+    features = raw.drop(columns="approved")
+    denied = load_task(raw, **names, positive=0)
+    with pytest.raises(FwcError, match=r"classes '0', '1'.* not sure which means yes"):
+        evaluate(denied, fitted(features, raw["approved"]), ("zero",), n_test=20)
+    codes = raw.assign(approved=raw["approved"] + 1)
+    words = np.where(denied.labels(raw), "yes", "no")
+    for task, labels, yes in (
+        (denied, words, 1),
+        (load_task(codes, **names, positive=1), codes["approved"], 0),
+    ):
+        clf = fitted(features, labels)
+        run = evaluate(
+            task, clf, ("zero",), n_test=20, base_parity=None, out=tmp_path / str(yes)
+        )
+        answers = run.answers()
+        places = answers["row"].str.removeprefix("row:").astype(int)
+        expected = clf.predict_proba(features.iloc[places])[:, yes]
+        assert answers["p_yes"].to_numpy() == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
     task = load_task("census")
     pool = task.pool()
@@ -216,7 +302,7 @@ def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
         evaluate(task, LogisticRegression(), ("zero",), n_test=20, out=out)
     codes = LogisticRegression().fit(pool[["age"]], labels + 1)
     with pytest.raises(
-        FwcError, match=r"classes '1', '2'.*fit it on task.labels\(rows\)"
+        FwcError, match=r"classes '1', '2'.*fit it on the words .*task.labels"
     ):
         evaluate(task, codes, ("zero",), n_test=20, out=out)
     unnamed = make_pipeline(StandardScaler(), LogisticRegression()).fit(
@@ -257,6 +343,26 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
         sensitive_features=frame[["sex", "race"]],
     )
     assert values.to_dict()["records"] == ours["records"]
+    for form in (pd.Series, pd.Series.to_numpy, pd.Series.tolist):
+        mixed = audit(
+            frame,
+            y_pred=form(frame["said"]),
+            y_true="truth",
+            sensitive_features=frame[["sex", "race"]],
+        )
+        assert mixed.to_dict()["records"] == ours["records"]
+    for wrong, message in (
+        ({"y_true": frame["truth"][::-1]}, "y_true has another index than the table"),
+        ({"y_true": frame["truth"][:9]}, "y_true has 9 values, the table 400"),
+        ({"weight": frame["truth"]}, "weight has values, and must name a column"),
+        ({"margin": "5 %"}, "the margin is a str: give a share"),
+    ):
+        with pytest.raises(FwcError, match=message):
+            audit(frame, **names | wrong)
+    with pytest.raises(
+        FwcError, match=r"audit: too many positional .* are answers, an"
+    ):
+        audit(frame["truth"], frame["said"])  # type: ignore[misc]
     one = audit(y_pred=frame["said"], sensitive_features=frame["sex"]).statistics
     assert {group.group for group in one.groups} == {"F", "M"}
     with pytest.raises(FwcError, match="not of one length: sex 399, answer 400"):
@@ -307,6 +413,61 @@ def test_a_row_among_its_own_examples_is_refused() -> None:
             FwcError, match=f"among its own examples, as '{examples.examples[0].row}"
         ):
             build_prompt(of, row, examples)
+
+
+def test_examples_and_records_of_another_frame_are_refused(tmp_path: Path) -> None:
+    first, second = people(), people().assign(age=range(30, 90))
+    one, other = (
+        load_task(frame, protected="sex", outcome="approved")
+        for frame in (first, second)
+    )
+    shots = select_shots(one, "random", 4)
+    message = (
+        r"from another frame.*row:\d+' has \d+ in column 'age', and had \d+.*=True"
+    )
+    with pytest.raises(FwcError, match=message):
+        build_prompt(other, second.iloc[0], shots)
+    with pytest.raises(FwcError, match=message):
+        evaluate(other, lambda _: "yes", [shots], n_test=20, base_parity=None)
+    assert build_prompt(other, {"age": 31, "sex": "F"}, shots, allow_changed_data=True)
+    for use in (
+        lambda record: build_prompt(other, record),
+        lambda record: select_shots(other, "nearest", 4, query=record),
+    ):
+        with pytest.raises(FwcError, match="of another table of the task 'table'"):
+            use(one.record(first.iloc[0]))
+    other.freeze(tmp_path / "frozen.json")
+    frozen = load_task(tmp_path / "frozen.json")
+    assert build_prompt(frozen, other.record(second.iloc[0]))
+    with pytest.raises(FwcError, match=r"another frame.*its rows are not here"):
+        build_prompt(frozen, {"age": 31, "sex": "F"}, shots)
+
+
+def test_files_are_overwritten_only_by_force(tmp_path: Path) -> None:
+    task = load_task("census")
+    result = evaluate(task, "surrogate", ("zero",), n_test=20, out=tmp_path / "run")
+    shots = select_shots(task, "zero")
+    for write in (
+        lambda **force: save_shots(shots, tmp_path / "shots.json", **force),
+        lambda **force: task.freeze(tmp_path / "task.json", **force),
+        lambda **force: result.report(tmp_path / "report.md", **force),
+    ):
+        write()
+        with pytest.raises(FwcError, match=r"exists already.*force=True"):
+            write()
+        write(force=True)
+    assert result.report() == result.report()  # the run's own page
+
+
+@pytest.mark.parametrize("backend", ["pyarrow", "numpy_nullable"])
+@pytest.mark.parametrize("kind", ["int64", "bool", "str"])
+def test_columns_of_any_dtype_are_read(backend: Any, kind: str) -> None:
+    frame = people().astype({"approved": kind}).convert_dtypes(dtype_backend=backend)
+    task = load_task(frame, protected="sex", outcome="approved")
+    assert task.labels(frame).tolist() == people()["approved"].tolist()
+    assert task.sensitive(frame).tolist() == people()["sex"].tolist()
+    assert select_shots(task, "balanced", 4, pool=frame).m == 4
+    assert build_prompt(task, frame.iloc[0])
 
 
 def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:

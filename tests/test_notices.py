@@ -1,7 +1,7 @@
 """Notices and messages: the same in Python and on the command line, each in its own words."""
 
 import ast
-import logging
+import asyncio
 import re
 import warnings
 from pathlib import Path
@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import fwc_llm
-from fwc_llm import FwcError, evaluate, load_task
+from fwc_llm import FunctionError, FwcError, aevaluate, evaluate, load_task
 from fwc_llm.models.client import Client
 from fwc_llm.notices import (
     SWITCHES,
@@ -21,7 +21,6 @@ from fwc_llm.notices import (
     tell,
     to_command_line,
 )
-from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.settings import Settings
 from tests.command import Run
 
@@ -96,16 +95,19 @@ def test_the_command_line_prints_each_notice_once() -> None:
     assert printed == ["--n-test 7 is rounded"]
 
 
-def test_guesses_about_a_frame_are_warnings_and_usual_ones_are_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with caplog.at_level(logging.INFO, "fwc_llm"), pytest.warns(DataWarning) as caught:
+def test_guesses_about_a_frame_are_warnings() -> None:
+    with pytest.warns(DataWarning) as caught:
         load_task(people(), protected="sex", outcome="approved")
     (warning,) = caught
     assert "column number: every value differs" in str(warning.message)
     assert "with bands" in str(warning.message)
     assert warning.filename == __file__
-    assert "'1' was taken for yes" in caplog.text
+    assert "'1' was taken for yes" in str(warning.message)
+    assert "* question: Should this case be approved?" in str(warning.message)
+    with warnings.catch_warnings(action="error"):
+        plain = people()[["sex", "approved"]].assign(points=np.arange(300) % 40)
+        names = {"protected": "sex", "outcome": "approved"}
+        load_task(plain, **names, positive=1, question="Should it be approved?")
 
 
 @pytest.mark.parametrize("kind", ["int64", "float64", "str"])
@@ -141,11 +143,27 @@ def test_a_function_that_always_raises_ends_the_run_with_its_exception(
         return 1 / 0
 
     with pytest.raises(
-        UnreadError, match=r"12 times: it raised ZeroDivisionError"
+        FunctionError, match=r"12 times: it raised ZeroDivisionError"
     ) as caught:
         evaluate("census", divide, ("zero",), n_test=40, out=tmp_path / "run")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert "--" not in str(caught.value)
+
+
+def test_notices_of_a_run_point_at_the_callers_line(tmp_path: Path) -> None:
+    async def awaited() -> None:
+        await aevaluate("census", says_no, ("zero",), n_test=24, out=tmp_path / "two")
+
+    def says_no(messages: object) -> str:
+        return "no"
+
+    for call in (
+        lambda: evaluate("census", says_no, ("zero",), n_test=24, out=tmp_path / "one"),
+        lambda: asyncio.run(awaited()),
+    ):
+        with pytest.warns(RunWarning, match="the first 20 replies: 20 no") as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> None:

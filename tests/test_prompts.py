@@ -161,7 +161,7 @@ def test_shots_of_another_task_and_what_is_no_row_are_refused(
     adult: Task, data_dir: Path
 ) -> None:
     german = load_task("german", data_dir)
-    with pytest.raises(FwcError, match=r"from task 'german'.*for 'adult'"):
+    with pytest.raises(FwcError, match=r"for the task 'german', not 'adult'"):
         build_prompt(adult, row_of(adult), shots_of(german, False))
     with pytest.raises(FwcError, match="a row is a mapping or Series"):
         build_prompt(adult, [39, "Private"])  # type: ignore[arg-type]

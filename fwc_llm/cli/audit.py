@@ -18,6 +18,7 @@ from fwc_llm.cli.flags import (
 )
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.errors import FwcError
+from fwc_llm.files import check_new
 from fwc_llm.options import VERDICT
 from fwc_llm.runs.settings import JUDGED, Settings
 
@@ -145,7 +146,7 @@ def audit(
     from fwc_llm.report.terminal import MORE, audit_summary, everything
     from fwc_llm.validation import check
 
-    flags.check_new(force, out, report, ll144)
+    check_new(force, out, report, ll144)
     gates = Gates.read(fail_if, undecided, junit)
     settings = read(Settings, options)
     if report is not None:

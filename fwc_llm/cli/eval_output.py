@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.cli import console
 from fwc_llm.cli.flags import print_json
 from fwc_llm.errors import (
+    FunctionError,
     FwcError,
     IncompleteRunError,
     InterruptedRunError,
@@ -225,7 +226,8 @@ def ask_all(
             raise _interrupted(jobs, group, error) from None
         except FwcError as error:
             if (
-                isinstance(error, UnreadError) and error.result is not None
+                isinstance(error, UnreadError | FunctionError)
+                and error.result is not None
             ):  # no answers to show
                 where = quote(str(error.result.folder))
                 console.notes(f"the replies so far are in {where}")

@@ -135,15 +135,6 @@ EXAMPLES = {
 }
 
 
-def check_new(force: bool, *paths: Path | None) -> None:
-    """Raise `FwcError` for a file that exists, unless `force`."""
-    for path in paths:
-        if path is not None and path.is_file() and not force:
-            raise FwcError(
-                f"{path} exists already: name another file, or overwrite it with --force"
-            )
-
-
 def _models() -> Iterator[str]:
     """Built-in models, models of packages, and priced models that do not end soon."""
     from datetime import date

@@ -8,7 +8,7 @@ from typing import Any
 from fwc_llm.cli import console, flags
 from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
-from fwc_llm.files import is_file, write_whole
+from fwc_llm.files import check_new, is_file, write_whole
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import expanded
 
@@ -54,7 +54,7 @@ def report(
     chosen = choose_format("json" if as_json else format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     if len(runs) > 1 or out is not None:  # a run's page in its folder is made again
-        flags.check_new(force, path)
+        check_new(force, path)
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
         document = make_document(

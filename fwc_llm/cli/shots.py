@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
+from fwc_llm.files import check_new
 from fwc_llm.number_format import DASH, number
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
@@ -86,7 +87,7 @@ def shots(
         raise FwcError(
             f"--compare saves no examples: leave out --out {out}, or --compare"
         )
-    flags.check_new(force, out, plot)
+    check_new(force, out, plot)
     if plot is not None:
         from fwc_llm.plotting import check_plot
 
@@ -230,7 +231,7 @@ def _show(
         title = f"{chosen.m} examples by {chosen.strategy}"
         console.out.print(terminal(Section(title, headings, rows, keys=3)))
     if out is not None:
-        save_shots(chosen, out)
+        save_shots(chosen, out, force=True)
         if table.name in {"adult", "census"}:
             more = ""
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.cli import flags
 from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
-from fwc_llm.files import failing_as, resource_dir, write_whole
+from fwc_llm.files import check_new, failing_as, resource_dir, write_whole
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
 
@@ -339,7 +339,7 @@ def _new_file(path: Path, ending: str, force: bool) -> Path:
         raise FwcError(
             f"the task file {path} must end in {ending}, so that --task recognises it"
         )
-    flags.check_new(force, path)
+    check_new(force, path)
     return path
 
 
@@ -382,7 +382,7 @@ def task_freeze(
     table = load_task(task, data_dir, protected=protected)
     target = _new_file(output or Path(f"{table.name}.json"), ".json", force)
     with working("reading the table"):
-        table.freeze(target)
+        table.freeze(target, force)
     notes(
         f"wrote {target}; see a prompt with: fwc-llm prompt --task {target} --record ROW.json"
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +23,7 @@ from fwc_llm.coreset.problem.encoded_input import is_constrained
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.errors import InputError, InputTypeError
+from fwc_llm.errors import InputError, check_call
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,16 +34,11 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 def _named(method: _Method) -> _Method:
     """The method with the estimator's name in its errors, for pipelines of many steps."""
-    takes = signature(method)
 
     @wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         name = type(self).__name__
-        try:
-            takes.bind(self, *arguments, **options)
-        except TypeError as error:
-            names = ", ".join(list(takes.parameters)[1:])
-            raise InputTypeError(f"{name}: {error}; there are {names}") from None
+        check_call(method, (self, *arguments), options, name)
         try:
             return method(self, *arguments, **options)
         except InputError as error:

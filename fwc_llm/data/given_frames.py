@@ -49,7 +49,7 @@ class FrameReader:
         rule = self.rules.outcome
         cells = column(frame, rule.source)
         taken = {"yes", "no"} & {*rule.negative, *rule.positive}
-        if cells.isin(("yes", "no")).all() and (not taken or self._has_row_ids(frame)):
+        if _are(cells, ("yes", "no")) and (not taken or self._has_row_ids(frame)):
             return (cells == "yes").to_numpy(dtype=bool)
         texts = self._edited(frame, rule.source)
         _refuse(texts.isna(), texts, "has no value")
@@ -66,7 +66,7 @@ class FrameReader:
         by_name = {attribute.name: attribute for attribute in self.rules.offered}
         attribute = by_name.get(name) or Protected(column=name, name=name)
         renamed = any(attribute.mapping.get(level, level) != level for level in known)
-        is_known = name in frame.columns and frame[name].isin(known).all()
+        is_known = name in frame.columns and _are(frame[name], known)
         if is_known and (not renamed or self._has_row_ids(frame)):
             return column(frame, name)
         texts = self._edited(frame, attribute.source)
@@ -119,7 +119,7 @@ class FrameReader:
             return False
         answers = frame[self.rules.outcome.source]
         domains = {**self.levels, self.rules.outcome.source: ("yes", "no")}
-        if not all(frame[name].isin(values).all() for name, values in domains.items()):
+        if not all(_are(frame[name], values) for name, values in domains.items()):
             return False
         if self._has_row_ids(frame) or self.rules.outcome.above is not None:
             return True
@@ -163,6 +163,11 @@ def _pandas(frame: Any) -> pd.DataFrame:
         return frame
     table = frame_table(frame)
     return table.frame(table.titles, _ROW).reset_index(drop=True)
+
+
+def _are(cells: pd.Series, values: Sequence[str]) -> bool:
+    """Whether all cells are among these texts; columns of Arrow compare only with their type."""
+    return bool(cells.astype(object).isin(values).all())
 
 
 def _refuse(wrong: pd.Series, texts: pd.Series, reason: str) -> None:

@@ -31,9 +31,10 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.bodies import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.client import ClientKeywords
+from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
-from fwc_llm.notices import tell
+from fwc_llm.notices import context_of_caller, tell
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import BatchRun, batches_under_way
@@ -142,10 +143,10 @@ def evaluate(
 def _in_this_loop(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """The function as a coroutine: it runs in a thread, and its coroutines in the caller's loop."""
 
-    @wraps(function)
-    async def run(*arguments: P.args, **options: P.kwargs) -> T:
+    async def work(
+        context: contextvars.Context, *arguments: P.args, **options: P.kwargs
+    ) -> T:
         caller = _Caller(asyncio.get_running_loop())
-        context = contextvars.copy_context()
         context.run(_caller.set, caller)
         call = partial(context.run, partial(function, *arguments, **options))
         working = asyncio.get_running_loop().run_in_executor(None, call)
@@ -156,6 +157,10 @@ def _in_this_loop(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
             with suppress(FwcError):  # the answers so far are saved
                 await working
             raise
+
+    @wraps(function)
+    def run(*arguments: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
+        return work(context_of_caller(), *arguments, **options)
 
     return run
 
@@ -221,6 +226,8 @@ def prepare(
         answerer = open_model(model, client, api=settings.api)
     else:
         answerer = as_model(model, client.deadline)
+    table = as_task(task, data_dir)
+    answerer = _about(answerer, table)
     # A model in this process always returns log-probabilities.
     gives = (
         needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
@@ -230,7 +237,6 @@ def prepare(
             f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on"
         )
     check_api(answerer, settings, client)
-    table = as_task(task, data_dir)
     plan = make_plan(
         table,
         arms,
@@ -253,6 +259,11 @@ def prepare(
         else ",".join(table.protected),
     }
     return Job(plan, answerer, client, options_given, reference)
+
+
+def _about(model: Model, task: Task) -> Model:
+    """The model, which knows the task's rows if it is a classifier."""
+    return model.about(task) if isinstance(model, EstimatorModel) else model
 
 
 @dataclass(frozen=True)
@@ -643,13 +654,14 @@ class Job:
         RunFolder(folder).write_text(FILE_NAME, text)
         for source, shots in self.plan.saved.items():
             arm = next(arm for arm in self.plan.arms if arm.source == source)
-            save_shots(shots, folder / saved_name(arm))
+            save_shots(shots, folder / saved_name(arm), force=True)
 
     def with_model(self, name: str) -> "Job":
         """A job with the same plan and the model `name`."""
         if name == self.model.name:
             return self
-        model = open_model(name, self.client, api=self.plan.settings.api)
+        opened = open_model(name, self.client, api=self.plan.settings.api)
+        model = _about(opened, self.plan.task)
         check_api(model, self.plan.settings, self.client)
         return replace(self, model=model)
 
@@ -706,7 +718,7 @@ def write_examples(folder: RunFolder, plan: Plan) -> None:
                     folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
                 )
                 path.parent.mkdir(parents=True, exist_ok=True)
-                save_shots(repeat.shots[arm.name], path)
+                save_shots(repeat.shots[arm.name], path, force=True)
     for call in plan.first_calls:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
 
@@ -726,9 +738,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         started.set_result((asyncio.get_running_loop(), asking))
         return await asking
 
-    context = (
-        contextvars.copy_context()
-    )  # keeps the thread's output in this notebook cell
+    context = context_of_caller()  # keeps the thread's output in this notebook cell
     with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
         outcome = thread.submit(context.run, asyncio.run, cancellable())
         try:

@@ -237,7 +237,7 @@ class _Tuning:
         self.folder.write_json(FILE_NAME, tuning)
         result = None
         if shots is not None:
-            save_shots(shots, self.folder.path / "shots.json")
+            save_shots(shots, self.folder.path / "shots.json", force=True)
             if split:
                 result = self._test(shots, template, split)
             else:

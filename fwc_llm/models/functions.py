@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
+from fwc_llm.models.identity import digest_of_function, qualified_name
 from fwc_llm.sanitize import (
     as_single_line,
     clean_text,
@@ -68,7 +69,7 @@ class FunctionModel:
     name        the model's name in the run; by default "python:" and the function's module and
                 qualified name
     parameters  other values that can change an answer (a version, a temperature); part of each
-                request's hash
+                request's hash, as are the function's code and the values that it reads
     timeout     seconds for one call of the function or of `ask_many`
     threads     number of threads that call a sync function; 1 by default, because many models are
                 not thread-safe; an async function runs in up to `concurrency` calls at the same
@@ -110,13 +111,11 @@ class FunctionModel:
                 f"parameters cannot be written as JSON ({described(error)})"
             ) from None
         self.simulated = simulated
-        self.parameters: dict[str, Any] = {"function": self._qualified}
-        if isinstance(function, partial):  # as JSON, or by their type
-            bound = json.dumps(
-                [*function.args, function.keywords], default=kind_of, skipkeys=True
-            )
-            self.parameters["bound"] = json.loads(bound)
-        self.parameters |= given
+        self.parameters: dict[str, Any] = {
+            "function": self._qualified,
+            "code": digest_of_function(function),
+            **given,
+        }
         self._timeout, self._threads = float(timeout), threads
         self.raised: Exception | None = None  # the latest exception of the function
         self._hung = 0
@@ -159,10 +158,12 @@ class FunctionModel:
     async def _call(self, argument: Any) -> Any:
         """The function's result, awaited if it is awaitable, within `timeout`."""
         async with self._turn:
+            call = _in_a_thread(partial(self._function, argument))
             try:
-                value = await self._within(
-                    _in_a_thread(partial(self._function, argument))
-                )
+                value = await self._within(asyncio.wrap_future(call))
+            except asyncio.CancelledError:
+                call.add_done_callback(_close)
+                raise
             except NoAnswerError:
                 self._hung += 1
                 if self._hung < _MOST_HUNG:
@@ -229,7 +230,13 @@ class NoAnswerError(Exception):
     """The function did not answer within its timeout."""
 
 
-def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
+def _close(call: "Future[Any]") -> None:
+    """Close the coroutine, if any, that a call returned and nobody awaits."""
+    if call.exception() is None and inspect.iscoroutine(call.result()):
+        call.result().close()
+
+
+def _in_a_thread(call: Callable[[], Any]) -> "Future[Any]":
     """Run `call` in a daemon thread: a pool would wait at exit for hanging calls."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
@@ -247,7 +254,7 @@ def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
             future.set_exception(error if usual else RuntimeError(described(error)))
 
     Thread(target=work, name="fwc-llm-function", daemon=True).start()
-    return asyncio.wrap_future(future)
+    return future
 
 
 def read_answer(answer: Any) -> Reply:
@@ -341,19 +348,6 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
         f"object with "
         "name, parameters, ask and aclose (fwc_llm.Model)"
     )
-
-
-def qualified_name(function: Any) -> str:
-    """MODULE:NAME of a function, or of an object's class; NAME is qualified."""
-    if isinstance(function, partial):
-        inner = function.func
-    else:
-        inner = function
-    if hasattr(inner, "__qualname__"):
-        owner = inner
-    else:
-        owner = type(inner)
-    return f"{getattr(owner, '__module__', None) or '?'}:{owner.__qualname__}"
 
 
 # --- Models of other packages, and python:MODULE:NAME

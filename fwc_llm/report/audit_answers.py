@@ -4,7 +4,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from fwc_llm.errors import Ambiguous, FwcError
+from fwc_llm.errors import Ambiguous, FwcError, checked, require
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
@@ -112,6 +112,7 @@ class Audit(Ambiguous):
         return notebook("Values with 95 % intervals", *tables)
 
 
+@checked
 def audit(
     answers: "IntoFrame | None" = None,
     *,
@@ -177,8 +178,9 @@ def audit(
     lacks are taken from `population`.
 
     As in fairlearn, `y_pred`, `y_true` and `sensitive_features` may be given in the place of
-    `answer`, `label` and `protected`: names of columns or, without `answers`, n values each
-    (`sensitive_features` also a frame, whose columns are crossed).
+    `answer`, `label` and `protected`: names of columns, or n values each, with the index of a
+    pandas frame `answers` or without `answers` (`sensitive_features` also a frame, whose columns
+    are crossed).
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks
     rows of other arms, and answers with more than two meanings.
@@ -195,6 +197,8 @@ def audit(
         raise FwcError(
             f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}"
         )
+    require(margin, (int, float), "the margin", "give a share, such as 0.05")
+    require(min_group, int, "min_group", "give a number of rows")
     if not 0 <= margin < 1:
         raise FwcError(
             f"the margin is {margin:g}: it is a share, from 0 to less than 1"
@@ -204,15 +208,24 @@ def audit(
             answers, protected = _table_of(y_pred, y_true, sensitive_features)
             label = "label"
         else:
+            answers, y_pred = _as_column(answers, y_pred, "y_pred")
+            answers, y_true = _as_column(answers, y_true, "y_true")
+            answers, groups_named = _as_column(
+                answers, sensitive_features, "sensitive_features"
+            )
             answer = _one(answer, y_pred, "answer", "y_pred")
             label = _one(label, y_true, "label", "y_true")
-            protected = _one(
-                protected, sensitive_features, "protected", "sensitive_features"
+            protected = _one(protected, groups_named, "protected", "sensitive_features")
+    named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
+    named |= {"given": given, "p_yes": p_yes, "row": key}
+    for role, name in {**named, "protected": protected}.items():
+        if hasattr(name, "__array__"):
+            raise FwcError(
+                f"{role} has values, and must name a column: only y_pred, y_true and "
+                f"sensitive_features take values"
             )
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
-    named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
-    named |= {"given": given, "p_yes": p_yes, "row": key}
     named |= {name: name for name in ("arm", "repeat", "examples")}
     usual = {"arm", "repeat", "examples", "row"}  # read if the table has them
     if answer == "answer" and p_yes is not None:
@@ -281,6 +294,30 @@ def _one(usual: Any, other: Any, name: str, named: str) -> Any:
             f"{name} is {usual!r} and {named} is {other!r}: give one of them"
         )
     return other
+
+
+def _as_column(answers: Any, given: Any, name: str) -> tuple[Any, Any]:
+    """The table with the values in `given`, if any, as columns, and the names of its columns."""
+    import pandas as pd
+
+    if isinstance(given, pd.DataFrame):
+        names = []
+        for title in given:
+            answers, _ = _as_column(answers, given[title], str(title))
+            names.append(str(title))
+        return answers, names
+    listed = isinstance(given, list) and len(given) == len(answers)
+    if not listed and not hasattr(given, "__array__"):
+        return answers, given
+    if not isinstance(answers, pd.DataFrame):
+        raise FwcError(
+            f"{name} has values, and the table is not of pandas: name a column of the table"
+        )
+    if len(given) != len(answers):
+        raise FwcError(f"{name} has {len(given):,} values, the table {len(answers):,}")
+    if isinstance(given, pd.Series) and not given.index.equals(answers.index):
+        raise FwcError(f"{name} has another index than the table: align the two")
+    return answers.assign(**{name: getattr(given, "array", given)}), name
 
 
 def _table_of(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.errors import FunctionError, FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
 from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import FunctionModel
@@ -399,7 +399,7 @@ class Watch:
     def fail(
         self, call: PlannedCall, request: str, model: FunctionModel | EstimatorModel
     ) -> None:
-        """Note that a function gave no reply; `UnreadError` after the twelfth of an arm."""
+        """Note that a function gave no reply; `FunctionError` after the twelfth of an arm."""
         if not self._watches(call):
             return
         self._unread[call.arm].append(request)
@@ -410,6 +410,6 @@ class Watch:
             reasons = "; ".join(
                 f"{number} times: {error}" for error, number in errors.items()
             )
-            raise UnreadError(
+            raise FunctionError(
                 f"{model.name} gave no reply to the first {FIRST} rows of {call.arm} ({reasons})"
             ) from model.raised

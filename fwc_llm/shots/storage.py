@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError, require
-from fwc_llm.files import failing_as, json_text, read_text, write_whole
+from fwc_llm.files import check_new, failing_as, json_text, read_text, write_whole
 from fwc_llm.sanitize import parse_json
 from fwc_llm.shots.base import DEFAULT_M, Example, Shots
 from fwc_llm.shots.registry import is_kept
@@ -35,10 +35,14 @@ _LARGEST = 1 << 26  # bytes
 _LIBRARIES = ("numpy", "scipy", "pandas", "numba", "scikit-learn")
 
 
-def save_shots(shots: Shots, path: str | Path) -> None:
-    """Write `shots` to `path` atomically. Raises `FwcError` if the file cannot be written."""
+def save_shots(shots: Shots, path: str | Path, force: bool = False) -> None:
+    """Write `shots` to `path` atomically.
+
+    Raises `FwcError` if the file cannot be written, or exists and `force` is False.
+    """
     require(shots, Shots, "the first argument", "give Shots, as select_shots returns")
     path = Path(path)
+    check_new(force, path)
     text = json_text(shots_json(shots))
     with suppress(OSError):  # the write below reports the error
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +132,7 @@ def check_task(
         )
     if shots.fingerprint != task.fingerprint and not allow_changed_data:
         raise FwcError(
-            f"{where} was chosen from another version of the table of {task.name!r} "
+            f"{where} was chosen from another frame, or another version of the table of {task.name!r} "
             f"({_what_changed(shots, task)}): choose its examples anew, or pass "
             f"--allow-changed-data"
         )
@@ -143,15 +147,20 @@ def check_task(
 
 def _what_changed(shots: Shots, task: "Task") -> str:
     """The first difference between saved examples and the table, for an error."""
+    from fwc_llm.shots.examples import plain
+
     names = {column.name for column in task.shown}
-    table = task.table
+    try:
+        table = task.table
+    except FwcError:
+        return "its rows are not here"
     for example in shots.examples:
         for name in sorted(names ^ set(example.values)):
             return f"column {name!r} is {'new' if name in names else 'gone'}"
         if example.row not in table.index:
             return f"row {example.row!r} is gone"
         for name, value in example.values.items():
-            now = table.at[example.row, name]
+            now = plain(table.at[example.row, name])
             if now != value:
                 return f"row {example.row!r} has {now!r} in column {name!r}, and had {value!r}"
     return "rows that are not among the examples have changed"
@@ -197,7 +206,7 @@ def kept_shots(
         return load_shots(path)
     shots = choose()
     with suppress(FwcError, ValueError):
-        save_shots(shots, path)
+        save_shots(shots, path, force=True)
     return shots
 
 

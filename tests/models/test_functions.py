@@ -13,12 +13,14 @@ import textwrap
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from fwc_llm import (
     FunctionModel,
@@ -31,7 +33,8 @@ from fwc_llm import (
 )
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
-from fwc_llm.models.functions import LARGEST_BATCH, as_model, qualified_name
+from fwc_llm.models.functions import LARGEST_BATCH, as_model
+from fwc_llm.models.identity import qualified_name
 from fwc_llm.tasks import Task
 from tests.command import python
 
@@ -263,18 +266,69 @@ def test_a_batch_that_goes_wrong_is_the_error_of_its_rows(
         assert words in str(reply.error)
 
 
-def test_the_identity_of_a_function_is_its_name_and_what_the_user_names() -> None:
+def test_the_identity_of_a_function_is_its_name_its_code_and_what_the_user_names() -> (
+    None
+):
     here = f"{__name__}:says_yes"
     model = FunctionModel(says_yes)
-    assert (model.name, model.parameters) == (f"python:{here}", {"function": here})
+    code = model.parameters["code"]
+    assert (model.name, model.parameters["function"]) == (f"python:{here}", here)
     named = FunctionModel(says_yes, name="mine", parameters={"version": 2})
-    assert (named.name, named.parameters) == ("mine", {"function": here, "version": 2})
+    assert named.name == "mine"
+    assert named.parameters == {"function": here, "code": code, "version": 2}
     assert qualified_name(Batches()) == f"{__name__}:Batches"
-    assert FunctionModel(functools.partial(says_yes, **{})).parameters["bound"] == [{}]
-    bound = [1, {"key": "a builtin_function_or_method"}]
-    longest = FunctionModel(functools.partial(max, 1, key=len))
-    assert longest.parameters == {"function": "builtins:max", "bound": bound}
     assert isinstance(model, Model)
+
+
+LIMIT = 40
+
+
+class Rule:
+    def __init__(self, limit: int) -> None:
+        self.limit, self.asked = limit, 0
+
+    def __call__(self, messages: Messages) -> float:
+        self.asked += 1
+        return float(self.limit > LIMIT)
+
+
+def _with(limit: int) -> Any:
+    return lambda _: float(limit > LIMIT)
+
+
+def test_functions_that_answer_differently_share_no_identity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def identity(function: Any) -> Any:
+        return FunctionModel(function).parameters
+
+    def different() -> list[Any]:
+        return [
+            lambda _: 0.2,
+            lambda _: 0.9,
+            lambda _, p=0.2: p,
+            lambda _, p=0.9: p,
+            _with(1),
+            _with(2),
+            functools.partial(says_yes, 1),
+            functools.partial(says_yes, [2]),
+            Rule(1),
+            Rule(2),
+            Rule(1).__call__,
+            Rule(2).__call__,
+            functools.partial(max, LinearRegression().fit([[0], [1]], [0, 1])),
+            functools.partial(max, LinearRegression().fit([[0], [1]], [0, 2])),
+        ]
+
+    first, again = ([*map(identity, different())] for _ in range(2))
+    assert first == again
+    assert not any(one == other for one, other in combinations(first, 2))
+    rule = Rule(1)
+    before = identity(rule)
+    rule([])  # counts: no parameter
+    assert identity(rule) == before
+    monkeypatch.setitem(globals(), "LIMIT", 41)
+    assert identity(_with(1)) not in first
 
 
 @pytest.mark.parametrize(
@@ -314,12 +368,12 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
 
 class Grumpy:
     def __init__(self) -> None:
-        self.mended, self.asked = False, 0
+        self.service, self.asked = {"mended": False}, 0
 
     def __call__(self, messages: Messages) -> Any:
         self.asked += 1
         age = int(messages[-1]["content"].split("age: ")[1].split()[0].strip(",.;\n"))
-        return 0.8 if self.mended or age < 50 else None
+        return 0.8 if self.service["mended"] or age < 50 else None
 
 
 def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
@@ -338,7 +392,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
     answers = result.answers()
     wrong = set(answers[answers["reason"] == "error"]["row"])
     assert len(wrong) == result.unanswered
-    grumpy.mended = True
+    grumpy.service["mended"] = True
     assert go().unanswered == 0
     assert grumpy.asked == 16 + len(wrong)
     assert go().data["model"] == f"python:{__name__}:Grumpy"

@@ -173,5 +173,5 @@ def test_an_unwritable_place_is_refused_and_the_old_file_kept(
     before = (tmp_path / "shots.json").read_text()
     unfit = replace(shots, certificate={"objective": float("nan")})
     with pytest.raises(ValueError, match="not JSON compliant"):
-        save_shots(unfit, tmp_path / "shots.json")
+        save_shots(unfit, tmp_path / "shots.json", force=True)
     assert (tmp_path / "shots.json").read_text() == before
