@@ -147,7 +147,7 @@ def checked(function: _F) -> _F:
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """End a message about an unknown `name`: the nearest of `names`, or a list."""
     listed = list(names)
-    return near(name, listed) or f"; there are {', '.join(listed[:20])}"
+    return near(name, listed) or f"; there are {', '.join(listed[:20]) or 'none'}"
 
 
 def near(name: str, names: Sequence[str]) -> str:

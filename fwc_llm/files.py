@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from fwc_llm.errors import FwcError, near
+from fwc_llm.errors import FwcError, near, require
 from fwc_llm.sanitize import redact
 
 LARGEST_FILE = 1 << 28  # bytes of a file that is read as a whole
@@ -106,6 +106,16 @@ def whole_file(path: Path, mode: Literal["x", "xb"] = "x") -> Iterator[IO[Any]]:
 def json_text(content: Any) -> str:
     """`content` as the text of a JSON file; `ValueError` for NaN and infinities."""
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+PATH = (str, os.PathLike)
+
+
+def new_path(path: Any, force: bool) -> Path:
+    """The path of a file to write; `FwcError` if it exists, unless `force`."""
+    require(path, PATH, "the file to write", "give its path")
+    check_new(force, Path(path))
+    return Path(path)
 
 
 def check_new(force: bool, *paths: Path | None) -> None:

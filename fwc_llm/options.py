@@ -158,14 +158,17 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
     return function
 
 
-def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
-    """Update each of `values` with the options among its fields; refuse other options."""
+def split_options(
+    function: Callable[..., Any], options: Mapping[str, Any], *values: Options
+) -> list[Any]:
+    """Update each of `values` with the options among its fields; refuse others by the function's."""
     for value in values:
         require(value, Options, "settings or client", "give Settings(…) and Client(…)")
     names = [name for value in values for name in type(value).model_fields]
     for name in options:
         if name not in names:
-            raise FwcError(f"there is no option {name!r}{did_you_mean(name, names)}")
+            known = inspect.signature(function).parameters
+            raise FwcError(f"there is no option {name!r}{did_you_mean(name, known)}")
     changed = (
         {n: options[n] for n in type(value).model_fields if n in options}
         for value in values

@@ -25,7 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.cell_rules import TaskRow
 from fwc_llm.errors import FwcError, checked, did_you_mean, require
-from fwc_llm.files import read_text, resource_dir
+from fwc_llm.files import PATH, read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.sanitize import utf8_safe
@@ -393,6 +393,9 @@ def _built_in() -> dict[str, Path]:
 
 def _template_set(template: str | Path) -> TemplateSet:
     """The built-in set `template`, or that in a folder, recompiled after changes."""
+    require(
+        template, PATH, "template", f"name one ({', '.join(templates())}) or a folder"
+    )
     folder = _built_in().get(str(template))
     if folder is not None:
         return _compiled(folder, ())

@@ -14,10 +14,11 @@ from fwc_llm import cell_rules
 from fwc_llm.cell_rules import Domain, FrozenTask, TaskRow, title_of
 from fwc_llm.errors import FwcError, checked, did_you_mean, require
 from fwc_llm.files import (
-    check_new,
+    PATH,
     failing_as,
     home_expanded,
     json_text,
+    new_path,
     read_text,
     resource_dir,
     write_whole,
@@ -192,6 +193,9 @@ class Task:
                 f"a row is a mapping or Series by column names, not {type(raw).__name__}"
             )
         cells = {title_of(name): cell for name, cell in raw.items()}
+        if not cells:
+            names = ", ".join(column.name for column in self.shown)
+            raise FwcError(f"the row has no cells: it needs {names}")
         if not isinstance(raw, Mapping) and (
             values := self._handed_out(raw.name, cells)
         ):
@@ -241,7 +245,7 @@ class Task:
         `load_task` reads the file. `FwcError` if the file cannot be written, or exists and `force`
         is False.
         """
-        check_new(force, Path(path))
+        path = new_path(path, force)
         frozen = FrozenTask(
             name=self.name,
             simulated=self.simulated,
@@ -249,9 +253,7 @@ class Task:
             fingerprint=self.fingerprint,
             domains=self._domains,
         )
-        write_whole(
-            json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task "
-        )
+        write_whole(json_text(frozen.model_dump(mode="json")), path, "the frozen task ")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -567,7 +569,10 @@ def load_task(
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty
     data.
     """
+    require(data_dir, (*PATH, type(None)), "data_dir", "give the path of a folder")
     if not isinstance(name, str | Path):
+        require(above, (int, float, type(None)), "above", "give a number")
+        require(question, (str, type(None)), "question", "give a sentence")
         answer = _answer_lines(positive, negative, above, others)
         task = _of_frame(
             name, protected, outcome, answer, weight, words or {}, question
@@ -637,8 +642,11 @@ def _thawed(path: Path) -> Task:
 
 def _no_task(name: str) -> str:
     if Path(name).is_file():
-        init = f"fwc-llm task init {name} --protected COLUMN --outcome COLUMN"
-        return f"{name} is not a task file (.toml); if it is a table, draft one: {init}"
+        init = f"`fwc-llm task init {name} --protected COLUMN --outcome COLUMN`"
+        return (
+            f"{name} is not a task file (.toml); if it is a table, draft one with {init}, or in "
+            f"Python pass its data frame"
+        )
     if name in layout_names():
         return f"{name} is a task file to copy beside a table of your own: fwc-llm task copy {name}"
     return (
@@ -722,11 +730,12 @@ def _of_frame(
     from fwc_llm.data.task_inference import Drafting
 
     table = frame_table(frame)
-    if protected is None or outcome is None:
+    attributes = [] if protected is None else titles_of(frame, protected)
+    if not attributes or outcome is None:
         raise FwcError(
-            "a data frame needs names of columns: load_task(frame, protected=…, outcome=…)"
+            f"a data frame needs names of columns: load_task(frame, protected=…, outcome=…); "
+            f"there are {', '.join(table.titles[:20])}"
         )
-    attributes = titles_of(frame, protected)
     of_outcome = title_of(outcome)
     of_weight = "" if weight is None else title_of(weight)
     source = Source(file="table", format="parquet")

@@ -354,7 +354,7 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
     for wrong, message in (
         ({"y_true": frame["truth"][::-1]}, "y_true has another index than the table"),
         ({"y_true": frame["truth"][:9]}, "y_true has 9 values, the table 400"),
-        ({"weight": frame["truth"]}, "weight has values, and must name a column"),
+        ({"weight": frame["truth"]}, "a Series is no name of a column"),
         ({"margin": "5 %"}, "the margin is a str: give a share"),
     ):
         with pytest.raises(FwcError, match=message):

@@ -43,6 +43,18 @@ MISUSES: list[tuple[Call, str]] = [
         lambda at: load_task(FRAME, protected="sexx", outcome="approved"),
         "did you mean 'sex'",
     ),
+    (
+        lambda at: load_task(FRAME, protected=FRAME["sex"], outcome="approved"),
+        "a Series is no name of a column",
+    ),
+    (lambda at: load_task(FRAME, protected=[]), "outcome=….; there are age, sex, appr"),
+    (lambda at: load_task(FRAME, protect="sex"), "load_task: .*'protect'; there are n"),
+    (
+        lambda at: load_task(FRAME, **NAMES, above=at.word),
+        "above is a str: give a numb",
+    ),
+    (lambda at: load_task(FRAME, **NAMES, question=at.number), "give a sentence"),
+    (lambda at: load_task("census", data_dir=at.number), "data_dir is an int: give th"),
     (lambda at: load_task("adultt"), "did you mean 'adult'"),
     (
         lambda at: load_task(FRAME, **NAMES, words=at.number),
@@ -86,7 +98,10 @@ MISUSES: list[tuple[Call, str]] = [
         lambda at: evaluate("census", "surrogate", settings=at.settings),
         r"give Settings\(",
     ),
-    (lambda at: evaluate("census", "surrogate", M=3), "no option 'M'; there are m, "),
+    (
+        lambda at: evaluate("census", "surrogate", M=3),
+        "no option .M.; there are task, model, ",
+    ),
     (lambda at: select_shots(at.nothing), "the task is nothing"),
     (
         lambda at: select_shots("census", at.number),
@@ -96,7 +111,14 @@ MISUSES: list[tuple[Call, str]] = [
         lambda at: select_shots(at.task, "random", 4, pool=at.frame[["age"]]),
         "there is no column",
     ),
+    (
+        lambda at: select_shots(at.task, "random", 4, pool=at.frame[:0]),
+        "pool: the data frame has no rows",
+    ),
     (lambda at: build_prompt(at.nothing, {}), "the task is nothing"),
+    (lambda at: build_prompt(at.task, {}), "the row has no cells: it needs age, sex"),
+    (lambda at: build_prompt(at.task), "build_prompt: missing .* are task, row, shots"),
+    (lambda at: build_prompt("census", at.row, template=at.number), "name one .*paper"),
     (lambda at: build_prompt("census", at.frame), "a row is a mapping or Series"),
     (lambda at: build_prompt("census", {"age": 3}), "lacks the attribute 'workclass'"),
     (
@@ -121,13 +143,21 @@ MISUSES: list[tuple[Call, str]] = [
         lambda at: save_shots(at.nothing, "x.json"),
         "give Shots, as select_shots returns",
     ),
+    (lambda at: save_shots(at.shots, at.nothing), "the file to write is nothing"),
+    (lambda at: at.task.freeze(at.nothing), "the file to write is nothing"),
+    (lambda at: open_model("surrogate", at.number), "client is an int: give Client"),
     (lambda at: at.task.column("agee"), "did you mean 'age'"),
     (lambda at: open_model(at.nothing), "the model is nothing .*: give its name"),
     (lambda at: parse_answer(at.coroutine), "the reply is a coroutine: give a text"),
     (lambda at: asyncio.run(aevaluate(at.nothing, "surrogate")), "the task is nothing"),
+    (lambda at: FairCoreset(4).predict([[1.0]]), "FairCoreset is not fitted: call fit"),
+    (
+        lambda at: FairCoreset(4).fit(FRAME["age"]),
+        r"FairCoreset: X is a Series of shap",
+    ),
     (
         lambda at: FairCoreset(4).fit((1, 2), [0, 1], [0, 1]),
-        "FairCoreset: X is not numeric",
+        r"FairCoreset: X is a tuple of shape \(2,\): give a table",
     ),
 ]
 

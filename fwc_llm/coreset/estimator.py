@@ -12,8 +12,8 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.certificate import CoresetCertificate, certified
@@ -47,6 +47,10 @@ def _named(method: _Method) -> _Method:
             raise type(error)(f"{name}: {error}") from error.__cause__
 
     return call  # type: ignore[return-value]
+
+
+class UnfittedError(InputError, NotFittedError):  # type: ignore[misc]
+    """A method of an estimator before its `fit`."""
 
 
 class FairCoreset(
@@ -182,7 +186,7 @@ class FairCoreset(
         The shaded band is the range that epsilon allows around p_T. Raises `FwcError` without
         matplotlib (extra `plot`), `NotFittedError` before `fit`.
         """
-        check_is_fitted(self, "weights_")
+        self._check_fitted()
         from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels
 
         m = len(self.weights_)
@@ -302,8 +306,12 @@ class FairCoreset(
         return certified(problem, represented.points, weights, represented.epsilon)
 
     def _problem_of(self, *columns: Any) -> Problem:
-        check_is_fitted(self, "weights_")
+        self._check_fitted()
         return self._represented.problem_of(Columns(*columns))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "weights_"):
+            raise UnfittedError("FairCoreset is not fitted: call fit first")
 
     def _costs(self, problem: Problem, rows: slice = slice(None)) -> Array:
         return problem.costs(self._represented.points, problem.cell_of, rows)

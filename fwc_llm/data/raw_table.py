@@ -132,7 +132,7 @@ class RawTable:
     def _lacks(self, name: str) -> FwcError:
         if not self.titles:
             return FwcError(f"{self.where}: it holds no table: it is empty{self.hint}")
-        if len(self.titles) == 1 and not self.hint:
+        if len(self.titles) == 1 and not self.hint and isinstance(self.where, Path):
             separator = "; is the separator right?"
         else:
             separator = ""

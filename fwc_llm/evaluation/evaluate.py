@@ -19,7 +19,10 @@ from fwc_llm.errors import (
     InterruptedRunError,
     ProviderError,
     StorageError,
+    checked,
+    require,
 )
+from fwc_llm.evaluation.classifiers import about
 from fwc_llm.evaluation.experiment_file import (
     FILE_NAME,
     experiment_text,
@@ -28,10 +31,10 @@ from fwc_llm.evaluation.experiment_file import (
     task_option,
 )
 from fwc_llm.evaluation.result import Result
+from fwc_llm.files import PATH
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.bodies import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.client import ClientKeywords
-from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
 from fwc_llm.notices import context_of_caller, tell
@@ -70,6 +73,7 @@ class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
 
 
 @takes(Settings, Client)
+@checked
 def evaluate(
     task: str | Path | Task,
     model: str | Model | Function | BatchFunction | Classifier,
@@ -114,7 +118,7 @@ def evaluate(
     scored in the error's attribute `result`.
     """
     settings, client = split_options(
-        options, settings or Settings(), client or Client()
+        evaluate, options, settings or Settings(), client or Client()
     )
     taken = on_step is not None or on_progress is not None
     display = choose(False if progress is None and taken else progress)
@@ -227,7 +231,7 @@ def prepare(
     else:
         answerer = as_model(model, client.deadline)
     table = as_task(task, data_dir)
-    answerer = _about(answerer, table)
+    answerer = about(answerer, table)
     # A model in this process always returns log-probabilities.
     gives = (
         needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
@@ -259,11 +263,6 @@ def prepare(
         else ",".join(table.protected),
     }
     return Job(plan, answerer, client, options_given, reference)
-
-
-def _about(model: Model, task: Task) -> Model:
-    """The model, which knows the task's rows if it is a classifier."""
-    return model.about(task) if isinstance(model, EstimatorModel) else model
 
 
 @dataclass(frozen=True)
@@ -337,6 +336,7 @@ class Job:
         """
         budget = self.budget(elsewhere)
         if out:
+            require(out, PATH, "out", "give the path of a folder")
             folder = RunFolder(Path(out))
         else:
             folder = RunFolder.default(self.plan.task.name, self.model.name)
@@ -661,7 +661,7 @@ class Job:
         if name == self.model.name:
             return self
         opened = open_model(name, self.client, api=self.plan.settings.api)
-        model = _about(opened, self.plan.task)
+        model = about(opened, self.plan.task)
         check_api(model, self.plan.settings, self.client)
         return replace(self, model=model)
 

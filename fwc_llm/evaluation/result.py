@@ -99,19 +99,18 @@ class Result(Ambiguous):
         replaces the run's task; `data_dir` is the folder of its data. An HTML page contains every
         row with prompt and replies, which may be personal data; `rows=False` leaves them out.
         `reference` adds reference models' answers about the same rows, and saves them in the run's
-        folder. The run's own page is made anew; another file is overwritten only with `force`.
+        folder. Only the run's own page is overwritten without `force`.
 
         Errors: `FwcError` for an unknown ending, a run without any reply, or a file that cannot be
         written or exists.
         """
-        from fwc_llm.files import check_new, write_whole
+        from fwc_llm.files import new_path, write_whole
         from fwc_llm.report.formats import choose_format, render
 
         if path is None:
             where = self.folder / "report.html"
         else:
-            where = Path(path)
-            check_new(force, where)
+            where = new_path(path, force)
         format = choose_format(None, where)
         text = render(
             [self.folder], format, task or self.task, data_dir, rows, reference

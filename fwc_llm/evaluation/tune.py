@@ -482,7 +482,7 @@ def tune(
     Errors: `FwcError` for a target outside its range, a negative loss, and too few rows; also those
     of `evaluate`.
     """
-    (client,) = split_options(options, client or Client())
+    (client,) = split_options(tune, options, client or Client())
     goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
     sentences, folders = (

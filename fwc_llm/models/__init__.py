@@ -70,6 +70,7 @@ def open_model(
     """
     require(name, str, "the model", "give its name, such as surrogate")
     client = client or Client(**options)
+    require(client, Client, "client", "give Client(…)")
     if LIKE_A_KEY.search(name):
         remedy = "name a model, and the key's environment variable with --api-key-env"
         raise FwcError(f"the model's name has the form of a key: {remedy}")

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import TypeAdapter, ValidationError
 
-from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.errors import FwcError, ProviderError, require
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.identity import digest_of_function, qualified_name
@@ -91,6 +91,10 @@ class FunctionModel:
         threads: int = 1,
         simulated: bool = False,
     ) -> None:
+        kinds: Any = (Callable, BatchFunction)
+        require(function, kinds, "the model", "give a function of the messages")
+        require(threads, int, "threads", "give a whole number from 1 up")
+        require(name, (str, type(None)), "name", "give the function a name in words")
         self._in_batches = isinstance(function, BatchFunction)
         self._function: Any = (
             function.ask_many if isinstance(function, BatchFunction) else function

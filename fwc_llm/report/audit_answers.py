@@ -218,23 +218,17 @@ def audit(
             protected = _one(protected, groups_named, "protected", "sensitive_features")
     named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
     named |= {"given": given, "p_yes": p_yes, "row": key}
-    for role, name in {**named, "protected": protected}.items():
-        if hasattr(name, "__array__"):
-            raise FwcError(
-                f"{role} has values, and must name a column: only y_pred, y_true and "
-                f"sensitive_features take values"
-            )
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
     named |= {name: name for name in ("arm", "repeat", "examples")}
     usual = {"arm", "repeat", "examples", "row"}  # read if the table has them
-    if answer == "answer" and p_yes is not None:
-        usual.add("answer")
-    if label == "label" and groups:
-        usual.add("label")
-    if p_yes == "p_yes":
-        usual.add("p_yes")
     columns = {role: title_of(name) for role, name in named.items() if name is not None}
+    if columns.get("answer") == "answer" and p_yes is not None:
+        usual.add("answer")
+    if columns.get("label") == "label" and groups:
+        usual.add("label")
+    if columns.get("p_yes") == "p_yes":
+        usual.add("p_yes")
     for role in usual & columns.keys():
         if columns[role] not in raw.titles:
             del columns[role]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
-from fwc_llm.errors import FwcError, require
+from fwc_llm.errors import FwcError, checked, require
 from fwc_llm.progress import choose as show
 from fwc_llm.sanitize import described, parse_finite
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
@@ -49,6 +49,7 @@ class StrategyKeywords(TypedDict, total=False):
     within: Literal["all", "cell"]
 
 
+@checked
 def select_shots(
     task: "str | Path | Task",
     strategy: str = "fwc",
@@ -101,6 +102,8 @@ def select_shots(
         table = task.pool()
     else:
         table, kept = task.cleaned(pool)
+        if not len(kept):
+            raise FwcError("pool: the data frame has no rows")
         candidates = candidate_mask(candidates, len(kept))[kept]
         if sample_weight is not None:
             read_weights(sample_weight, len(kept))

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError, require
-from fwc_llm.files import check_new, failing_as, json_text, read_text, write_whole
+from fwc_llm.files import failing_as, json_text, new_path, read_text, write_whole
 from fwc_llm.sanitize import parse_json
 from fwc_llm.shots.base import DEFAULT_M, Example, Shots
 from fwc_llm.shots.registry import is_kept
@@ -41,8 +41,7 @@ def save_shots(shots: Shots, path: str | Path, force: bool = False) -> None:
     Raises `FwcError` if the file cannot be written, or exists and `force` is False.
     """
     require(shots, Shots, "the first argument", "give Shots, as select_shots returns")
-    path = Path(path)
-    check_new(force, path)
+    path = new_path(path, force)
     text = json_text(shots_json(shots))
     with suppress(OSError):  # the write below reports the error
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +49,9 @@ def save_shots(shots: Shots, path: str | Path, force: bool = False) -> None:
 
 
 def load_shots(
-    path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False
+    path: str | Path,
+    task: "str | Path | Task | None" = None,
+    allow_changed_data: bool = False,
 ) -> Shots:
     """Read the shots file at `path`, written by `save_shots`.
 
@@ -59,6 +60,8 @@ def load_shots(
     Errors: `FwcError` for an unreadable file, an invalid file (the error names the key), duplicate
     rows, another task, and a changed table.
     """
+    from fwc_llm.tasks import as_task
+
     require(path, (str, Path), "the shots file", "give its path")
     where = f"shots file {path}"
     with failing_as(FwcError, f"{where} cannot be read: "):
@@ -70,6 +73,7 @@ def load_shots(
         **fields | {"protected": tuple(fields["protected"]), "examples": examples}
     )
     if task is not None:
+        task = as_task(task)
         check_task(shots, task, allow_changed_data, where)
     return shots
 

@@ -201,7 +201,10 @@ class Shifted:
 
     def __init__(self) -> None:
         self.asked: list[Messages] = []
-        self.fail_after = 10**9
+        self.stop_after(10**9)
+
+    def stop_after(self, replies: int) -> None:
+        self.fail_after = replies
 
     def __call__(self, messages: Messages) -> Any:
         self.asked.append(messages)
@@ -300,7 +303,7 @@ def test_an_interrupted_run_continues(
 ) -> None:
     model = Shifted()
     for stop in (5, 40):  # among the rows of the pool, and among the test rows
-        model.fail_after = stop
+        model.stop_after(stop)
         with pytest.raises(ProviderError, match="is gone") as caught:
             run(two, model, tmp_path / "run", concurrency=1)
         assert caught.value.result is not None
@@ -308,7 +311,7 @@ def test_an_interrupted_run_continues(
     partial = caught.value.result.answers()
     known = partial["threshold_answer"].notna().groupby(partial["arm"]).mean()
     assert known.tolist() == [0.0, 0.5]
-    model.fail_after = 10**9
+    model.stop_after(10**9)
     whole = run(two, model, tmp_path / "run")
     assert whole.unanswered == 0
     assert len(model.asked) == 64

@@ -9,6 +9,7 @@ import pandas as pd
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.errors import InputError, InputTypeError
+from fwc_llm.sanitize import kind_of
 
 
 class Columns(NamedTuple):
@@ -125,6 +126,12 @@ def plain_array(x: Any) -> Array:
     if getattr(getattr(x, "dtype", None), "kind", "") in ("m", "M"):
         raise InputError(
             "X holds dates or durations: turn them into numbers, such as days"
+        )
+    shape = np.shape(x)
+    if len(shape) != 2 or not shape[0]:
+        raise InputError(
+            f"X is {kind_of(x)} of shape {shape}: give a table (n, p) with rows; of one column, "
+            f"X.reshape(-1, 1) or Series.to_frame()"
         )
     from sklearn.utils.validation import check_array  # importing takes a second
 
