@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.sanitize import kind_of, listed, parse_json, utf8_safe
+from fwc_llm.sanitize import listed, parse_json, utf8_safe
 from fwc_llm.taskfile import (
     UNKNOWN,
     Column,
@@ -160,7 +160,7 @@ def title_of(name: Any) -> str:
     """A column's label as text; the parts of a tuple are joined by dots."""
     if getattr(name, "ndim", 0):
         raise FwcError(
-            f"{kind_of(name)} is no name of a column: give the column's label"
+            f"a {type(name).__name__} is no name of a column: give the column's label"
         )
     if isinstance(name, tuple):
         parts = [str(part) for part in name if part != ""]
