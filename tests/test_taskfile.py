@@ -75,112 +75,120 @@ def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
     assert not load_task(write(tmp_path, GOOD)).about
 
 
-# The file, and the words of its complaint: the key, and what is wrong with it.
+# What is written otherwise (or at the end), and the words of the complaint.
 BAD = {
-    "no toml": ("x,y\n1,2\n", "is not a TOML file"),
-    "deep": ("a = " + "[" * 5000 + "]" * 5000, "is not a TOML file"),
+    "no toml": (GOOD, "x,y\n1,2\n", "is not a TOML file"),
+    "deep": (GOOD, "a = " + "[" * 5000 + "]" * 5000, "is not a TOML file"),
     "unknown key": (
-        GOOD.replace("question", "qestion"),
+        "question",
+        "qestion",
         "unknown key 'qestion'; did you mean 'question'?",
     ),
-    "empty question": (GOOD.replace("Is it?", " "), "question: the text is empty"),
+    "empty question": ("Is it?", " ", "question: the text is empty"),
     "weight of no column": (
-        "column_weights = { aeg = 2 }" + GOOD,
+        "\nquestion",
+        "column_weights = { aeg = 2 }\nquestion",
         "column_weights: there is no column 'aeg'; did you mean 'age'?",
     ),
-    "negative weight": ("column_weights = { age = -1 }" + GOOD, "column_weights.age: "),
-    "no columns": ('question = "?"', "columns: it is missing"),
+    "negative weight": (
+        "\nquestion",
+        "column_weights = { age = -1 }\nquestion",
+        "column_weights.age: ",
+    ),
+    "no columns": (GOOD, 'question = "?"', "columns: it is missing"),
     "bad missing": (
-        'missing = "ignore"\n' + GOOD,
+        "\nquestion",
+        'missing = "ignore"\nquestion',
         "missing: input should be 'error', 'drop' or 'category'; found",
     ),
-    "nameless column": (
-        GOOD.replace('name = "age", ', ""),
-        "columns[1].name: it is missing",
-    ),
+    "nameless column": ('name = "age", ', "", "columns[1].name: it is missing"),
     "unknown column key": (
-        GOOD.replace("unit =", "units ="),
+        "unit =",
+        "units =",
         "columns['age']: unknown key 'units'; did you mean 'unit'?",
     ),
-    "column twice": (GOOD.replace('"age"', '"sex"'), "columns: 'sex' is named 2 times"),
+    "column twice": ('"age"', '"sex"', "columns: 'sex' is named 2 times"),
     "ordinal without order": (
-        GOOD.replace('S = "small"\n', ""),
+        'S = "small"\n',
+        "",
         "column 'size': order = [lowest, …, highest]",
     ),
-    "order of a number": (
-        GOOD.replace('unit = "years"', "order = [1, 2]"),
-        "order belongs to kind",
-    ),
+    "order of a number": ('unit = "years"', "order = [1, 2]", "order belongs to kind"),
     "values of nothing": (
-        GOOD.replace("[values.size]", "[values.sise]"),
+        "[values.size]",
+        "[values.sise]",
         "no column 'sise'; did you mean 'size'?",
     ),
     "unknown protected": (
-        GOOD.replace('column = "sex"', 'column = "sx"'),
+        'column = "sex"',
+        'column = "sx"',
         "no column 'sx'; did you mean 'sex'?",
     ),
     "protected twice": (
-        GOOD + '[[protected]]\ncolumn = "sex"\n',
+        "",
+        '[[protected]]\ncolumn = "sex"\n',
         "protected: 'sex' is named 2 times",
     ),
     "protected outcome": (
-        GOOD.replace('column = "sex"', 'column = "y"'),
+        'column = "sex"',
+        'column = "y"',
         "'y' is the outcome already",
     ),
     "map and threshold": (
-        GOOD + 'map = { a = "b" }\nthreshold = { above = 1 }\n',
+        "",
+        'map = { a = "b" }\nthreshold = { above = 1 }\n',
         "either a map or a threshold",
     ),
     "renamed for nothing": (
-        GOOD + 'name = "gender"\n',
+        "",
+        'name = "gender"\n',
         "protected['gender']: name = 'gender' is for a derived",
     ),
     "a taken name": (
-        GOOD + 'name = "age"\nmap = { a = "b" }\n',
+        "",
+        'name = "age"\nmap = { a = "b" }\n',
         "'age' is a column of its own",
     ),
-    "kept under its name": (GOOD + "keep = true\n", "keep = true needs a name"),
+    "kept under its name": ("", "keep = true\n", "keep = true needs a name"),
     "levels": (
-        GOOD + 'threshold = { above = 1 }\nlevels = ["one"]\n',
+        "",
+        'threshold = { above = 1 }\nlevels = ["one"]\n',
         "names the two sides",
     ),
-    "threshold": (GOOD + "threshold = { over = 1 }\n", "write the threshold as"),
+    "threshold": ("", "threshold = { over = 1 }\n", "write the threshold as"),
     "threshold nan": (
-        GOOD + "threshold = { above = nan }\n",
+        "",
+        "threshold = { above = nan }\n",
         "threshold: input should be a finite number",
     ),
     "unknown outcome": (
-        GOOD.replace('column = "y"', 'column = "why"'),
+        'column = "y"',
+        'column = "why"',
         "outcome: there is no column 'why'",
     ),
     "positive and threshold": (
-        GOOD.replace("positive = 1", "positive = 1\nthreshold = { above = 0 }"),
+        "positive = 1",
+        "positive = 1\nthreshold = { above = 0 }",
         "not both",
     ),
-    "base parity": ("base_parity = 1.5\n" + GOOD, "base_parity"),
-    "separator": (
-        GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'),
-        "data.separator: ",
-    ),
+    "base parity": ("\nquestion", "base_parity = 1.5\nquestion", "base_parity"),
+    "separator": ("[outcome]", 'separator = ", "\n[outcome]', "data.separator: "),
     "outcome dropped": (
-        GOOD.replace('name = "y"', 'name = "y", role = "drop"'),
+        'name = "y"',
+        'name = "y", role = "drop"',
         "the outcome cannot be",
     ),
-    "a long key": (GOOD + "k" * 200_000 + " = 1\n", "unknown key"),
-    "file and pool": (
-        GOOD.replace("file =", 'pool = "a"\nfile ='),
-        "either file, or pool and test",
-    ),
-    "pool is test": (
-        GOOD.replace('file = "data.csv"', 'pool = "a"\ntest = "a"'),
-        "the same file",
-    ),
+    "a long key": ("", "k" * 200000 + " = 1\n", "unknown key"),
+    "file and pool": ("file =", 'pool = "a"\nfile =', "either file, or pool and test"),
+    "pool is test": ('file = "data.csv"', 'pool = "a"\ntest = "a"', "the same file"),
     "url alone": (
-        GOOD.replace("[outcome]", 'url = "http://a"\n[outcome]'),
+        "[outcome]",
+        'url = "http://a"\n[outcome]',
         "needs the sha256 of every file",
     ),
-    "about at length": (GOOD + f"[about]\nlimits = '{'x' * 4001}'\n", "at most 4000"),
+    "about at length": ("", f"[about]\nlimits = '{'x' * 4001}'\n", "at most 4000"),
     "no feature": (
+        GOOD,
         GOOD.replace('"numeric", unit = "years"', '"numeric", role = "extra"').replace(
             '"ordinal"', '"ordinal", role = "drop"'
         ),
@@ -189,9 +197,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD)
-def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
-    path = write(tmp_path, text)
+@pytest.mark.parametrize(("old", "new", "message"), BAD.values(), ids=BAD)
+def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = write(tmp_path, GOOD.replace(old, new) if old else GOOD + new)
     with pytest.raises(FwcError) as caught:
         load_task(path)
     assert str(caught.value).startswith(f"{path}")
