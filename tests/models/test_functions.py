@@ -409,8 +409,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("notebook", [False, True])
-@pytest.mark.parametrize("awake", [True, False])
+@pytest.mark.parametrize(("awake", "notebook"), [(True, False), (False, True)])
 def test_ctrl_c_ends_a_run_whose_function_hangs(
     tmp_path: Path, awake: bool, notebook: bool
 ) -> None:

@@ -74,16 +74,6 @@ def test_the_arms_are_what_they_are_without_the_lines(result: Result) -> None:
         assert record in beside.records.where(arm=record.arm, metric=record.metric)
 
 
-def test_differences_are_those_of_the_values(result: Result) -> None:
-    records = result.audit().records
-    for line in LINES:
-        for arm in result.arms:
-            change = records.of("accuracy_difference", arm, against=line)
-            values = [records.of("accuracy", name).value for name in (arm, line)]
-            assert change.value == pytest.approx(values[0] - values[1])
-            assert change.verdict or change.reason
-
-
 @pytest.mark.parametrize("protected", [True, False])
 def test_the_regression_learns_from_pool_rows_that_equal_no_test_row(
     result: Result, task: Task, protected: bool
