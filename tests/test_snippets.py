@@ -102,7 +102,7 @@ def test_a_type_checker_passes_all_pages_and_knows_every_type(tmp_path: Path) ->
     types = re.findall(r"use\.py:\d+: note: Revealed type .*", done.stdout)
     assert len(types) == len(fwc_llm.__all__), done.stdout
     assert not [line for line in types if re.search(r'(is "|-> )Any"', line)]
-    errors = re.findall(r".* error: .*", done.stdout)
+    errors = re.findall(r".*:\d+: error: .*", done.stdout)
     assert len(errors) == 3, done.stdout
     for error, words in zip(
         errors, ("speed", 'expected "int"', "evaluat"), strict=True
