@@ -506,9 +506,8 @@ def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(
     edited = draft.text.replace(
         "# positive = […]", 'positive = ["1", "2"]\nnegative = ["3"]'
     )
-    (tmp_path / "t.toml").write_text(
-        edited.replace("# others", "others"), encoding="utf-8"
-    )
+    asked = edited.replace("# others", "others").replace("“…”", "one or two")
+    (tmp_path / "t.toml").write_text(asked, encoding="utf-8")
     assert load_task(tmp_path / "t.toml").pool()["y"].value_counts().to_dict() == {
         "yes": 20,
         "no": 10,
