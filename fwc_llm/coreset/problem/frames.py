@@ -127,10 +127,10 @@ def plain_array(x: Any) -> Array:
         raise InputError(
             "X holds dates or durations: turn them into numbers, such as days"
         )
-    shape = np.shape(x)
+    shape = x.shape if hasattr(x, "shape") else np.asarray(x).shape
     if len(shape) != 2 or not shape[0]:
         raise InputError(
-            f"X is {kind_of(x)} of shape {shape}: give a table (n, p) with rows; of one column, "
+            f"X is {kind_of(x)} of shape {shape}: give a table (n, p) with rows. Reshape your data: "
             f"X.reshape(-1, 1) or Series.to_frame()"
         )
     from sklearn.utils.validation import check_array  # importing takes a second
