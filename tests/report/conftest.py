@@ -90,17 +90,11 @@ def write_run(
                 )
     settings = {
         "m": 16,
-        "epsilon": 0.01,
         "n_test": sum(per_cell) * len(groups),
         "base_parity": 0.5,
         "repeats": repeats,
         "seed": seed,
-        "template": "default",
-        "orders": [],
-        "weights": "show",
-        "redraw": "once",
         "counterfactual": counterfactual,
-        "strategy_options": {},
     }
     described = {
         "format": FORMAT,
