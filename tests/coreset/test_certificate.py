@@ -162,9 +162,8 @@ def test_points_from_anywhere_are_certified() -> None:
         certify(X, y, d, X[:3], [0, 1, 7], d[:3])
     with pytest.raises(InputError, match="points has 2 features"):
         certify(X, y, d, X[:3, :2], y[:3], d[:3])
-    for wrong in (np.ones(3), -np.ones(16), np.zeros(16), [np.nan] * 16, ["a"] * 16):
-        with pytest.raises(InputError, match="weights"):
-            certify(X, y, d, *points, wrong)
+    with pytest.raises(InputError, match="weights must be"):
+        certify(X, y, d, *points, -np.ones(16))
 
 
 @pytest.mark.parametrize(

@@ -103,10 +103,8 @@ def test_bad_tables_get_one_clear_line(data):
     for wrong, words in [
         (np.arange(200) / 2, "boolean mask"),
         ([3, 5, 3], "each of them once"),
-        (np.zeros(200, int), "each of them once"),  # meant as a mask
         ([0, 200], "from 0 to 199"),
         ([-1], "from 0 to 199"),
-        (np.array([2**64 - 1], np.uint64), "from 0 to 199"),
         ([], "no candidate among them"),
     ]:
         with pytest.raises(FwcError, match=words):
