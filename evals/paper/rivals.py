@@ -44,8 +44,9 @@ def chosen(
     X: Any, rows: LabelledTable, at: Array, weights: Array, note: str = ""
 ) -> Coreset:
     """The coreset of the rows of X at the positions `at` (m,)."""
-    weights = np.asarray(weights, float)
-    return Coreset(pick(X, at), at, rows.sensitive[at], rows.y[at], weights, note)
+    level, outcome = rows.codes[at, -2:].T
+    labels = rows.levels[level], rows.outcomes[outcome]
+    return Coreset(pick(X, at), at, *labels, np.asarray(weights, float), note)
 
 
 def rounded(X: Any, rows: LabelledTable, centres: Array, weights: Array) -> Coreset:

@@ -139,9 +139,7 @@ class CoresetFit:
             InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        by_position = candidates is not None or (
-            not isinstance(self.init, str) and np.ndim(self.init) == 1
-        )
+        by_position = candidates is not None or self._starts_at_rows
         columns = Columns(X, y, sensitive, sample_weight)
         table = None
         sampled = None
@@ -268,7 +266,7 @@ class CoresetFit:
         )
         available *= cells.counts > 0
         slots = self.slots
-        if not isinstance(self.init, str) and np.ndim(self.init) == 1:
+        if self._starts_at_rows:
             slots = np.bincount(
                 cells.cell[self._init_rows(rows)], minlength=cells.n_cells
             )
@@ -290,6 +288,11 @@ class CoresetFit:
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
         return Problem.of(rows, self, self.support, cell_of, pools, ids)
+
+    @property
+    def _starts_at_rows(self) -> bool:
+        """Whether `init` names rows by position."""
+        return not isinstance(self.init, str) and np.ndim(self.init) == 1
 
     def _init_rows(self, among: EncodedInput) -> Array:
         """Check the rows in `init`; return their positions in `among.table`, sorted by cell."""
@@ -321,7 +324,7 @@ class CoresetFit:
         """Check `init`; return its rows (m,), as positions in the table, or its points (m, p),
         encoded.
         """
-        if np.ndim(self.init) == 1:
+        if self._starts_at_rows:
             rows = self._init_rows(among)
             for g, pool in enumerate(problem.pools):
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)

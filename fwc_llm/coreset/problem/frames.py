@@ -102,10 +102,6 @@ def column_kind(series: "pd.Series[Any]") -> str:
         raise InputError(
             f"column {series.name!r} holds {values}: turn times into numbers, such as days"
         )
-    if values == "complex":
-        raise InputError(
-            f"column {series.name!r} holds complex numbers: pass their parts as columns"
-        )
     if values in _NUMBERS:
         return "numeric"
     if values == "string":

@@ -27,16 +27,6 @@ class LabelledTable(EncodedTable):
     masses: Masses
 
     @property
-    def sensitive(self) -> Array:
-        """(n,) protected levels."""
-        return np.asarray(self.levels[self.codes[:, -2]])
-
-    @property
-    def y(self) -> Array:
-        """(n,) outcomes."""
-        return np.asarray(self.outcomes[self.codes[:, -1]])
-
-    @property
     def mass(self) -> Array:
         """(n,) row weights."""
         return self.masses.values

@@ -59,8 +59,6 @@ def test_polars_and_arrow_tables_are_read_as_pandas_are(frame: pd.DataFrame) -> 
         (pd.period_range("2020-01", periods=60, freq="M"), "'when' holds period"),
         ([date(2020, 1, 1 + k % 28) for k in range(60)], "'when' holds date"),
         (pd.date_range("2020-01-01", periods=60, tz="UTC"), "'when' holds date"),
-        (np.arange(60) * 1j, "'when' holds complex numbers"),
-        ([1j * k for k in range(60)], "'when' holds complex numbers"),
         ([[k] for k in range(60)], "'when' holds a list in row 0"),
     ],
 )
