@@ -170,7 +170,7 @@ def test_a_fit_holds_a_few_tables(
                 rng.integers(0, 8, n), list("abcdefgh")
             )
     model = FairCoreset(
-        40, support=support, random_state=0, n_jobs=2, max_iter=2, n_init=1
+        40, support=support, random_state=1, n_jobs=2, max_iter=2, n_init=1
     )
     model.fit(table[:9_000], y[:9_000], sensitive[:9_000])  # all code is there now
     assert peak(lambda: clone(model).fit(table, y, sensitive)) / X.nbytes < most

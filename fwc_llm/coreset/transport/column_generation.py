@@ -152,10 +152,15 @@ class CostTable:
 
     def sample(self, count: int) -> "CostTable":
         """Copy about `count` rows as float64, at equal steps of mass."""
-        upto = np.cumsum(self.mass)
-        steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
-        rows, times = np.unique(np.minimum(steps, self.size - 1), return_counts=True)
-        mass = times * (self.total / count)
+        if self.mass.min() == self.mass.max():
+            rows = np.arange(0, self.size, max(1, self.size // count))
+            mass = np.full(len(rows), self.total / len(rows))
+        else:
+            upto = np.cumsum(self.mass)
+            steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
+            last = self.size - 1
+            rows, times = np.unique(np.minimum(steps, last), return_counts=True)
+            mass = times * (self.total / count)
         return CostTable(np.asarray(self.cost[rows], np.float64), mass)
 
     def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
