@@ -299,7 +299,8 @@ def fault_of_numbers(
     dropped = "" if unknown else ', missing = "drop"'
     other = "leave its bands out" if item.bands else 'set kind = "categorical"'
     return wrong[0], (
-        f"{fault}; repair it, or write missing_marker = {marked}{dropped} in this column, or {other} "
+        f"{fault}; repair it, or write missing_marker = {marked}{dropped} in this "
+        f"column, or {other} "
         f"in {task.path}"
     )
 

@@ -161,7 +161,7 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
 def split_options(
     function: Callable[..., Any], options: Mapping[str, Any], *values: Options
 ) -> list[Any]:
-    """Update each of `values` with the options among its fields; refuse others by the function's."""
+    """Update each of `values` with the options among its fields; refuse other options."""
     for value in values:
         require(value, Options, "settings or client", "give Settings(…) and Client(…)")
     names = [name for value in values for name in type(value).model_fields]

@@ -263,8 +263,8 @@ def groups_of(
     """The group that each text of a protected column means, and notes on what is merged.
 
     Spellings of one group are one (`group_key`), named by the most frequent; what means unknown is
-    `UNKNOWN` (`merged_categories`). With `known`, the groups of earlier files, texts are read one by
-    one: what one means does not depend on the others.
+    `UNKNOWN` (`merged_categories`). With `known`, the groups of earlier files, texts are read one
+    by one: what one means does not depend on the others.
     """
     spelled = merge_spellings(counts, known or ())
     usual = {text: spelled.get(text, text) for text in counts}
@@ -281,7 +281,8 @@ def groups_of(
     others = [level for level in unknown if level != UNKNOWN]
     if others:
         notes.append(
-            f"In {name}, {listed(others, _MOST_SPELLINGS, repr)} count as {UNKNOWN}: the category of "
+            f"In {name}, {listed(others, _MOST_SPELLINGS, repr)} count as {UNKNOWN}: "
+            "the category of "
             f"these people is not known"
         )
     notes += doubtful_groups(name, {*groups.values()} - {UNKNOWN})
@@ -294,7 +295,8 @@ def doubtful_groups(name: str, groups: Collection[str]) -> list[str]:
     notes = []
     if codes and len(groups) - len(codes) > 1:
         notes.append(
-            f"In {name}, {', '.join(codes)} may be a code for a missing value, and is a group: if it "
+            f"In {name}, {', '.join(codes)} may be a code for a missing value, and is a "
+            "group: if it "
             f"is one, name it as unknown"
         )
     if groups and all(re.fullmatch(DATE, group) for group in groups):

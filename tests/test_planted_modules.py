@@ -20,7 +20,10 @@ from tests.test_action import ACTION, GitHub, audit, github
 __all__ = ["github"]
 
 _IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
-_PLANTED = "import os\nopen(os.environ['RAN'], 'a').write(__name__ + '\\n')\nraise ImportError(__name__)\n"
+_PLANTED = (
+    "import os\nopen(os.environ['RAN'], 'a').write(__name__ + '\\n')\nraise "
+    "ImportError(__name__)\n"
+)
 _MAIN = """
 import json, shlex, sys
 from fwc_llm.cli import main

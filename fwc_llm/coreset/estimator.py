@@ -205,7 +205,10 @@ class FairCoreset(
         shares = pd.crosstab(
             names, outcomes, self.weights_, aggfunc="sum", normalize="index"
         ).fillna(0.0)
-        title = f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
+        title = (
+            f"{m} representatives: objective {self.objective_:.6g}, violation "
+            f"{self.violation_:.2g}"
+        )
         with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(shares)) as (
             figure,
             (parity, descent),

@@ -28,7 +28,8 @@ _ESTIMATED = 8192  # candidates at once; their values are copied twice
 _ENOUGH = (
     0.5  # share of the sum of their single gains that several swaps must gain together
 )
-_WORTH_SHARING = 2_000_000  # comparisons of two values from which threads save time: half a millisecond
+# comparisons of two values from which threads save time: half a millisecond
+_WORTH_SHARING = 2_000_000
 _CHUNK = 32  # rows with the same nearest point that are summed together: half a block
 _IN_BLOCK = ROWS // _CHUNK
 _AT_ONCE = 64  # blocks that are copied at once
@@ -60,7 +61,8 @@ class Points:
 
     values: Array  # (m, p) float32
     cells: Array  # (m,)
-    keys: Array  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
+    # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
+    keys: Array
 
 
 @dataclass(frozen=True)

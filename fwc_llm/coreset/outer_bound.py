@@ -21,7 +21,8 @@ from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
 
-_PAIRS = 25_000_000  # largest number of pairs of a row and a candidate; their costs are kept as float32
+# largest number of pairs of a row and a candidate; their costs are kept as float32
+_PAIRS = 25_000_000
 _AT_ONCE = 65_536  # pairs per block, which fit into the cache
 _STEPS = 600  # steps, at most
 _MEMORY = 0.7  # factor of the last direction in the next one
@@ -36,7 +37,8 @@ def check_pairs(problem: Problem) -> None:
     q = len(problem.candidates()[0])
     if n * q > _PAIRS:
         raise InputError(
-            f"a proof compares every row with every candidate: {n:,} rows and {q:,} candidates make "
+            f"a proof compares every row with every candidate: {n:,} rows and {q:,} "
+            "candidates make "
             f"more than {_PAIRS:,} pairs; choose without a proof, or among fewer rows"
         )
 

@@ -287,7 +287,7 @@ def _fill_missing(
     used: Sequence[FileColumn],
     lost: dict[str, np.ndarray],
 ) -> dict[str, int]:
-    """Apply the rules for missing values: add to `lost`, or make categories in `raw`; count these."""
+    """Apply the rules for missing values: add to `lost`, or make categories in `raw`; count."""
     within = ~_any(lost)
     missing = {item.name: raw[item.name].isna().to_numpy() & within for item in used}
     counts = {name: int(mask.sum()) for name, mask in missing.items() if mask.any()}
@@ -388,7 +388,8 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
     """Raise `FwcError` for one answer alone, or for levels that cannot be compared."""
     if UNASKED in task.question:
         raise FwcError(
-            f"{task.path}: the question still has {UNASKED}: write what is asked, as a yes-no question"
+            f"{task.path}: the question still has {UNASKED}: write what is asked, as a "
+            "yes-no question"
         )
     answers = table[task.outcome.source].unique()
     if len(answers) == 1:
@@ -466,7 +467,8 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
         if all(cell_rules.as_number(level) is not None for level in levels):
             split = " or split the numbers with threshold = { above = NUMBER }"
         raise FwcError(
-            f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them with a map{split}"
+            f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them "
+            f"with a map{split}"
         )
     for level in levels:  # levels are printed to terminals
         if any(unicodedata.category(character) == "Cc" for character in level):

@@ -636,7 +636,10 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
             cells[position] if position < len(cells) else None for _, cells in rows
         ]
         for (number, _), cell in zip(rows, column, strict=True):
-            where = f"{path}: cell {column_letter(position + 1)}{number} of column {titles[position]!r}"
+            where = (
+                f"{path}: cell {column_letter(position + 1)}{number} of column "
+                f"{titles[position]!r}"
+            )
             if isinstance(cell, int | float) and abs(cell) > LARGEST_EXACT:
                 raise FwcError(
                     f"{where} holds the number {cell}, of which a spreadsheet keeps 15 digits: two "

@@ -24,7 +24,8 @@ _NUMBERED = (
     20  # in a table with at most 20 rows, a column of distinct values is no identifier
 )
 _AUC = 0.99
-_FEWER_ERRORS = 0.1  # a column reveals classes if its errors are at most this share of the errors by chance
+# a column reveals classes if its errors are at most this share of the errors by chance
+_FEWER_ERRORS = 0.1
 _PURE, _COVERED = (
     0.02,
     0.5,
@@ -32,7 +33,8 @@ _PURE, _COVERED = (
 _LEAST_ERRORS = 15  # least errors by chance: with fewer expected, no error may be luck
 _MOST_CLASSES = 20
 _MOST_ROWS = 50_000  # rows that are checked, at most
-_COARSE = 0.02  # a finest column in which a larger share of row pairs agrees is too coarse to decide
+# a finest column in which a larger share of row pairs agrees is too coarse to decide
+_COARSE = 0.02
 _EXCESS = 2.5  # equal pairs of rows up to this multiple of the expected number may be coincidence
 _MATERIAL = 0.005  # least share of repeated rows that is worth a note on intervals
 

@@ -99,7 +99,10 @@ _WHERE = {
     "drop": "; it is left out",
 }
 # Stems of verbs for decisions: "Should this case be approved?"
-_DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
+_DONE = (
+    r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award"
+    r"|reject|deni|releas)"
+)
 _OUTCOME_NAME = re.compile(
     rf"(?i)(^|[ _-])({_DONE}ed|outcome|decision|result|action_taken|label|target|verdict"
     rf"|recidivi\w*|default(ed)?|entscheidung|ergebnis|zusage|absage|bewilligt|abgelehnt"
@@ -499,7 +502,8 @@ class Drafting:
         titles = list(self.table.titles)
         if len({*titles}) > _MOST_COLUMNS:
             raise FwcError(
-                f"{self.path}: {len({*titles}):,} columns are more than the {_MOST_COLUMNS:,} that a prompt "
+                f"{self.path}: {len({*titles}):,} columns are more than the "
+                f"{_MOST_COLUMNS:,} that a prompt "
                 f"can show: write those that matter to a table of their own"
             )
         columns, self.faults = self.table.readable(special)

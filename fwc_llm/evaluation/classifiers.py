@@ -1,4 +1,4 @@
-"""What a fitted classifier needs to know of a task: its rows as they were, and which class is yes."""
+"""What a fitted classifier needs to know of a task: its rows as they were, and what is yes."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -15,7 +15,10 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, task_names
 
 FILE_NAME = "experiment.toml"
-_HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
+_HEAD = (
+    f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag "
+    "beside it wins.\n\n"
+)
 _PATHS = {"prices", "data-dir"}
 
 

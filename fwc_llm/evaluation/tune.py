@@ -263,7 +263,10 @@ class _Tuning:
             of_metric, of_accuracy = (100 * gain for gain in gains)
             more = 4 * rows  # for gains half as large
             enough = more <= self.job.plan.repeats[0].split.candidates.sum()
-            verdict += f"Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
+            verdict += (
+                f"Gains under about {of_metric:.0f} points of "
+                f"{TARGETS[self.goal.metric]} or "
+            )
             verdict += f"{of_accuracy:.0f} points of accuracy cannot be seen"
             try_more = f"; try --rows {more}, which shows gains half as large"
             return None, False, verdict + try_more * bool(enough)
@@ -456,9 +459,9 @@ def tune(
 ) -> Tuned:
     """Find examples that reach a fairness target at the least loss of accuracy.
 
-    `target_dp` is the largest acceptable DP gap; `target` names another metric instead ("eo_gap=0.1",
-    "dp_ratio=0.8"). `max_loss` is the largest acceptable loss of accuracy, in percentage points
-    below the arm `balanced` on the same rows.
+    `target_dp` is the largest acceptable DP gap; `target` names another metric instead
+    ("eo_gap=0.1", "dp_ratio=0.8"). `max_loss` is the largest acceptable loss of accuracy, in
+    percentage points below the arm `balanced` on the same rows.
 
     `candidates` is the number of sets of examples to try. They are chosen by all strategies, or by
     those in `strategies`; numbers of examples (`m`, by default that of `evaluate`), `orders` and

@@ -253,7 +253,8 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
         if other.any():
             position = int(np.argmax(other))
             raise FwcError(
-                f"the row id {answers.row[position]!r} has two {name}s (row {index[position]} of the "
+                f"the row id {answers.row[position]!r} has two {name}s (row "
+                f"{index[position]} of the "
                 f"file), but an id has one group and one label: {_PERSON}"
             )
 

@@ -416,7 +416,8 @@ def as_numbers(
             for position in places[:_SHOWN]
         )
         raise FwcError(
-            f"{column!r} is not {kind_name} in {len(places):,} of {len(cells):,} rows ({listed}): write "
+            f"{column!r} is not {kind_name} in {len(places):,} of {len(cells):,} rows "
+            f"({listed}): write "
             f"numbers{how}"
         )
     return numbers

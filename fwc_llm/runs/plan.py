@@ -215,7 +215,7 @@ class Plan:
         after: int,
         training: Callable[[], Training],
     ) -> Iterator[PlannedCall]:
-        """Yield the requests of one arm about the test rows, or the validation rows, of a repeat."""
+        """Yield the requests of one arm about the test (or validation) rows of a repeat."""
         rows = enumerate(rows_of(repeat.rows(validation)))
         for position, (row, values) in islice(rows, after, None):
             builder = self._builder(repeat, arm, position, validation)

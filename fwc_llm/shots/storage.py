@@ -136,7 +136,8 @@ def check_task(
         )
     if shots.fingerprint != task.fingerprint and not allow_changed_data:
         raise FwcError(
-            f"{where} was chosen from another frame, or another version of the table of {task.name!r} "
+            f"{where} was chosen from another frame, or another version of the table of "
+            f"{task.name!r} "
             f"({_what_changed(shots, task)}): choose its examples anew, or pass "
             f"--allow-changed-data"
         )

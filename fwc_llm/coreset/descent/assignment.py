@@ -90,7 +90,9 @@ class Costs(NamedTuple):
 
 
 @part
-def _find_two(block, tiles, g, features, far, out, best, next_best, nearest):  # type: ignore[no-untyped-def]
+def _find_two(  # type: ignore[no-untyped-def]
+    block, tiles, g, features, far, out, best, next_best, nearest
+):
     """Find the two representatives of cell g nearest to the rows in `block`, `far` without any."""
     for lane in range(ROWS):
         best[lane] = far

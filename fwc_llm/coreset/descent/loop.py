@@ -18,7 +18,8 @@ from fwc_llm.coreset.transport.inner_problem import Transport
 from fwc_llm.coreset.weights import Masses
 
 _IDLE = 5  # iterations without a gain that end a descent
-_LARGE = 4  # rows from which a representative moves twice as far; with fewer rows it could lose them all
+# rows from which a representative moves twice as far; with fewer rows it could lose them all
+_LARGE = 4
 
 
 def share_out(inner: Transport, label: Array, m: int, masses: Masses) -> RowAssignment:

@@ -268,7 +268,8 @@ def limits_of(epsilon: Any, levels: Array, crossed: bool = True) -> Any:
     ):
         if lacking:
             raise InputError(
-                f"epsilon has {problem} for {', '.join(sorted(lacking))}: give one limit for each of "
+                f"epsilon has {problem} for {', '.join(sorted(lacking))}: give one "
+                "limit for each of "
                 f"the levels "
                 f"{', '.join(names)}"
             )

@@ -11,7 +11,8 @@ from fwc_llm.coreset.array_types import Array
 
 MISMATCH = 1.0  # cost of two different categories, times the column's weight
 _SOME = 4096  # rows from which the centre is computed
-_SAFE = 1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
+# largest magnitude whose squares, summed over columns, stay far below float32's maximum
+_SAFE = 1e10
 _BLOCK = 16_384  # rows at once
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplies a hash before the next column's
 Which: TypeAlias = Array | slice  # which rows: positions, flags, or a range

@@ -41,7 +41,8 @@ class ColumnCode:
         default_factory=lambda: np.empty(0, object)
     )  # of ordinals and categories
     mean: float = 0.0
-    scale: float = 1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
+    # infinite if the column is constant in the fitted rows: it costs 0 in all rows
+    scale: float = 1.0
     factor: float = (
         1.0  # multiplies the scaled numbers or, in a categorical column, `MISMATCH`
     )

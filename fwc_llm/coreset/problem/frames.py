@@ -126,7 +126,8 @@ def plain_array(x: Any) -> Array:
     shape = x.shape if hasattr(x, "shape") else np.asarray(x).shape
     if len(shape) != 2 or not shape[0]:
         raise InputError(
-            f"X is {kind_of(x)} of shape {shape}: give a table (n, p) with rows. Reshape your data: "
+            f"X is {kind_of(x)} of shape {shape}: give a table (n, p) with rows. "
+            "Reshape your data: "
             f"X.reshape(-1, 1) or Series.to_frame()"
         )
     from sklearn.utils.validation import check_array  # importing takes a second
@@ -189,7 +190,8 @@ def take_named(
         lacking = [name for name in names if name not in X.columns]
         if lacking:
             raise InputError(
-                f"{role} names the column {lacking[0]!r}, which {source_name} does not have: it has "
+                f"{role} names the column {lacking[0]!r}, which {source_name} does not "
+                "have: it has "
                 f"{', '.join(map(repr, X.columns[:20]))}{', …' if len(X.columns) > 20 else ''}"
             )
         taken.update(names)
@@ -243,7 +245,8 @@ def _check_in_memory(X: Any) -> None:
         else:
             problem = f"is a {type(X).__name__}"
         raise InputError(
-            f"X {problem}, which only FairCoreset.fit reads in blocks: pass the rows in memory, such "
+            f"X {problem}, which only FairCoreset.fit reads in blocks: pass the rows in "
+            "memory, such "
             f"as "
             "pandas.read_parquet(path) or X.compute(), if need be in several calls"
         )

@@ -6,8 +6,8 @@ See docs/method.md, "Ground cost and scaling".
                                  x'_k] + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
 `column_weights` are included: in the encoded numbers, and in v_k of a categorical column. All that
-the solver knows of a cost of numbers is in its object (`L1`, `SQUARED_L2`) and, for compiled code, in
-`_term`. `FeatureCost` is the first line of the formula; kernels take it as an argument.
+the solver knows of a cost of numbers is in its object (`L1`, `SQUARED_L2`) and, for compiled code,
+in `_term`. `FeatureCost` is the first line of the formula; kernels take it as an argument.
 `tile_costs` and `pair_cost` are its compiled forms, for rows of numbers followed by codes. All
 agree (tests/coreset/problem/test_ground_cost.py).
 """

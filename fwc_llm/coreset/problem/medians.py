@@ -73,7 +73,9 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
 
 
 @kernel
-def find_medians(bits, units, start, sign, largest, keys, word, number, low, high):  # type: ignore[no-untyped-def]
+def find_medians(  # type: ignore[no-untyped-def]
+    bits, units, start, sign, largest, keys, word, number, low, high
+):
     """Write the keys of the medians of groups to `low` and `high` (g, k).
 
     `bits` (n, k) are the numbers of the groups' rows, read as integers; `keys` (k, r) is room for

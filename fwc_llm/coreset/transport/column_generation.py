@@ -437,9 +437,9 @@ def scan(  # type: ignore[no-untyped-def]
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is
     within `margin`.
 
-    `cost` (r, G) has the rows from `low` on; `mass` (n,) are the masses. Writes the cell to key[low:]
-    and marks rows in doubt in unsure[low:]. Adds the mass of settled rows to settled[block, g], and
-    their cost to settled_cost[block].
+    `cost` (r, G) has the rows from `low` on; `mass` (n,) are the masses. Writes the cell to
+    key[low:] and marks rows in doubt in unsure[low:]. Adds the mass of settled rows to
+    settled[block, g], and their cost to settled_cost[block].
     """
     total = settled_cost[block]
     fault = faulty[block]

@@ -265,7 +265,9 @@ def steepest(owner, above, size, load, inverse, mass, total, edges):  # type: ig
 
 
 @part
-def _change(i, now, start, cell, excess, at, moved, edge, least, time, goal):  # type: ignore[no-untyped-def]
+def _change(  # type: ignore[no-untyped-def]
+    i, now, start, cell, excess, at, moved, edge, least, time, goal
+):
     """Find when, from `now` on, row i changes its key and to which pair; return whether it
     changes at all.
     """

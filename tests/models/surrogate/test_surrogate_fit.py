@@ -116,7 +116,10 @@ def test_the_page_and_the_model_card_say_what_was_measured(
     names = {0: "zero-shot", 4: "4 examples", 16: "16 examples", 30: "30 as they fall"}
     for line in report["left_out"]:
         row = f"| {names[line['examples']]}, {line['form']} |"
-        cells = f"{row} {line['agreement']:.3f} | {line['log_loss']:.3f} | {line['gap_error']:+.3f} |"
+        cells = (
+            f"{row} {line['agreement']:.3f} | {line['log_loss']:.3f} | "
+            f"{line['gap_error']:+.3f} |"
+        )
         assert cells in card or row not in card
     for line in report["reversal"]:
         change = re.search(rf"([+-][\d.]+) \({line['form']}\)", card)
