@@ -153,7 +153,7 @@ class Gates:
         ):
             raise GateFailedError(counts)
         if outcome == "cannot say" and self.undecided is None:
-            helps = any(check.more_rows for check in every)
+            helps = any(check.lacking == "rows" for check in every)
             rows = (
                 "ask about more rows (`fwc-llm power` says how many), or "
                 if helps

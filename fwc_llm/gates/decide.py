@@ -40,8 +40,8 @@ class Check(Ambiguous):
 
     `outcome` is "outside" (the limits) if the whole 95 % interval meets the condition, "within" if
     none of it does, else "cannot say". `value`, `low` and `high` are those of the record that was
-    judged; NaN where undefined, and in a check that combines several arms. `more_rows`: more rows
-    may settle the check.
+    judged; NaN where undefined, and in a check that combines several arms. `lacking` is what may
+    settle a check that cannot say.
     """
 
     instead = "write check.passed, or compare check.outcome"
@@ -52,7 +52,7 @@ class Check(Ambiguous):
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    more_rows: bool = False
+    lacking: Literal["", "rows", "replies", "draws"] = ""
     arm: str = ""
 
     @property
@@ -176,9 +176,9 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     told = who + who_gets_how_much(stats, arm, replace(condition, arm=arm), record)
     numbers = (record.value, low, high)
     if math.isnan(low):
-        return Check(
-            name, CANNOT_SAY, f"{told}: it {record.reason}", record.value, arm=arm
-        )
+        why = f"{told}: it {record.reason}"
+        found = Check(name, CANNOT_SAY, why, record.value, arm=arm)
+        return found if stats.sequential else replace(found, lacking="draws")
     if stats.sequential:
         told += ", of the population, valid at every check"
     if metric.kind != "share" and stats.not_judged:
@@ -195,7 +195,7 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     if outcome != CANNOT_SAY:
         return Check(name, outcome, told, *numbers, arm=arm)
     words = "too few rows to tell"
-    more_rows = True
+    settled = True
     unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
     if unread and metric.source == "answers":
 
@@ -204,15 +204,16 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
             return outcome_of(condition, *ends) != CANNOT_SAY
 
         if read.known and lacks_answers(readings.ends, read.ends, settles):
-            more_rows = settles(*readings.ends)
+            settled = settles(*readings.ends)
             remedy = "fewer of them, with more rows,"
-            if more_rows:
+            if settled:
                 remedy = "fewer of them, or more rows,"
             elif settles(*read.ends):
                 remedy = "only fewer of them"
             words = f"{UNREAD_WORDS[stats.unread].format(f'{unread:,}')}; {remedy}"
             words += " would settle it"
-    return Check(name, outcome, f"{told}; {words}", *numbers, more_rows, arm)
+    lacking: Literal["rows", "replies"] = "rows" if settled else "replies"
+    return Check(name, outcome, f"{told}; {words}", *numbers, lacking, arm)
 
 
 def _record(

@@ -18,14 +18,15 @@ from fwc_llm.gates.sentences import (
     who_gets_how_much,
 )
 from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, ImpactView
+from fwc_llm.metrics.arm_comparison import ComparedArms
 from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.intervals import DIFFERS, EQUAL, SHOWN, TOO_FEW, UNREAD
+from fwc_llm.metrics.intervals import EQUAL, SHOWN, TOO_FEW
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record, Records
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
 from fwc_llm.runs.settings import Settings
@@ -434,14 +435,13 @@ def next_step(
 ) -> tuple[str, str]:
     """The next step and a command for it, or ""; what makes numbers doubtful comes first."""
     telling = [arm.arm for arm in stats.arms if not arm.alike]
+    checks = checked(stats, conditions)
+    lacking = {check.lacking for check in checks}
     judged = [stats.of(stats.lead, arm) for arm in telling]
     for key in (stats.lead, "accuracy"):
         name = f"{key}_difference"
         judged += [stats.of(name, arm, against=stats.base) for arm in _others(stats)]
     verdicts = {record.verdict for record in judged} - {""}
-    unequal = [
-        stats.of(key, arm).verdict for arm in telling for key in (stats.lead, "eo_gap")
-    ]
     kept = keeping_to(conditions, stats)
     best = best_arms(stats, kept) if run else []
     leads = best or [arm.arm for arm in stats.arms]
@@ -454,13 +454,11 @@ def next_step(
     page = f"fwc-llm report {quote(str(run.folder))}" if run else ""
     if run and any(arm.unanswered for arm in stats.arms):
         return "get the replies that are missing", _again(run)
-    if UNREAD in verdicts or any(_lacks_answers(stats, arm, least) for arm in leads):
-        return ("find out first why answers are lacking", page)
+    if "replies" in lacking or any(_lacks_answers(stats, arm, least) for arm in leads):
+        return "find out first why answers are lacking", page
     if suspects:
         return f"check column {cut(suspects[0])} first", page
-    few = TOO_FEW in verdicts or any(
-        check.more_rows for check in checked(stats, conditions)
-    )
+    few = "rows" in lacking or TOO_FEW in verdicts
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(
             run, "--model gpt-6-luna --dry-run"
@@ -478,15 +476,19 @@ def next_step(
         return step, page
     if run and same and all(same):
         return "try other examples: these change no answer", page
-    if kept is not None and kept >= {arm.arm for arm in stats.arms}:
+    if "draws" in lacking or any(_lacks_draws(pair) for pair in stats.pairs):
+        more = _again(run, f"--repeats {MIN_SETS}", "-repeats")
+        return (
+            f"draw other examples: comparing strategies takes {MIN_SETS} repeats",
+            more,
+        )
+    if worst(checks) == WITHIN_LIMITS:
         return _WATCH
     if few:
         more = _again(run, f"--n-test {4 * run.n_test}", "-more") if run else ""
         return "get more rows: four times as many show differences half as large", more
     if not verdicts:
         return "get answers about at least two groups: a gap needs two", ""
-    if kept is None and DIFFERS not in unequal:
-        return _WATCH
     if run:
         return "compare other ways of asking", _again(
             run, "--shots zero,balanced,fwc", "-compared"
@@ -516,9 +518,12 @@ def _again(run: "Run | None", options: str = "", name: str = "") -> str:
 def _lacks_answers(stats: Statistics, arm: str, least: float) -> bool:
     """Whether missing answers put an arm's numbers in doubt."""
     coverage = stats.of("coverage", arm).value
-    if not coverage >= least or any(_silence(stats, arm)):
-        return True
-    return stats.of(stats.lead, arm).verdict == UNREAD
+    return not coverage >= least or any(_silence(stats, arm))
+
+
+def _lacks_draws(pair: ComparedArms) -> bool:
+    """Whether two strategies cannot be compared for want of draws of examples."""
+    return bool(pair.compared.reason) and pair.compared.scope == THIS_STRATEGY
 
 
 def four_fifths(

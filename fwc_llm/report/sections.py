@@ -218,8 +218,7 @@ def _reading(stats: Statistics) -> Iterator[str]:
     if stats.repeats > 1:
         yield "A gap compares each group's rate averaged over the repeats."
     kinds = {
-        THESE_EXAMPLES: "Intervals cover other rows with these examples (with several repeats, "
-        "also other examples).",
+        THESE_EXAMPLES: "Intervals cover other rows with these examples.",
         THIS_STRATEGY: "Intervals cover other rows and other draws of the examples.",
     }
     for of, covers in kinds.items():

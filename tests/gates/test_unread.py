@@ -47,7 +47,7 @@ def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
         "what is read hides the gap"
     )
     check = worst.check("dp_gap > 0.15")
-    assert (check.outcome, check.more_rows) == ("cannot say", False)
+    assert (check.outcome, check.lacking) == ("cannot say", "replies")
     assert check.low <= 0.2 <= check.high
     assert "count as yes or as no" in check.reason
     assert "only fewer of them would settle it" in check.reason
@@ -65,7 +65,7 @@ def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
         worst.records.of(GAP, "answers", scope="replies that were read").high
         < check.high
     )
-    assert audited(decisions(n=100)).check("dp_gap > 0.4").more_rows
+    assert audited(decisions(n=100)).check("dp_gap > 0.4").lacking == "rows"
 
 
 def test_an_assumption_is_made_of_values_too_and_named() -> None:

@@ -11,7 +11,7 @@ from fwc_llm.gates import parse_condition
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, checked, in_short, worst
 from fwc_llm.gates.sentences import measured
 from fwc_llm.metrics.counts import BY_KEY
-from fwc_llm.metrics.intervals import SHOWN, TOO_FEW, UNREAD
+from fwc_llm.metrics.intervals import SHOWN, TOO_FEW
 from fwc_llm.metrics.records import READ, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report.narrative import best_arms, findings, next_step
@@ -93,9 +93,12 @@ def check_remedy(stats: Statistics) -> None:
         record.verdict for record in found if record.against in ("", stats.base)
     }
     step, _ = next_step(stats)
+    lacking = {check.lacking for check in checked(stats)}
     if "more rows" in step:
-        assert TOO_FEW in {record.verdict for record in stats.records}
-        assert UNREAD not in verdicts
+        assert "rows" in lacking or TOO_FEW in verdicts
+        assert "replies" not in lacking
+    if "watch further" in step:
+        assert {check.outcome for check in checked(stats)} == {WITHIN}
     for arm in stats.arms:
         judged: Any = stats.of(stats.lead, arm.arm)
         read = stats.of(stats.lead, arm.arm, scope=READ)
@@ -150,3 +153,19 @@ def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
     assert best_arms(stats) == ["y", "z"]
     assert "Better than x, and not told apart: y, z." in answer
     assert "Best, " not in answer
+
+
+def test_too_few_draws_of_examples_have_a_remedy_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"row": range(1500), "group": ["a", "b"] * 750})
+    rows["label"] = rng.choice(["yes", "no"], 1500)
+    parts = []
+    for arm, share in {"x": 0.3, "y": 0.1}.items():
+        errs = rng.random(1500) < share
+        other = np.where(rows["label"] == "yes", "no", "yes")
+        said = np.where(errs, other, rows["label"])
+        sets = np.arange(1500) % 3 if arm == "y" else np.zeros(1500, dtype=int)
+        parts.append(rows.assign(arm=arm, answer=said, examples=sets.astype(str)))
+    stats = audit(pd.concat(parts), min_group=1, margin=0.2).statistics
+    assert {check.outcome for check in checked(stats)} == {WITHIN}
+    assert next_step(stats)[0].startswith("draw other examples")
