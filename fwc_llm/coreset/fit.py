@@ -119,8 +119,8 @@ class CoresetFit:
             X: (n, p) features without D and Y. A plain array is numeric; each column of a DataFrame
                 (pandas, Polars, Arrow) is encoded by its kind (see
                 `fwc_llm.coreset.problem.encoding.Encoder`, and `scale`). Tables larger than memory
-                are read in blocks: Parquet files, memory maps, tables of Dask (docs/scikit-
-                learn.md, "Tables beyond memory").
+                are read in blocks: Parquet files, memory maps, tables of Dask
+                (docs/scikit-learn.md, "Tables beyond memory").
             y: (n,) outcomes, any labels, or the name of a column of X; optional without a limit and
                 penalty.
             sensitive: (n,) protected levels; an (n, k) array or DataFrame, whose columns are
