@@ -311,8 +311,8 @@ class ArmEstimates:
                 sample, counted, hits.astype(np.float64), owner, owners, by_label, name
             )
         sample = sample.assumed
-        if rate == "auc":
-            return auc_shares(sample)
+        if name == "auc":
+            return auc_shares(sample, owner, owners)
         if (
             rate == "label_rate"
         ):  # the mean of a group's rates of yes at label no and at label yes

@@ -14,8 +14,8 @@ from scipy.special import logit
 
 from fwc_llm.metrics import decision_thresholds as thresholds
 from fwc_llm.metrics.arm_estimates import UNDEFINED, ArmEstimates, MetricEstimate
-from fwc_llm.metrics.counts import Codes, Floats, levels_of
-from fwc_llm.metrics.intervals import LEVEL, Z
+from fwc_llm.metrics.counts import Floats, levels_of
+from fwc_llm.metrics.intervals import LEVEL, critical_value
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import (
     MIN_PROBABILITIES,
@@ -24,7 +24,7 @@ from fwc_llm.metrics.run_answers import (
     samples_of,
 )
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
-from fwc_llm.metrics.variance import ArmArrays, area, codes
+from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
 
 BINS = 10
 _DRAWS = 1000  # of the bootstrap
@@ -97,7 +97,10 @@ class Probabilities:
         known = self.known
         n = len(known)
         if np.ptp(known.label):
-            yield replace(_auc(known), n=n)
+            sample = samples_of({"": known}, self.order, self.design)[""]
+            (auc,) = ArmEstimates(replace(sample, examples=None)).rates("auc of all")
+            of: Any = {**auc.ends, "n": n}
+            yield Record(metric="auc", **of)
         brier = float(
             np.average((known.p_yes - known.label) ** 2, weights=known.weight)
         )
@@ -151,19 +154,6 @@ class Probabilities:
             yield Record(metric=rate, value=share.value, **where)
 
 
-def _auc(known: ArmAnswers) -> Record:
-    """The area under the ROC curve of all rows, with limits over rows (people)."""
-    value, psi = area(known.p_yes, known.label, known.weight)
-    unit = levels_of(known.unit)[1]
-    reach = Z * float(np.sqrt((np.bincount(unit, psi) ** 2).sum()))
-    return Record(
-        metric="auc",
-        value=value,
-        low=max(0.0, value - reach),
-        high=min(1.0, value + reach),
-    )
-
-
 def _calibration(known: ArmAnswers, design: SamplingDesign) -> Iterator[Record]:
     """Yield mean P(yes), the share of label yes, their difference and the calibration error."""
     found = calibrate(known, design)
@@ -208,23 +198,29 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> Calibrati
     """Return the calibration of answers that all have P(yes).
 
     `difference` is the mean P(yes) minus the share of label yes (calibration in the large), with 95
-    % limits over rows or people, within groups and labels if the design fixed their numbers.
+    % limits over rows or people, within groups and labels if the design fixed their numbers. Two
+    added rows keep its variance above 0 (after Agresti & Min 2005); weights and people take t.
     `error` is the expected calibration error over ten bins; noise raises it, the more the fewer
     rows there are.
     """
     p = a.p_yes
     labels = a.label.astype(np.float64)
-    unit = levels_of(a.unit)[1]
-    if design.labels_fixed:
-        strata = 2 * levels_of(a.group)[1] + a.label
-    else:
-        strata = np.zeros(len(a), dtype=np.int64)
     if a.weight is None:
         weight = np.full(len(a), 1.0 / len(a))
     else:
         weight = a.weight / a.weight.sum()
     difference = float(weight @ (p - labels))
-    reach = Z * float(np.sqrt(_variance(p - labels, weight, unit, strata)))
+    none = np.zeros(len(a), dtype=np.int64)
+    halved = replace(a, answer=(1.0 + p - labels) / 2, repeat=none)  # from 0 to 1
+    sample = samples_of({"": halved}, levels_of(a.group)[0], design)[""]
+    shares = mean_shares(
+        sample, np.ones(len(a)), sample.answer, none, 1, design.labels_fixed
+    )
+    freedom = np.inf
+    if a.weight is not None or a.cluster is not None:
+        freedom = max(1.0, float(shares.freedom[0]))
+    variance = 4 * shares.influence.over_units + shares.two_rows
+    reach = critical_value(2, 1, freedom) * float(np.sqrt(variance[0]))
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     return Calibration(
         mean=float(weight @ p),
@@ -234,30 +230,6 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> Calibrati
         high=min(1.0, difference + reach),
         error=float(np.abs(np.bincount(bins, weight * (p - labels))).sum()),
     )
-
-
-def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
-    """Return the variance of the mean of `off` over rows.
-
-    Two added rows in each stratum keep it above 0 (after Agresti & Min 2005).
-    """
-    total = 0.0
-    for stratum in np.unique(strata):
-        in_stratum = strata == stratum
-        units, code = np.unique(unit[in_stratum], return_inverse=True)
-        k = len(units)
-        part = float(weight[in_stratum].sum())
-        residual = np.bincount(
-            code,
-            weight[in_stratum]
-            * (off[in_stratum] - weight[in_stratum] @ off[in_stratum] / part),
-        )
-        if k > 1:
-            spread = k / (k - 1) * float(residual @ residual)
-        else:
-            spread = part**2
-        total += spread + 2.0 * part * (part / k) ** 2
-    return total
 
 
 def decision_notes(run: RunAnswers) -> Iterator[str]:

@@ -745,8 +745,8 @@ def _freedom(
         return np.where(squares > 0, np.minimum(units - 1.0, total**2 / squares), 0.0)
 
 
-def auc_shares(sample: ArmArrays) -> RateEstimates:
-    """Return the area under the ROC curve of each group, over all repeats together.
+def auc_shares(sample: ArmArrays, owner: Codes, owners: int) -> RateEstimates:
+    """Return the area under the ROC curve by owner (n,), over all repeats together.
 
     A row's influence is in proportion to its placement value minus the area. The placement value is
     the share of the rows with the other label relative to which the row is ranked correctly
@@ -760,10 +760,10 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         weight = np.ones(len(score))
     else:
         weight = sample.weight
-    values = np.full(sample.groups, np.nan)
-    few = np.full(sample.groups, np.nan)
+    values = np.full(owners, np.nan)
+    few = np.full(owners, np.nan)
     psi = np.zeros(len(score))
-    per_repeat = np.full((sample.repeats, sample.groups), np.nan)
+    per_repeat = np.full((sample.repeats, owners), np.nan)
 
     def of(chosen: Codes) -> tuple[float, Floats]:
         if not (
@@ -772,25 +772,23 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
             return np.nan, np.zeros(len(chosen))
         return area(score[chosen], sample.label[chosen], weight[chosen])
 
-    for group in range(sample.groups):
-        chosen = np.flatnonzero((sample.group == group) & ~np.isnan(score))
-        values[group], psi[chosen] = of(chosen)
+    for one in range(owners):
+        chosen = np.flatnonzero((owner == one) & ~np.isnan(score))
+        values[one], psi[chosen] = of(chosen)
         psi[chosen] *= bias_reduced(
             weight[chosen],
             sample.label[chosen],
             codes(sample.unit[chosen] * 2 + sample.label[chosen]),
         )
-        few[group] = min(
+        few[one] = min(
             len(np.unique(sample.unit[chosen][sample.label[chosen] == side]))
             for side in (0, 1)
         )
-        per_repeat[:, group] = [
+        per_repeat[:, one] = [
             of(chosen[sample.repeat[chosen] == r])[0] for r in range(sample.repeats)
         ]
     people = sample.cluster is not None
-    influence = Influence(
-        psi, sample.group, sample.groups, sample.unit, people, sample.redrawn
-    )
+    influence = Influence(psi, owner, owners, sample.unit, people, sample.redrawn)
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.where(np.isnan(values), np.nan, influence.over_units)
         rows = np.where(
@@ -799,21 +797,21 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         # If hardly a row is ranked wrongly, the variance is unknown: at most 2 · `few` rows count.
         rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
-    freedom = np.full(sample.groups, np.inf)
+    freedom = np.full(owners, np.inf)
     if (
         people or sample.weight is not None
     ):  # rows of a person with one label count as alike
         known_weight = np.where(np.isnan(score), 0.0, weight)
+        cell = 2 * owner + sample.label
         of_label = (
-            known_weight
-            / np.maximum(np.bincount(sample.cell, known_weight), 1e-300)[sample.cell]
+            known_weight / np.maximum(np.bincount(cell, known_weight), 1e-300)[cell]
         )
-        unit_of = codes(sample.unit * 2 * sample.groups + sample.cell)
+        unit_of = codes(sample.unit * 2 * owners + cell)
         spread = np.bincount(unit_of, of_label).astype(np.float64) ** 2
         freedom = np.minimum(
-            few - 1, _freedom(spread, unit_of, sample.group, sample.groups, sample.unit)
+            few - 1, _freedom(spread, unit_of, owner, owners, sample.unit)
         )
-    none = np.zeros(sample.groups)
+    none = np.zeros(owners)
     ends = (values - low, high - values)
     return RateEstimates(
         sample, values, per_repeat, *ends, variance, variance, none, freedom, influence

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from fwc_llm import audit
 from fwc_llm.metrics.decision_thresholds import (
@@ -18,6 +19,7 @@ from fwc_llm.metrics.decision_thresholds import (
 )
 from fwc_llm.metrics.predicted_probabilities import (
     Calibration,
+    Probabilities,
     calibrate,
     decision_notes,
     probability_gap,
@@ -104,6 +106,25 @@ def test_weights_stand_for_so_many_equal_rows() -> None:
     assert told > 30
     area = weighted.records.of("auc", "answers", "a")
     assert area.low < area.value < area.high
+
+
+def test_auc_and_calibration_of_heavy_weights_are_covered() -> None:
+    """400 rows with weights Pareto(1.2) + 1, P(yes) = Φ(N(0, 1) ± 0.6): the AUC is Φ(1.2 / √2)."""
+    rng = np.random.default_rng(1)
+    truths = {"auc": ndtr(1.2 / np.sqrt(2)), "calibration": 0.0}
+    covered = {metric: list[bool]() for metric in truths}
+    for _ in range(60):
+        label = rng.integers(0, 2, 400)
+        p = ndtr(rng.normal(size=400) + 1.2 * (label - 0.5))
+        weight = rng.pareto(1.2, 400) + 1
+        answers = replace(answers_of(p, p), label=label.astype(np.int8), weight=weight)
+        known = Probabilities.of(answers, ("a", "b"), SamplingDesign())
+        found = {r.metric: r for r in known.records("group") if not r.group}
+        for metric, truth in truths.items():
+            low, high = found[metric].ends
+            covered[metric].append(low <= truth <= high)
+    for metric, inside in covered.items():
+        assert np.mean(inside) >= 0.93, metric
 
 
 def test_gap_of_the_mean_probability() -> None:
