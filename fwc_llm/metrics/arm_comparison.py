@@ -34,6 +34,7 @@ from fwc_llm.metrics.variance import (
     RateEstimates,
     Scope,
     both_answered,
+    both_asked,
     effective_number,
     scope_words,
 )
@@ -352,8 +353,8 @@ class _Net:
 class ComparedArms:
     """The comparison of a run's arm `second` with its arm `first`.
 
-    `n` is the number of questions that both answered, `same` whether all these answers agree,
-    `alike` whether an arm's answers are all alike. `better` and `worse` count the rows on which the
+    `n` is the number of questions that both were asked, `same` whether all answers that both gave
+    agree, `alike` whether an arm's answers are all alike. `better` and `worse` count the rows on which the
     second arm is right more often, and less often. Only `decided` pairs were asked for.
     """
 
@@ -447,7 +448,7 @@ def compare_estimates(
         first_name,
         second_name,
         compare(first, second, aligned, metrics),
-        len(position),
+        len(both_asked(before, after)[0]),
         alike=bool(before.alike or after.alike),
         same=len(position) > 0
         and np.array_equal(before.yes[position], after.yes[there]),

@@ -46,7 +46,7 @@ _OF_GROUPS = (
     *counts.REPLY_RATES,
 )
 _QUARTER = 0.25  # of a group's rows; a person with so many is named
-_NO_LABELS = "there are no labels"
+_NO_P_YES = "it takes P(yes) in two groups, for an AUC of rows with both labels"
 LEADS = "dp_gap", "label_gap"
 
 
@@ -271,9 +271,11 @@ def _of_arm(
     margin = run.design.margin
     attribute = all_views[-1].name
     reasons = dict(estimates.undefined(run.groups))
+    asked = np.bincount(sample.repeat, minlength=run.repeats).tolist()
     of_answers = _metrics(run)
     of_p_yes = [metric for metric in counts.TABLE if metric.source == "p_yes"]
-    if sample.p_yes is None or not run.design.labelled:
+    known = any(each.p_yes is not None for each in run.samples.values())
+    if not (known and run.design.labelled):
         of_p_yes = []
 
     def cells(metric: Metric, scope: str = facts.scope) -> dict[str, Any]:
@@ -284,14 +286,14 @@ def _of_arm(
     for metric in (*of_answers, *of_p_yes):
         found = measured(metric, estimates, margin, **cells(metric))
         if not found.known:
-            found = replace(found, reason=reasons.get(metric.key, ""))
+            found = replace(found, reason=reasons.get(metric.key, _NO_P_YES))
         estimate = estimates[metric.key]
         yield from with_readings(estimate, found)
         if run.repeats > 1:
-            for repeat, value in enumerate(estimate.per_repeat.tolist()):
-                yield Record(
-                    metric=metric.key, repeat=repeat, value=value, **cells(metric)
-                )
+            of_repeats = zip(asked, estimate.per_repeat.tolist(), strict=True)
+            for repeat, (n, value) in enumerate(of_repeats):
+                of = {**cells(metric), "n": n}
+                yield Record(metric=metric.key, repeat=repeat, value=value, **of)
     yield from _of_scopes(run, facts, estimates, of_answers, cells)
     for key in LEADS:
         gap = estimates[key]

@@ -290,11 +290,17 @@ def effective_number(sets: Codes) -> int:
     return round(float(served.sum() ** 2 / (served**2).sum()))
 
 
-def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
-    """Return the indices, in each arm, of the questions that both answered."""
+def both_asked(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
+    """Return the indices, in each arm, of the questions that both were asked."""
     many = 1 + max(int(sample.row.max(initial=-1)) for sample in (first, second))
     keys = first.repeat * many + first.row, second.repeat * many + second.row
     _, position, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    return position, there
+
+
+def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
+    """Return the indices, in each arm, of the questions that both answered."""
+    position, there = both_asked(first, second)
     both = first.parsed[position] & second.parsed[there]
     return position[both], there[both]
 

@@ -184,7 +184,7 @@ def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
         for a in (first, second)
     )
     found = compare_estimates(one, other, "one", "other")
-    assert (found.n, found.better, found.worse) == (8, 1, 1)
+    assert (found.n, found.better, found.worse) == (9, 1, 1)
     assert np.isnan(found.compared["dp_gap"].p_value)
 
 

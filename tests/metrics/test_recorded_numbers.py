@@ -225,6 +225,24 @@ def test_the_numbers_of_each_design_are_those_recorded() -> None:
             assert value == near, f"{name}: {place}"
 
 
+def test_n_counts_the_questions_of_a_repeat_and_of_two_arms() -> None:
+    """Whether or not their replies were read."""
+    records = statistics(from_frame(people(60, 3, repeats=3), min_group=1)).records
+    of_repeats = [r.n for r in records.where(metric="dp_gap", arm="arm 0")]
+    assert sorted(of_repeats)[:4] == [60, 60, 60, 180]
+    assert records.of("accuracy_difference", "arm 1", against="arm 0").n == 180
+
+
+def test_an_arm_without_p_yes_says_so_beside_one_with_it() -> None:
+    frame = people(60, 3)
+    frame.loc[frame["arm"] == "arm 1", "p_yes"] = np.nan
+    records = statistics(from_frame(frame, min_group=1)).records
+    for metric in ("auc_gap", "brier_gap"):
+        assert records.of(metric, "arm 0").known
+        assert not records.of(metric, "arm 1").known
+        assert "P(yes)" in records.of(metric, "arm 1").reason
+
+
 def records_in(content: Any) -> Iterator[Record]:
     if isinstance(content, Record):
         yield content
