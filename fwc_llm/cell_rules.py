@@ -71,7 +71,7 @@ _SAME_UNIT = {
     "GBP": "£",
 }
 _MONEY = re.compile(rf"(?!%)({_AROUND}|{'|'.join(map(re.escape, _SAME_UNIT))})(?<=.)")
-_GROUPED = {
+_GROUPED: dict[Written, re.Pattern[str]] = {
     "1,234.5": re.compile(r"(?:[1-9]\d{0,2}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
     "1.234,5": re.compile(r"(?:[1-9]\d{0,2}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
 }
@@ -183,6 +183,16 @@ def as_plain(cell: str, written: Written) -> str:
     marks = [match[name] for name in ("open", "sign", "inner")]
     negative = sum(mark in ("(", "-", "−") for mark in marks)
     return {0: plain, 1: f"-{plain}"}.get(negative, cell)
+
+
+def notations_of(cell: str) -> list[Written]:
+    """The notations in which a number with "," or "." can be read: both for "2,075 kg"."""
+    number = _NUMBER.fullmatch(cell) or re.fullmatch(rf"(?!\D){_UNIT.pattern}", cell)
+    digits = re.search(r"[\d.,'’ ]*[.,][\d.,'’ ]*", cell) if number else None
+    if digits is None or len(cell) > _LONGEST:
+        return []
+    plain = digits[0].strip()
+    return [way for way, grouped in _GROUPED.items() if grouped.fullmatch(plain)]
 
 
 def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:

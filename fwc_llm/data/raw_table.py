@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
@@ -24,12 +24,21 @@ from zipfile import ZipFile
 import numpy as np
 import pandas as pd
 
-from fwc_llm.cell_rules import as_number, as_text, at, base_of, is_null, title_of
+from fwc_llm.cell_rules import (
+    as_number,
+    as_text,
+    at,
+    base_of,
+    is_null,
+    notations_of,
+    title_of,
+)
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
+_LOOKED_AT = 1000  # different texts of a column in which a notation is sought
 _SNIFFED = 200  # records of a CSV file that are read to find its separator
 csv.field_size_limit(
     2**31 - 1
@@ -61,6 +70,34 @@ class RawTable:
     cells_of: Callable[[int], Any]
     markers: frozenset[str]
     hint: str = ""
+    separator: str = ""  # of a CSV file
+
+    def usual_in(self, name: str) -> tuple[Written, bool]:
+        """The `usual_notation`, where the column's cells are texts."""
+        positions = [k for k, title in enumerate(self.titles) if title == name]
+        if not positions or self.is_typed(positions[0]):
+            return "", False
+        return self.usual_notation
+
+    def is_typed(self, position: int) -> bool:
+        """Whether the column at a position has other cells than texts."""
+        cells = pd.Series(self.cells_of(position))
+        return pd.api.types.infer_dtype(cells, skipna=True) != "string"
+
+    @cached_property
+    def usual_notation(self) -> tuple[Written, bool]:
+        """The notation of the numbers in texts, "" if none is known, and whether a number proves
+        it; the separator ";" only suggests a decimal comma.
+        """
+        proven = set[Written]()
+        for position in range(len(self.titles)):
+            if not self.is_typed(position):
+                texts = pd.Series(self.cells_of(position)).dropna().unique()
+                ways = [notations_of(text.strip()) for text in texts[:_LOOKED_AT]]
+                proven |= {way for found in ways if len(found) == 1 for way in found}
+        if len(proven) == 1:
+            return proven.pop(), True
+        return ("1.234,5" if self.separator == ";" and not proven else ""), False
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
@@ -327,6 +364,7 @@ def _read_csv(
         lines,
         lambda position: columns[position :: len(header)],
         frozenset(source.markers),
+        separator=source.separator,
     )
 
 

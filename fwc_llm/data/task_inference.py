@@ -14,7 +14,14 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fwc_llm.cell_rules import FACTORS, as_number, kind_of, plain_text, units_of
+from fwc_llm.cell_rules import (
+    FACTORS,
+    as_number,
+    kind_of,
+    notations_of,
+    plain_text,
+    units_of,
+)
 from fwc_llm.data.clean_table import clean_tables, counted
 from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_source
 from fwc_llm.data.table_checks import TableChecks, check_table
@@ -174,14 +181,20 @@ class ColumnProfile:
 
 
 def profile_column(
-    name: str, cells: pd.Series, part: str = "", unknown: Collection[str] = ()
+    name: str,
+    cells: pd.Series,
+    part: str = "",
+    unknown: Collection[str] = (),
+    usual: tuple[Written, bool] = ("", False),
 ) -> ColumnProfile:
-    """Guess a column's profile; its `part` is "protected", "outcome" or ""."""
+    """Guess a column's profile; its `part` is "protected", "outcome" or "". `usual` is as of
+    `RawTable.usual_in`.
+    """
     counts = cells.value_counts()
     words = {word.casefold() for word in unknown}
     stated = {cell for cell in counts.index if cell.casefold() in words}
     markers = stated | {*filter(is_marker, counts.index)}
-    profile = how_written(counts.drop([*stated]))
+    profile = how_written(counts.drop([*stated]), usual[0])
     values = {*counts.index} - markers
     is_group = part == "protected" and len(values) <= _FEW
     if is_group or (profile.odd and _are_codes(profile, values)):
@@ -210,7 +223,9 @@ def profile_column(
         )
         if len({kind_of(unit) for _, unit in read.values()} - {""}) > 1 and not part:
             profile = replace(profile, role="drop")
-        doubts = [] if part else _doubts(profile, counts, distinct)
+        doubts = [] if part else [*_doubts(profile, counts, distinct)]
+        if not part and not usual[1]:
+            doubts += _other_reading(profile, distinct)
         return profile.checked(*_not_numbers(cells, counts, profile), *doubts)
     texts = listed(profile.markers, _LISTED, repr)
     if not profile.markers:
@@ -299,11 +314,17 @@ def _doubts(
     elif 2 < len(numbers) <= _FEW and all(map(float.is_integer, numbers)):
         span = f"{numbers[0]:g} to {numbers[-1]:g}"
         yield f'only {len(numbers)} values, {span}, kept as numbers; codes? kind = "categorical"'
-    dotted = [cell for cell in distinct if "." in cell]
-    if len(dotted) > _FEW and all(
-        re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", cell) for cell in dotted
-    ):
-        yield f'{min(dotted)} is read as a fraction; if it is thousands, written = "1.234,5"'
+
+
+def _other_reading(profile: ColumnProfile, distinct: Collection[str]) -> Iterator[str]:
+    """Yield a doubt about numbers that mean others in the other notation: "2,075"."""
+    way: Written = "1,234.5" if profile.written == "1.234,5" else "1.234,5"
+    other = replace(profile, written=way)
+    marked = sorted(cell for cell in distinct if notations_of(cell))
+    pairs = [(cell, profile.number(cell), other.number(cell)) for cell in marked]
+    if pairs and all(len(notations_of(cell)) > 1 for cell in marked):
+        cell, number, meant = pairs[0]
+        yield f'{cell} is read as {number:.10g}; if it is {meant:.10g}, written = "{way}"'
 
 
 def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
@@ -332,7 +353,7 @@ def _may_be_code(code: float, times: int, rest: pd.Series) -> bool:
     return spike or beyond > max(span, _FEW) or alone
 
 
-def how_written(counts: pd.Series) -> ColumnProfile:
+def how_written(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     """The profile with the notation that parses most cells; categorical if too few are numbers."""
     cells = counts[[not is_marker(cell) for cell in counts.index]]
     total = cells.sum()
@@ -340,14 +361,16 @@ def how_written(counts: pd.Series) -> ColumnProfile:
     most = (1 - (_MOSTLY if is_text.sum() <= _FEW_TEXTS else _MAJORITY)) * total
     if not total or cells[is_text].sum() > most:
         return ColumnProfile("categorical")
-    found = notation(cells)
+    found = notation(cells, usual)
     if cells[[*found.odd]].sum() > most:
         return ColumnProfile("categorical")
     return found
 
 
-def notation(counts: pd.Series) -> ColumnProfile:
-    """The notation that parses most cells, by the number of rows of each text."""
+def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
+    """The notation that parses most cells, by the number of rows of each text; of several, the
+    one that is `usual` in the file.
+    """
     cells = counts[[not is_marker(cell) for cell in counts.index]]
     total = cells.sum()
     parts = units_of(cells.index)
@@ -362,7 +385,10 @@ def notation(counts: pd.Series) -> ColumnProfile:
     if {*around} - {""}:
         profile = replace(profile, units=tuple(around.most_common()))
     ways: tuple[Written, ...] = "", "1,234.5", "1.234,5"
-    if cells.index.str.contains(r"\d\.\d{3}(?!\d)").any():
+    read = [*filter(None, map(notations_of, cells.index))]
+    if usual == "1.234,5" and read and all(usual in found for found in read):
+        ways = "1.234,5", "", "1,234.5"
+    elif not usual and cells.index.str.contains(r"\d\.\d{3}(?!\d)").any():
         ways = "", "1.234,5", "1,234.5"
     best = profile
     most = total + 1
@@ -556,7 +582,9 @@ class Drafting:
             part = "protected"
         else:
             part = "outcome" * (name == self.outcome)
-        profile = profile_column(name, cells, part, self.unknown)
+        profile = profile_column(
+            name, cells, part, self.unknown, self.table.usual_in(name)
+        )
         missing = cells.isna() | cells.isin(profile.markers)
         if name == self.weight:  # a row without a weight is dropped
             rule = "drop" if missing.any() else ""

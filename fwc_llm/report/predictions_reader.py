@@ -28,6 +28,7 @@ from fwc_llm.metrics.run_answers import as_names, mapped
 from fwc_llm.models.base import Reply
 from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
+from fwc_llm.taskfile import Written
 from fwc_llm.words import UNKNOWN, Words, group_key, groups_of, is_marker
 
 if TYPE_CHECKING:
@@ -138,7 +139,13 @@ def read_answers(
     if "answer" in table and how.words is None and not how.rule("answer").positive:
         _check_probabilities(table["answer"], how)
     for name in _NUMBERS.keys() & table:
-        table[name] = as_numbers(table[name], columns[name], name, raw.numbers)
+        table[name] = as_numbers(
+            table[name],
+            columns[name],
+            name,
+            raw.numbers,
+            raw.usual_in(columns[name])[0],
+        )
     if "answer" not in table and "p_yes" in table:
         table["answer"] = answered_at(table["p_yes"], how.threshold)
     elif "answer" not in table:
@@ -169,7 +176,7 @@ def read_answers(
     frame, lost = _kept(frame, neither, titles, raw.where, how)
     people = None
     if population is not None:
-        people = _population(elsewhere, population.where, how)
+        people = _population(elsewhere, population, how)
     notes = [*told_groups, *lost, *notes]
     return AnswerTable(frame, tuple(notes), people, values)
 
@@ -320,7 +327,7 @@ def _from_population(
 
 
 def _population(
-    cells: "Mapping[str, Names]", where: Path | str, how: HowRead
+    cells: "Mapping[str, Names]", raw: "RawTable", how: HowRead
 ) -> pd.DataFrame:
     """The population: groups and labels as the answers have them, others numeric if possible."""
     label = how.columns.get("label")
@@ -331,7 +338,7 @@ def _population(
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {needs}")
     columns: dict[str, Any] = {}
     for name, column in cells.items():
-        numbers, wrong = _numbers(column)
+        numbers, wrong = _numbers(column, raw.usual_in(name)[0])
         if name in texts:
             columns[name] = column
         else:
@@ -341,7 +348,7 @@ def _population(
     frame = pd.DataFrame(columns)
     if label:
         as_label = frame.rename(columns={label: "label"})
-        dropped = _decided(as_label, ["label"], where, how, set())
+        dropped = _decided(as_label, ["label"], raw.where, how, set())
         frame[label] = as_label["label"]
         frame = frame[~dropped]
     return frame
@@ -401,13 +408,18 @@ def filled(texts: "Names", text: str = "") -> "Names":
 
 
 def as_numbers(
-    cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None
+    cells: "Names",
+    column: str,
+    kind: str,
+    rows: Sequence[Any] | None = None,
+    usual: Written = "",
 ) -> Floats:
-    """Parse a column's texts as numbers (n,), all in one notation; NaN for a missing one.
+    """Parse a column's texts as numbers (n,), all in one notation; NaN for a missing one. `usual`
+    is as of `RawTable.usual_in`.
 
     `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
     """
-    numbers, wrong = _numbers(cells)
+    numbers, wrong = _numbers(cells, usual)
     least, most, kind_name, how = _NUMBERS[kind]
     places = np.flatnonzero(wrong | (numbers < least) | (numbers > most)).tolist()
     if places:
@@ -423,12 +435,12 @@ def as_numbers(
     return numbers
 
 
-def _numbers(cells: "Names") -> tuple[Floats, Any]:
+def _numbers(cells: "Names", usual: Written) -> tuple[Floats, Any]:
     """The numbers (n,) of texts, NaN for others, and a mask of those that are neither number nor
     marker of a missing one.
     """
     counts = pd.Series(1, index=pd.Index(cells.categories))
-    profile = notation(counts)
+    profile = notation(counts, usual)
     units = units_of(cells.categories)
     values = [
         np.nan if units.get(text, ("", ""))[1] else profile.number(text)

@@ -589,6 +589,37 @@ def test_factors_are_multiplied_beside_any_currency(
     assert look.why.startswith("CHECK: ")
 
 
+@pytest.mark.parametrize(
+    ("separator", "rate", "other", "number", "doubt"),
+    [
+        (";", "2,075", "85,3", 2.075, ""),
+        (",", "2,075", "85.3", 2075, ""),
+        (",", "3,875 %", "85,3", 3.875, ""),
+        (",", "79,764 kg", "85,3", 79.764, ""),
+        (",", "69.372", "8.002,37 €", 69372, ""),
+        (",", "69.372", "8,002.37", 69.372, ""),
+        (";", "2,075", "85", 2.075, "is read as 10.075; if it is 10075"),
+        (",", "2,075", "85", 2075, "is read as 10075; if it is 10.075"),
+        (",", "79,764 kg", "85", 79764, "is read as 109764; if it is 109.764"),
+        (",", "2.075", "85", 2.075, "is read as 10.075; if it is 10075"),
+    ],
+)
+def test_numbers_that_mean_two_are_read_as_the_other_columns_are_written(
+    tmp_path: Path, separator: str, rate: str, other: str, number: float, doubt: str
+) -> None:
+    k = np.arange(60)
+    frame = pd.DataFrame({"rate": [f"{n + 1}{rate[1:]}" for n in k]})
+    frame.loc[0, "rate"] = rate
+    frame["amount"] = [f"{n % 7 + 1}{other[1:]}" for n in k]
+    frame["sex"] = np.where(k % 2, "f", "m")
+    frame["y"] = np.where(k % 3, "yes", "no")
+    pool = load_task(draft(tmp_path, frame, separator)).pool()
+    assert pool["rate"].iloc[0] == number
+    said = (tmp_path / "t.toml").read_text(encoding="utf-8")
+    assert (" is read as " in said) == bool(doubt)
+    assert doubt in said
+
+
 def units(folder: Path, other: str) -> Path:
     """A table in which one amount has another unit than the rest."""
     rows = [

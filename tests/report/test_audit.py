@@ -106,6 +106,9 @@ def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
     shares = as_numbers(pd.Categorical(["0.5", "1", None, "1e-3", "0"]), "p", "p_yes")
     np.testing.assert_array_equal(shares, [0.5, 1.0, np.nan, 0.001, 0.0])
     assert as_numbers(as_names(["0,125", "1"]), "p", "p_yes").tolist() == [0.125, 1.0]
+    weights = as_names(["1,500", "2"])
+    assert as_numbers(weights, "w", "weight", None, "1.234,5")[0] == 1.5
+    assert as_numbers(weights, "w", "weight", None, "1,234.5")[0] == 1500
 
 
 @pytest.mark.parametrize(
