@@ -59,7 +59,7 @@ FACTORS = {
         ["M", "mio", "Mio", "mio.", "Mio.", "mn", "mln", "million"], 1_000_000
     ),
     **dict.fromkeys(["bn", "mrd", "Mrd", "mrd.", "Mrd.", "billion"], 1_000_000_000),
-    # Beside a currency alone: otherwise "m" is metres.
+    # Beside a currency, or other cells with factors: otherwise "m" is metres.
     **dict.fromkeys(["T"], 1_000),
     **dict.fromkeys(["m"], 1_000_000),
     **dict.fromkeys(["b", "B"], 1_000_000_000),
@@ -196,7 +196,9 @@ def notations_of(cell: str) -> list[Written]:
 
 
 def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The factor and the unit of each cell that looks like a number: ("k", "€") of "1.9 k€"."""
+    """The factor and the unit of each cell that looks like a number in a column: ("k", "€") of
+    "1.9 k€".
+    """
     found = {}
     for cell in cells:
         match = _UNIT.fullmatch(cell) if len(cell) <= _LONGEST else None
@@ -215,6 +217,11 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
                 not rest and factor not in _ONLY_MONEY
             ):  # "kg" is no factor
                 found[cell] = (factor, unit or rest)
+    if any(factor and not unit for factor, unit in found.values()):
+        # "B" is no unit beside "10M" and "100K".
+        for cell, (_, unit) in found.items():
+            if unit in _ONLY_MONEY - {"T"}:
+                found[cell] = (unit, "")
     return found
 
 

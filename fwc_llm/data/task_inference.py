@@ -221,7 +221,9 @@ def profile_column(
         read = units_of(
             cell for cell in distinct if profile.number(cell) == profile.number(cell)
         )
-        if len({kind_of(unit) for _, unit in read.values()} - {""}) > 1 and not part:
+        kinds = {kind_of(unit) for _, unit in read.values()} - {""}
+        scales = bool(profile.factors) and "T" in kinds  # a thousand, or 1000 billion?
+        if (len(kinds) > 1 or scales) and not part:
             profile = replace(profile, role="drop")
         doubts = [] if part else [*_doubts(profile, counts, distinct)]
         if not part and not usual[1]:

@@ -578,6 +578,8 @@ def test_a_table_that_no_prompt_can_show_is_refused_at_once(tmp_path: Path) -> N
         (["CHF 12m", "CHF 13m", "CHF 900k"], 12e6, "CHF"),
         (["1.5 m", "1.6 m", "1.7 m"], 1.5, "m"),
         (["1.9k", "1820", "2.5k"], 1900, ""),
+        (["1.1B", "10M", "100K", "1M"], 1.1e9, ""),
+        (["0.08m", "0.03M", "2M"], 80_000, ""),
     ],
 )
 def test_factors_are_multiplied_beside_any_currency(
@@ -618,6 +620,12 @@ def test_numbers_that_mean_two_are_read_as_the_other_columns_are_written(
     said = (tmp_path / "t.toml").read_text(encoding="utf-8")
     assert (" is read as " in said) == bool(doubt)
     assert doubt in said
+
+
+def test_a_scale_that_means_two_is_left_out() -> None:
+    look = profile_column("amount", pd.Series(["1.1T", "10M", "100K", "1M"] * 20))
+    assert (look.kind, look.role) == ("numeric", "drop")
+    assert "units differ" in look.why
 
 
 def units(folder: Path, other: str) -> Path:
