@@ -292,6 +292,8 @@ def groups_of(
 def doubtful_groups(name: str, groups: Collection[str]) -> list[str]:
     """Notes on groups that may be none: codes for missing values, and dates."""
     codes = sorted(filter(MISSING_CODE.fullmatch, groups))
+    if "9" in groups and "8" not in groups and all(map(str.isdigit, groups)):
+        codes.append("9")
     notes = []
     if codes and len(groups) - len(codes) > 1:
         notes.append(

@@ -728,12 +728,7 @@ class Drafting:
         ]
         self.checks += [] if answer else [doubt]
         for name in self.protected:
-            text += [
-                "",
-                "[[protected]]",
-                f"column = {_toml(name)}",
-                *self._protected(name),
-            ]
+            text += ["", "[[protected]]", *self._protected(name)]
         return "\n".join(text) + "\n", self.checks
 
     def _missing(self) -> str:
@@ -808,7 +803,10 @@ class Drafting:
         return meaning.yes[0], None, lines, doubt
 
     def _protected(self, name: str) -> list[str]:
-        """Suggest a threshold or map for many, rare or similarly spelled levels."""
+        """The column, with doubts about its groups, and a threshold or map for many, rare or
+        similarly spelled levels.
+        """
+        column = f"column = {_toml(name)}"
         cells = self.cells[name].dropna()
         different = cells.nunique()
         if different > _FEW and self._numbers(name).notna().all():
@@ -816,20 +814,24 @@ class Drafting:
             self.checks.append(f"protected {name}: {doubt}")
             middle = self._numbers(name).median()
             return [
-                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values"
+                column,
+                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values",
             ]
         groups, notes = groups_of(name, counted(cells))
         self.checks += [f"protected {note}" for note in notes]
+        if notes:
+            column += f" # CHECK: {_one_line('; '.join(notes), 400)}"
         levels = cells.map(groups).value_counts()
         if len(levels) <= _FEW and (levels >= _SMALL).all():
-            return []
+            return [column]
         few = f"{len(levels)} levels, some with few rows; a map can group them"
         self.checks.append(f"protected {name}: {few}")
         entries = ", ".join(
             f"{_toml(level)} = {_toml(level)}" for level in levels.index[:20]
         )
         return [
-            f"# map = {{ {entries} }} # CHECK: group levels by giving them one name"
+            column,
+            f"# map = {{ {entries} }} # CHECK: group levels by giving them one name",
         ]
 
 

@@ -655,6 +655,28 @@ def test_amounts_in_two_currencies_are_no_numbers(fwc: Run, tmp_path: Path) -> N
     assert "left out: pay" in checked
 
 
+@pytest.mark.parametrize(
+    ("groups", "doubt"),
+    [
+        (["1", "2", "9"], "In g, 9 may be a code for a missing value"),
+        (["1", "2", "-1"], "In g, -1 may be a code for a missing value"),
+        (["2023-01-02", "2023-02-03"], "g holds dates, and each is a group"),
+        (["7", "8", "9"], ""),
+    ],
+)
+def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
+    fwc: Run, tmp_path: Path, groups: list[str], doubt: str
+) -> None:
+    rows = [f"{groups[k % len(groups)]},{k},{'yn'[k % 5 > 1]}" for k in range(90)]
+    (tmp_path / "t.csv").write_text("\n".join(["g,x,y", *rows]), encoding="utf-8")
+    columns = ("--protected", "g", "--outcome", "y")
+    drafted = fwc("task", "init", tmp_path / "t.csv", *columns, code=0).out
+    checked = fwc("task", "check", tmp_path / "t.toml", code=0).out
+    for said in (drafted, (tmp_path / "t.toml").read_text(), checked):
+        assert doubt in said
+        assert doubt or "a group" not in said
+
+
 def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -> None:
     k = np.arange(90)
     frame = pd.DataFrame({"sex": np.where(k % 2, "f", "m"), "age_of_car": k * 7 % 31})
