@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import typer
 
-from fwc_llm.cli.program import app, load
+from fwc_llm.cli.program import IN_FILES, app, load
 from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.notices import to_command_line
 from fwc_llm.sanitize import redact, replace_invisible, utf8_safe
@@ -104,6 +104,10 @@ def _main() -> None:
         code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
     except _USAGE_ERROR as error:
         message = error.format_message()
+        option = (getattr(error, "option_name", None) or "").removeprefix("--")
+        command = error.ctx.info_name if error.ctx else ""
+        if option.replace("-", "_") in IN_FILES.get(command, ()):
+            message = f"{command} has no flag --{option}: --set {option}=VALUE sets it"
         if message:  # empty if typer has shown the help
             if error.ctx:
                 usage = f"{error.ctx.get_usage()}\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import typer
 
 from fwc_llm.cli.console import notes, write
-from fwc_llm.cli.program import EVERYDAY, GROUPS, PANELS, Command
+from fwc_llm.cli.program import EVERYDAY, GROUPS, IN_FILES, PANELS, Command
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.options import (
@@ -206,6 +206,7 @@ def command(
         for parameter in inspect.signature(flagged).parameters.values():
             if parameter.name in _COMPLETED:
                 parameter.default.autocompletion = completed(parameter.name)
+        IN_FILES[name] = frozenset(without)
         group, _, last = name.rpartition(" ")
         text = _as_text(inspect.getdoc(function) or "")
         epilog = f"Example:\n\n{_as_text(EXAMPLES[name])}"

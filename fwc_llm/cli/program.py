@@ -43,6 +43,9 @@ EVERYDAY = {
     "shots": "task protected strategy m epsilon option ids compare out as_json",
 }
 
+# By command, the options that only experiment files and --set have.
+IN_FILES: dict[str, frozenset[str]] = {}
+
 
 class _Plain:
     """Help without placeholders for boolean flags; `EVERYDAY` limits the options."""

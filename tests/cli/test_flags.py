@@ -159,3 +159,8 @@ def test_an_option_without_a_flag_is_set_by_name(fwc: Run, tmp_path: Path) -> No
         ("samples=x", "--set samples"),
     ):
         assert message in fwc(small, "--set", wrong, code=2).line
+
+
+def test_an_option_of_experiment_files_alone_is_named_as_such(fwc: Run) -> None:
+    refused = fwc("eval", "--cluster", "customer", code=2)
+    assert "--set cluster=VALUE sets it" in refused.line
