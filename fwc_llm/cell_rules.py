@@ -225,6 +225,13 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
+def units_among(read: Mapping[str, tuple[str, str]]) -> list[str]:
+    """The different units that `units_of` read, "kg" and "g"; signs such as "?" make none."""
+    kinds = dict.fromkeys(kind_of(unit) for _, unit in read.values())
+    usual = re.compile(rf"[%‰°]|[^\W\d_]+\.?|{_MONEY.pattern}")
+    return [kind for kind in kinds if usual.fullmatch(kind)]
+
+
 def kind_of(unit: str) -> str:
     """The usual sign of a unit: "€" of "EUR"."""
     return _SAME_UNIT.get(unit, unit)
@@ -296,11 +303,10 @@ def fault_of_numbers(
     texts = [text for text in texts if text not in _band_names(item.bands or (0.0,))]
     wrong_in = {way: _not_numbers(item, way, texts) for way in get_args(Written)}
     wrong = wrong_in[item.written]
-    units = {text: kind_of(unit) for text, (_, unit) in units_of(texts).items()}
-    kinds = [*dict.fromkeys(kind for text, kind in units.items() if text not in wrong)]
-    several = [kind for kind in kinds if kind]
+    read = units_of(texts)
+    several = units_among(read)
     if len(several) > 1:
-        other = next(text for text in units if units[text] == several[1])
+        other = next(text for text in read if kind_of(read[text][1]) == several[1])
         remedy = f'convert the numbers to one unit, or set role = "drop" in {task.path}'
         return other, f"units differ {where}, {' and '.join(several)}: {remedy}"
     if not wrong:
@@ -315,11 +321,9 @@ def fault_of_numbers(
     unknown = can_be_unknown(task, item) or (item.missing or task.missing) == "drop"
     dropped = "" if unknown else ', missing = "drop"'
     other = "leave its bands out" if item.bands else 'set kind = "categorical"'
-    return wrong[0], (
-        f"{fault}; repair it, or write missing_marker = {marked}{dropped} in this "
-        f"column, or {other} "
-        f"in {task.path}"
-    )
+    if len(wrong) <= _SHOWN:
+        other = f"write missing_marker = {marked}{dropped} in this column, or {other}"
+    return wrong[0], f"{fault}; repair it, or {other} in {task.path}"
 
 
 def _not_numbers(item: FileColumn, way: Written, texts: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from fwc_llm.cell_rules import (
     kind_of,
     notations_of,
     plain_text,
+    units_among,
     units_of,
 )
 from fwc_llm.data.clean_table import clean_tables, counted
@@ -199,12 +200,17 @@ def profile_column(
     is_group = part == "protected" and len(values) <= _FEW
     if is_group or (profile.odd and _are_codes(profile, values)):
         profile = ColumnProfile("categorical")
+    kinds = units_among(units_of({*counts.index} - markers))
     if profile.kind == "categorical":
         held = cells
         distinct = {*counts.index}
         markers = _unknown_texts(cells, counts, part, unknown, stated)
     else:
-        if len(profile.odd) <= _FEW_TEXTS and counts[[*profile.odd]].sum() > _FEW:
+        if (
+            len(kinds) < 2
+            and len(profile.odd) <= _FEW_TEXTS
+            and counts[[*profile.odd]].sum() > _FEW
+        ):
             markers |= {
                 *profile.odd
             }  # few texts, often: what stands for a missing number
@@ -218,17 +224,15 @@ def profile_column(
         profile, markers=tuple(cell for cell in counts.index if cell in markers)
     )
     if profile.kind == "numeric":
-        read = units_of(
-            cell for cell in distinct if profile.number(cell) == profile.number(cell)
-        )
-        kinds = {kind_of(unit) for _, unit in read.values()} - {""}
         scales = bool(profile.factors) and "T" in kinds  # a thousand, or 1000 billion?
         if (len(kinds) > 1 or scales) and not part:
             profile = replace(profile, role="drop")
         doubts = [] if part else [*_doubts(profile, counts, distinct)]
         if not part and not usual[1]:
             doubts += _other_reading(profile, distinct)
-        return profile.checked(*_not_numbers(cells, counts, profile), *doubts)
+        if profile.role != "drop":
+            doubts = [*_not_numbers(cells, counts, profile), *doubts]
+        return profile.checked(*doubts)
     texts = listed(profile.markers, _LISTED, repr)
     if not profile.markers:
         return profile

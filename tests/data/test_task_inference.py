@@ -677,6 +677,33 @@ def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
         assert doubt or "a group" not in said
 
 
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["{0} kg", "{0}000 g", "{0} kg"], "units differ: kg (60), g (30)"),
+        (["{0} cm", "1.{0} m", "{0} cm"], "units differ: cm (60), m (30)"),
+    ],
+)
+def test_two_units_of_one_quantity_are_a_check(
+    tmp_path: Path, cells: list[str], said: str
+) -> None:
+    k = np.arange(90)
+    frame = pd.DataFrame(
+        {"size": [cells[n % 3].format(n + 50) for n in k], "n": k % 31}
+    )
+    frame["sex"] = np.where(k % 2, "f", "m")
+    frame["y"] = np.where(k % 5 > 1, "yes", "no")
+    path = draft(tmp_path, frame)
+    text = path.read_text(encoding="utf-8")
+    assert said in text
+    assert "no numbers" not in text
+    text = text.replace('role = "drop"', 'kind = "numeric", strip_suffix = "g"')
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FwcError, match="units differ") as caught:
+        load_task(path).pool()
+    assert "missing_marker" not in str(caught.value)
+
+
 def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -> None:
     k = np.arange(90)
     frame = pd.DataFrame({"sex": np.where(k % 2, "f", "m"), "age_of_car": k * 7 % 31})
