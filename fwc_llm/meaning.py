@@ -65,6 +65,19 @@ class Meaning:
     dropped: tuple[str, ...] = ()
 
     @property
+    def answers(self) -> tuple[str, str]:
+        """The words for no and yes in the clean table: "no" and "yes".
+
+        Where the outcome itself has these words and means something else, its own words stay, so
+        that a cell means the same in the clean table as in the raw one.
+        """
+        yes = {_key(text) for text in (*self.yes, *self.dropped)}
+        no = {_key(text) for text in (*self.no, *self.dropped)}
+        if "no" in yes or "yes" in no:
+            return self.no[0], self.yes[0]
+        return "no", "yes"
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """All values that have a meaning."""
         return (*self.yes, *self.no, *self.dropped)

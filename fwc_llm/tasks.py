@@ -413,11 +413,9 @@ class Task:
     def _reader(self) -> "FrameReader":
         from fwc_llm.data.given_frames import FrameReader
 
-        levels = {name: self.table[name].unique().tolist() for name in self.protected}
+        levels = self.table[[*self.protected]]
         domains = {column.name: self._domains[column.name] for column in self.features}
-        return FrameReader(
-            self.rules, self.table.index, levels, domains, self._tables.meaning
-        )
+        return FrameReader(self.rules, levels, domains, self._tables.meaning)
 
     @cached_property
     def groups(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from fwc_llm import (
     save_shots,
     select_shots,
 )
+from tests.data.tables import small_task
 
 
 def people(no: object = 0, yes: object = 1) -> pd.DataFrame:
@@ -457,6 +458,49 @@ def test_files_are_overwritten_only_by_force(tmp_path: Path) -> None:
             write()
         write(force=True)
     assert result.report() == result.report()  # the run's own page
+
+
+@pytest.mark.parametrize("positive", ["no", "yes"])
+def test_a_frame_is_read_alike_with_and_without_its_index(positive: str) -> None:
+    raw = people("yes", "no")
+    names: Any = {"protected": "sex", "outcome": "approved", "positive": positive}
+    task = load_task(raw, **names)
+    pool = task.pool()
+    expected = (raw["approved"] == positive).astype(int).tolist()
+    for frame in (
+        pool,
+        raw,
+        raw.set_axis(pool.index),
+        pool.reset_index(drop=True),
+        pd.DataFrame(pool.to_dict("list")),
+        pool.merge(pd.DataFrame({"sex": ["F", "M"], "more": [1, 2]})),
+        pl.from_pandas(pool),
+    ):
+        assert task.labels(frame).tolist() == expected
+        assert task.labels(task.cleaned(frame)[0]).tolist() == expected
+
+
+def test_a_level_that_may_be_another_one_is_refused(tmp_path: Path) -> None:
+    task = small_task(
+        tmp_path,
+        "x,colour,sex,y\n1,red,f,yes\n2,blue,m,no\n3,red,f,no\n4,green,m,yes\n",
+        protected='map = { f = "m", m = "f" }',
+    )
+    pool = task.pool()
+    assert task.sensitive(pool).tolist() == ["m", "f", "m", "f"]
+    raw = pd.read_csv(tmp_path / "data.csv")
+    for frame in (pool.reset_index(drop=True), raw, raw.set_axis(pool.index)):
+        for use in (task.sensitive, task.cleaned):
+            with pytest.raises(FwcError, match=r"raw value of another.*with their ind"):
+                use(frame)
+
+
+def test_groups_of_a_pool_are_spelled_as_the_task_spells_them() -> None:
+    task = load_task(people(), protected="sex", outcome="approved")
+    pool = task.pool()
+    lower = pool.assign(sex=pool["sex"].str.lower())
+    shots = select_shots(task, "random", 4, pool=lower)
+    assert shots.examples == select_shots(task, "random", 4, pool=pool).examples
 
 
 @pytest.mark.parametrize("backend", ["pyarrow", "numpy_nullable"])

@@ -249,10 +249,9 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
 
     yield f"Question: {task.question}"
     prompt = Prompt(task, None, template)
-    for answer in ("yes", "no"):
-        for row, values in rows_of(
-            task.test()[task.test()[task.outcome] == answer].head(1)
-        ):
+    rows = task.test()
+    for answer, label in (("yes", 1), ("no", 0)):
+        for row, values in rows_of(rows[task.labels(rows) == label].head(1)):
             yield f"{row}, whose answer is {answer}:"
             yield from (
                 f"  {line}" for line in prompt.build(values)[-1]["content"].splitlines()

@@ -372,9 +372,11 @@ def _typed(
         if name == task.outcome.source:
             if meaning is None:
                 yes = numbers(task, rows[name]) > task.outcome.above
+                answers = ("no", "yes")
             else:
                 yes = rows[name].isin(meaning.yes)
-            values[name] = yes.map({True: "yes", False: "no"})
+                answers = meaning.answers
+            values[name] = yes.map(dict(zip((False, True), answers, strict=True)))
         elif column.kind == "numeric":
             values[name] = numbers(task, rows[name])
         elif name not in levels:
@@ -407,13 +409,15 @@ def _described(
 ) -> str:
     """A sentence on the outcome: 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
     if meaning is None:
+        words = ("no", "yes")
         sides = {"yes": f"above {rule.above:g}", "no": f"at most {rule.above:g}"}
         shown = answers.map(sides)
     else:
+        words = meaning.answers
         shown = cells.map(lambda text: f'"{replace_invisible(text)}"')
     found = []
-    for answer in ("yes", "no"):
-        counts = shown[answers == answer].value_counts()
+    for answer, word in zip(("yes", "no"), words[::-1], strict=True):
+        counts = shown[answers == word].value_counts()
         values = [f"{value} ({n:,})" for value, n in counts.items()]
         found.append(f"{answer} = {listed(values, _MOST_VALUES)}")
     return f"{replace_invisible(rule.source)}: {', '.join(found)}"

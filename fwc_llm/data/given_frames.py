@@ -1,7 +1,8 @@
 """Read frames that users pass to a task: cleaned cells as they are, raw cells by the task.
 
-A raw frame holds the cells of the task's file, or of the frame that was given to `load_task`. Row
-ids tell the two apart where a cell could be of either kind.
+A raw frame holds the cells of the task's file, or of the frame that was given to `load_task`. An
+outcome means the same in both. A level that would mean another group as a raw cell is read only in
+a row of the table, by row id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.meaning import Meaning
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Protected, TaskFile
+from fwc_llm.words import group_key
 
 _ROW = "row"  # prefix of the row ids of a frame: "row:17"
 
@@ -32,14 +34,13 @@ _ROW = "row"  # prefix of the row ids of a frame: "row:17"
 class FrameReader:
     """Reads frames as the table of a task was read.
 
-    `rows` are the row ids of the table, `levels` the levels of each protected attribute, `domains`
-    the values of each feature. `meaning` is that of the outcome's values; None: the values of a
+    `levels` are the levels of each protected attribute in the table, by row id, `domains` the
+    values of each feature. `meaning` is that of the outcome's values; None: the values of a
     frame decide.
     """
 
     rules: TaskFile
-    rows: pd.Index
-    levels: Mapping[str, Sequence[str]]
+    levels: pd.DataFrame
     domains: Mapping[str, cell_rules.Domain]
     meaning: Meaning | None = None
 
@@ -48,9 +49,8 @@ class FrameReader:
         frame = _pandas(frame)
         rule = self.rules.outcome
         cells = column(frame, rule.source)
-        taken = {"yes", "no"} & {*rule.negative, *rule.positive}
-        if _are(cells, ("yes", "no")) and (not taken or self._has_row_ids(frame)):
-            return (cells == "yes").to_numpy(dtype=bool)
+        if _are(cells, self._answers):
+            return (cells == self._answers[1]).to_numpy(dtype=bool)
         texts = self._edited(frame, rule.source)
         _refuse(texts.isna(), texts, "has no value")
         if rule.above is not None:
@@ -62,13 +62,11 @@ class FrameReader:
     def groups(self, frame: Any, name: str) -> pd.Series:
         """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
         frame = _pandas(frame)
-        known = self.levels[name]
-        by_name = {attribute.name: attribute for attribute in self.rules.offered}
-        attribute = by_name.get(name) or Protected(column=name, name=name)
-        renamed = any(attribute.mapping.get(level, level) != level for level in known)
-        is_known = name in frame.columns and _are(frame[name], known)
-        if is_known and (not renamed or self._has_row_ids(frame)):
-            return column(frame, name)
+        levels = self._levels(frame, name)
+        if levels is not None:
+            return levels
+        known = self.levels[name].unique().tolist()
+        attribute = self._attribute(name)
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
@@ -77,14 +75,17 @@ class FrameReader:
         known_level = partial(
             cell_rules.known_level, self.rules, attribute, domain=domain
         )
-        levels = texts.astype("category").map(known_level).astype("str")
-        _refuse(~levels.isin(known), texts, "is in no row of the task's table")
-        return levels
+        read = texts.astype("category").map(known_level).astype("str")
+        _refuse(~read.isin(known), texts, "is in no row of the task's table")
+        return read
 
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
         frame = _pandas(frame)
-        if self._is_clean(frame):
+        levels = {name: self._levels(frame, name) for name in map(str, self.levels)}
+        are_levels = all(cells is not None for cells in levels.values())
+        if are_levels and self._is_clean(frame):
+            frame = frame.assign(**dict(levels))
             self._refuse_unknown(frame)
             return frame, np.ones(len(frame), dtype=bool)
         raw = self._texts(frame, needed(self.rules))
@@ -95,9 +96,12 @@ class FrameReader:
             wrong = texts.notna() & ~texts.isin(meaning.texts)
             _refuse(wrong, texts, "means neither yes nor no")
         pool = clean_tables(self.rules, [raw], meaning).pool
+        for name in map(str, self.levels):
+            known = pool[name].map(group_key).map(self._spelled(name))
+            _refuse(known.isna(), pool[name], "is in no row of the task's table")
+            pool = pool.assign(**{name: known})
         self._refuse_unknown(pool)
-        levels = {name: self.groups(pool, name) for name in self.levels}
-        return pool.assign(**levels), raw.index.isin(pool.index)
+        return pool, raw.index.isin(pool.index)
 
     def _refuse_unknown(self, pool: pd.DataFrame) -> None:
         """Raise `FwcError` for a clean cell that no row of the table is like."""
@@ -113,21 +117,59 @@ class FrameReader:
                 _refuse((cells < 0) & (domain.least >= 0), cells, "is negative")
 
     def _is_clean(self, frame: pd.DataFrame) -> bool:
-        """Whether all cells are as in the table."""
+        """Whether all other cells are as in the table, if levels are."""
         names = [column.name for column in self.rules.columns]
         if not {*names} <= {*frame.columns}:
             return False
         answers = frame[self.rules.outcome.source]
-        domains = {**self.levels, self.rules.outcome.source: ("yes", "no")}
-        if not all(_are(frame[name], values) for name, values in domains.items()):
+        if not _are(answers, self._answers):
             return False
         if self._has_row_ids(frame) or self.rules.outcome.above is not None:
             return True
         meaning = self._meaning(answers)
         return any(meaning.of(value) is None for value in answers.unique())
 
+    def _levels(self, frame: pd.DataFrame, name: str) -> pd.Series | None:
+        """The levels (n,) as the table spells them; None if a cell is none of them.
+
+        `FwcError` for cells that may be raw ones of another level.
+        """
+        if name not in frame.columns:
+            return None
+        spelled = self._spelled(name)
+        raw = self._attribute(name).mapping
+        cells = frame[name].astype("category")
+        levels = cells.map(lambda cell: spelled.get(group_key(str(cell)))).astype(
+            object
+        )
+        if levels.isna().any():
+            return None
+        meant = cells.map(
+            lambda cell: spelled.get(group_key(raw.get(str(cell), str(cell))))
+        ).astype(object)
+        unsure = levels != meant
+        if self._has_row_ids(frame):
+            unsure &= levels != self.levels.loc[frame.index, name]
+        remedy = "give rows of task.pool() with their index"
+        _refuse(unsure, levels, f"is a group, and a raw value of another one: {remedy}")
+        spellings: pd.Series = levels.astype("str")
+        return spellings
+
+    def _spelled(self, name: str) -> dict[str, str]:
+        """The levels as the table spells them, by what all their spellings share."""
+        return {group_key(level): level for level in self.levels[name].unique()}
+
+    def _attribute(self, name: str) -> Protected:
+        by_name = {attribute.name: attribute for attribute in self.rules.offered}
+        return by_name.get(name) or Protected(column=name, name=name)
+
+    @property
+    def _answers(self) -> tuple[str, str]:
+        """The words for no and yes in the table."""
+        return self.meaning.answers if self.meaning else ("no", "yes")
+
     def _has_row_ids(self, frame: Any) -> bool:
-        return -1 not in self.rows.get_indexer_for(frame.index)
+        return -1 not in self.levels.index.get_indexer_for(frame.index)
 
     def _meaning(self, texts: pd.Series) -> Meaning:
         return self.meaning or outcome_meaning(self.rules, texts)
@@ -140,7 +182,10 @@ class FrameReader:
         table = replace(
             frame_table(frame), markers=frozenset(self.rules.source.markers)
         )
-        return table.frame(names, _ROW, self.rules.notations)
+        texts = table.frame(names, _ROW, self.rules.notations)
+        if self._has_row_ids(frame):
+            texts.index = frame.index
+        return texts
 
     def _edited(self, frame: Any, name: str) -> pd.Series:
         """The texts of a raw column after the column's rules; NaN for missing values."""
