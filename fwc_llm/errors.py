@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from fwc_llm.notices import spoken
 from fwc_llm.sanitize import kind_of, redact
@@ -65,7 +65,7 @@ class Ambiguous:
 
     instead: ClassVar[str]
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:  # NoReturn would hide all code behind an assertion
         name = type(self).__name__
         raise InputTypeError(f"{name} is neither true nor false: {self.instead}")
 
