@@ -22,7 +22,7 @@ _MOST_DIGITS = 4_000  # Python refuses to read more than 4,300
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _LONGEST_LINE = 300
-_TAG = re.compile(r"<[^<>]{1,500}>")
+_TAG = re.compile(r"<(?!lambda>|locals>)[^<>]{1,500}>")  # no names of functions
 LIKE_A_KEY = re.compile(
     r"(?:\b|(?<=%[\dA-Fa-f]{2})|(?<=\\[nrt])|(?<=\\u[\dA-Fa-f]{4}))(?=[AEBabeghprsx])"
     r"(?:sk-[\w-]{12,}|[spr]k_(?:live|test)_\w{8,}|gsk_[A-Za-z0-9]{12,}|(?:hf|r8)_[A-Za-z0-9]{20,}"

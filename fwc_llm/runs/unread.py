@@ -35,7 +35,7 @@ def unread_remedy(reasons: Mapping[str, int], parameters: Mapping[str, Any]) -> 
     if commonest in KEPT_BACK:
         return ""
     if limit is None:  # no chat model
-        return "see what the model returns to a prompt (fwc-llm prompt shows one)"
+        return "look at what the model returns to one prompt"
     if commonest == "truncated":
         more = f"--max-tokens {max(REASONING_TOKENS, 4 * limit)}"
         less = " or --param reasoning_effort=low" if limit >= REASONING_TOKENS else ""
