@@ -196,7 +196,7 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
         (lambda content: "No", "the first 20 replies: 20 no; stop it if they"),
         (
             lambda content: "Yes" if content[-1] in "02468" else "Hm",
-            "10 yes, 10 unread; Ctrl-C",
+            "10 yes, 10 unread; stop it",
         ),
         (lambda content: "Yes" if content[-1] in "02468" else "No", ""),
     ],
