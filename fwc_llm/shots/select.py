@@ -30,7 +30,6 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 class StrategyKeywords(TypedDict, total=False):
     """The options of the built-in strategies, for type checkers; a test compares the two."""
 
-    balance: tuple[int, int] | str | None
     column_weights: Mapping[str, float] | str | None
     crossed: bool
     group: str | None
