@@ -354,8 +354,8 @@ class ComparedArms:
     """The comparison of a run's arm `second` with its arm `first`.
 
     `n` is the number of questions that both were asked, `same` whether all answers that both gave
-    agree, `alike` whether an arm's answers are all alike. `better` and `worse` count the rows on which the
-    second arm is right more often, and less often. Only `decided` pairs were asked for.
+    agree, `alike` whether an arm's answers are all alike. `better` and `worse` count the rows on
+    which the second arm is right more often, and less often. Only `decided` pairs were asked for.
     """
 
     first: str

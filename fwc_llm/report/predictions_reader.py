@@ -448,7 +448,8 @@ def _numbers(cells: "Names", usual: Written) -> tuple[Floats, Any]:
     ]
     known = np.array([*values, np.nan])
     wrong = np.isnan(known)
-    wrong[:-1] &= [not is_marker(text) for text in cells.categories]
+    markers = [is_marker(text) for text in cells.categories]
+    wrong[:-1] &= ~np.array(markers, dtype=np.bool_)
     wrong[-1] = False  # the code of a missing value is -1
     return known[cells.codes], wrong[cells.codes]
 

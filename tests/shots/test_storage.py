@@ -47,7 +47,7 @@ def any_shots(draw: st.DrawFn) -> Shots:
 @settings(max_examples=150)
 @given(any_shots())
 def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
-    save_shots(shots, tmp_path / "shots.json")
+    save_shots(shots, tmp_path / "shots.json", force=True)
     assert load_shots(tmp_path / "shots.json") == shots
     assert os.listdir(tmp_path) == ["shots.json"]
 

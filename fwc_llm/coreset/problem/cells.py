@@ -110,14 +110,15 @@ def _columns(values: Any, role: str) -> list[Any]:
     if np.ma.is_masked(values):
         raise InputError(f"{role} is an array with masked values: drop such rows")
     values = as_pandas(values)
+    shape = values.shape if hasattr(values, "shape") else np.asarray(values).shape
     if is_frame(values):
         columns = [values.iloc[:, k] for k in range(values.shape[1])]
-    elif np.ndim(values) == 2:
+    elif len(shape) == 2:
         columns = list(np.asarray(values).T)
     else:
         columns = [values]
     if not columns or (role == "y" and len(columns) > 1):
-        raise InputError(f"{role} has shape {np.shape(values)}: pass one value per row")
+        raise InputError(f"{role} has shape {shape}: pass one value per row")
     return columns
 
 
