@@ -130,7 +130,7 @@ class FrameReader:
         return any(meaning.of(value) is None for value in answers.unique())
 
     def _levels(self, frame: pd.DataFrame, name: str) -> pd.Series | None:
-        """The levels (n,) as the table spells them; None if a cell is none of them.
+        """The levels (n,) as the table spells them; None if a cell is no level.
 
         `FwcError` for cells that may be raw ones of another level.
         """

@@ -50,11 +50,11 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
 @pytest.mark.parametrize(
     ("x", "words"),
     [
-        ([1.0, 2.0], "Expected 2D array, got 1D array"),
+        ([1.0, 2.0], r"shape \(2,\): give a table"),
         ([[1.0], [np.nan]], "contains NaN in row 1, column 0"),
         ([[1.0, 2.0], [1.0, -np.inf]], "contains infinity in row 1, column 1"),
         ([["a"]], "not numeric"),
-        (np.empty((0, 3)), "0 sample"),
+        (np.empty((0, 3)), r"shape \(0, 3\): give a table"),
     ],
 )
 def test_bad_arrays_are_refused(x, words):
