@@ -391,8 +391,12 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
     )
     assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1)).n > 250
     assert gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False)).n > 250
-    for name in ("id", "sex", "was"):
-        with pytest.raises(FwcError, match=f"rows of the population have no {name}"):
+    refusals = {
+        name: f"rows of the population have no {name}" for name in ("id", "was")
+    }
+    refusals["sex"] = "has another group or label in the table than in the answers"
+    for name, words in refusals.items():
+        with pytest.raises(FwcError, match=words):
             gap(
                 people.assign(
                     **{name: people[name].astype(object).where(people.index % 9 > 0)}
