@@ -282,8 +282,7 @@ def groups_of(
     if others:
         notes.append(
             f"In {name}, {listed(others, _MOST_SPELLINGS, repr)} count as {UNKNOWN}: "
-            "the category of "
-            f"these people is not known"
+            "the category of these people is not known"
         )
     notes += doubtful_groups(name, {*groups.values()} - {UNKNOWN})
     return groups, notes
@@ -298,8 +297,7 @@ def doubtful_groups(name: str, groups: Collection[str]) -> list[str]:
     if codes and len(groups) - len(codes) > 1:
         notes.append(
             f"In {name}, {', '.join(codes)} may be a code for a missing value, and is a "
-            "group: if it "
-            f"is one, name it as unknown"
+            "group: if it is one, name it as unknown"
         )
     if groups and all(re.fullmatch(DATE, group) for group in groups):
         notes.append(f"{name} holds dates, and each is a group: make years or ages")

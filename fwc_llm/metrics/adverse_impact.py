@@ -321,6 +321,7 @@ class _Selection:
     def _confusion_reweighted(
         self, whole: ArmArrays, table: Floats
     ) -> dict[str, list[arm_estimates.MetricEstimate]]:
+        """Confusion rates of the table, weighted as selection rates are."""
         cells = rate_shares(whole, RATE, whole.cell, 2 * whole.groups, True)
         level = np.repeat(self.view.level_of, 2)
         level_and_label = 2 * level + np.tile([0, 1], whole.groups)

@@ -113,9 +113,8 @@ class AuditOfFile:
         title = f"Decisions in {self.about['predictions']}"
         described = [self._describe(audit, title) for audit in self.audits.values()]
         told = set[tuple[Any, ...]]()
-        for run in (
-            described
-        ):  # a number of all rows is in the records of the first audit alone
+        # A number of all rows is in the records of the first audit alone.
+        for run in described:
             own = run["records"]
             run["records"] = [record for record in own if record.key not in told]
             told |= {record.key for record in own}

@@ -327,7 +327,8 @@ def early_words(answers: Mapping[str, int]) -> str:
     if not alike and answers["unread"] < _MOST_UNREAD:
         return ""
     counts = ", ".join(f"{number} {name}" for name, number in answers.items() if number)
-    return f"the first {EARLY} replies: {counts}; stop it if they are wrong: no reply is lost"
+    remedy = "if these are wrong, stop the run: no reply is lost"
+    return f"the first {EARLY} replies: {counts}; {remedy}"
 
 
 class UnreadError(ProviderError):

@@ -193,10 +193,10 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        (lambda content: "No", "the first 20 replies: 20 no; stop it if they"),
+        (lambda content: "No", "the first 20 replies: 20 no; if these are wrong"),
         (
             lambda content: "Yes" if content[-1] in "02468" else "Hm",
-            "10 yes, 10 unread; stop it",
+            "10 yes, 10 unread; if these are wrong",
         ),
         (lambda content: "Yes" if content[-1] in "02468" else "No", ""),
     ],
