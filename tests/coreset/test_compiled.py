@@ -4,6 +4,7 @@ import logging
 import os
 import weakref
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pandas as pd
@@ -54,17 +55,21 @@ def test_read_only_arrays_are_not_copied_and_outlive_their_names():
 @pytest.mark.parametrize("bad", [0, 3, 9])
 def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad: int) -> None:
     threads = Threads(2)
+    raised = Event()
     done = []
 
     def task(item: int) -> None:
         if item == bad:
             raise KeyError(item)
+        if item > bad:  # the threads wait here, so none can finish before the error is seen
+            raised.wait()
         done.append(item)
 
     with pytest.raises(KeyError, match=str(bad)):
-        threads.over(task, range(10_000))
-    assert len(done) < 9_999
+        threads.over(task, range(100))
+    raised.set()
     assert threads.over(lambda item: item, [1, 2]) == [1, 2]
+    assert len(done) <= bad + 2
 
 
 # --- After `fwc-llm warm-up` nothing is left to compile
