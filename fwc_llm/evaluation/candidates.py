@@ -15,7 +15,7 @@ from fwc_llm.runs.splits import Split
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
-from fwc_llm.shots.examples import counter_slots
+from fwc_llm.shots.examples import COUNTER, counter_slots
 from fwc_llm.shots.registry import ONLY_BY_NAME
 from fwc_llm.shots.select import check_order
 from fwc_llm.tasks import Task
@@ -111,7 +111,8 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
     """The kinds of candidates with m examples: in turn a counter-stereotypical and another kind.
 
     Counter-stereotypical examples change the gap most: of groups with low base rates they are
-    mostly yes, of groups with high base rates mostly no.
+    mostly yes, of groups with high base rates mostly no. FWC's rows in such slots come first: they
+    were fairer at equal accuracy with a real model (evals/results/fairer-examples.md).
     """
     usable = [
         name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)
@@ -139,9 +140,8 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
                 options = {"slots": slots, "pick": "surprising"}
                 counter.append(Recipe(f"strata {slots}, surprising", name, options))
         elif name == "fwc":
-            table = counter_slots(task, m, *COUNTER_TABLES[1])
+            counter.insert(0, Recipe("fwc counter", "fwc", {"slots": COUNTER}))
             others += [Recipe(label, "fwc", {}, epsilon) for label, epsilon in _FWC]
-            others.append(Recipe(f"fwc {table}", "fwc", {"slots": table}))
         else:
             others.append(Recipe(name, name))
     turns = range(max(len(counter), len(others)))  # the shorter list starts again

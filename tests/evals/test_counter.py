@@ -12,8 +12,15 @@ import pytest
 from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 
-from evals.real_model.counter import ask, draw
-from evals.real_model.counter.ask import ANSWERS, ask_missing, calls, restore, units
+from evals.real_model.counter import draw
+from evals.real_model.counter.ask import (
+    ANSWERS,
+    ask_missing,
+    calls,
+    collect,
+    restore,
+    units,
+)
 from evals.real_model.counter.replay import job_of, write_journal
 from evals.real_model.counter.report import NAME, PLANNED, RESULTS
 from evals.real_model.counter.scores import (
@@ -137,21 +144,16 @@ def test_a_killed_process_goes_on_and_another_model_is_refused(
 
 
 def recorded() -> tuple[pd.DataFrame, dict[str, Any]]:
-    return pd.read_csv(ANSWERS), read_json(RESULTS / f"{NAME}.json")
+    return pd.read_csv(ANSWERS["1.5b"]), read_json(RESULTS / f"{NAME}.json")
 
 
 def test_a_journal_that_is_lost_begins_with_the_recorded_answers(
-    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data_dir: Path, tmp_path: Path
 ) -> None:
-    recorded = ANSWERS.read_bytes()
-    restore(
-        list(calls(load_task(draw.TASK), units())),
-        "a model and its parameters",
-        tmp_path,
-    )
-    monkeypatch.setattr(ask, "ANSWERS", tmp_path / "answers.csv")
-    ask.collect(tmp_path)
-    assert ask.ANSWERS.read_bytes() == recorded
+    planned = list(calls(load_task(draw.TASK), units()))
+    restore(planned, "a model and its parameters", ANSWERS["1.5b"], tmp_path)
+    collect(tmp_path, tmp_path / "answers.csv")
+    assert (tmp_path / "answers.csv").read_bytes() == ANSWERS["1.5b"].read_bytes()
 
 
 def test_the_main_numbers_computed_again_by_plain_pandas() -> None:

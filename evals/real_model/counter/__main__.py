@@ -5,13 +5,14 @@
     python -m evals.real_model.counter collect --out runs/counter                # into answers.csv
     python -m evals.real_model.counter report                                    # evals/results/
 
-`draw` chose the examples and rows, once. Extra: `local`.
+`draw` chose the examples and rows, once; `--model 0.5b` asks and collects for the second model, in
+a folder of its own. Extra: `local`.
 """
 
 import argparse
 from pathlib import Path
 
-from evals.real_model.counter.ask import ask, collect
+from evals.real_model.counter.ask import ANSWERS, ask, collect
 from evals.real_model.counter.draw import draw
 from evals.real_model.counter.report import report
 
@@ -22,6 +23,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("step", choices=("draw", "ask", "collect", "report"))
+    parser.add_argument("--model", choices=tuple(ANSWERS), default="1.5b")
     parser.add_argument(
         "--models", type=Path, default=Path("models"), help="folder of the model's file"
     )
@@ -33,9 +35,9 @@ def main() -> None:
     if arguments.step == "draw":
         draw()
     elif arguments.step == "ask":
-        ask(arguments.models, arguments.out, arguments.threads)
+        ask(arguments.model, arguments.models, arguments.out, arguments.threads)
     elif arguments.step == "collect":
-        collect(arguments.out)
+        collect(arguments.out, ANSWERS[arguments.model])
     else:
         report()
 

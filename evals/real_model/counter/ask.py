@@ -36,47 +36,49 @@ from fwc_llm.runs.journal import (
 from fwc_llm.runs.plan import rows_of
 from fwc_llm.tasks import Task, load_task
 
-ANSWERS = HERE / "answers.csv"
+SECOND = "0.5b"  # the model that is asked the contrast that mattered
+REPEATED = ("counter", "counter-fwc")
+ANSWERS = {"1.5b": HERE / "answers.csv", SECOND: HERE / "answers-0.5b.csv"}
 ASKED_AGAIN = 3  # questions of different arms that are asked again before a run goes on
 _SAME = (
     0.02  # largest difference of P(yes) of two askings; what the cache holds moves it
 )
 # The last two rounds are asked set by set, whose first question is dear (the plan's log).
-_LAST_TURN = ROUNDS - 1
+_TURNS = ((THRESHOLD_ROUND, 1), (2,), (3,), (4, 5))
 _TOKENS = 6  # most likely tokens that are recorded
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One set of one arm in one round: its rows are asked one after the other."""
+    """One set of one arm: its rows of some rounds are asked one after the other."""
 
     arm: str
     number: int
-    turn: int
+    rounds: tuple[int, ...]
 
     @property
     def name(self) -> str:
         """The arm's name in the journal."""
         return f"{self.arm}-{self.number}"
 
-    @property
-    def rounds(self) -> tuple[int, ...]:
-        """The rounds of rows.csv that are asked; the rows for the threshold come first."""
-        if self.turn == 1:
-            return (THRESHOLD_ROUND, 1)
-        if self.turn == _LAST_TURN:
-            return (_LAST_TURN, ROUNDS)
-        return (self.turn,)
 
-
-def units() -> Iterator[Unit]:
-    """All units in the order of asking; zero-shot belongs to the first round alone."""
-    for turn in range(1, _LAST_TURN + 1):
-        for number in range(1, SETS + 1):
-            if turn == 1:
-                yield Unit(ZERO, number, turn)
+def units(model: str = "1.5b") -> Iterator[Unit]:
+    """All units in the order of asking; the rows for the threshold come first, and zero-shot
+    belongs to the first round alone.
+    """
+    numbers = range(1, SETS + 1)
+    if model == SECOND:
+        every = (THRESHOLD_ROUND, *range(1, ROUNDS + 1))
+        for number in numbers:
+            for arm in REPEATED:
+                yield Unit(arm, number, every)
+        return
+    for rounds in _TURNS:
+        for number in numbers:
+            if rounds == _TURNS[0]:
+                yield Unit(ZERO, number, rounds)
             for arm in ARMS:
-                yield Unit(arm, number, turn)
+                yield Unit(arm, number, rounds)
 
 
 def calls(task: Task, asked: Iterable[Unit]) -> Iterator[PlannedCall]:
@@ -92,22 +94,24 @@ def calls(task: Task, asked: Iterable[Unit]) -> Iterator[PlannedCall]:
             yield PlannedCall(unit.name, 0, row, "", messages, fixed=len(prompt.prefix))
 
 
-def ask(models: Path, out: Path, threads: int) -> None:
+def ask(name: str, models: Path, out: Path, threads: int) -> None:
     """Ask what the journal in `out` does not hold. Stopped at any moment, it goes on where it
-    was; a new journal begins with the replies of answers.csv.
+    was; a new journal begins with the recorded replies.
     """
-    path = fetch(FILES["1.5b"], models)
+    path = fetch(FILES[name], models)
     model = LocalModel(f"gguf:{path}", Client(params={"threads": threads}))
     out.mkdir(parents=True, exist_ok=True)
-    planned = list(calls(load_task(TASK), units()))
-    if not (out / FILE_NAME).exists():
-        restore(planned, parameters_json(model), out)
+    planned = list(calls(load_task(TASK), units(name)))
+    if ANSWERS[name].exists() and not (out / FILE_NAME).exists():
+        restore(planned, parameters_json(model), ANSWERS[name], out)
     asyncio.run(ask_missing(model, planned, out))
 
 
-def restore(planned: Iterable[PlannedCall], parameters: str, out: Path) -> None:
-    """Begin a journal with the replies of answers.csv, as far as that file keeps them."""
-    with ANSWERS.open(newline="", encoding="utf-8") as file:
+def restore(
+    planned: Iterable[PlannedCall], parameters: str, answers: Path, out: Path
+) -> None:
+    """Begin a journal with the replies of `answers`, as far as that file keeps them."""
+    with answers.open(newline="", encoding="utf-8") as file:
         lines = {
             (f"{line['arm']}-{line['set']}", line["row"]): line
             for line in csv.DictReader(file)
@@ -171,8 +175,8 @@ async def _ask_again(
             )
 
 
-def collect(out: Path) -> None:
-    """Write every reply of the journal, whose run may be under way, to answers.csv."""
+def collect(out: Path, answers: Path) -> None:
+    """Write every reply of the journal, whose run may be under way, to `answers`."""
     task = load_task(TASK)
     rows = read_rows().set_index("row")
     table = task.test().loc[rows.index]
@@ -205,8 +209,8 @@ def collect(out: Path) -> None:
                 "seconds": round(record["latency"], 2),
             }
         )
-    with ANSWERS.open("w", newline="", encoding="utf-8") as file:
+    with answers.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
-    print(f"{ANSWERS.name} has {len(lines):,} replies")
+    print(f"{answers.name} has {len(lines):,} replies")

@@ -1,6 +1,6 @@
 """Scores of the plan: per set at its own threshold, then t intervals over sets."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,14 +45,16 @@ class Estimate:
     p: float | None = None
 
 
-def complete_steps(answers: pd.DataFrame) -> set[tuple[int, int]]:
+def complete_steps(
+    answers: pd.DataFrame, arms: Collection[str] = ARMS
+) -> set[tuple[int, int]]:
     """(set, round) of which every arm has every answer; a first round needs the rows for the
     threshold.
     """
     counts = answers.groupby(["arm", "set", "round"]).size()
 
     def whole(number: int, turn: int) -> bool:
-        return all(counts.get((arm, number, turn), 0) == CELLS * EACH for arm in ARMS)
+        return all(counts.get((arm, number, turn), 0) == CELLS * EACH for arm in arms)
 
     begun = [number for number in range(1, SETS + 1) if whole(number, THRESHOLD_ROUND)]
     return {
@@ -63,12 +65,12 @@ def complete_steps(answers: pd.DataFrame) -> set[tuple[int, int]]:
     }
 
 
-def measure(answers: pd.DataFrame) -> pd.DataFrame:
+def measure(answers: pd.DataFrame, arms: Collection[str] = ARMS) -> pd.DataFrame:
     """The scores of every arm and set, over the complete steps; zero-shot's over its own rows of
     these.
     """
-    steps = complete_steps(answers)
-    table = answers[answers["arm"].isin([ZERO, *ARMS])].copy()
+    steps = complete_steps(answers, arms)
+    table = answers[answers["arm"].isin([ZERO, *arms])].copy()
     table["log_odds"] = logit(table["p_yes"].clip(1e-9, 1 - 1e-9))
     table["said"] = [
         parse_answer(Reply(text)).value == "yes" for text in table["reply"]
@@ -150,14 +152,16 @@ def difference(scores: pd.DataFrame, first: str, second: str, metric: str) -> Es
     return estimate(paired[first] - paired[second])
 
 
-def contrasts(scores: pd.DataFrame) -> list[dict[str, Any]]:
-    """The plan's four contrasts, with their verdicts."""
-    gaps = [difference(scores, first, second, "gap") for first, second in CONTRASTS]
+def contrasts(
+    scores: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CONTRASTS
+) -> list[dict[str, Any]]:
+    """The contrasts, p-values by Holm over them all, with their verdicts."""
+    gaps = [difference(scores, first, second, "gap") for first, second in pairs]
     known = all(gap.p is not None for gap in gaps)
     adjusted = holm([gap.p or 0.0 for gap in gaps]) if known else [None] * len(gaps)
     means = scores["gap"].groupby("arm").mean()
     found: list[dict[str, Any]] = []
-    for (first, second), gap, p in zip(CONTRASTS, gaps, adjusted, strict=True):
+    for (first, second), gap, p in zip(pairs, gaps, adjusted, strict=True):
         accuracy = difference(scores, first, second, "accuracy")
         nearer = abs(means[first]) < abs(means[second])
         found.append(
