@@ -15,7 +15,7 @@ from fwc_llm.runs.splits import Split
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
-from fwc_llm.shots.examples import COUNTER, counter_slots
+from fwc_llm.shots.examples import counter_slots
 from fwc_llm.shots.registry import ONLY_BY_NAME
 from fwc_llm.shots.select import check_order
 from fwc_llm.tasks import Task
@@ -139,8 +139,9 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
                 counter.append(Recipe(f"strata {slots}", name, {"slots": slots}))
                 options = {"slots": slots, "pick": "surprising"}
                 counter.append(Recipe(f"strata {slots}, surprising", name, options))
+        elif name == "fwc-counter":
+            counter.insert(0, Recipe(name, name))
         elif name == "fwc":
-            counter.insert(0, Recipe("fwc counter", "fwc", {"slots": COUNTER}))
             others += [Recipe(label, "fwc", {}, epsilon) for label, epsilon in _FWC]
         else:
             others.append(Recipe(name, name))

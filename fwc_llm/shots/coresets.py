@@ -17,6 +17,7 @@ from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import (
     COUNTER,
     LABELS,
+    alternate,
     features_frame,
     make_shots,
     read_slots,
@@ -167,6 +168,26 @@ def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
         "fingerprint": shots.fingerprint,
     }
     return replace(shots, certificate=certificate)
+
+
+@strategy()
+def fwc_counter(request: Request) -> Shots:
+    """FWC's rows in slots against the base rates (docs/method.md, "Slots"), unweighted.
+
+    Labels alternate: no, yes, no, … In these slots FWC's rows made one small model fairer than
+    random rows, at equal accuracy (evals/results/fairer-examples.md).
+    """
+    chosen = fwc(replace(request, options={"slots": COUNTER}))
+    rows = [
+        replace(example, weight=None)
+        for example in alternate(
+            [example for example in chosen.examples if example.label == "no"],
+            [example for example in chosen.examples if example.label == "yes"],
+        )
+    ]
+    return replace(
+        chosen, strategy="fwc-counter", examples=tuple(rows), certificate=None
+    )
 
 
 @strategy(k=50)

@@ -19,6 +19,7 @@ _BUILT_IN = {
     "random": ("baselines:uniform", "quick"),
     "balanced": ("baselines:balanced", "quick"),
     "fwc": ("coresets:fwc",),
+    "fwc-counter": ("coresets:fwc_counter",),
     "strata": ("baselines:strata",),
     "nearest": ("retrieval:nearest", "quick"),
     "kmeans": ("coresets:kmeans",),

@@ -61,7 +61,9 @@ def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad: int) -> None:
     def task(item: int) -> None:
         if item == bad:
             raise KeyError(item)
-        if item > bad:  # the threads wait here, so none can finish before the error is seen
+        if (
+            item > bad
+        ):  # the threads wait here, so none can finish before the error is seen
             raised.wait()
         done.append(item)
 

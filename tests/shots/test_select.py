@@ -47,6 +47,7 @@ def test_the_registry_has_every_strategy_of_the_issue() -> None:
         "random",
         "balanced",
         "fwc",
+        "fwc-counter",
         "strata",
         "nearest",
         "kmeans",
@@ -57,6 +58,17 @@ def test_the_registry_has_every_strategy_of_the_issue() -> None:
         "ids",
     }
     assert None not in map(accepted_options, strategies())
+
+
+def test_fwc_counter_is_fwc_in_counter_slots_without_weights(two: Task) -> None:
+    shots = select_shots(two, "fwc-counter", 8)
+    fwc = select_shots(two, "fwc", 8, slots="counter")
+    assert {example.row for example in shots.examples} == {
+        example.row for example in fwc.examples
+    }
+    assert [example.label for example in shots.examples] == ["no", "yes"] * 4
+    assert not shots.weighted
+    assert shots.certificate is None
 
 
 @pytest.mark.parametrize("name", CHOOSING)

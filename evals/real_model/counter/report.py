@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from evals.real_model.counter.ask import ANSWERS, units
+from evals.real_model.counter.ask import ANSWERS, REPEATED, SECOND, units
 from evals.real_model.counter.draw import ARMS, EACH, ROUNDS, SETS, ZERO, read_rows
 from evals.real_model.counter.replay import job_of
 from evals.real_model.counter.scores import (
@@ -45,6 +45,11 @@ Holm's correction). A round has 20 rows of each set."""
 _SURROGATE = """\
 The surrogate is a SIMULATION of GPT-4's recorded answers, asked about the same rows with the same sets and
 scored alike. Where its difference lies outside the model's interval, it errs, and nothing follows from it."""
+_SECOND = """\
+Qwen2.5-Coder-0.5B-Instruct was asked {questions} questions in {hours:.1f} hours, by
+[the plan's second part](../real_model/counter/plan.md#a-second-model): the same sets and rows, two arms.
+The complete steps hold {sets} sets and {rows} rows per arm. One test, so its p is not corrected.
+**The models {agree}.**"""
 _METRICS = (
     *(
         "gap",
@@ -62,6 +67,8 @@ def report(folder: Path = RESULTS) -> None:
     """Write the page, its picture and its numbers."""
     answers = pd.read_csv(ANSWERS["1.5b"])
     content = summary(answers)
+    if ANSWERS[SECOND].exists():
+        content["second"] = second_model(pd.read_csv(ANSWERS[SECOND]))
     (folder / f"{NAME}.json").write_text(
         json.dumps(content, indent=1) + "\n", encoding="utf-8"
     )
@@ -103,6 +110,26 @@ def summary(answers: pd.DataFrame) -> dict[str, Any]:
     }
 
 
+def second_model(answers: pd.DataFrame) -> dict[str, Any]:
+    """The contrast that mattered with the second model: one test, so p needs no correction."""
+    scores = measure(answers, REPEATED)
+    steps = complete_steps(answers, REPEATED)
+    counter, fwc = REPEATED
+    (contrast,) = contrasts(scores, [(fwc, counter)])
+    return {
+        "questions": len(answers),
+        "planned": sum(len(unit.rounds) for unit in units(SECOND)) * CELLS * EACH,
+        "seconds": round(float(answers["seconds"].sum())),
+        "sets": len({number for number, _ in steps}),
+        "rows": len(steps) * CELLS * EACH,
+        "arms": {
+            arm: {metric: asdict(estimate(scores[metric][arm])) for metric in _METRICS}
+            for arm in REPEATED
+        },
+        "contrast": contrast,
+    }
+
+
 def simulated(form: str, steps: Sequence[tuple[int, int]]) -> pd.DataFrame:
     """The answers of a form of the surrogate (SIMULATED) to the questions of the complete steps."""
     rows = read_rows()
@@ -133,11 +160,12 @@ def page(content: Mapping[str, Any]) -> str:
                 f"**{_sentence(content)}**",
                 _about(content),
                 "## The planned contrasts",
-                _contrasts(content),
+                _contrasts(content["contrasts"]),
                 "## The arms",
-                _arms(content),
+                _arms(content["arms"]),
                 "## Against zero-shot and balanced examples (described, not tested)",
                 _against(content),
+                *_second(content),
                 "## Does the surrogate react as the model does?",
                 _SURROGATE,
                 _surrogate(content),
@@ -155,7 +183,10 @@ def _sentence(content: Mapping[str, Any]) -> str:
     parts = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items()]
     whole = len(content["steps"]) == SETS * ROUNDS
     asked = f"After {content['questions']:,} of {content['planned']:,} questions"
-    return f"{'All questions are asked' if whole else asked}: {'; '.join(parts)}."
+    said = f"{'All questions are asked' if whole else asked}: {'; '.join(parts)}."
+    if "second" in content:
+        said += f" A second model, asked the last of these: {content['second']['contrast']['verdict']}."
+    return said
 
 
 def _about(content: Mapping[str, Any]) -> str:
@@ -168,7 +199,7 @@ def _about(content: Mapping[str, Any]) -> str:
     )
 
 
-def _contrasts(content: Mapping[str, Any]) -> str:
+def _contrasts(found: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         [
             _difference(each),
@@ -177,14 +208,14 @@ def _contrasts(content: Mapping[str, Any]) -> str:
             _cell(each["accuracy"]),
             each["verdict"],
         ]
-        for each in content["contrasts"]
+        for each in found
     ]
     return _markdown(
         ["", "gap at equal labels", "Holm p", "accuracy", "verdict"], lines
     )
 
 
-def _arms(content: Mapping[str, Any]) -> str:
+def _arms(arms: Mapping[str, Any]) -> str:
     columns = {
         "gap at equal labels": "gap",
         "accuracy": "accuracy",
@@ -203,9 +234,43 @@ def _arms(content: Mapping[str, Any]) -> str:
                 for metric in columns.values()
             ),
         ]
-        for arm, found in content["arms"].items()
+        for arm, found in arms.items()
     ]
     return _markdown(["", *columns], lines)
+
+
+def _second(content: Mapping[str, Any]) -> list[str]:
+    """The section on the second model, where it was asked."""
+    if "second" not in content:
+        return []
+    second = content["second"]
+    contrast = second["contrast"]
+    first = next(
+        each
+        for each in content["contrasts"]
+        if (each["first"], each["second"]) == (contrast["first"], contrast["second"])
+    )
+    agree = contrast["verdict"] == first["verdict"] == "fairer at equal accuracy"
+    coins = [
+        NAMES[arm]
+        for arm, found in second["arms"].items()
+        if found["auc"]["low"] is not None and found["auc"]["low"] <= 0.5
+    ]
+    text = _SECOND.format(
+        questions=f"{second['questions']:,} of {second['planned']:,}",
+        hours=second["seconds"] / 3600,
+        sets=second["sets"],
+        rows=second["rows"],
+        agree="agree" if agree else "do not agree",
+    )
+    if coins:
+        text += f" Ranks rows no better than a coin, so its gap tells little: {', '.join(coins)}."
+    return [
+        "## The contrast that mattered, with a second model",
+        text,
+        _contrasts([contrast]),
+        _arms(second["arms"]),
+    ]
 
 
 def _against(content: Mapping[str, Any]) -> str:
