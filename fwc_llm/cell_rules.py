@@ -48,8 +48,8 @@ _NUMBER = re.compile(
     rf"(?P<digits>\d[\d.,'’\s]*|[.,]\d+)\s*{_AROUND}\s*(?P<close>\))?"
 )
 _UNIT = re.compile(
-    r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
-    r"(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
+    r"(?P<before>[^\d\s.,+()@−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
+    r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,2})"
 )
 FACTORS = {
     **dict.fromkeys(
@@ -170,13 +170,15 @@ def title_of(name: Any) -> str:
 
 
 def as_plain(cell: str, written: Written) -> str:
-    """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged."""
+    """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged, or no number
+    for `float` either: "85.3" where the decimal point is a comma.
+    """
     match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
     if not written or match is None or bool(match["open"]) != bool(match["close"]):
         return cell
     digits = match["digits"].strip()
     if not _GROUPED[written].fullmatch(digits) or not any(map(str.isdigit, digits)):
-        return cell
+        return cell if as_number(cell) is None else f"{cell} (not {written})"
     grouping = written[1]
     point = written[5]
     plain = re.sub(r"[^\d.,]", "", digits).replace(grouping, "").replace(point, ".")

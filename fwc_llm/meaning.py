@@ -18,11 +18,8 @@ from fwc_llm.words import NO_WORDS, YES_WORDS, as_number, is_unknown
 
 Others = Literal["no", "drop"]
 _MOST_VALUES = 8  # values that a message lists
+ABOVE = "threshold = { above = NUMBER }"  # in a task file
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
-_CODES = {
-    "1",
-    "2",
-}  # codes without a usual meaning: 1 is good in one file, and denied in another
 _NEGATION = re.compile(r"not|no|non|never|nicht|keine?|do|does|did|don|doesn|didn|t")
 
 
@@ -155,7 +152,9 @@ def read_meaning(
         remedy = _remedy(rule, by_key, yes, no, written, first)
         numbers = all(as_number(key) is not None for key in keys)
         if rule.above and numbers and len(keys) > 2 and not positive:
-            remedy = f"{remedy}; or for numbers {rule.above}"
+            split = f"say above which number the answer is yes: {rule.above}"
+            many = len(keys) > _MOST_VALUES
+            remedy = split if many else f"{remedy}; or {split}"
         raise FwcError(f"{_held(counts, column)}; {remedy}")
 
     def texts(keys: Sequence[str]) -> tuple[str, ...]:
@@ -207,13 +206,14 @@ def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
 
 def _inferred(keys: Sequence[str]) -> tuple[list[str], list[str]]:
     """The keys that usually mean yes, and no."""
-    if set(keys) == _CODES:
-        return [], []
     if len(keys) == 2:
         for one, other in (keys, keys[::-1]):
             if _is_opposite(one, other):
                 return [one], [other]
-    return [key for key in keys if key in _YES], [key for key in keys if key in _NO]
+    # Without 0 beside it, 1 is a code: it is good in one file, and denied in another.
+    is_code = len(keys) > 1 and "0" not in keys
+    yes = [key for key in keys if key in _YES and not (is_code and key == "1")]
+    return yes, [key for key in keys if key in _NO]
 
 
 def _is_opposite(one: str, other: str) -> bool:
@@ -249,6 +249,8 @@ def _remedy(
     """What to say about values without a meaning."""
     if not yes:
         options = [rule.option("positive", [value]) for value in rest[:2]]
+        if len(rest) > 2:
+            return f"say which mean yes, such as {options[0]}"
         return f"say which means yes: {' or '.join(options)}"
     yes_texts = [by_key[key][0] for key in yes]
     no_texts = [by_key[key][0] for key in no]

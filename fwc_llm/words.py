@@ -227,37 +227,35 @@ def is_known(group: str) -> bool:
 def missing_codes(levels: Iterable[str]) -> list[str]:
     """Codes such as 8888, 99 and 1111 beside levels that are no numbers ("25-34", ">74")."""
     known = [level for level in levels if not is_marker(level)]
-    if all(re.fullmatch(r"[-\d.,]+", level) for level in known):
+    codes = [level for level in known if MISSING_CODE.fullmatch(level)]
+    others = [level for level in known if level not in codes]
+    if not others or any(re.fullmatch(r"[-\d.,]+", level) for level in others):
         return []
-    return [level for level in known if MISSING_CODE.fullmatch(level)]
+    return codes
 
 
-def merged_categories(
-    levels: Iterable[str], words: Collection[str] = (), missing: bool = False
-) -> list[str]:
-    """The levels of one protected attribute that are merged into "unknown".
+def merged_categories(levels: Iterable[str], words: Collection[str] = ()) -> list[str]:
+    """The levels of one protected attribute that mean `UNKNOWN`.
 
-    Levels in `words` are always merged, and so is "NA", unless another level is a code of two
-    letters, such as "WH" or "DE". Codes such as 8888 are merged (`missing_codes`). Other levels
-    that mean unknown (`is_unknown_category`) are merged if there is another level to merge them
-    with, or if values are missing (`missing`).
+    These are levels in `words`, those that usually mean unknown (`is_unknown_category`), codes such
+    as 8888 (`missing_codes`), and "NA", unless another level is a code of two letters, such as "WH"
+    or "DE".
     """
     found = list(levels)
-    extra = {word.strip().casefold() for word in words} | {*missing_codes(found)}
+    stated = {word.strip().casefold() for word in words} | {*missing_codes(found)}
     if not any(re.fullmatch("[A-Z]{2}", level) for level in found if level != "NA"):
-        extra.add("na")
-    stated = [level for level in found if level.strip().casefold() in extra]
-    others = [
-        level for level in found if level not in stated and is_unknown_category(level)
+        stated.add("na")
+    return [
+        level
+        for level in found
+        if level.strip().casefold() in stated or is_unknown_category(level)
     ]
-    return stated + others if stated or len(others) + missing > 1 else []
 
 
 def groups_of(
     name: str,
     counts: Mapping[str, int],
     words: Collection[str] = (),
-    missing: bool = False,
     known: Collection[str] | None = None,
 ) -> tuple[dict[str, str], list[str]]:
     """The group that each text of a protected column means, and notes on what is merged.
@@ -269,10 +267,8 @@ def groups_of(
     spelled = merge_spellings(counts, known or ())
     usual = {text: spelled.get(text, text) for text in counts}
     levels = [*dict.fromkeys(usual.values())]
-    if known is None:
-        unknown = merged_categories(levels, words, missing)
-    else:
-        unknown = [level for level in levels if merged_categories([level], words, True)]
+    together = [levels] if known is None else [[level] for level in levels]
+    unknown = [level for some in together for level in merged_categories(some, words)]
     groups = {
         text: UNKNOWN if level in unknown else level_name(level)
         for text, level in usual.items()
@@ -281,7 +277,7 @@ def groups_of(
     others = [level for level in unknown if level != UNKNOWN]
     if others:
         notes.append(
-            f"In {name}, {listed(others, _MOST_SPELLINGS, repr)} count as {UNKNOWN}: "
+            f"In {name}, {UNKNOWN} stands for {listed(others, _MOST_SPELLINGS, repr)}: "
             "the category of these people is not known"
         )
     notes += doubtful_groups(name, {*groups.values()} - {UNKNOWN})
@@ -319,12 +315,14 @@ def level_name(level: str) -> str:
 
 
 def group_key(level: str) -> str:
-    """What spellings of one group have in common: case, white space, invisible characters (such
-    as a byte order mark) and Unicode form are not compared.
+    """What spellings of one group have in common: case, white space, hyphens and underscores
+    between words, invisible characters (such as a byte order mark) and Unicode form are not
+    compared.
     """
     text = unicodedata.normalize("NFKC", level).casefold()
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    return level_name(" ".join(visible.split()))
+    words = re.sub(r"(?<=[^\W_])[\s_\u2010-\u2015-]+(?=[^\W_])", " ", visible)
+    return level_name(" ".join(words.split()))
 
 
 def merge_spellings(

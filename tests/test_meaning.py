@@ -54,14 +54,20 @@ def test_no_value_means_both_and_none_is_lost(counts: dict[str, int]) -> None:
 
 
 def test_a_remedy_leaves_somebody_to_say_no_and_lists_all_values() -> None:
-    codes = {str(code): 5 for code in range(1, 7)}
     with pytest.raises(FwcError) as few:
-        read_meaning(codes, "said", MeaningRule())
+        read_meaning({"yes": 5, "perhaps": 5}, "said", MeaningRule())
     assert "positive=" not in str(few.value)
     letters = dict.fromkeys("abcdefghijkl", 5)
     with pytest.raises(FwcError, match="others='no'"):
         read_meaning(letters, "said", MeaningRule(("a",)))
     assert len(read_meaning(letters, "said", MeaningRule(("a",), (), "no")).no) == 11
+
+
+@pytest.mark.parametrize("codes", ["12", "129", "12345678"])
+def test_one_is_a_code_where_no_value_is_zero(codes: str) -> None:
+    with pytest.raises(FwcError, match="yes.* positive='1'"):
+        read_meaning(dict.fromkeys(codes, 5), "said", MeaningRule())
+    assert read_meaning(dict.fromkeys("01", 5), "said", MeaningRule()).yes == ("1",)
 
 
 def test_a_threshold_is_offered_for_numbers_alone() -> None:

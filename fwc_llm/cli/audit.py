@@ -216,7 +216,8 @@ def audit(
         from fwc_llm.report.local_law_144 import missing as to_state
 
         write_whole(write_summaries([summarized], law), ll144)
-        console.notes(f"wrote {ll144}", *to_state(summarized))
+        differs = filter(None, [summarized["differs"]])
+        console.notes(f"wrote {ll144}", *differs, *to_state(summarized))
     if report is not None or figures is not None:
         from fwc_llm.cli.report import draw
 

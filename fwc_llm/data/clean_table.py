@@ -14,7 +14,7 @@ import pandas as pd
 
 from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
-from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
+from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, read_meaning
 from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import (
     UNASKED,
@@ -276,8 +276,7 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
         rule.positive, rule.negative, rule.others, "python", "above=NUMBER"
     )
     if task.path != FRAME:
-        above = "threshold = { above = NUMBER }"
-        described = replace(described, options="task file", above=above)
+        described = replace(described, options="task file", above=ABOVE)
     return read_meaning(counts, f"{task.path}: outcome {rule.source!r}", described)
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from fwc_llm.cell_rules import (
     FACTORS,
     as_number,
+    as_plain,
     kind_of,
     notations_of,
     plain_text,
@@ -28,7 +29,7 @@ from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_so
 from fwc_llm.data.table_checks import TableChecks, check_table
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
-from fwc_llm.meaning import means_yes, usual_meaning
+from fwc_llm.meaning import ABOVE, MeaningRule, means_yes, read_meaning, usual_meaning
 from fwc_llm.sanitize import listed, parse_toml
 from fwc_llm.taskfile import (
     LAYOUT,
@@ -61,40 +62,40 @@ _MOSTLY_MISSING = (
 )
 _SMALL = 10  # levels with fewer rows should perhaps be merged
 _LOOKED_AT = 1000  # most values that are compared with a pattern
-_MAJORITY = 0.95  # least share of numbers in a numeric column with various other texts
-_MOSTLY, _FEW_TEXTS = (
-    0.5,
-    3,
-)  # least share of numbers in one with at most this many other texts
+_MOSTLY = 0.5  # a column is numeric if a larger share of its cells are numbers
+_FEW_TEXTS = 3  # with more texts such as "20-29", numbers are categories
+_MAJORITY = 0.95  # least share of numbers with the unit of a column
+_MANY_NUMBERS = 0.1  # least share of numbers that is a doubt in a column of categories
+_LEAST_BY_CHANCE = (
+    5  # rows of equal numbers and other groups, if these were independent
+)
+_EVEN = 0.1  # largest share of a text that may name a person with several rows
 _LISTED = 5  # most values that a doubt lists
 _LONG_TEXT = 500  # characters that no category has
 _MOST_COLUMNS = 1_000
+# Patterns of names in words: "zip code" for "ZipCode" and "zip_code"
 _PLACE_NAME = re.compile(
-    r"(?i)(^|[ "
-    r"_-])(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa|msamd|insee|ags"
-    r"|gemeinde\w*|landkreis|commune|municipality|district|ward|neighbou?rhood"
-    r"|block_?group|msoa|lsoa|state|province|region|bundesland|kanton|canton|d[eé]partement|city"
-    r"|town|stadt|wohnort|ort|country|land)"
-    r"([ _-]?(code|id|number|nr|name))?($|[ _-])|zip_?code"
+    r"\b(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa|msamd|insee|ags"
+    r"|gemeinde\w*|\w*kreis|commune|municipality|district|distrito|ward|neighbou?rhood|borough"
+    r"|precinct|parish|\w*bezirk|stadtteil|quartier|arrondissement|zone|area (code|id|no|nr|number)"
+    r"|block ?group|[ml]soa|state|province|region|bundesland|kanton|canton|d[eé]partement|city"
+    r"|town|stadt|wohnort|ort|country|land|vorwahl"
+    r"|branch|filiale|zweigstelle|niederlassung|agence|sucursal|office|store|school|schule|site)\b"
 )
 _GROUP_NAME = re.compile(
-    r"(?i)(^|[ "
-    r"_-])(race|rasse|ethnic\w*|sex|gender|geschlecht|nationalit\w*|citizen\w*|staatsangeh\w*"
+    r"\b(race|rasse|ethnic\w*|sex|gender|geschlecht|nationalit\w*|citizen\w*|staatsangeh\w*"
     r"|religio\w*|minorit\w*|disab\w*|behinder\w*|migra\w*|herkunft|birth\w*|geburt\w*|age"
-    r"|alter|marital\w*"
-    r"|pregnan\w*)($|[ _-])"
+    r"|alter|marital\w*|pregnan\w*)\b"
 )
 _PEOPLE_NAME = re.compile(
-    r"(?i)(^|[ "
-    r"_-])(customer|client|person|people|applicant|patient|employee|user|member|borrower|student"
-    r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)([ _-]?(id|nr|no|number|key))?$"
+    r"\b(customer|client|person|people|applicant|patient|employee|user|member|borrower|student"
+    r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)( (id|nr|no|number|key))?$"
 )
-_ID_NAME = (
-    r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$"
-    r"|Id$|ID$"
-    r"|(?i:nummer|nr\.?|kennung|aktenzeichen)$"
+_CODE_NAME = re.compile(
+    r"\b(id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule|code)$"
+    r"|(nummer|nr|kennung|kennziffer|aktenzeichen)$"
 )
-_PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
+_PERSON_NAME = re.compile(r"\bname$|surname")
 _TOTAL = re.compile(
     r"(?i)(grand "
     r"|sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
@@ -112,9 +113,9 @@ _DONE = (
     r"|reject|deni|releas)"
 )
 _OUTCOME_NAME = re.compile(
-    rf"(?i)(^|[ _-])({_DONE}ed|outcome|decision|result|action_taken|label|target|verdict"
+    rf"\b({_DONE}ed|outcome|decision|result|action taken|label|target|verdict"
     rf"|recidivi\w*|default(ed)?|entscheidung|ergebnis|zusage|absage|bewilligt|abgelehnt"
-    rf"|decision|résultat)($|[ _-])"
+    rf"|décision|résultat)\b"
 )
 
 
@@ -200,23 +201,18 @@ def profile_column(
     is_group = part == "protected" and len(values) <= _FEW
     if is_group or (profile.odd and _are_codes(profile, values)):
         profile = ColumnProfile("categorical")
-    kinds = units_among(units_of({*counts.index} - markers))
+    kinds = units_among(units_of(values))
     if profile.kind == "categorical":
         held = cells
-        distinct = {*counts.index}
-        markers = _unknown_texts(cells, counts, part, unknown, stated)
+        markers = _unknown_texts(cells, part, unknown, stated)
     else:
-        if (
-            len(kinds) < 2
-            and len(profile.odd) <= _FEW_TEXTS
-            and counts[[*profile.odd]].sum() > _FEW
-        ):
-            markers |= {
-                *profile.odd
-            }  # few texts, often: what stands for a missing number
-            profile = replace(profile, odd=())
+        if len(kinds) < 2:  # words that repeat stand for a missing number
+            odd = counts[[*profile.odd]]
+            often = odd[(odd > 1) & ~odd.index.str.contains(r"\d")].index
+            markers |= {*often}
+            profile = replace(profile, odd=tuple(odd.index.drop(often)))
         held = _without(cells, (*markers, *profile.odd))
-        distinct = {*held.dropna()}
+    distinct = {*held.dropna()}
     why = "" if part else _why_left_out(name, held, distinct, profile.kind == "numeric")
     if why:
         return ColumnProfile(profile.kind, "id" if "an id" in why else "drop", why)
@@ -232,36 +228,75 @@ def profile_column(
             doubts += _other_reading(profile, distinct)
         if profile.role != "drop":
             doubts = [*_not_numbers(cells, counts, profile), *doubts]
+        if not part and len(distinct) > _FEW and _are_numbered(name, distinct):
+            doubts.append(
+                'codes, no quantities? then kind = "categorical"; '
+                "they may stand for a protected group"
+            )
         return profile.checked(*doubts)
-    texts = listed(profile.markers, _LISTED, repr)
+    if not part:
+        profile = profile.checked(*_mixed(counts.drop([*markers])))
+        repeated = counts.drop([*markers])
+        even = len(repeated) > _MANY_TEXTS and repeated.max() <= _EVEN * repeated.sum()
+        if even and len(repeated) < repeated.sum():
+            people = f"{len(repeated):,} different texts: {_people(name)}"
+            profile = profile.checked(people)
     if not profile.markers:
         return profile
+    texts = listed(profile.markers, _LISTED, repr)
     if part == "outcome":
         return replace(profile, missing="drop").checked(
             f"rows with {texts} are left out"
         )
-    return replace(profile, missing="category").checked(
-        f"{texts} made one category, unknown"
-    )
+    return replace(profile, missing="category").checked(f"{UNKNOWN} stands for {texts}")
+
+
+def in_words(name: str) -> str:
+    """A column's name in lower case, as words: "zip code" of "ZipCode" and "zip_code"."""
+    humps = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    return " ".join(re.findall(r"[^\W_]+", humps.casefold()))
+
+
+def _people(name: str) -> str:
+    role = 'role = "extra" here'
+    return f"people with several rows? then {role} and --set cluster={name} count people in place of rows"
+
+
+def _are_numbered(name: str, distinct: Collection[str]) -> bool:
+    """Whether a column's numbers look like codes, by its name or by leading zeros."""
+    if not all(map(str.isdecimal, distinct)):
+        return False
+    zeros = any(cell[0] == "0" and len(cell) > 1 for cell in distinct)
+    return zeros or _CODE_NAME.search(in_words(name)) is not None
+
+
+def _mixed(counts: pd.Series) -> Iterator[str]:
+    """Yield a doubt about a column of categories of which many are numbers."""
+    numbers = counts[[_is_number(cell) for cell in counts.index]]
+    texts = counts.drop(numbers.index)
+    if len(texts) and numbers.sum() >= _MANY_NUMBERS * counts.sum():
+        yield (
+            f"{numbers.sum():,} of {counts.sum():,} values are numbers like {numbers.index[0]!r}, "
+            f"others texts like {texts.index[0]!r}: kept as categories; for numbers, "
+            'kind = "numeric" with the texts as missing_marker'
+        )
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a text is a number in any notation."""
+    return any(as_number(as_plain(cell, way)) is not None for way in get_args(Written))
 
 
 def _unknown_texts(
-    cells: pd.Series,
-    counts: pd.Series,
-    part: str,
-    unknown: Collection[str],
-    stated: set[str],
+    cells: pd.Series, part: str, unknown: Collection[str], stated: set[str]
 ) -> set[str]:
     """The texts of a categorical column that mean "unknown"."""
-    blanks = bool(cells.isna().any())
+    counts = counted(cells)
     if part == "protected":
-        groups, _ = groups_of("", counted(cells), unknown, blanks)
+        groups, _ = groups_of("", counts, unknown)
         return {text for text, group in groups.items() if group == UNKNOWN}
-    usual = {*filter(is_unknown, counts.index)}
-    stated = stated | {*missing_codes(counts.index)}
-    if part == "outcome":
-        return usual
-    return stated | usual if stated or len(usual) + blanks > 1 else set()
+    codes = () if part else missing_codes(counts)
+    return {*stated, *codes, *filter(is_unknown, counts)}
 
 
 def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
@@ -362,13 +397,14 @@ def _may_be_code(code: float, times: int, rest: pd.Series) -> bool:
 def how_written(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     """The profile with the notation that parses most cells; categorical if too few are numbers."""
     cells = counts[[not is_marker(cell) for cell in counts.index]]
-    total = cells.sum()
     is_text = ~cells.index.str.contains(r"\d")
-    most = (1 - (_MOSTLY if is_text.sum() <= _FEW_TEXTS else _MAJORITY)) * total
-    if not total or cells[is_text].sum() > most:
+    most = (1 - _MOSTLY) * cells.sum()
+    if cells[is_text].sum() >= most:
         return ColumnProfile("categorical")
     found = notation(cells, usual)
-    if cells[[*found.odd]].sum() > most:
+    odd = cells[[*found.odd]]
+    ranges = odd.index.str.contains(r"[<>≤≥]|\d\D*[-–]\D*\d").sum()
+    if odd.sum() >= most or ranges > _FEW_TEXTS:
         return ColumnProfile("categorical")
     return found
 
@@ -424,34 +460,34 @@ def _why_left_out(
     numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
     integers = [number for number in numbers if number.is_integer()]
     countable = many and (not numeric or len(integers) == len(distinct))
-    has_id_name = re.search(_ID_NAME, name) is not None
+    spoken_name = in_words(name)
+    has_code_name = _CODE_NAME.search(spoken_name) is not None
+    are_people = _PEOPLE_NAME.search(spoken_name) is not None
+    several = len(distinct) < len(seen)
 
     def are(pattern: str) -> bool:
         """Whether at least 95 % of the values match the pattern."""
-        return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(
-            some
-        )
+        matched = sum(bool(re.fullmatch(pattern, cell)) for cell in some)
+        return matched >= 0.95 * len(some)
 
     different = countable and len(distinct) == n
     if (
         different
         and numeric
-        and not has_id_name
+        and not has_code_name
         and max(integers) - min(integers) >= 2 * n
     ):
         different = cells.astype(float).is_monotonic_increasing  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
-    is_place = _PLACE_NAME.search(name) and (numeric or are(r"[\d-]+"))
+    is_place = _PLACE_NAME.search(spoken_name) and (numeric or are(r"[\d-]+"))
     is_place = is_place or (
-        many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?")
+        many and not has_code_name and zeros and are(r"\d{5}(-\d{4})?")
     )
     texts = f"{len(distinct):,} different texts"
     if len(numbers) > _FEW:
         texts += f", of which {len(numbers):,} are numbers,"
     free_text = f"CHECK: free text, {texts}"
-    people = (
-        f'role = "extra" here and --set cluster={name} count people in place of rows'
-    )
+    people = f"; {_people(name)}" if several else ""
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
@@ -463,28 +499,23 @@ def _why_left_out(
             is_place,
             "CHECK: codes of places: not quantities, and they may reveal the protected group",
         ),
-        (
-            many
-            and _PEOPLE_NAME.search(name)
-            and len(seen) / 4 < len(distinct) < len(seen),
-            f"CHECK: people with several rows? then {people}",
-        ),
+        (countable and are_people and several, f"CHECK: {_people(name)}"),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
-            countable and has_id_name and len(distinct) > len(seen) / 4,
-            f"CHECK: identifiers, some repeated; for people with several rows, {people}",
+            countable and has_code_name and len(distinct) > len(seen) / 4,
+            f"CHECK: identifiers, some repeated; {_people(name)}",
         ),
         (numeric, ""),
         (max(map(len, distinct), default=0) > _LONG_TEXT, free_text),
         (
-            re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS,
-            "CHECK: names of people",
+            _PERSON_NAME.search(spoken_name) and len(distinct) > _MANY_TEXTS,
+            f"CHECK: names of people{people}",
         ),
         (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
         (
             len(distinct) > max(50, n // 4),
-            f"CHECK: {texts} are too many for a category",
+            f"CHECK: {texts} are too many for a category{people}",
         ),
     )
     return next((why for fits, why in looks if fits), "")
@@ -599,23 +630,37 @@ class Drafting:
             return self._of_groups(profile, float(missing.mean()))
         if part or profile.role != "feature":
             return profile
-        if _GROUP_NAME.search(name) or _PLACE_NAME.search(name):
+        spoken_name = in_words(name)
+        if _GROUP_NAME.search(spoken_name) or _PLACE_NAME.search(spoken_name):
             profile = profile.checked(
                 "it may stand for a protected group; drop it unless decisions may use it"
             )
         decides = re.compile(rf"(?i)(not )?{_DONE}e?d")
-        if _OUTCOME_NAME.search(name) or any(
+        if _OUTCOME_NAME.search(spoken_name) or any(
             decides.fullmatch(cell) for cell in cells.dropna().unique()[:_FEW]
         ):
             profile = profile.checked(
                 "it looks like another outcome; drop it unless it is known before the decision"
             )
+        if profile.kind == "numeric" and self._have_one_group(cells):
+            profile = profile.checked(_people(name))
         share = missing.mean()
         if profile.kind == "numeric" and share > _MOSTLY_MISSING:
             return replace(profile, role="drop").checked(
                 f"{100 * share:.0f} % of its values are missing"
             )
         return profile
+
+    def _have_one_group(self, cells: pd.Series) -> bool:
+        """Whether rows with one whole number always have one group, which is no chance."""
+        known = cells.dropna()
+        repeated = known[known.duplicated(keep=False)]
+        groups = self.raw[self.protected[0]]
+        differ = 1 - (groups.value_counts(normalize=True) ** 2).sum()
+        by_chance = (len(repeated) - repeated.nunique()) * differ
+        if by_chance < _LEAST_BY_CHANCE or not known.str.isdecimal().all():
+            return False
+        return int(groups[repeated.index].groupby(repeated).nunique().max()) == 1
 
     @staticmethod
     def _of_groups(profile: ColumnProfile, missing: float) -> ColumnProfile:
@@ -769,8 +814,14 @@ class Drafting:
         values = ", ".join(
             f"{_one_line(value)} ({counts[value]:,})" for value in [*counts][:12]
         )
-        where = f"outcome {self.outcome}"
         meaning = usual_meaning(counts)
+        sides = [", ".join(map(repr, side)) for side in (meaning.yes, meaning.no)]
+        where = f"outcome {self.outcome!r}"
+        doubt = f"{where}: {sides[0]} was taken for yes, {sides[1]} for no"
+        try:
+            read_meaning(counts, where, MeaningRule(options="task file", above=ABOVE))
+        except FwcError as error:
+            doubt = str(error)
         threshold = []
         if (
             len(counts) > 3 and self.profiles[self.outcome].kind == "numeric"
@@ -778,9 +829,6 @@ class Drafting:
             middle = float(self._numbers(self.outcome).median())
             threshold = [f"# threshold = {{ above = {middle:g} }} #"]
             if len(counts) > _FEW:
-                doubt = (
-                    f"{where}: a number; say above which threshold the answer is yes"
-                )
                 return None, middle, [f"{threshold[0]} CHECK: the median"], doubt
             threshold = [
                 '# others = "drop" # or "no": what the values mean that you do not name',
@@ -790,20 +838,16 @@ class Drafting:
             lines = [
                 f"# positive = […] # CHECK: name the values that mean yes, of {values}"
             ]
-            doubt = f"{where}: say which values mean yes: {values}"
             return next(iter(meaning.yes), "…"), None, lines + threshold, doubt
         lines = [
             f"positive = {_toml(meaning.yes)} # CHECK: the values are {values}",
             f"negative = {_toml(meaning.no)}",
         ]
-        sides = [", ".join(map(repr, side)) for side in (meaning.yes, meaning.no)]
-        doubt = f"{where}: {sides[0]} was taken for yes, {sides[1]} for no"
         if meaning.dropped:
             neither = ", ".join(map(_one_line, meaning.dropped))
             lines.append(
                 f'# others = "drop" # CHECK: what of {neither}? "drop" these rows, or "no"'
             )
-            doubt += f"; say what {neither} means: negative, or others"
         return meaning.yes[0], None, lines, doubt
 
     def _protected(self, name: str) -> list[str]:

@@ -8,10 +8,10 @@ the data may be left out of the impact ratios; its number, its rate and the reas
 5-302: historical or test data. § 5-303: published information. This is no legal advice.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fwc_llm.metrics.adverse_impact import AS_DRAWN, Impact
+from fwc_llm.metrics.adverse_impact import AS_DRAWN, Impact, ImpactView
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.number_format import DASH, day, number
 from fwc_llm.report.impact import ImpactTables
@@ -108,7 +108,27 @@ def summary(
         entries["Why categories under 2 % are left out, § 5-301 (d)"] = (
             because or NOT_STATED
         )
-    return {"rule": RULE, "refused": refused, "about": entries, "lines": lines}
+    return {
+        "rule": RULE,
+        "refused": refused,
+        "differs": _difference(views),
+        "about": entries,
+        "lines": lines,
+    }
+
+
+def _difference(views: Sequence[ImpactView]) -> str:
+    """A sentence on small categories, which this page and the rest of an audit judge by two rules."""
+    if not any(levels for view in views for levels in view.small.values()):
+        return ""
+    if any(levels for view in views for levels in view.left_out.values()):
+        how = "leaves categories under 2 % of the rows out of its ratios"
+    else:
+        how = "has ratios of categories under 2 % of the rows, however few they are"
+    return (
+        f"Local Law 144's page {how}; elsewhere the audit treats them like all groups, and "
+        "judges those with enough rows."
+    )
 
 
 def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, Any]]:
@@ -235,7 +255,7 @@ def sections(summarized: Mapping[str, Any]) -> Section:
         why = ""
     return Section(
         "New York City Local Law 144",
-        intro=f"{summarized['rule']}.{why}",
+        intro=f"{summarized['rule']}.{why} {summarized['differs']}".rstrip(),
         parts=parts,
         notes=notes,
         name="ll144",

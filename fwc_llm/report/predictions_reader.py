@@ -231,7 +231,7 @@ def _groups(
     blank = int((tables[0].codes < 0).sum())
     if how.protected:
         known = how.groups.get(name)
-        groups, told = groups_of(name, counts, how.unknown, blank > 0, known)
+        groups, told = groups_of(name, counts, how.unknown, known)
         notes = [f"{note}." for note in told]
     if blank:
         notes.append(

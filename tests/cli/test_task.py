@@ -134,13 +134,13 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(
     [
         (
             {"income": ["high", "low"] * 30},
-            "say which values mean yes",
+            "outcome 'income' has 2 values",
             "say which means yes: positive",
         ),
         (
             {"income": [k * 10 for k in range(60)]},
-            "above which threshold",
-            "or for numbers threshold",
+            "outcome 'income' has 60 values",
+            "say above which number the answer is yes: threshold",
         ),
         ({"sex": list(range(60))}, "split it with a threshold", "has 60 levels"),
     ],

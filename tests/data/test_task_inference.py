@@ -29,6 +29,7 @@ from tests.command import Run
         ("(1,234.50)", "-1234.50", None),
         ("-$1,234", "-1234", "-1.234"),
         ("$-5", "-5", "-5"),
+        ("85.3", None, "85.3 (not 1.234,5)"),
         ("7 %", "7", "7"),
         ("US$ 12.50", "12.50", None),
         ("€ 1 234,50", None, "1234.50"),
@@ -273,7 +274,7 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
         "\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n"
     )
     draft = draft_task(tmp_path / "kredite.csv", ["Geschlecht"], "Zusage", tmp_path)
-    for words in ("'m' as 'M'", "J. (160), none (80)", "say what offen means"):
+    for words in ("'m' as 'M'", "J. (160), none (80)", "say what 'offen' means"):
         assert words in " | ".join(draft.checks)
     path = tmp_path / "kredite.toml"
     path.write_text(draft.text, encoding="utf-8")
@@ -536,6 +537,23 @@ def test_bands_say_their_unit_in_the_columns_name() -> None:
             },
             "58 different texts, of which 30 are numbers, are too many",
         ),
+        (
+            {"x": ["abcde"[k % 5] if k % 5 == 4 else f"{k}" for k in range(60)]},
+            "taken for missing: 'e' (12 times",
+        ),
+        (
+            {"x": [f"w{k % 3}" if k % 2 else f"{k % 8}" for k in range(60)]},
+            "30 of 60 values are numbers like '0', others texts like 'w1'",
+        ),
+        ({"who": [f"P{k % 30}" for k in range(60)]}, "set cluster=who"),
+        ({"who": [f"{k % 30}" for k in range(60)]}, "set cluster=who"),
+        ({"email": [f"{k // 2 % 25}@a.org" for k in range(60)]}, "set cluster=email"),
+        ({"applicant_id": [f"{k % 12}" for k in range(60)]}, "=applicant_id"),
+        ({"BranchID": [f"{k % 12}" for k in range(60)]}, "codes of places"),
+        ({"Bezirk": [f"{k % 12}" for k in range(60)]}, "codes of places"),
+        ({"area_code": [f"{k % 12}" for k in range(60)]}, "codes of places"),
+        ({"trade_code": [f"{k % 13}" for k in range(60)]}, "codes, no quantities?"),
+        ({"x": [f"{k % 17:02}" for k in range(60)]}, "codes, no quantities?"),
         (
             {
                 "sex": [
