@@ -229,7 +229,7 @@ def missing_codes(levels: Iterable[str]) -> list[str]:
     known = [level for level in levels if not is_marker(level)]
     codes = [level for level in known if MISSING_CODE.fullmatch(level)]
     others = [level for level in known if level not in codes]
-    if not others or any(re.fullmatch(r"[-\d.,]+", level) for level in others):
+    if not others or any(re.fullmatch(r"-?[\d.,]+", level) for level in others):
         return []
     return codes
 

@@ -65,7 +65,7 @@ def test_a_remedy_leaves_somebody_to_say_no_and_lists_all_values() -> None:
 
 @pytest.mark.parametrize("codes", ["12", "129", "12345678"])
 def test_one_is_a_code_where_no_value_is_zero(codes: str) -> None:
-    with pytest.raises(FwcError, match="yes.* positive='1'"):
+    with pytest.raises(FwcError, match=r"yes.* positive='1'"):
         read_meaning(dict.fromkeys(codes, 5), "said", MeaningRule())
     assert read_meaning(dict.fromkeys("01", 5), "said", MeaningRule()).yes == ("1",)
 

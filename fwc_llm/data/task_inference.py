@@ -300,9 +300,12 @@ def _unknown_texts(
 
 
 def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
-    """Whether the whole numbers of a column with letters are few, and may be codes."""
+    """Whether the whole numbers of a column with letters are few, and may be codes ("1", "2x")."""
     numbers = [notation.number(cell) for cell in cells if cell not in notation.odd]
-    return len(numbers) <= _FEW and all(number.is_integer() for number in numbers)
+    others = "|".join(notation.odd)
+    lettered = re.search(r"\d|\b\w\b", others) is not None
+    few = len(numbers) <= _FEW and all(number.is_integer() for number in numbers)
+    return few and lettered
 
 
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
