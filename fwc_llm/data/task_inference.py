@@ -258,8 +258,8 @@ def in_words(name: str) -> str:
 
 
 def _people(name: str) -> str:
-    role = 'role = "extra" here'
-    return f"people with several rows? then {role} and --set cluster={name} count people in place of rows"
+    how = f'role = "extra" here and --set cluster={name}'
+    return f"people with several rows? then {how} count people in place of rows"
 
 
 def _are_numbered(name: str, distinct: Collection[str]) -> bool:

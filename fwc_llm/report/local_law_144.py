@@ -118,7 +118,7 @@ def summary(
 
 
 def _difference(views: Sequence[ImpactView]) -> str:
-    """A sentence on small categories, which this page and the rest of an audit judge by two rules."""
+    """A sentence on small categories, which this page and the rest of an audit judge apart."""
     if not any(levels for view in views for levels in view.small.values()):
         return ""
     if any(levels for view in views for levels in view.left_out.values()):
