@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from fwc_llm.errors import Ambiguous, FwcError
+from fwc_llm.errors import Ambiguous, FwcError, InputTypeError, checked
 from fwc_llm.models.base import Reply
 from fwc_llm.sanitize import kind_of
 from fwc_llm.words import LANGUAGES, YES_NO, Words, said
@@ -358,6 +358,12 @@ class Answer(Ambiguous):
     value: Value | None
     reason: Reason = ""
 
+    def __eq__(self, other: object) -> bool:
+        """Whether two answers are the same; a text would never be equal, so it raises."""
+        if isinstance(other, str):
+            raise InputTypeError(f"an Answer is no text like {other!r}: {self.instead}")
+        return isinstance(other, Answer) and vars(self) == vars(other)
+
 
 class Completion(Protocol):
     """A response object of a service's SDK, such as OpenAI's `ChatCompletion`."""
@@ -382,6 +388,7 @@ class _Sentence:
     )
 
 
+@checked
 def parse_answer(
     reply: "Reply | str | Completion | Mapping[str, Any]",
     words: "Words | Task" = YES_NO,

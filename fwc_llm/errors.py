@@ -3,11 +3,25 @@
 The command line prints an `FwcError` as one line on standard error and exits with its `exit_code`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import BoundArguments, Signature, signature
+from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+)
 
 from fwc_llm.notices import spoken
 from fwc_llm.sanitize import kind_of, redact
@@ -16,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_C = TypeVar("_C")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -119,29 +134,82 @@ def require(
 
 
 def check_call(
-    function: Callable[..., object],
-    arguments: Sequence[Any],
-    options: Mapping[str, Any],
-    name: str,
-) -> None:
+    takes: Signature, arguments: Sequence[Any], options: Mapping[str, Any], name: str
+) -> BoundArguments:
     """`InputTypeError` with the available names for arguments that a function does not take."""
-    takes = signature(function)
     try:
-        takes.bind(*arguments, **options)
+        return takes.bind(*arguments, **options)
     except TypeError as error:
         names = [name for name in takes.parameters if name != "self"]
         raise InputTypeError(f"{name}: {error}; there are {', '.join(names)}") from None
 
 
 def checked(function: _F) -> _F:
-    """Decorator: a call with arguments that the function does not take is an `FwcError`."""
+    """Decorator: arguments that the function does not take, or of a wrong type, are `FwcError`s.
+
+    Types are those of plain annotations: numbers, texts, paths, functions, mappings, words.
+    """
+    takes = signature(function)
+    kinds: dict[str, Any] = {}
+    for parameter in takes.parameters.values():
+        kinds[parameter.name] = parameter.annotation
+        if get_origin(parameter.annotation) is Unpack:
+            kinds |= get_args(parameter.annotation)[0].__annotations__
+    name = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        check_call(function, arguments, options, function.__name__)
+        bound = check_call(takes, arguments, options, name)
+        for argument, value in (bound.arguments | options).items():
+            check_type(value, kinds.get(argument), f"{name}: {argument}")
         return function(*arguments, **options)
 
     return call  # type: ignore[return-value]
+
+
+def checked_class(kind: type[_C]) -> type[_C]:
+    """Decorator: `checked` for a class that is made by its callers."""
+    kind.__init__ = checked(kind.__init__)  # type: ignore[method-assign]
+    return kind
+
+
+# What a plain annotation takes, and how a message says it.
+_PLAIN: Mapping[Any, tuple[Any, str]] = {
+    bool: (bool, "True or False"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a text"),
+    Path: (PathLike, "a path"),
+    Callable: (Callable, "a function"),
+    Mapping: (Mapping, "a mapping"),
+    Hashable: (Hashable, "a name"),
+    NoneType: (NoneType, "None"),
+}
+
+
+def check_type(value: object, annotation: Any, name: str) -> None:
+    """`InputTypeError` if a plain annotation takes no such value; True and False are no numbers."""
+    union = get_origin(annotation) in (Union, UnionType)
+    members = get_args(annotation) if union else (annotation,)
+    if {*members} <= {str, Path}:
+        return  # names, which are looked up
+    takes = list[str]()
+    for member in members:
+        kind = get_origin(member) or member
+        if kind is Literal:
+            fits = isinstance(value, str) and value in get_args(member)
+            takes += map(repr, get_args(member))
+        elif kind in _PLAIN:
+            types, words = _PLAIN[kind]
+            number = kind in (int, float) and isinstance(value, bool)
+            fits = isinstance(value, types) and not number
+            takes.append(words)
+        else:
+            return
+        if fits:
+            return
+    given = repr(value) if isinstance(value, str) else kind_of(value)
+    raise InputTypeError(f"{name} is {given}: give {' or '.join(takes)}")
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -187,8 +187,9 @@ def build_prompt(
     `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file;
     raw rows are cleaned by `Task.record`. `template` is the name of a template set or a folder.
     System messages and examples are rendered once for repeated calls with the same task, shots and
-    template. `FwcError` for a row that is one of the examples: it has an example's cells, and no
-    row id of another row; and, unless `allow_changed_data`, for examples of another table.
+    template. `FwcError` for a row that is one of the examples: it has an example's cells, and is
+    not another row of the table, by id and cells; and, unless `allow_changed_data`, for examples of
+    another table.
     """
     from fwc_llm.shots.storage import check_task
     from fwc_llm.tasks import as_task
@@ -203,7 +204,7 @@ def build_prompt(
             "give Shots, as select_shots and load_shots return",
         )
         check_task(shots, task, allow_changed_data, "the set of examples")
-        _refuse_example(getattr(row, "name", None), record, shots)
+        _refuse_example(task, getattr(row, "name", None), record, shots)
     key = (task, shots, _template_set(template))
     for before, prompt in _recent:
         if all(map(is_, before, key)):
@@ -213,14 +214,17 @@ def build_prompt(
     return prompt.build(record)
 
 
-def _refuse_example(name: Any, record: TaskRow, shots: Shots) -> None:
-    """`FwcError` if the row with this id, if any, is one of the examples."""
+def _refuse_example(task: "Task", name: Any, record: TaskRow, shots: Shots) -> None:
+    """`FwcError` if the cells are an example's, and the name no id of somebody who is alike."""
     for example in shots.examples:
-        is_other = name is not None and example.row not in (str(name), f"row:{name}")
-        if not is_other and record.values.items() <= example.values.items():
+        if not record.values.items() <= example.values.items():
+            continue
+        ids = [row for row in (name, f"row:{name}") if task.has_row(row, record.values)]
+        if not ids or example.row in ids:
             raise FwcError(
-                f"the row is among its own examples, as {example.row!r}: ask about a row of "
-                f"task.test(), or choose the examples without it (candidates=)"
+                f"the row is among its own examples, as {example.row!r}, or has the same cells: "
+                f"ask about a row of task.test(), choose the examples without it (candidates=), or "
+                f"ask without examples"
             )
 
 

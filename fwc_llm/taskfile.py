@@ -562,7 +562,10 @@ def read_taskfile(path: Path) -> TaskFile:
 
 def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
     """Parse and validate a task file's text; `name` replaces the name in the text."""
-    start = "; `fwc-llm task init DATA.csv` writes a task file to start from"
+    start = (
+        "; `fwc-llm task init DATA.csv`, in Python load_task(frame, …).text, writes one to start "
+        "from"
+    )
     with failing_as(FwcError, f"{path} is not a TOML file: ", start):
         data = parse_toml(text)
     task = check(TaskFile, data, str(path))

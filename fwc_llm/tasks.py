@@ -14,7 +14,6 @@ from fwc_llm import cell_rules
 from fwc_llm.cell_rules import Domain, FrozenTask, TaskRow, title_of
 from fwc_llm.errors import FwcError, checked, did_you_mean, require
 from fwc_llm.files import (
-    PATH,
     failing_as,
     home_expanded,
     json_text,
@@ -132,8 +131,9 @@ class Task:
     def column(self, name: str) -> Column:
         """The column called `name`; `FwcError` if the task has none."""
         by_name = {column.name: column for column in self.columns}
+        name = title_of(name)
         if name not in by_name:
-            raise self._no_column(str(name), by_name)
+            raise self._no_column(name, by_name)
         return by_name[name]
 
     def _no_column(self, name: str, by_name: Mapping[str, Column]) -> FwcError:
@@ -196,9 +196,8 @@ class Task:
         if not cells:
             names = ", ".join(column.name for column in self.shown)
             raise FwcError(f"the row has no cells: it needs {names}")
-        if not isinstance(raw, Mapping) and (
-            values := self._handed_out(raw.name, cells)
-        ):
+        if not isinstance(raw, Mapping) and self.has_row(raw.name, cells):
+            values = {column.name: cells[column.name] for column in self.shown}
             return TaskRow(self.name, values, fingerprint=self.fingerprint)
         for name in {item.name for item in self.rules.fields} - cells.keys():
             base = cell_rules.base_of(name, cells)
@@ -207,25 +206,21 @@ class Task:
         cleaned = cell_rules.clean_record(self.rules, self.name, self._domains, cells)
         return replace(cleaned, fingerprint=self.fingerprint)
 
-    def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The cells to show if `row` is a row of the table with exactly these `cells`; else
-        None.
+    def has_row(self, row: Any, cells: Mapping[str, Any]) -> bool:
+        """Whether the table has a row with this id and exactly these `cells` to show.
+
+        False for a frozen task, which has no table.
         """
         names = [column.name for column in self.shown]
-        if (
-            self._frozen is not None
-            or row not in self.table.index
-            or not set(names) <= set(cells)
-        ):
-            return None
+        if self._frozen is not None or not cells.keys() >= {*names}:
+            return False
+        if row not in self.table.index:
+            return False
         values = self.table.loc[row]
-        same = all(
+        return all(
             not cell_rules.is_null(cells[name]) and cells[name] == values[name]
             for name in names
         )
-        if same:
-            return {name: cells[name] for name in names}
-        return None
 
     @cached_property
     def _domains(self) -> Mapping[str, Domain]:
@@ -567,10 +562,7 @@ def load_task(
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty
     data.
     """
-    require(data_dir, (*PATH, type(None)), "data_dir", "give the path of a folder")
     if not isinstance(name, str | Path):
-        require(above, (int, float, type(None)), "above", "give a number")
-        require(question, (str, type(None)), "question", "give a sentence")
         answer = _answer_lines(positive, negative, above, others)
         task = _of_frame(
             name, protected, outcome, answer, weight, words or {}, question
@@ -646,7 +638,10 @@ def _no_task(name: str) -> str:
             f"Python pass its data frame"
         )
     if name in layout_names():
-        return f"{name} is a task file to copy beside a table of your own: fwc-llm task copy {name}"
+        return (
+            f"{name} is a task file to copy beside a table of your own: `fwc-llm task copy {name}`, "
+            f"or write the text of fwc_llm.tasks.task_text({name!r}) to a file"
+        )
     return (
         f"unknown task {name!r}{did_you_mean(name, task_names())}; or name a task file ending in "
         f".toml"
@@ -743,7 +738,6 @@ def _of_frame(
     if words == "values":
         spelled = {"words": "values"}
     else:
-        require(words, Mapping, "words", "give {'yes': …, 'no': …}, or 'values'")
         spelled = {f"words.{key}": word for key, word in words.items()}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
     draft = drafting.draft(Path(), answer)
@@ -817,13 +811,14 @@ def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
         chosen = choose(taskfile, "use_protected", _names(protected))
     if weight is None:
         return chosen
+    require(weight, str, "weight", 'name a column, or give ""')
     return choose(chosen, "weight", weight)
 
 
 def _names(protected: Any) -> list[str]:
     """The names in a list, or in a comma-separated text."""
-    if isinstance(protected, str):
-        names = protected.split(",")
-    else:
-        names = protected
-    return [name.strip() for name in names]
+    require(
+        protected, (str, list, tuple), "protected", "give a name, or a list of names"
+    )
+    names = protected.split(",") if isinstance(protected, str) else protected
+    return [title_of(name).strip() for name in names]

@@ -69,9 +69,8 @@ def first_error(error: ValidationError, data: Any) -> str:
         message = "it is missing"
     elif mistake["type"] != "value_error":
         value = repr(mistake["input"])[:_LONGEST]
-        if mistake["type"] == "dict_type" or LIKE_A_KEY.search(
-            value
-        ):  # never print a key such as "sk-…"
+        is_table = mistake["type"] == "dict_type" or "\n" in value
+        if is_table or LIKE_A_KEY.search(value):  # never print a key such as "sk-…"
             value = f"a value of type {type(mistake['input']).__name__}"
         message = f"{message[:1].lower()}{message[1:]}; found {value}"
     return f"{at}: {message}" if at else message

@@ -274,17 +274,28 @@ def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
     names: Any = {"protected": "sex", "outcome": "approved"}
     features = raw.drop(columns="approved")
     denied = load_task(raw, **names, positive=0)
-    with pytest.raises(FwcError, match=r"classes '0', '1'.* not sure which means yes"):
-        evaluate(denied, fitted(features, raw["approved"]), ("zero",), n_test=20)
+    inverse = raw.assign(approved=np.where(raw["approved"], "yes", "no"))
+    inverted = load_task(inverse, **names, positive="no")
+    for task, frame, message in (
+        (denied, raw, r"classes 0, 1.* not sure which means yes.* on the words np"),
+        (
+            inverted,
+            inverse,
+            r"classes 'no', 'yes'.* on the numbers task.labels\(frame\)",
+        ),
+    ):
+        with pytest.raises(FwcError, match=message):
+            evaluate(task, fitted(features, frame["approved"]), ("zero",), n_test=20)
     codes = raw.assign(approved=raw["approved"] + 1)
     words = np.where(denied.labels(raw), "yes", "no")
-    for task, labels, yes in (
-        (denied, words, 1),
-        (load_task(codes, **names, positive=1), codes["approved"], 0),
+    for name, task, labels, yes in (
+        ("words", denied, words, 1),
+        ("numbers", inverted, inverted.labels(inverse), 1),
+        ("codes", load_task(codes, **names, positive=1), codes["approved"], 0),
     ):
         clf = fitted(features, labels)
         run = evaluate(
-            task, clf, ("zero",), n_test=20, base_parity=None, out=tmp_path / str(yes)
+            task, clf, ("zero",), n_test=20, base_parity=None, out=tmp_path / name
         )
         answers = run.answers()
         places = answers["row"].str.removeprefix("row:").astype(int)
@@ -303,7 +314,7 @@ def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
         evaluate(task, LogisticRegression(), ("zero",), n_test=20, out=out)
     codes = LogisticRegression().fit(pool[["age"]], labels + 1)
     with pytest.raises(
-        FwcError, match=r"classes '1', '2'.*fit it on the words .*task.labels"
+        FwcError, match=r"classes 1, 2.*fit it on the words .*task.labels"
     ):
         evaluate(task, codes, ("zero",), n_test=20, out=out)
     unnamed = make_pipeline(StandardScaler(), LogisticRegression()).fit(
@@ -355,8 +366,8 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
     for wrong, message in (
         ({"y_true": frame["truth"][::-1]}, "y_true has another index than the table"),
         ({"y_true": frame["truth"][:9]}, "y_true has 9 values, the table 400"),
-        ({"weight": frame["truth"]}, "a Series is no name of a column"),
-        ({"margin": "5 %"}, "the margin is a str: give a share"),
+        ({"weight": frame["truth"]}, "weight is a Series: give a name or None"),
+        ({"margin": "5 %"}, "margin is '5 %': give a number"),
     ):
         with pytest.raises(FwcError, match=message):
             audit(frame, **names | wrong)
@@ -407,8 +418,10 @@ def test_a_row_among_its_own_examples_is_refused() -> None:
         (task, example, shots),
         (task, example.to_dict(), shots),
         (task, task.record(example), shots),
+        (task, example.rename(0), shots),
         (own, raw.loc[number], chosen),
         (own, raw.loc[number].to_dict(), chosen),
+        (own, raw.set_axis(raw.index + 1).loc[number + 1], chosen),
     ):
         with pytest.raises(
             FwcError, match=f"among its own examples, as '{examples.examples[0].row}"

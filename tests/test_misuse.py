@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from fwc_llm import (
+    Client,
+    Example,
     FairCoreset,
+    FunctionModel,
     FwcError,
+    Reply,
+    Settings,
     Shots,
     Task,
     aevaluate,
@@ -24,6 +30,7 @@ from fwc_llm import (
     parse_answer,
     save_shots,
     select_shots,
+    tune,
 )
 
 FRAME = pd.DataFrame(
@@ -49,20 +56,11 @@ MISUSES: list[tuple[Call, str]] = [
     ),
     (lambda at: load_task(FRAME, protected=[]), "outcome=….; there are age, sex, appr"),
     (lambda at: load_task(FRAME, protect="sex"), "load_task: .*'protect'; there are n"),
-    (
-        lambda at: load_task(FRAME, **NAMES, above=at.word),
-        "above is a str: give a numb",
-    ),
-    (lambda at: load_task(FRAME, **NAMES, question=at.number), "give a sentence"),
-    (lambda at: load_task("census", data_dir=at.number), "data_dir is an int: give th"),
+    (lambda at: load_task("census", protected=at.number), "give a name, or a list of"),
     (lambda at: load_task("adultt"), "did you mean 'adult'"),
     (
-        lambda at: load_task(FRAME, **NAMES, words=at.number),
-        "words is an int: give {'yes'",
-    ),
-    (
         lambda at: load_task(FRAME, **NAMES, words=at.word),
-        "words is a str: give {'yes'",
+        "load_task: words is 'fwc': give a mapping or 'values' or None",
     ),
     (
         lambda at: evaluate(at.nothing, "surrogate"),
@@ -148,6 +146,7 @@ MISUSES: list[tuple[Call, str]] = [
     (lambda at: open_model("surrogate", at.number), "client is an int: give Client"),
     (lambda at: at.task.column("agee"), "did you mean 'age'"),
     (lambda at: open_model(at.nothing), "the model is nothing .*: give its name"),
+    (lambda at: parse_answer("no") == at.word, "no text like 'fwc': compare answer.va"),
     (lambda at: parse_answer(at.coroutine), "the reply is a coroutine: give a text"),
     (lambda at: asyncio.run(aevaluate(at.nothing, "surrogate")), "the task is nothing"),
     (lambda at: FairCoreset(4).predict([[1.0]]), "FairCoreset is not fitted: call fit"),
@@ -160,6 +159,54 @@ MISUSES: list[tuple[Call, str]] = [
         r"FairCoreset: X is a tuple of shape \(2,\): give a table",
     ),
 ]
+
+
+# Calls that pass, to whose arguments nonsense is given, one after the other.
+CALLS: list[tuple[Callable[..., object], dict[str, Any]]] = [
+    (load_task, {"name": FRAME, **NAMES, "positive": 1}),
+    (select_shots, {"task": "census", "strategy": "fwc"}),
+    (build_prompt, {"task": "census", "row": {}}),
+    (evaluate, {"task": "census", "model": "surrogate"}),
+    (tune, {"task": "census", "model": "surrogate", "target_dp": 0.1}),
+    (audit, {"answers": FRAME, **SAID}),
+    (load_shots, {"path": "shots.json"}),
+    (save_shots, {"shots": Shots("zero", "census", "", 0, ()), "path": "shots.json"}),
+    (open_model, {"name": "surrogate"}),
+    (FunctionModel, {"function": print}),
+    (Reply, {"text": "yes"}),
+    (Example, {"row": "row:1", "values": {}, "label": "yes"}),
+    (Client, {}),
+    (Settings, {}),
+]
+# What takes values of any type, or is used only with other arguments.
+ANY = {"load_task": {"positive", "negative"}, "Reply": {"usage", "logprobs"}}
+ANY |= {
+    "audit": {"negative", "key"},
+    "Example": {"row"},
+    "open_model": {"api"},
+    "tune": {"display"},
+}
+
+
+@pytest.mark.parametrize(("function", "arguments"), CALLS)
+def test_nonsense_for_any_argument_is_refused(
+    function: Callable[..., object],
+    arguments: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    taken = signature(function).parameters
+    names = taken.keys() - ANY.get(function.__name__, set()) - {"options", "values"}
+    assert names
+    for name in names:
+        for nonsense in (object(), FRAME.to_numpy()):
+            with pytest.raises(FwcError) as caught:
+                function(**arguments | {name: nonsense})
+            assert "\n" not in str(caught.value), name
+    with pytest.raises(FwcError, match="nonsense"):
+        function(**arguments, nonsense=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 class At:

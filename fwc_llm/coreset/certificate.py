@@ -15,18 +15,17 @@ from fwc_llm.coreset.distance import check_weights, wasserstein
 from fwc_llm.coreset.fit import CoresetFit
 from fwc_llm.coreset.problem.cells import (
     between_cells,
+    check_known,
     find_cells,
     groups_of,
     limits_of,
     overall_target,
-    places,
 )
 from fwc_llm.coreset.problem.encoded_input import check_terms, read_rows
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.parity import SATISFIED, imbalance, violation
-from fwc_llm.errors import InputError
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -125,12 +124,9 @@ def certify(
         np.float64
     )
     given = find_cells(points_y, points_sensitive, len(encoded))
-    outcome = places(given.outcomes, rows.cells.outcomes)
-    if (outcome < 0).any():
-        unknown = given.outcomes.tolist()[outcome.argmin()]
-        raise InputError(
-            f"points_y holds {unknown!r}, which no row has: leave out such points"
-        )
+    outcome = check_known(
+        given.outcomes, rows.cells.outcomes, "points_y", "no row of X has"
+    )
     level, index = np.divmod(given.cell, given.n_outcomes)
     cells = replace(rows.cells, levels=given.levels)
     problem = Problem(

@@ -67,7 +67,7 @@ class _Listener(event.Listener):  # type: ignore[misc]
             compiled.append(f"{module}.{function.__qualname__}")
             _warn_once(
                 "compiling the solver for this machine: this takes ten to twenty seconds, once; "
-                "`fwc-llm warm-up` does it ahead of time"
+                "any fit, or `fwc-llm warm-up`, does it ahead of time"
             )
 
     def on_end(self, event: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,10 +36,12 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def _named(method: _Method) -> _Method:
     """The method with the estimator's name in its errors, for pipelines of many steps."""
 
+    takes = signature(method)
+
     @wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         name = type(self).__name__
-        check_call(method, (self, *arguments), options, name)
+        check_call(takes, (self, *arguments), options, name)
         try:
             return method(self, *arguments, **options)
         except InputError as error:

@@ -23,7 +23,7 @@ from fwc_llm.coreset.out_of_core.certifying_pass import certify_table
 from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_pass
 from fwc_llm.coreset.outer_bound import check_pairs, outer_bound
 from fwc_llm.coreset.problem.allocation import Slots, count_slots
-from fwc_llm.coreset.problem.cells import between_cells, find_cells
+from fwc_llm.coreset.problem.cells import between_cells, check_known, find_cells
 from fwc_llm.coreset.problem.encoded_input import (
     EncodedInput,
     check_terms,
@@ -53,7 +53,7 @@ class Represented:
     terms: Problem  # has no rows
     costs: Mapping[
         str, float
-    ]  # of another level and outcome; 0 if the fit got no such labels
+    ]  # of other labels, by role; without labels that the fit did not get
     epsilon: Any  # the limit as the caller gave it
 
     def problem_of(self, columns: Columns) -> Problem:
@@ -61,16 +61,20 @@ class Represented:
         X, y, sensitive, sample_weight = take_named(*columns)
         table = self.encoder.encode(X, strict=False, role="X")
         cells = find_cells(y, sensitive, table.n)
-        costs = dict(self.costs)
-        if sensitive is None:
-            costs["cost_sensitive"] = 0.0
-        if y is None:
-            costs["cost_outcome"] = 0.0
+        fitted = self.terms.cells
+        costs = {"sensitive": 0.0, "y": 0.0}
+        for role, given, labels, known in (
+            ("sensitive", sensitive, cells.levels, fitted.levels),
+            ("y", y, cells.outcomes, fitted.outcomes),
+        ):
+            if given is not None and role in self.costs:
+                check_known(labels, known, role, "no row of fit had")
+                costs[role] = self.costs[role]
         return replace(
             self.terms,
             table=table,
-            cells=replace(self.terms.cells, cell=cells.cell),
-            move=between_cells(cells, self.terms.cells, **costs),
+            cells=replace(fitted, cell=cells.cell),
+            move=between_cells(cells, fitted, costs["sensitive"], costs["y"]),
             masses=read_weights(sample_weight, table.n),
         )
 
@@ -395,13 +399,13 @@ class CoresetFit:
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = None
         self.y_ = None
-        costs = {"cost_sensitive": 0.0, "cost_outcome": 0.0}
+        costs = {}
         if rows.has_levels:
             self.sensitive_ = cells.levels[level]
-            costs["cost_sensitive"] = self.cost_sensitive
+            costs["sensitive"] = self.cost_sensitive
         if rows.has_y:
             self.y_ = cells.outcomes[outcome]
-            costs["cost_outcome"] = self.cost_outcome
+            costs["y"] = self.cost_outcome
         if best.rows is not None:
             self.row_index_ = rows.used[best.rows]
             self.representatives_ = pick(rows.X, self.row_index_)

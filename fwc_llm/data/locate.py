@@ -130,7 +130,7 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
             f"task {task.name!r} is in none of {', '.join(map(str, folders))}: put "
             f"{' and '.join(task.source.files)} into one of these folders or name theirs with "
             f"--data-dir "
-            "or FWC_LLM_DATA. A run without data: `fwc-llm eval --task census --model surrogate`"
+            "or FWC_LLM_DATA; the task census and the model surrogate need no data"
         ) from error
     return target
 

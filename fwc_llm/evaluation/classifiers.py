@@ -71,11 +71,32 @@ class GivenRows:
         return cells[source][:1]
 
 
+# What to fit on: one of the two means the same in every task.
+_LABELS = (
+    ('the words np.where(task.labels(frame), "yes", "no")', ["no", "yes"]),
+    ("the numbers task.labels(frame)", [0, 1]),
+)
+
+
 def place_of_yes(estimator: Any, task: Task) -> int:
     """The position of the class that means yes in the task, or usually where the task has none."""
+    import numpy as np
+
+    classes = np.asarray(estimator.classes_).tolist()
+    place = _place_among(classes, task)
+    if place is not None:
+        return place
+    sure = [words for words, labels in _LABELS if _place_among(labels, task) == 1]
+    raise FwcError(
+        f"{kind_of(estimator)} has the classes {', '.join(map(repr, classes))}, and it is not "
+        f"sure which means yes in {task.name!r}: fit it on {sure[0]}"
+    )
+
+
+def _place_among(classes: Sequence[Any], task: Task) -> int | None:
+    """The position of yes in two classes; None where the task and usage differ, or know none."""
     import pandas as pd
 
-    classes = [*estimator.classes_]
     texts = [*map(as_text, classes)]
     usual = usual_meaning(texts)
     readings = [[text in usual.yes for text in texts]]
@@ -87,9 +108,5 @@ def place_of_yes(estimator: Any, task: Task) -> int:
         readings.append([*(labels == 1)])
     readings = [reading for reading in readings if sum(reading) == 1]
     if len(texts) != 2 or not readings or readings != readings[:1] * len(readings):
-        raise FwcError(
-            f"{kind_of(estimator)} has the classes {', '.join(map(repr, texts))}, and it is not "
-            f"sure which means yes in {task.name!r}: fit it on the words "
-            f'np.where(task.labels(frame), "yes", "no")'
-        )
+        return None
     return readings[0].index(True)

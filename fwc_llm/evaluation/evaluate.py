@@ -20,7 +20,6 @@ from fwc_llm.errors import (
     ProviderError,
     StorageError,
     checked,
-    require,
 )
 from fwc_llm.evaluation.classifiers import about
 from fwc_llm.evaluation.experiment_file import (
@@ -31,7 +30,6 @@ from fwc_llm.evaluation.experiment_file import (
     task_option,
 )
 from fwc_llm.evaluation.result import Result
-from fwc_llm.files import PATH
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.bodies import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.client import ClientKeywords
@@ -118,7 +116,10 @@ def evaluate(
     scored in the error's attribute `result`.
     """
     settings, client = split_options(
-        evaluate, options, settings or Settings(), client or Client()
+        evaluate,
+        options,
+        Settings() if settings is None else settings,
+        Client() if client is None else client,
     )
     taken = on_step is not None or on_progress is not None
     display = choose(False if progress is None and taken else progress)
@@ -336,7 +337,6 @@ class Job:
         """
         budget = self.budget(elsewhere)
         if out:
-            require(out, PATH, "out", "give the path of a folder")
             folder = RunFolder(Path(out))
         else:
             folder = RunFolder.default(self.plan.task.name, self.model.name)

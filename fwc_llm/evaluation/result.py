@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, require
+from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, checked, require
 from fwc_llm.metrics.records import Records
 from fwc_llm.notices import spoken
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
@@ -84,6 +84,7 @@ class Result(Ambiguous):
             answers[name] = answers[name].replace("", None).astype("str")
         return answers
 
+    @checked
     def report(
         self,
         path: str | Path | None = None,
@@ -113,7 +114,12 @@ class Result(Ambiguous):
             where = new_path(path, force)
         format = choose_format(None, where)
         text = render(
-            [self.folder], format, task or self.task, data_dir, rows, reference
+            [self.folder],
+            format,
+            self.task if task is None else task,
+            data_dir,
+            rows,
+            reference,
         )
         write_whole(text, where)
         return where

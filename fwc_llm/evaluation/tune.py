@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError
+from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, checked, require
 from fwc_llm.evaluation import successive_halving as halving
 from fwc_llm.evaluation.candidates import (
     NO_EXAMPLES,
@@ -429,6 +429,7 @@ def _expected(job: Job, numbers: Forecast) -> str:
     )
 
 
+@checked
 def tune(
     task: "str | Path | Task",
     model: str | Model | Function | BatchFunction,
@@ -485,7 +486,18 @@ def tune(
     Errors: `FwcError` for a target outside its range, a negative loss, and too few rows; also those
     of `evaluate`.
     """
-    (client,) = split_options(tune, options, client or Client())
+    (client,) = split_options(tune, options, Client() if client is None else client)
+    sizes = [m] if isinstance(m, int) else m
+    lists: dict[str, Any] = {
+        "templates": templates,
+        "orders": orders,
+        "strategies": strategies,
+    }
+    if not isinstance(instructions, str | Path):
+        lists["instructions"] = instructions
+    for name, given in (*lists.items(), ("m", sizes)):
+        if given is not None:
+            require(given, (list, tuple), name, "give a list")
     goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
     sentences, folders = (
@@ -499,10 +511,7 @@ def tune(
     for order in orders or ():
         check_order(order)
     show = display or choose_progress(progress)
-    if isinstance(m, int):
-        sizes = [m]
-    else:
-        sizes = list(m or ())
+    sizes = list(sizes or ())
     chosen: dict[str, Any] = {"m": sizes[0]} if sizes else {}
     chosen |= {"n_test": n_test} if n_test is not None else {}
     chosen |= {"base_parity": base_parity} if base_parity != "task" else {}

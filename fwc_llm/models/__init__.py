@@ -4,7 +4,7 @@ import os
 import re
 from typing import Unpack
 
-from fwc_llm.errors import FwcError, require
+from fwc_llm.errors import FwcError, checked, require
 from fwc_llm.models.base import (
     Message,
     Messages,
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 
+@checked
 def open_model(
     name: str,
     client: Client | None = None,
@@ -69,8 +70,10 @@ def open_model(
     Errors: `FwcError` for an invalid name, and for options that the model does not take.
     """
     require(name, str, "the model", "give its name, such as surrogate")
-    client = client or Client(**options)
+    if client is None:
+        client = Client()
     require(client, Client, "client", "give Client(…)")
+    client = client.updated(**options)
     if LIKE_A_KEY.search(name):
         remedy = "name a model, and the key's environment variable with --api-key-env"
         raise FwcError(f"the model's name has the form of a key: {remedy}")

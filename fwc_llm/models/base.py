@@ -14,6 +14,8 @@ from typing import (
     runtime_checkable,
 )
 
+from fwc_llm.errors import checked_class
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
@@ -105,6 +107,7 @@ def role_of(message: Message) -> str:
     return spoken.get(message.get("name", ""), message["role"])
 
 
+@checked_class
 @dataclass(frozen=True)
 class Usage:
     """Tokens of one request, as the provider counted them.
@@ -126,6 +129,7 @@ class Usage:
         return Usage(*(number * count for count in vars(self).values()))
 
 
+@checked_class
 @dataclass(frozen=True)
 class Reply:
     """The result of one request.

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import TypeAdapter, ValidationError
 
-from fwc_llm.errors import FwcError, ProviderError, require
+from fwc_llm.errors import FwcError, ProviderError, checked, require
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.identity import digest_of_function, qualified_name
@@ -82,6 +82,7 @@ class FunctionModel:
     Errors: `FwcError` for invalid options.
     """
 
+    @checked
     def __init__(
         self,
         function: Function | BatchFunction,
@@ -93,8 +94,6 @@ class FunctionModel:
     ) -> None:
         kinds: Any = (Callable, BatchFunction)
         require(function, kinds, "the model", "give a function of the messages")
-        require(threads, int, "threads", "give a whole number from 1 up")
-        require(name, (str, type(None)), "name", "give the function a name in words")
         self._in_batches = isinstance(function, BatchFunction)
         self._function: Any = (
             function.ask_many if isinstance(function, BatchFunction) else function

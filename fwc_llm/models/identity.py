@@ -7,7 +7,7 @@ and other objects count by their type, because a function may fill them while it
 
 import dis
 import hashlib
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -15,26 +15,24 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.sanitize import described, kind_of
 
+_CALLED = ("ask_many", "__call__")  # of an object that is a model
 _PLAIN = (str, bytes, int, float, complex, type(None))
+_READS = {"LOAD_GLOBAL", "LOAD_NAME"}
 _STORES = {"STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR"}
 
 
 def qualified_name(function: Any) -> str:
     """MODULE:NAME of a function, or of an object's class; NAME is qualified."""
-    if isinstance(function, partial):
-        inner = function.func
-    else:
-        inner = function
-    if hasattr(inner, "__qualname__"):
-        owner = inner
-    else:
-        owner = type(inner)
-    return f"{getattr(owner, '__module__', None) or '?'}:{owner.__qualname__}"
+    named = function.func if isinstance(function, partial) else function
+    if not hasattr(named, "__qualname__"):
+        named = type(named)
+    return f"{getattr(named, '__module__', None) or '?'}:{named.__qualname__}"
 
 
 def digest_of_function(function: Any) -> str:
     """16 hex digits of a function, a method, a `partial`, or an object that is called."""
-    return hashlib.sha256(repr(_called(function, set())).encode()).hexdigest()[:16]
+    parts = _Parts(function).of(function)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def digest_of_fitted(fitted: Any) -> str:
@@ -50,94 +48,83 @@ def digest_of_fitted(fitted: Any) -> str:
         ) from None
 
 
-def _called(value: Any, seen: set[int]) -> Any:
-    """What a function is made of; `seen` has the ids of functions that call each other."""
-    if isinstance(value, partial):
-        bound = _content([value.args, value.keywords], seen)
-        return [_called(value.func, seen), bound]
-    if isinstance(value, MethodType):
-        return [_called(value.__func__, seen), _attributes(value.__self__, seen)]
-    if isinstance(value, FunctionType):
-        return _function(value, seen)
-    methods = [getattr(type(value), name, None) for name in ("ask_many", "__call__")]
-    parts = [
-        _function(item, seen) for item in methods if isinstance(item, FunctionType)
-    ]
-    return [qualified_name(value), parts, _attributes(value, seen)]
+class _Parts:
+    """What values are made of, as lists of plain values; code of other packages by its name."""
 
+    def __init__(self, function: Any) -> None:
+        self._package = _package(qualified_name(function))
+        self._seen = set[int]()
 
-def _function(function: FunctionType, seen: set[int]) -> Any:
-    name = qualified_name(function)
-    if id(function) in seen:
+    def of(self, value: Any) -> Any:
+        if isinstance(value, _PLAIN):
+            return value
+        if isinstance(value, list | tuple):
+            return [self.of(item) for item in value]
+        if isinstance(value, Set):
+            return sorted(repr(self.of(item)) for item in value)
+        if isinstance(value, Mapping):
+            return self.of([*value.items()])
+        if isinstance(value, CodeType):
+            return self.of([value.co_code, value.co_names, value.co_consts])
+        if isinstance(value, partial):
+            return self.of([value.func, value.args, value.keywords])
+        if isinstance(value, MethodType):
+            return [self.of(value.__func__), self._attributes(value.__self__)]
+        if hasattr(value, "get_params") or hasattr(value, "__array_interface__"):
+            return digest_of_fitted(value)
+        name = qualified_name(value)
+        if id(value) in self._seen or _package(name) != self._package:
+            return name
+        self._seen.add(id(value))
+        if isinstance(value, FunctionType):
+            return [name, *self._function(value)]
+        methods = [getattr(type(value), method, None) for method in _CALLED]
+        functions = [method for method in methods if isinstance(method, FunctionType)]
+        if functions:
+            return [name, self.of(functions), self._attributes(value)]
         return name
-    seen.add(id(function))
-    codes = [*_codes(function.__code__)]
-    read = dict.fromkeys(name for code in codes for name in code.co_names)
-    variables = {n: function.__globals__[n] for n in read if n in function.__globals__}
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    variables |= {n: cell.cell_contents for n, cell in cells}
-    kept = {n: variables[n] for n in variables.keys() - _stored([function])}
-    defaults = _content([function.__defaults__, function.__kwdefaults__], seen)
-    body = [[code.co_code, _content(code.co_consts, seen)] for code in codes]
-    return [name, body, [*read], _values(kept, name, seen), defaults]
+
+    def _function(self, function: FunctionType) -> list[Any]:
+        code = function.__code__
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        inner = {name: cell.cell_contents for name, cell in cells}
+        steps = [*_steps(code)]
+        read = {step.argval for step in steps if step.opname in _READS}
+        outer = {
+            name: item for name, item in function.__globals__.items() if name in read
+        }
+        defaults = [function.__defaults__, function.__kwdefaults__]
+        return [self.of(code), self.of(defaults), self._kept(outer | inner, steps)]
+
+    def _attributes(self, owner: Any) -> Any:
+        steps = [
+            step
+            for name, method in vars(type(owner)).items()
+            if name != "__init__" and isinstance(method, FunctionType)
+            for step in _steps(method.__code__)
+        ]
+        return self._kept(getattr(owner, "__dict__", {}), steps)
+
+    def _kept(
+        self, variables: Mapping[str, Any], steps: Iterable[dis.Instruction]
+    ) -> Any:
+        """The variables that no step changes; a counter is no parameter."""
+        stored = {step.argval for step in steps if step.opname in _STORES}
+        parts = []
+        for name in sorted(variables.keys() - stored):
+            value = variables[name]
+            fillable = isinstance(value, list | Mapping | Set)
+            parts.append([name, qualified_name(value) if fillable else self.of(value)])
+        return parts
 
 
-def _codes(code: CodeType) -> Any:
-    """A function's code, and that of the functions within it."""
-    yield code
+def _package(name: str) -> str:
+    return name.partition(":")[0].partition(".")[0]
+
+
+def _steps(code: CodeType) -> Iterator[dis.Instruction]:
+    """The instructions of a function, and of the functions within it."""
+    yield from dis.get_instructions(code)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _stored(functions: Iterable[FunctionType]) -> set[str]:
-    """The names of variables and attributes that functions change: counters, no parameters."""
-    return {
-        step.argval
-        for function in functions
-        for code in _codes(function.__code__)
-        for step in dis.get_instructions(code)
-        if step.opname in _STORES
-    }
-
-
-def _attributes(owner: Any, seen: set[int]) -> Any:
-    attributes = getattr(owner, "__dict__", {})
-    methods = [
-        item
-        for name, item in vars(type(owner)).items()
-        if isinstance(item, FunctionType) and name != "__init__"
-    ]
-    kept = {name: attributes[name] for name in attributes.keys() - _stored(methods)}
-    return _values(kept, qualified_name(owner), seen)
-
-
-def _values(variables: Mapping[str, Any], owner: str, seen: set[int]) -> Any:
-    """Variables that code reads; functions of other packages than `owner` count by name."""
-    package = owner.partition(":")[0].partition(".")[0]
-    found = []
-    for name, value in sorted(variables.items()):
-        by_name = isinstance(value, list | Mapping | Set)
-        if callable(value):
-            by_name = not qualified_name(value).startswith(package)
-        found.append(
-            [name, qualified_name(value) if by_name else _content(value, seen)]
-        )
-    return found
-
-
-def _content(value: Any, seen: set[int]) -> Any:
-    """A value that cannot change, or is no state: containers by what they hold."""
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, list | tuple):
-        return [_content(item, seen) for item in value]
-    if isinstance(value, Set):
-        return sorted(repr(_content(item, seen)) for item in value)
-    if isinstance(value, Mapping):
-        return [_content(pair, seen) for pair in value.items()]
-    if isinstance(value, FunctionType | MethodType | partial):
-        return _called(value, seen)
-    if hasattr(value, "get_params") or hasattr(value, "__array_interface__"):
-        return digest_of_fitted(value)
-    return qualified_name(value)
+            yield from _steps(constant)

@@ -71,7 +71,7 @@ def read_log(path: Path) -> "EvalLog":
         why = as_single_line(str(error)) or type(error).__name__
         raise FwcError(
             f"{path} is not a log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm "
-            f"audit` "
+            f"audit`, in Python audit(frame), "
             "reads the results of other tools, and writes their page with --report"
         ) from None
 

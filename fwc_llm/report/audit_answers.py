@@ -1,6 +1,6 @@
 """`audit`: statistics of answers from any source, as an `Audit`."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,6 @@ from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
-from fwc_llm.metrics.variance import UNREAD_WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
     from fwc_llm.report.reference_models import References
-
-_DESIGNS = ("group", "group and label")
 
 
 class Audit(Ambiguous):
@@ -129,7 +126,7 @@ def audit(
     weight: Hashable | None = None,
     cluster: Hashable | None = None,
     given: Hashable | None = None,
-    design: str = "group",
+    design: Literal["group", "group and label"] = "group",
     attributes: Sequence[str] = (),
     min_group: int = 30,
     margin: float = 0.05,
@@ -189,16 +186,9 @@ def audit(
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.report.predictions_reader import HowRead, read_answers
 
-    if design not in _DESIGNS:
-        raise FwcError(
-            f"the design is {design!r}: choose {' or '.join(map(repr, _DESIGNS))}"
-        )
-    if unread not in UNREAD_WORDS:
-        raise FwcError(
-            f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}"
-        )
-    require(margin, (int, float), "the margin", "give a share, such as 0.05")
-    require(min_group, int, "min_group", "give a number of rows")
+    for name, given_list in (("unknown", unknown), ("attributes", attributes)):
+        require(given_list, (list, tuple, Set), name, "give a list")
+    require(against, str, "against", "name an arm")
     if not 0 <= margin < 1:
         raise FwcError(
             f"the margin is {margin:g}: it is a share, from 0 to less than 1"
@@ -248,7 +238,7 @@ def audit(
         read.frame,
         groups,
         SamplingDesign(
-            labels_fixed=design == _DESIGNS[1],
+            labels_fixed=design == "group and label",
             min_group=min_group,
             margin=margin,
             labelled="label" in columns,
@@ -292,6 +282,7 @@ def _one(usual: Any, other: Any, name: str, named: str) -> Any:
 
 def _as_column(answers: Any, given: Any, name: str) -> tuple[Any, Any]:
     """The table with the values in `given`, if any, as columns, and the names of its columns."""
+    import numpy as np
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
@@ -306,6 +297,10 @@ def _as_column(answers: Any, given: Any, name: str) -> tuple[Any, Any]:
     if not isinstance(answers, pd.DataFrame):
         raise FwcError(
             f"{name} has values, and the table is not of pandas: name a column of the table"
+        )
+    if np.ndim(given) != 1:
+        raise FwcError(
+            f"{name} has the shape {np.shape(given)}: give one value per row"
         )
     if len(given) != len(answers):
         raise FwcError(f"{name} has {len(given):,} values, the table {len(answers):,}")

@@ -173,7 +173,7 @@ def references_of(run: Run) -> References | None:
         for line in content.lines:
             line.answer = [line.answer[position] for position in order]
     except (KeyError, ValidationError, ValueError) as error:
-        again = "remove it, or write it again with `fwc-llm report --reference`"
+        again = "remove it, or write it again by a report with --reference"
         raise FwcError(
             f"{path} is damaged, or belongs to other answers ({error}): {again}"
         ) from None

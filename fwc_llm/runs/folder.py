@@ -228,7 +228,7 @@ class RunFolder:
         check(
             Results,
             results,
-            f"{path} is damaged (`fwc-llm rescore {self.path}` writes it again)",
+            f"{path} is damaged ({rescored(self.path)} writes it again)",
         )
         return results
 
@@ -279,7 +279,7 @@ class RunFolder:
         """
         path = self.path / "answers.csv"
         number = 0
-        again = f"`fwc-llm rescore {self.path}` writes it again"
+        again = f"{rescored(self.path)} writes it again"
         # Allow cells of any length that was ever written; the limit is global in the process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
         never = f"; the run never began, or is damaged: {again}"
@@ -332,9 +332,7 @@ class RunFolder:
         if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
             return
-        again = (
-            f"): the same `fwc-llm eval` command with --out {self.path} writes it again"
-        )
+        again = f"): the same evaluation with --out {self.path} writes it again"
         with failing_as(
             FwcError, f"{path} is damaged (", again, (TypeError, AttributeError)
         ):
@@ -424,6 +422,11 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
     except ValueError:
         return False
     return words and numbers and row["reason"] in _REASONS
+
+
+def rescored(folder: Path) -> str:
+    """What writes the numbers of a run again, in messages."""
+    return f"`fwc-llm rescore {folder}`, or the same evaluation with --out {folder},"
 
 
 def file_name(text: str) -> str:

@@ -33,7 +33,13 @@ from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.metrics.threshold_effects import threshold_records
 from fwc_llm.metrics.variance import Assist
-from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
+from fwc_llm.runs.folder import (
+    COUNTERFACTUAL,
+    THRESHOLD_COLUMN,
+    RunFolder,
+    file_name,
+    rescored,
+)
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
 from fwc_llm.runs.splits import population, table_of
@@ -487,7 +493,7 @@ def _check_results(run: Run) -> None:
             np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True
         )
         if recorded and not same:
-            again = f"run `fwc-llm rescore {run.folder}` to compute it again"
+            again = f"{rescored(run.folder)} computes it again"
             raise FwcError(
                 f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}"
             )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from fwc_llm.errors import Ambiguous
+from fwc_llm.errors import Ambiguous, checked_class
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_M = 16  # examples of a prompt
 
 
+@checked_class
 @dataclass(frozen=True)
 class Example:
     """A real row with its true label.
@@ -74,6 +75,7 @@ def _words(value: Any) -> str:
     return f"{str(value)[:16]}…"
 
 
+@checked_class
 @dataclass(frozen=True, repr=False)
 class Shots(Ambiguous):
     """The examples of one prompt, in prompt order, with their origin and certificate.

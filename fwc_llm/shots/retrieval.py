@@ -28,8 +28,7 @@ def nearest(request: Request, within: str) -> Shots:
     """
     if request.query is None:
         raise FwcError(
-            "nearest chooses examples for a queried row: pass query, or use the strategy in "
-            "`fwc-llm eval`"
+            "nearest chooses examples for a queried row: pass query, or evaluate the strategy"
         )
     encoded = examples.once_a_pool(request, "nearest", lambda: _encode(request))
     distance = _distances(request.task, request.query, *encoded)

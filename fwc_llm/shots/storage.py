@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from fwc_llm.data.locate import cache_folder
-from fwc_llm.errors import FwcError, require
+from fwc_llm.errors import FwcError, checked, require
 from fwc_llm.files import failing_as, json_text, new_path, read_text, write_whole
 from fwc_llm.sanitize import parse_json
 from fwc_llm.shots.base import DEFAULT_M, Example, Shots
@@ -35,6 +35,7 @@ _LARGEST = 1 << 26  # bytes
 _LIBRARIES = ("numpy", "scipy", "pandas", "numba", "scikit-learn")
 
 
+@checked
 def save_shots(shots: Shots, path: str | Path, force: bool = False) -> None:
     """Write `shots` to `path` atomically.
 
@@ -48,6 +49,7 @@ def save_shots(shots: Shots, path: str | Path, force: bool = False) -> None:
     write_whole(text, path, "the shots to ")
 
 
+@checked
 def load_shots(
     path: str | Path,
     task: "str | Path | Task | None" = None,

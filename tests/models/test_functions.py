@@ -92,7 +92,7 @@ def test_texts_numbers_and_replies_are_answers(
         (math.nan, "nan, which is not a probability"),
         (True, "a bool"),
         (np.array([0.3]), "a ndarray"),
-        (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
+        (Reply("yes", logprobs=3), "logprobs is an int"),  # type: ignore[arg-type]
         (Reply("yes", p_yes=1.7), "p_yes is not a probability"),
         (Reply(text=None), "no text and no reason"),
         (SystemExit(3), "SystemExit: 3"),
@@ -277,6 +277,9 @@ def test_the_identity_of_a_function_is_its_name_its_code_and_what_the_user_names
     assert named.name == "mine"
     assert named.parameters == {"function": here, "code": code, "version": 2}
     assert qualified_name(Batches()) == f"{__name__}:Batches"
+    unnamed = FunctionModel(lambda _: "yes")
+    assert unnamed.name.startswith(f"python:{__name__}:test_the_identity_of_a_function")
+    assert unnamed.name.endswith(".<locals>.<lambda>")
     assert isinstance(model, Model)
 
 

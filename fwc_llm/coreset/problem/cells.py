@@ -132,7 +132,7 @@ def _coded(column: Any, role: str, used: Array, n: int) -> tuple[Array, Array]:
         column = np.asarray(column)
     if column.ndim != 1 or len(column) != n:
         raise InputError(
-            f"{role} has {len(column)} rows but X has {n}: pass one value per row, ({n},)"
+            f"{role} has {column.size} rows but X has {n}: pass one value per row, ({n},)"
         )
     code, distinct = pd.factorize(column)
     if (code < 0).any():
@@ -220,6 +220,17 @@ def places(labels: Array, categories: Array) -> Array:
         for text, value in map(read, labels.tolist())
     ]
     return np.array(found, np.intp)
+
+
+def check_known(labels: Array, categories: Array, role: str, whose: str) -> Array:
+    """Index (n,) of every label in `categories`; refuse a label that is not there."""
+    found = places(labels, categories)
+    if (found < 0).any():
+        unknown = labels.tolist()[found.argmin()]
+        raise InputError(
+            f"{role} holds {unknown!r}, which {whose}: leave such rows out"
+        )
+    return found
 
 
 def groups_of(levels: Array, crossed: bool) -> Array | None:

@@ -69,7 +69,7 @@ class ColumnCode:
         """Return the numbers, ranks or codes (n,) of a column, and −1 for an unknown category."""
         kind = column_kind(series)  # refuses values of no column kind
         if self.kind == "numeric":
-            if kind != "numeric" and series.dtype != bool:  # booleans count as 1 and 0
+            if kind != "numeric":
                 raise InputError(
                     f"column {self.name!r} of {role} is not numeric, but in X it is: pass numbers"
                 )
@@ -94,9 +94,9 @@ class ColumnCode:
 class Encoder:
     """Encodes a DataFrame or an array X, and decodes points to the form of X.
 
-    In a DataFrame, numeric columns (numbers, decimals) and ordinal columns (pandas' ordered
-    categorical dtype, replaced by the rank of the category) are z-scored over the rows given; a
-    constant column becomes 0. Everything else (text, booleans, unordered categoricals) is
+    In a DataFrame, numeric columns (numbers, decimals, booleans as 0 and 1) and ordinal columns
+    (pandas' ordered categorical dtype, replaced by the rank of the category) are z-scored over the
+    rows given; a constant column becomes 0. Everything else (text, unordered categoricals) is
     categorical.
     """
 

@@ -35,7 +35,7 @@ class Columns(NamedTuple):
         }
 
 
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+_NUMBERS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal")
 
 
 def as_pandas(table: Any) -> Any:
@@ -88,12 +88,12 @@ def row_name(index: Any, position: int) -> str:
 
 
 def column_kind(series: "pd.Series[Any]") -> str:
-    """Return "numeric" (also for numbers in a column of objects), "ordinal" or "categorical"."""
+    """Return "numeric" (also booleans, and numbers among objects), "ordinal" or "categorical"."""
     dtype = series.dtype
     types = pd.api.types
     if isinstance(dtype, pd.CategoricalDtype):
         return "ordinal" if dtype.ordered else "categorical"
-    if types.is_bool_dtype(dtype) or isinstance(dtype, pd.StringDtype):
+    if isinstance(dtype, pd.StringDtype):
         return "categorical"
     if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
         return "numeric"

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,8 +33,8 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
     )
     encoder, table, _ = encode(frame)
     kinds = {column.name: column.kind[0] for column in encoder.columns}
-    assert "".join(kinds.values()) == "noncc"  # numeric, ordinal, numeric, categorical
-    assert list(kinds) == ["age", "school", "constant", "colour", "member"]
+    assert "".join(kinds.values()) == "nonnc"  # numeric, ordinal, numeric, categorical
+    assert list(kinds) == ["age", "school", "constant", "member", "colour"]
     for k, expected in enumerate(([20, 30, 40, 50], [1, 0, 2, 0])):
         spread = np.std(expected)
         scores = (np.array(expected) - np.mean(expected)) / spread
@@ -41,7 +42,7 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
     assert (table.values[:, 2] == 0).all()
     assert table.codes[:, 0].tolist() == [0, 1, 0, 2]
     assert table.codes.dtype == np.int8  # as small as they can be
-    assert table.n_numeric == 3
+    assert table.n_numeric == 4
     back = encoder.decode(table.values)
     pd.testing.assert_frame_equal(back, frame, check_dtype=False)
     np.testing.assert_allclose(encoder.encode(frame).values, table.values)
@@ -95,6 +96,26 @@ def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table) -> N
         raw, rel=1e-9
     )
     assert raw > 100 * scaled
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda frame: frame,
+        lambda frame: frame.astype(object),
+        lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+        pl.from_pandas,
+        pd.DataFrame.to_numpy,
+    ],
+    ids=["pandas", "objects", "Arrow", "Polars", "array"],
+)
+def test_booleans_are_0_and_1_in_frames_and_arrays(table, form) -> None:
+    x, y, d = table
+    frame = pd.DataFrame({"pay": x[:, 0], "member": x[:, 1] > 50})
+    model = FairCoreset(8, cost="sqeuclidean", random_state=0, n_init=1)
+    expected = model.fit(frame.astype(float).to_numpy(), y, d).objective_
+    with pytest.warns(ScaleWarning):
+        assert model.fit(form(frame), y, d).objective_ == expected
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
