@@ -18,7 +18,6 @@ from typing import (
     Protocol,
     TypeVar,
     Union,
-    Unpack,
     get_args,
     get_origin,
 )
@@ -150,18 +149,14 @@ def checked(function: _F) -> _F:
     Types are those of plain annotations: numbers, texts, paths, functions, mappings, words.
     """
     takes = signature(function)
-    kinds: dict[str, Any] = {}
-    for parameter in takes.parameters.values():
-        kinds[parameter.name] = parameter.annotation
-        if get_origin(parameter.annotation) is Unpack:
-            kinds |= get_args(parameter.annotation)[0].__annotations__
     name = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         bound = check_call(takes, arguments, options, name)
-        for argument, value in (bound.arguments | options).items():
-            check_type(value, kinds.get(argument), f"{name}: {argument}")
+        for argument, value in bound.arguments.items():
+            annotation = takes.parameters[argument].annotation
+            check_type(value, annotation, f"{name}: {argument}")
         return function(*arguments, **options)
 
     return call  # type: ignore[return-value]

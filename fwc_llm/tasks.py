@@ -639,8 +639,8 @@ def _no_task(name: str) -> str:
         )
     if name in layout_names():
         return (
-            f"{name} is a task file to copy beside a table of your own: `fwc-llm task copy {name}`, "
-            f"or write the text of fwc_llm.tasks.task_text({name!r}) to a file"
+            f"{name} is a task file to copy beside a table of your own: `fwc-llm task copy "
+            f"{name}`, or write the text of fwc_llm.tasks.task_text({name!r}) to a file"
         )
     return (
         f"unknown task {name!r}{did_you_mean(name, task_names())}; or name a task file ending in "

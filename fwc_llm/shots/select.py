@@ -1,6 +1,5 @@
 """`select_shots`, which checks a strategy's input and result, and `order_shots`."""
 
-import operator
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -85,8 +84,8 @@ def select_shots(
     from fwc_llm.coreset.weights import read_weights
     from fwc_llm.tasks import as_task
 
-    m = _whole(m, "m")
-    seed = _whole(seed, "seed")
+    m = int(m)
+    seed = int(seed)
     if seed < 0:
         raise FwcError(f"seed is {seed}: give a whole number from 0 up")
     if m < 1:
@@ -162,13 +161,6 @@ def select_shots(
             source = task.weight
         shots = replace(shots, options={**shots.options, "sample_weight": source})
     return order_shots(replace(shots, strategy=strategy), order, seed)
-
-
-def _whole(value: Any, name: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise FwcError(f"{name} is {value!r}: give a whole number") from None
 
 
 def _check_result(shots: Any, strategy: str, request: Request) -> None:

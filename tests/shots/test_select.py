@@ -287,7 +287,7 @@ QUERY: dict[str, Any] = {
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "unknown": ("nearst", {}, r"unknown strategy 'nearst' .*did you mean 'nearest'"),
     "m zero": ("random", {"m": 0}, "m is 0: at least 1 example"),
-    "m no number": ("random", {"m": 2.5}, "m is 2.5: give a whole number"),
+    "m no number": ("random", {"m": 2.5}, "m is a float: give a whole number"),
     "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
     "balanced, m below the cells": (
         "balanced",
@@ -305,7 +305,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "order": (
         "random",
         {"order": "up"},
-        "unknown order 'up': choose one of given, alternate",
+        "order is 'up': give 'given' or 'alternate' or",
     ),
     "option": ("random", {"metric": "l1"}, "no option 'metric': it takes none"),
     "within": ("nearest", {"within": "x", "query": QUERY}, "within is 'x'"),
