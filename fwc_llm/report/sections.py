@@ -148,7 +148,7 @@ _IN_POINTS = {
 def intervals_line(stats: Statistics) -> str:
     """What intervals and limits are."""
     limit = f"Without other limits, a gap of up to {points(stats.margin)} is within."
-    return f"Gaps are in points; in brackets 95 % intervals. {limit}"
+    return f"Gaps are in points, with 95 % intervals. {limit}"
 
 
 def metrics_of(stats: Statistics) -> list[Metric]:
@@ -509,7 +509,7 @@ def probes(stats: Statistics) -> list[Section]:
             name = f"{found.against} → {found.group}"
             rows.append([found.arm, name, *cells, str(found.n), f"{lost.value:.0f}"])
         ends = (
-            f"Changes are in percentage points; in brackets paired 95 % intervals, clustered by "
+            f"Changes are in percentage points, with paired 95 % intervals, clustered by "
             f"{cluster}."
         )
         headings = [

@@ -18,6 +18,7 @@ from fwc_llm.sanitize import replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
+_NARROW = 8  # characters of a heading that stays on one line
 _MOST_NAMED = 3  # most groups that a picture names
 _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
@@ -269,7 +270,9 @@ def _stacked(cell: str) -> str:
     """A cell on several lines: an interval, and the end of a verdict, below its beginning."""
     for end in (" (", " but ", " too ", " all ", " that ", " at "):
         cell = cell.replace(end, f"\n{end.strip(' ')}{' ' * (end != ' (')}")
-    return cell.replace("Yes, ", "Yes,\n")
+    if len(cell) > _NARROW:
+        cell = cell.replace("Yes, ", "Yes,\n")
+    return cell
 
 
 def _short(name: str) -> str:
