@@ -1,7 +1,7 @@
 """Tuning against FWC, and racing against exhaustive search, with the surrogate on Adult
 (SIMULATED).
 
-    python -m evals.bench.tune           # 20 seeds, each form of the surrogate; --seeds 2 for a
+    python -m evals.bench.tune           # 10 seeds, each form of the surrogate; --seeds 2 for a
                                          look
 
 A seed draws 200 pool rows, 40 candidates and 4,000 test rows at base parity 0.5. The target is a DP
@@ -262,7 +262,7 @@ def _both(found: dict[str, dict[str, float]]) -> str:
 def main() -> None:
     """Measure and write."""
     parser = command_line(__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--processes", type=int)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -111,8 +111,8 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
     """The kinds of candidates with m examples: in turn a counter-stereotypical and another kind.
 
     Counter-stereotypical examples change the gap most: of groups with low base rates they are
-    mostly yes, of groups with high base rates mostly no. FWC's rows in such slots come first: they
-    were fairer at equal accuracy with a real model (evals/results/fairer-examples.md).
+    mostly yes, of groups with high base rates mostly no. FWC's rows in such slots come first: with
+    a real model they had the smallest gap, not surely so (evals/results/fairer-examples.md).
     """
     usable = [
         name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)

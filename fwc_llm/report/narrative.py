@@ -491,7 +491,7 @@ def next_step(
         return "get answers about at least two groups: a gap needs two", ""
     if run:
         return "compare other ways of asking", _again(
-            run, "--shots zero,balanced,fwc,fwc-counter", "-compared"
+            run, "--shots zero,balanced,fwc", "-compared"
         )
     return "find out the cause of the gap, with people who know these decisions", ""
 
