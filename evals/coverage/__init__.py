@@ -2,8 +2,7 @@
 the truth.
 
     python -m evals.coverage            # records evals/results/coverage.json, .md
-    python -m evals.coverage --quick    # few runs of every world: does it work?
 
-`worlds` draws answers, `measure` compares the records of many draws with those of one huge draw,
-which are the truth.
+`worlds` draws answers, `measure` compares the records of many draws with those of a table that has
+the expected number of each kind of row: the truth.
 """

@@ -1,37 +1,44 @@
 """Worlds: two arms answer about two or three groups of unequal size, with real gaps or none.
 
 Every option of `SamplingDesign` can be set: base parity, repeats, sets of examples, people, weights,
-strata, unread replies, predictions and looks. Option by option, and in each pair that is allowed.
+strata, unread replies, predictions and looks. Option by option, and each allowed pair within a
+triple.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, logit, ndtr
+from scipy.special import expit, logit, ndtr, ndtri
 
-from evals.frames import from_frame
-from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.counts import Codes, Floats
+from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, names_of
 from fwc_llm.metrics.sampling_design import (
     ASSIST,
     BASE_PARITY,
     EXAMPLES,
     OPTIONS,
     PEOPLE,
-    REFUSED,
     REPEATS,
     STRATA,
     UNREAD,
     UNTIL,
     WEIGHTS,
+    SamplingDesign,
 )
 from fwc_llm.metrics.sequential import GroupSequential, equal_looks
 
 ARMS = ("first", "second")
-_POOL = 1500  # rows that predictions may use
+_GROUPS = ("a", "b", "c")
+_REPEATS = 6
+_SHIFT = 0.3  # standard deviation of what a set of examples adds to the log-odds of yes
+_LOST = 0.1  # of the first group's answers no, and of the other groups' answers yes
+_POOL = 600  # rows that predictions may use
+_TABLE = 4000  # rows that rows with a base parity are drawn from
+_PERSON = np.array([0, 1, 1, 2, 2, 2, 3, 3, 3, 3])  # people of one to four rows
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class World:
     """Two arms' chances of yes by group and label, and how rows are drawn and asked.
 
     `shares` are the groups' parts of the rows, `base` their shares of label yes. `yes` (2, G, 2)
-    has the chances by arm, group and label. `informed`: how far P(yes) follows the label.
+    has the chances by arm, group and label. The log-odds of P(yes) are N(±0.5, 1) by label.
     """
 
     name: str
@@ -47,107 +54,188 @@ class World:
     base: tuple[float, ...] = (0.3, 0.5)
     yes: tuple[Any, ...] = (((0.3, 0.7), (0.3, 0.7)), ((0.3, 0.7), (0.3, 0.7)))
     rows: int = 320
-    informed: float = 1.0
-    options: frozenset[str] = frozenset()
+    options: frozenset[str] = field(default_factory=frozenset)
 
     @property
-    def groups(self) -> list[str]:
-        """The groups' names."""
-        return [*"abc"][: len(self.shares)]
-
-    def draw(self, rng: np.random.Generator, rows: int = 0) -> pd.DataFrame:
-        """Draw the answers of both arms, with `rows` in each repeat (default: the world's)."""
-        repeats = 6 if self.options & {REPEATS, EXAMPLES} else 1
-        n = (rows or self.rows) // repeats
-        tables = [self._repeat(rng, n, repeat) for repeat in range(repeats)]
-        frame = pd.concat(tables, ignore_index=True)
-        if self.options & {REPEATS} and not self.options & {EXAMPLES}:
-            frame["examples"] = frame["arm"]
-        return frame
-
-    def _repeat(self, rng: np.random.Generator, n: int, repeat: int) -> pd.DataFrame:
-        group, label = self._cells(rng, n)
-        rows = pd.DataFrame({"group": np.array(self.groups)[group], "repeat": repeat})
-        person = np.arange(n)
-        if (
-            PEOPLE in self.options
-        ):  # one to six rows of a person, of one group and label
-            rank = pd.DataFrame({"cell": 2 * group + label}).groupby("cell").cumcount()
-            person = (2 * group + label) * n + np.sqrt(2 * rank.to_numpy()).astype(int)
-            person = (2 * group + label) * n + rank.to_numpy() // (1 + person % 4)
-        rows["row"] = [f"{repeat}:{k}" for k in range(n)]
-        rows["person"] = [f"{repeat}:{k}" for k in person]
-        rows["label"] = np.where(label, "yes", "no")
-        rows["score"] = rng.normal(size=n)
-        rows["weight"] = rng.pareto(2.5, n) + 0.5
-        rows["stratum"] = np.where(rng.random(n) < 0.5, "x", "y")
-        known = rng.normal(size=n)[np.unique(person, return_inverse=True)[1]]
-        tables = []
-        for arm, name in enumerate(ARMS):
-            moved = rng.normal(0.0, 0.3) if EXAMPLES in self.options else 0.0
-            chance = expit(logit(np.array(self.yes[arm])[group, label]) + moved)
-            luck = rng.normal(size=n)
-            if PEOPLE in self.options:
-                luck = np.sqrt(0.5) * known + np.sqrt(0.5) * luck
-            elif ASSIST in self.options:
-                luck = np.sqrt(0.5) * rows["score"].to_numpy() + np.sqrt(0.5) * luck
-            said = ndtr(luck) < chance
-            answers = np.where(said, "yes", "no").astype(object)
-            if (
-                UNREAD in self.options
-            ):  # a no of the first group and a yes of the others are lost
-                lost = (said == (group > 0)) & (rng.random(n) < 0.1)
-                answers[lost] = None
-            p = expit(self.informed * (label - 0.5) + rng.normal(size=n))
-            shown = f"{name}:{repeat if EXAMPLES in self.options else ''}"
-            tables.append(
-                rows.assign(arm=name, answer=answers, p_yes=p, examples=shown)
-            )
-        return pd.concat(tables, ignore_index=True)
-
-    def _cells(self, rng: np.random.Generator, n: int) -> tuple[Any, Any]:
-        """Group and label of n rows: as they fall, or fixed numbers of each."""
+    def cells(self) -> Floats:
+        """The share (G, 2) of the people in each group with each label."""
         base = np.array(self.base)
-        if BASE_PARITY not in self.options:
-            group = rng.choice(len(base), n, p=self.shares)
-            return group, (rng.random(n) < base[group]).astype(int)
-        cells = np.array(self.shares)[:, None] * np.stack([1 - base, base], 1)
-        counts = np.round(n * cells).astype(int).ravel()
-        cell = np.repeat(np.arange(len(counts)), counts)
-        cell = np.resize(cell, n)
-        return cell // 2, cell % 2
+        return np.array(self.shares)[:, None] * np.stack([1 - base, base], 1)
 
-    def answered(self, frame: pd.DataFrame, rng: np.random.Generator) -> RunAnswers:
-        """The input of statistics, as an audit or a run makes it."""
-        pool = None
-        if ASSIST in self.options:
-            columns = ["row", "group", "label", "score"]
+    def draw(self, rng: np.random.Generator) -> RunAnswers:
+        """Draw the answers of both arms, as a run or an audit has them."""
+        repeats = 1
+        if self.options & {REPEATS, EXAMPLES}:
+            repeats = _REPEATS
+        n = self.rows // repeats
+        cell = np.concatenate([self._drawn(rng, n) for _ in range(repeats)])
+        group = cell // 2
+        label = cell % 2
+        repeat = np.repeat(np.arange(repeats), n)
+        kind = repeat * 2 * len(self.base) + cell
+        person = 4 * len(cell) * kind + _rank(kind)
+        score = rng.normal(size=len(cell))
+        alike = rng.normal(size=len(cell))[np.unique(person, return_inverse=True)[1]]
+        shared: dict[str, Any] = {}
+        if PEOPLE in self.options:
+            shared["cluster"] = _numbered("p", person)
+        if WEIGHTS in self.options:
+            shared["weight"] = rng.pareto(2.5, len(cell)) + 0.5
+        if STRATA in self.options:
+            shared["stratum"] = names_of(rng.integers(0, 2, len(cell)), ["x", "y"])
+        answers = {}
+        for arm, name in enumerate(ARMS):
+            luck = rng.normal(size=len(cell))
             if PEOPLE in self.options:
-                columns.append("person")
-            asked = frame.drop_duplicates("row")[columns]
-            group, label = self._cells(rng, _POOL)
-            more = pd.DataFrame(
-                {"group": np.array(self.groups)[group], "score": rng.normal(size=_POOL)}
+                luck = np.sqrt(0.5) * (alike + luck)
+            elif ASSIST in self.options:
+                luck = np.sqrt(0.5) * (score + luck)
+            odds = logit(np.array(self.yes[arm])[group, label])
+            examples = np.full(len(cell), arm)
+            if EXAMPLES in self.options:
+                odds = odds + rng.normal(0.0, _SHIFT, repeats)[repeat]
+                examples = arm * repeats + repeat
+            lost = np.zeros(len(cell))
+            if UNREAD in self.options:
+                lost = rng.random(len(cell))
+            answers[name] = _answers(
+                cell,
+                (ndtr(luck) < expit(odds)).astype(np.float64),
+                label - 0.5 + rng.normal(size=len(cell)),
+                UNREAD in self.options,
+                lost,
+                repeat=repeat,
+                examples=_numbered("e", examples),
+                **shared,
             )
-            more["label"] = np.where(label, "yes", "no")
-            more["row"] = more["person"] = [f"pool:{k}" for k in range(_POOL)]
-            pool = pd.concat([asked, more[columns]], ignore_index=True)
-        found = from_frame(
-            frame.drop(columns="p_yes") if REPEATS in self.options else frame,
-            "group and label" if BASE_PARITY in self.options else "group",
-            protected=["group"],
-            label="label",
-            weight="weight" if WEIGHTS in self.options else None,
-            cluster="person" if PEOPLE in self.options else None,
-            given="stratum" if STRATA in self.options else None,
-            p_yes=None if REPEATS in self.options else "p_yes",
-            min_group=1,
-            population=pool,
-        )
+        run = self._run(answers)
+        if ASSIST not in self.options:
+            return run
+        people = person if PEOPLE in self.options else None
+        return assisted_answers(run, self._population(rng, cell, score, people))
+
+    def _run(self, answers: dict[str, ArmAnswers]) -> RunAnswers:
+        if REPEATS in self.options:  # nothing is said of P(yes)
+            unknown = np.full(len(answers[ARMS[0]]), np.nan)
+            answers = {arm: replace(a, p_yes=unknown) for arm, a in answers.items()}
+        looks = None
         if UNTIL in self.options:
             looks = GroupSequential(equal_looks(2 * self.rows))
-            found = replace(found, design=replace(found.design, sequential=looks))
-        return found
+        fixed = BASE_PARITY in self.options
+        model = max(np.ravel(self.yes)) == 0.0
+        design = SamplingDesign(labels_fixed=fixed, sequential=looks, model=model)
+        groups = _GROUPS[: len(self.base)]
+        return RunAnswers(answers, groups, design, attributes=("group",))
+
+    def _drawn(self, rng: np.random.Generator, n: int) -> Codes:
+        """Twice the group, plus the label, of n rows: as they fall, or in fixed numbers."""
+        shares = self.cells.ravel()
+        if BASE_PARITY not in self.options:
+            return rng.choice(len(shares), n, p=shares)
+        return np.resize(np.repeat(np.arange(len(shares)), _apart(shares, n)), n)
+
+    def _population(
+        self, rng: np.random.Generator, cell: Codes, score: Floats, people: Any
+    ) -> FeatureTable:
+        """The rows that were asked about, and further ones."""
+        more = rng.choice(self.cells.size, _POOL, p=self.cells.ravel())
+        cells = np.concatenate([cell, more])
+        rows = pd.Index([f"r{k}" for k in range(len(cells))])
+        scores = np.concatenate([score, rng.normal(size=_POOL)])
+        if people is not None:
+            others = people.max() + 1 + np.arange(_POOL)
+            people = np.concatenate([people, others]).astype(str)
+        group = np.array(_GROUPS, object)[cells // 2]
+        features = pd.DataFrame({"score": scores})
+        return FeatureTable(rows, group, cells % 2, features, people)
+
+    def table(self, rng: np.random.Generator) -> list[dict[str, Any]] | None:
+        """The table that rows with a base parity were drawn from: rows by group and label."""
+        if BASE_PARITY not in self.options:
+            return None
+        counts = rng.multinomial(_TABLE, self.cells.ravel()).reshape(-1, 2).tolist()
+        named = zip(_GROUPS, counts, strict=False)
+        return [{"group": group, "no": n[0], "yes": n[1]} for group, n in named]
+
+    def expected(self, rows: int, read: bool) -> RunAnswers:
+        """A table with the expected number of each kind of row, to which the truth belongs.
+
+        Each reply was `read`, or replies are lost as the world loses them.
+        """
+        unread = UNREAD in self.options and not read
+        cell = np.repeat(np.arange(self.cells.size), _apart(self.cells.ravel(), rows))
+        answers = {}
+        for arm, name in enumerate(ARMS):
+            said, lost, odds = (np.zeros(len(cell)) for _ in range(3))
+            for one in range(self.cells.size):
+                here = np.flatnonzero(cell == one)
+                chance = self._chance(arm, one)
+                order = here[np.argsort(_even(len(here), arm + 1), kind="stable")]
+                yes = round(chance * len(here))
+                said[order[:yes]] = 1.0
+                for part in (order[:yes], order[yes:]):
+                    lost[part] = _even(len(part), 3)
+                odds[here] = one % 2 - 0.5 + ndtri(_even(len(here), 4))
+            answers[name] = _answers(cell, said, odds, unread, lost)
+        return replace(self, options=frozenset())._run(answers)
+
+    def _chance(self, arm: int, cell: int) -> float:
+        """The chance of yes in a cell, over all sets of examples."""
+        odds = logit(self.yes[arm][cell // 2][cell % 2])
+        if EXAMPLES not in self.options:
+            return float(expit(odds))
+        shifts = _SHIFT * ndtri((np.arange(1000) + 0.5) / 1000)
+        return float(expit(odds + shifts).mean())
+
+
+def _answers(
+    cell: Codes, said: Floats, odds: Floats, unread: bool, lost: Floats, **more: Any
+) -> ArmAnswers:
+    """An arm's answers to rows of these cells; `lost` (n,) is below `_LOST` for replies that may
+    be.
+    """
+    n = len(cell)
+    none = names_of(np.zeros(n, np.int8), [""])
+    group = cell // 2
+    gone = unread & (said == (group > 0)) & (lost < _LOST)
+    ours: dict[str, Any] = {
+        "repeat": np.zeros(n, np.int64),
+        "examples": none,
+        "variant": none,
+        "row": _numbered("r", np.arange(n)),
+        "group": names_of(group, _GROUPS),
+        "label": (cell % 2).astype(np.int8),
+        "answer": np.where(gone, np.nan, said),
+        "reason": names_of(gone.astype(np.int8), ["", "refused"]),
+        "p_yes": expit(odds),
+    }
+    return ArmAnswers(**ours | more)
+
+
+def _numbered(letter: str, codes: Codes) -> Any:
+    """Names from numbers (n,)."""
+    different, code = np.unique(codes, return_inverse=True)
+    return names_of(code, [f"{letter}{k}" for k in different.tolist()])
+
+
+def _rank(kind: Codes) -> Codes:
+    """Number the people (n,) of each kind of rows, who have one to four rows."""
+    order = np.argsort(kind, kind="stable")
+    rank = np.empty(len(kind), np.int64)
+    sizes = np.bincount(kind)
+    rank[order] = np.arange(len(kind)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return 4 * (rank // len(_PERSON)) + _PERSON[rank % len(_PERSON)]
+
+
+def _apart(shares: Floats, n: int) -> Codes:
+    """Whole numbers (k,) nearest to the shares of n."""
+    return np.round(n * shares).astype(np.int64)
+
+
+def _even(n: int, shift: int) -> Floats:
+    """n numbers, evenly spread from 0 to 1, in an order of no pattern."""
+    places = np.random.default_rng(shift).permutation(n)
+    return (places + 0.5) / max(n, 1)
 
 
 APART = (((0.2, 0.6), (0.4, 0.8)), ((0.35, 0.75), (0.3, 0.7)))
@@ -156,18 +244,33 @@ SHARES_3 = (0.15, 0.25, 0.6)
 BASE_3 = (0.3, 0.4, 0.5)
 ALIKE_3 = (((0.3, 0.7),) * 3,) * 2
 APART_3 = (((0.2, 0.6), (0.3, 0.7), (0.5, 0.9)), ((0.3, 0.7), (0.3, 0.7), (0.4, 0.8)))
+NEVER = (((0.0, 0.0),) * 2,) * 2
+TRIPLES = (  # each allowed pair of options is in one of them
+    (BASE_PARITY, PEOPLE, UNTIL),
+    (WEIGHTS, STRATA, UNTIL),
+    (UNREAD, ASSIST, UNTIL),
+    (BASE_PARITY, EXAMPLES, ASSIST),
+    (REPEATS, PEOPLE, ASSIST),
+    (PEOPLE, STRATA, ASSIST),
+    (BASE_PARITY, REPEATS, WEIGHTS),
+    (BASE_PARITY, STRATA, UNREAD),
+    (REPEATS, EXAMPLES, STRATA),
+    (EXAMPLES, PEOPLE, WEIGHTS),
+    (PEOPLE, WEIGHTS, UNREAD),
+    (REPEATS, EXAMPLES, UNREAD),
+)
 
 
 def worlds() -> Iterator[World]:
-    """Yield worlds of each option and of each allowed pair, of several shapes."""
+    """Yield worlds of several shapes, of each option, and of the triples."""
     yield World("alike")
     yield World("real gaps", yes=APART)
     yield World("rare yes", yes=RARE, base=(0.1, 0.1), rows=600)
     yield World("small group", shares=(0.1, 0.9))
     yield World("three groups, alike", yes=ALIKE_3, shares=SHARES_3, base=BASE_3)
     yield World("three groups, real gaps", yes=APART_3, shares=SHARES_3, base=BASE_3)
+    yield World("a model that says no to all", yes=NEVER, rows=200)
     for option in OPTIONS:
         yield World(option, yes=APART, options=frozenset([option]))
-    for pair in combinations(OPTIONS, 2):
-        if frozenset(pair) not in REFUSED:
-            yield World(f"{pair[0]} × {pair[1]}", options=frozenset(pair))
+    for triple in TRIPLES:
+        yield World(" × ".join(triple), options=frozenset(triple))

@@ -165,10 +165,14 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
         _record(condition, stats, arm, s) for s in (None, READ, READINGS)
     )
     metric = BY_KEY[condition.metric]
+    unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
     who = f"{in_words(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
     if not record.known:
         why = record.reason or _undefined(metric, stats, arm, condition.minus)
-        return Check(name, CANNOT_SAY, f"{who}{metric.words} unknown, {why}", arm=arm)
+        of = f" of {in_words(arm)} less that of {in_words(condition.minus or '')}"
+        told = f"{who}{metric.words}{of * (condition.minus is not None)} unknown, {why}"
+        lacks: Literal["", "replies"] = "replies" if unread else ""
+        return Check(name, CANNOT_SAY, told, lacking=lacks, arm=arm)
     if condition.size:
         low, high = _folded(*record.ends)
         record = replace(record, value=abs(record.value), low=low, high=high)
@@ -194,9 +198,11 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     outcome = outcome_of(condition, low, high)
     if outcome != CANNOT_SAY:
         return Check(name, outcome, told, *numbers, arm=arm)
+    if unread == condition.bound == 0 and stats.same_answers(arm, condition.minus):
+        why = "the answers are the same in both arms, so no number of rows would tell"
+        return Check(name, outcome, f"{told}; {why}", *numbers, arm=arm)
     words = "too few rows to tell"
     settled = True
-    unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
     if unread and metric.source == "answers":
 
         def settles(low: float, high: float) -> bool:

@@ -24,7 +24,7 @@ from fwc_llm.metrics.records import (
     record_of,
     with_readings,
 )
-from fwc_llm.metrics.run_answers import RunAnswers, View, unknown_of, views
+from fwc_llm.metrics.run_answers import RunAnswers, View, views
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares, scope_words
 from fwc_llm.words import CROSSING, is_known
 
@@ -244,6 +244,25 @@ def _lost(
     return sums
 
 
+def _of_cells(sample: ArmArrays) -> RateEstimates:
+    """The rate of yes in each group and label (2G,)."""
+    return rate_shares(sample, RATE, sample.cell, 2 * sample.groups, True)
+
+
+def _confusion_reweighted(
+    cells: RateEstimates, table: Floats, level: Codes
+) -> dict[str, list[arm_estimates.MetricEstimate]]:
+    """Confusion rates of the table, weighted as selection rates are; `level` (2G,) of cells."""
+    level_and_label = 2 * level + np.arange(len(level)) % 2
+    labels = _weighted(cells, table, level_and_label, level_and_label)
+    by_label = arm_estimates.share_limits(labels)
+    return {
+        "false_positive_rate": by_label[::2],
+        "true_positive_rate": by_label[1::2],
+        "precision": _precision(_weighted(cells, table, level_and_label, level)),
+    }
+
+
 def _weighted(
     cells: RateEstimates, table: Floats, owner: Codes, of: Codes
 ) -> RateEstimates:
@@ -272,12 +291,8 @@ class _Selection:
     ) -> None:
         whole = answered.plain_samples[arm]
         groups = len(view.levels)
-        self.sample = replace(
-            whole,
-            group=view.level_of[whole.group],
-            groups=groups,
-            unknown=unknown_of(view.levels),
-        )
+        self.estimates = answered.in_view(view)[arm]
+        self.sample = self.estimates.sample
         self.arm, self.view, self.about, self.kind = arm, view, about, kind
         self.scope = scope_words(self.sample.scope, answered.with_examples)
         self.leave_out_small = leave_out_small
@@ -290,48 +305,28 @@ class _Selection:
         self.no_reply = np.bincount(view.level_of[lost], minlength=groups)
         self.people = self.sample.of_groups(self.sample.row)
         self.readings: RateEstimates | None = None  # of replies without an answer
-        self.confused: Mapping[str, Sequence[arm_estimates.MetricEstimate]]
+        self.confused: Mapping[str, Sequence[arm_estimates.MetricEstimate]] = {}
         self.in_table = None
         if table is not None:
             self.in_table = np.bincount(view.level_of, table.sum(1), groups).astype(
                 np.float64
             )
         if kind == REWEIGHTED and table is not None:
-            self.rates = self._reweighted(whole, table)
-            self.confused = self._confusion_reweighted(whole, table)
+            level = np.repeat(view.level_of, 2)
+            cells = _of_cells(whole)
+            self.rates = _weighted(cells, table, level, level)
+            self.confused = _confusion_reweighted(cells, table, level)
             if whole.worst:
-                sides = [
-                    self._reweighted(arm_estimates.read_as(whole, RATE, side), table)
+                low, high = (
+                    _of_cells(arm_estimates.read_as(whole, RATE, side))
                     for side in (0, 1)
-                ]
-                self.readings = sides[0].beside(sides[1])
+                )
+                lowered = _weighted(low, table, level, level)
+                self.readings = lowered.beside(_weighted(high, table, level, level))
         else:
-            estimates = arm_estimates.ArmEstimates(self.sample)
-            self.rates = estimates.counted(RATE)
-            self.confused = {rate: estimates.rates(rate) for rate in CONFUSION}
+            self.rates = self.estimates.counted(RATE)
             if whole.worst:
-                self.readings = estimates.readings(RATE)
-
-    def _reweighted(self, whole: ArmArrays, table: Floats) -> RateEstimates:
-        """Selection rates of the table, weighted by its rows by group and label."""
-        cells = rate_shares(whole, RATE, whole.cell, 2 * whole.groups, True)
-        level = np.repeat(self.view.level_of, 2)
-        return _weighted(cells, table, level, level)
-
-    def _confusion_reweighted(
-        self, whole: ArmArrays, table: Floats
-    ) -> dict[str, list[arm_estimates.MetricEstimate]]:
-        """Confusion rates of the table, weighted as selection rates are."""
-        cells = rate_shares(whole, RATE, whole.cell, 2 * whole.groups, True)
-        level = np.repeat(self.view.level_of, 2)
-        level_and_label = 2 * level + np.tile([0, 1], whole.groups)
-        labels = _weighted(cells, table, level_and_label, level_and_label)
-        by_label = arm_estimates.share_limits(labels)
-        return {
-            "false_positive_rate": by_label[::2],
-            "true_positive_rate": by_label[1::2],
-            "precision": _precision(_weighted(cells, table, level_and_label, level)),
-        }
+                self.readings = self.estimates.readings(RATE)
 
     def records(self, scope: str | None) -> Iterator[Record]:
         """Yield counts, selection rates, impact ratios, pairs and confusion."""
@@ -508,17 +503,24 @@ class _Selection:
         self.about.pairs[self.arm] = named
         for i, (group, against) in enumerate(named):
             errors, freedom = float(gap.errors[i]), float(gap.freedom[i])
-            alone = p_value(errors, 2, 1, freedom)
-            together = p_value(errors, number, 1, freedom)
+            p = math.nan
+            if self.sample.design.sequential is None:
+                alone = p_value(errors, 2, 1, freedom)
+                p = min(1.0, max(alone, p_value(errors, number, 1, freedom)))
             of: Any = {"group": group, "against": against, "scope": scope}
-            yield Record(
+            found = Record(
                 metric="selection_rate_difference",
                 value=float(gap.value[i]),
-                low=float(low[i]),
-                high=float(high[i]),
-                p=min(1.0, max(alone, together)),
+                low=float(gap.low[i]),
+                high=float(gap.high[i]),
+                p=p,
                 **of,
             )
+            if self.readings is not None:
+                ends: Any = {"low": float(low[i]), "high": float(high[i])}
+                yield replace(found, **ends, p=math.nan)
+                found = replace(found, scope=READ)
+            yield found
             yield Record(
                 metric="selection_rate_ratio",
                 value=float(ratio[i]),
@@ -535,8 +537,9 @@ class _Selection:
             alone = len(self.view.levels) < len(self.view.level_of)
             mixed = list(CONFUSION) if alone else ["precision"]
         for rate, why in CONFUSION.items() if self.sample.design.labelled else ():
+            shares = self.confused.get(rate) or self.estimates.rates(rate)
             for place, level in enumerate(self.view.levels):
-                estimate = self.confused[rate][place]
+                estimate = shares[place]
                 of: Any = {"group": level, "scope": scope, "metric": rate}
                 n = int(self.counts[place].sum())
                 if rate in mixed:

@@ -354,8 +354,9 @@ class ComparedArms:
     """The comparison of a run's arm `second` with its arm `first`.
 
     `n` is the number of questions that both were asked, `same` whether all answers that both gave
-    agree, `alike` whether an arm's answers are all alike. `better` and `worse` count the rows on
-    which the second arm is right more often, and less often. Only `decided` pairs were asked for.
+    agree, `alike` whether an arm's answers are all alike. Of `rows` that both answered, the second
+    arm is right more often on `better`, and less often on `worse`. Only `decided` pairs were asked
+    for.
     """
 
     first: str
@@ -364,8 +365,10 @@ class ComparedArms:
     n: int
     alike: bool
     same: bool
-    better: int | None = None
-    worse: int | None = None
+    rows: int = 0
+    better: int = 0
+    worse: int = 0
+    labelled: bool = True
     decided: bool = True
 
     def records(self, attribute: str, with_examples: bool) -> Iterator[Record]:
@@ -399,7 +402,8 @@ class ComparedArms:
                     yield Record(
                         **where, metric=f"{name}_detectable", value=test.detectable
                     )
-        if self.better is not None and self.worse is not None:
+        if self.labelled:
+            between["n"] = self.rows
             yield Record(**between, metric="rows_better", value=self.better)
             yield Record(**between, metric="rows_worse", value=self.worse)
 
@@ -437,13 +441,9 @@ def compare_estimates(
     before = first.sample.assumed
     after = second.sample.assumed
     position, there = both_answered(before, after)
-    better = worse = None
-    if before.design.labelled:
-        right_before = (before.yes == before.label)[position].astype(float)
-        right_after = (after.yes == after.label)[there]
-        net = np.bincount(before.row[position], right_after - right_before)
-        better = int((net > 0).sum())
-        worse = int((net < 0).sum())
+    right_before = (before.yes == before.label)[position].astype(float)
+    right_after = (after.yes == after.label)[there]
+    net = np.bincount(before.row[position], right_after - right_before)
     return ComparedArms(
         first_name,
         second_name,
@@ -452,8 +452,10 @@ def compare_estimates(
         alike=bool(before.alike or after.alike),
         same=len(position) > 0
         and np.array_equal(before.yes[position], after.yes[there]),
-        better=better,
-        worse=worse,
+        rows=len(np.unique(before.row[position])),
+        better=int((net > 0).sum()),
+        worse=int((net < 0).sum()),
+        labelled=before.design.labelled,
     )
 
 

@@ -12,7 +12,13 @@ from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.predicted_probabilities import Probabilities
 from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, Record
-from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped, questions_of
+from fwc_llm.metrics.run_answers import (
+    ArmAnswers,
+    RunAnswers,
+    mapped,
+    questions_of,
+    samples_of,
+)
 from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
 
 _TWO = 2  # added rows that changed, one each way: no variance is 0
@@ -38,9 +44,10 @@ def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
         changed = float((same[twice] < 1.0).mean())
         yield Record(metric="prompts_with_both_answers", value=changed, n=n)
     yield _record(agreement, metric="same_answer", n=n)
-    ranked = Probabilities.of(replace(averaged, p_yes=share), run.groups, run.design)
-    if ranked is not None and run.design.labelled:
-        for record in ranked.records(run.attribute):
+    averages = {"": replace(averaged, p_yes=share)}
+    ranked = Probabilities.of(samples_of(averages, run.groups, run.design)[""])
+    if ranked is not None:
+        for record in ranked.records(run.groups, run.attribute):
             if (
                 record.metric in ("auc", "brier", "calibration_error")
                 and not record.group

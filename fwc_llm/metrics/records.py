@@ -191,6 +191,12 @@ class Records(Sequence[Record]):
                 return record
         return NOTHING
 
+    def p_of(self, judged: Record) -> float:
+        """The p-value of a record, or of its reading without the replies that were not read."""
+        cells = judged.group, judged.against, judged.attribute, READ
+        read = self.find(judged.metric, judged.arm, *cells)
+        return judged.p if math.isnan(read.p) else read.p
+
     def per_repeat(self, metric: str, arm: str) -> list[float]:
         """Return a metric of an arm in each repeat."""
         found = self.where(arm=arm, metric=metric, against="", group="")
@@ -224,18 +230,22 @@ def _says_something(cell: Any) -> bool:
 
 
 def record_of(estimate: "Enclosed", **cells: Any) -> Record:
-    """An estimate's value and the interval that is judged, as a record with these `cells`."""
+    """An estimate's value and the interval that is judged, as a record with these `cells`.
+
+    A p-value stands beside the interval that it agrees with, that of the replies that were read.
+    """
     low, high = estimate.decisive
-    return Record(value=estimate.value, low=low, high=high, p=estimate.p_value, **cells)
+    p = estimate.p_value if estimate.worst_case is None else math.nan
+    return Record(value=estimate.value, low=low, high=high, p=p, **cells)
 
 
 def with_readings(estimate: "Enclosed", judged: Record) -> Iterator[Record]:
     """Yield the judged record and, where unread replies widen its interval, their readings."""
     yield judged
     if estimate.worst_case is not None and judged.known:
-        other = replace(judged, p=math.nan, verdict="", reason="")
-        low, high = estimate.low, estimate.high
-        yield replace(other, low=low, high=high, scope=READ)
+        other = replace(judged, verdict="", reason="")
+        ends: Any = {"low": estimate.low, "high": estimate.high, "p": estimate.p_value}
+        yield replace(other, **ends, scope=READ)
         low, high = estimate.worst_case[0]
         yield replace(other, value=math.nan, low=low, high=high, scope=READINGS)
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import union_categoricals
 
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import Codes, Floats, Labels, levels_of
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
@@ -275,6 +276,34 @@ class RunAnswers:
         if self.assist:
             return {arm: replace(own[arm], assist=self.assists.get(arm)) for arm in own}
         return own
+
+    @cached_property
+    def plain_estimates(self) -> dict[str, ArmEstimates]:
+        """The metrics of every arm, by its own answers."""
+        return {arm: ArmEstimates(sample) for arm, sample in self.plain_samples.items()}
+
+    @cached_property
+    def estimates(self) -> dict[str, ArmEstimates]:
+        """The metrics of every arm: with predictions if `assist`."""
+        if not self.assist:
+            return self.plain_estimates
+        return {arm: ArmEstimates(sample) for arm, sample in self.samples.items()}
+
+    def in_view(self, view: View) -> dict[str, ArmEstimates]:
+        """The metrics of every arm by its own answers, with the groups of a view."""
+        if view.name == self.attribute:
+            return self.plain_estimates
+        if view.name not in self._in_views:
+            of: Any = {"groups": len(view.levels), "unknown": unknown_of(view.levels)}
+            self._in_views[view.name] = {
+                arm: ArmEstimates(replace(a, group=view.level_of[a.group], **of))
+                for arm, a in self.plain_samples.items()
+            }
+        return self._in_views[view.name]
+
+    @cached_property
+    def _in_views(self) -> dict[str, dict[str, ArmEstimates]]:
+        return {}
 
 
 def samples_of(

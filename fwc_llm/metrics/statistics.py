@@ -18,19 +18,14 @@ from fwc_llm.metrics.arm_estimates import (
 from fwc_llm.metrics.counts import Metric
 from fwc_llm.metrics.intervals import TOO_FEW
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_records
-from fwc_llm.metrics.predicted_probabilities import (
-    Probabilities,
-    centred,
-    centred_records,
-    decision_notes,
-)
+from fwc_llm.metrics.predicted_probabilities import Probabilities, decision_notes
 from fwc_llm.metrics.prediction_powered import (
     MIN_ROWS,
     RATES_ASSISTED,
     effective_sample_size,
 )
 from fwc_llm.metrics.records import Record, Records, record_of, with_readings
-from fwc_llm.metrics.run_answers import RunAnswers, View, unknown_of
+from fwc_llm.metrics.run_answers import RunAnswers, View
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.sanitize import listed
@@ -138,6 +133,12 @@ class Statistics:
             return found
         return self.of(key, against, against=arm, scope=scope).reversed()
 
+    def same_answers(self, arm: str, other: str | None) -> bool:
+        """Whether all answers that both arms gave are the same."""
+        both = {arm, other}
+        pairs = (pair for pair in self.pairs if pair.same)
+        return any({pair.first, pair.second} == both for pair in pairs)
+
     def rates(self, arm: str, rate: str = "selection_rate") -> dict[str, Record]:
         """The records of a rate of the groups that are compared, without undefined ones."""
         found = {group: self.of(rate, arm, group) for group in self.judged}
@@ -174,19 +175,14 @@ def statistics(
     `references` describes reference models' answers, and the arms' differences from them; `more`
     are further records, such as those of `impact_tables`.
     """
-    estimates = {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
+    estimates = run.estimates
     first = next(iter(run.samples.values()))
     all_views = run.views
     attribute = run.attribute
-    unassisted = estimates
-    if run.assist:
-        unassisted = {
-            arm: ArmEstimates(sample) for arm, sample in run.plain_samples.items()
-        }
-    pairs = comparisons(run, unassisted)
+    pairs = comparisons(run, run.plain_estimates)
     lines, of_lines = None, list[Record]()
     if references is not None:
-        lines, of_lines = references(run, unassisted)
+        lines, of_lines = references(run, run.plain_estimates)
     found: list[Record] = []
     facts = [_facts(run, arm, estimates[arm]) for arm in run.arms]
     for arm in facts:
@@ -238,7 +234,7 @@ def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:
         a.unparsed,
         estimates.sample.alike,
         run.variations.get(arm),
-        Probabilities.of(a, run.groups, run.design) if run.design.labelled else None,
+        Probabilities.of(run.plain_samples[arm]),
         conditional_parity(estimates.sample, run.groups),
     )
 
@@ -353,7 +349,7 @@ def _of_scopes(
                     metric=metric.key, value=value, **cells(metric, records.ALL_GROUPS)
                 )
     if facts.arm in run.assists:
-        own = ArmEstimates(plain)
+        own = run.plain_estimates[facts.arm]
         assisted = ArmEstimates(replace(plain, assist=run.assists[facts.arm]))
         for metric in metrics:
             if set(metric.rates) <= set(RATES_ASSISTED):
@@ -370,19 +366,14 @@ def _of_view(
     run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates, view: View, crossed: bool
 ) -> Iterator[Record]:
     """Yield the groups' rates by one attribute or by all; its gaps, if it is one of several."""
-    sample = estimates.sample
     if not crossed:
-        level = view.level_of[sample.group]
-        unknown = unknown_of(view.levels)
-        groups = len(view.levels)
-        sample = replace(
-            sample, group=level, groups=groups, unknown=unknown, assist=None
-        )
-        estimates = ArmEstimates(sample)
+        estimates = run.in_view(view)[facts.arm]
+    sample = estimates.sample
     of: Any = {"arm": facts.arm, "attribute": view.name, "scope": facts.scope}
     for metric in _metrics(run) if not crossed else ():
         if metric.headline and metric.kind != "share":
-            yield measured(metric, estimates, run.design.margin, **of, n=facts.n)
+            found = measured(metric, estimates, run.design.margin, **of, n=facts.n)
+            yield from with_readings(estimates[metric.key], found)
     sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
     rates = [
         *_OF_GROUPS,
@@ -405,9 +396,9 @@ def _further(
     """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
     a = run.answers[facts.arm]
     if facts.probabilities is not None:
-        yield from facts.probabilities.records(run.attribute)
-    if facts.alike:
-        yield from centred_records(centred(estimates.sample, run.groups), run.attribute)
+        yield from facts.probabilities.records(run.groups, run.attribute)
+        if facts.alike:
+            yield from facts.probabilities.at_median(run.groups, run.attribute)
     yield from repetition_records(a, run)
     if facts.arm in run.counterfactuals:
         yield from flips(a, run.counterfactuals[facts.arm])

@@ -54,6 +54,8 @@ FEW_ANSWERS = (
     5  # rows with the rarer answer below which a model's answers may count as all alike
 )
 _ROUNDING = 1e-10
+_OF_ANSWERS = "answer", "label", "group", "repeat", "row", "examples", "weight"
+_OF_ANSWERS += "cluster", "p_yes", "strata", "reason"
 # Predictions of one arm's answers: `prediction_powered.Predictions`.
 Assist = Callable[
     ["ArmArrays", str, Floats, Floats, Floats, Codes],
@@ -201,6 +203,12 @@ class ArmArrays:
     def repeats(self) -> int:
         """Number of repeats."""
         return int(self.repeat.max(initial=-1)) + 1
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> "ArmArrays":
+        """Select answers by a mask (n,)."""
+        arrays = {name: getattr(self, name) for name in _OF_ANSWERS}
+        parts: Any = {n: a[chosen] for n, a in arrays.items() if a is not None}
+        return replace(self, **parts)
 
     def of_groups(self, unit: Codes) -> Floats:
         """Return (G,) the number of distinct values of `unit` (n,), rows or people, per group."""

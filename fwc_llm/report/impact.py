@@ -234,7 +234,8 @@ class ImpactTables:
                 gap = self.of("selection_rate_difference", arm, first, second)
                 ratio = self.of("selection_rate_ratio", arm, first, second)
                 name = f"{self.name(arm, first)} − {self.name(arm, second)}"
-                cells: Cells = [difference(gap, 3), valued(ratio, 2), p_value(gap.p)]
+                p = p_value(self.records.p_of(gap))
+                cells: Cells = [difference(gap, 3), valued(ratio, 2), p]
                 rows.append([name, *[arm] * self.several, *cells])
         all_of_them = len(self.view.levels) * (len(self.view.levels) - 1) // 2
         some = len(rows) < all_of_them and len(self.view.levels) > 30

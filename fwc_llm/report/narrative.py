@@ -254,7 +254,9 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
     """Who gets how much of an arm, with changes from the baseline and its accuracy."""
     gap = stats.of(stats.lead, arm)
     if not gap.known:
-        return f"No gap: {gap.reason or 'it is not defined'}.{_accuracy(stats, arm)}"
+        return (
+            f"gap unknown, {gap.reason or 'it is not defined'}.{_accuracy(stats, arm)}"
+        )
     of_gap = [one for one in limits_of(stats, conditions) if one.metric == stats.lead]
     limit = next(
         (one for one in of_gap if not one.minus and one.arm in (None, arm)), None
@@ -301,11 +303,11 @@ def _verdict_on_arms(
 
 
 def _others(stats: Statistics) -> list[str]:
-    """The arms compared with the baseline whose answers are not all alike."""
+    """The arms whose answers differ from the baseline's, and are not all alike."""
     return [
         pair.second
         for pair in stats.pairs
-        if pair.first == stats.base and not pair.alike
+        if pair.first == stats.base and not (pair.alike or pair.same)
     ]
 
 
@@ -474,8 +476,9 @@ def next_step(
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
         return step, page
-    if run and same and all(same):
-        return "try other examples: these change no answer", page
+    if same and all(same) and (run or "rows" not in lacking):
+        others = "try other examples: these change no answer"
+        return others if run else "compare other decisions: these are the same", page
     if "draws" in lacking or any(_lacks_draws(pair) for pair in stats.pairs):
         more = _again(run, f"--repeats {MIN_SETS}", "-repeats")
         return (

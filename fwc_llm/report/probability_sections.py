@@ -171,7 +171,7 @@ def notes(stats: Statistics) -> list[str]:
     for arm in arms:
         told = []
         p: Any = arm.probabilities
-        n = len(p.known)
+        n = len(p.p)
         ties = stats.of("ties_at_half", arm.arm).value
         if p.different_values == 1:
             told.append(

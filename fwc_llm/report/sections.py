@@ -80,7 +80,8 @@ DEFINITIONS = {  # of terms in headings
     "chance.",
     "Brier score": "the mean squared error of P(yes); always 0.5 scores 0.25.",
     "Calibration error": "how far P(yes) is from the share of true yes, on average over ten bins.",
-    "p (adjusted)": "the p-value, adjusted for the number of comparisons.",
+    "p (adjusted)": "the p-value of the replies that were read, adjusted for the number of "
+    "comparisons.",
     "Verdict": "the conclusion from the interval in the same row.",
 }
 _BESIDE = 4  # most arms with a column in the table of groups
@@ -121,7 +122,11 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
             rates, {} if arm == TRUTH else true, of_unknown_groups(stats, arm)
         )
         rows.append([in_words(arm), yes, cells[0]])
-        rows[-1] = [*rows[-1], outcomes.get(arm, ""), *cells[1:]]
+        rows[-1] = [
+            *rows[-1],
+            outcomes.get(arm, "no limit" * (arm != TRUTH)),
+            *cells[1:],
+        ]
     titles = [_IN_POINTS[metric.key] for metric in metrics]
     headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
     if not stats.with_examples:
@@ -324,7 +329,8 @@ def compared(stats: Statistics, pairs: Sequence[tuple[str, str]]) -> list[Row]:
             test = stats.of(f"{key}_difference", arm, against=against)
             change = difference(test, metric.digits, metric.scale)
             verdict = test.verdict or test.reason or "undefined"
-            cells: Cells = [p_value(test.p), verdict, test.scope, f"{test.n or 0}"]
+            p = p_value(stats.records.p_of(test))
+            cells: Cells = [p, verdict, test.scope, f"{test.n or 0}"]
             rows.append([f"{arm} vs {against}", metric.title, change, *cells])
     return rows
 

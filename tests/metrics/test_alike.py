@@ -14,7 +14,8 @@ from scipy.special import expit
 from fwc_llm import Result, audit, evaluate
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.intervals import ALIKE
-from fwc_llm.metrics.predicted_probabilities import centred
+from fwc_llm.metrics.predicted_probabilities import Probabilities
+from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.models import Messages, Reply
@@ -79,57 +80,62 @@ def draw(
 
 def centre(
     group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any
-) -> dict[str, Any]:
+) -> Records:
+    """The records of answers at the median of P(yes)."""
     n = len(group)
     none = np.zeros(len(group), dtype=int)
     sample = ArmArrays(
         np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more
     )
-    return centred(sample, ("f", "m")) or {}
+    found = Probabilities.of(sample)
+    assert found is not None
+    return Records(found.at_median(["f", "m"], "group"), "group")
+
+
+def rates_of(found: Records) -> list[float]:
+    rates = (found.of("selection_rate_at_median", group=name) for name in "fm")
+    return [rate.value for rate in rates]
 
 
 def test_centred_answers_are_yes_above_the_median() -> None:
     group, label, odds = draw(np.random.default_rng(0), 300, (0.3, 0.6))
     found = centre(group, label, odds)
     yes = odds > np.median(odds)
-    rates = {name: yes[group == place].mean() for place, name in enumerate("fm")}
-    assert found["rates"] == pytest.approx(rates)
-    assert found["accuracy"].value == pytest.approx((yes == label).mean())
-    assert found["gap"].value == pytest.approx(abs(rates["m"] - rates["f"]))
-    assert found["rows"] == 300
+    rates = [yes[group == place].mean() for place in (0, 1)]
+    assert rates_of(found) == pytest.approx(rates)
+    right = found.of("accuracy_at_median").value
+    assert right == pytest.approx((yes == label).mean())
+    gap = found.of("dp_gap_at_median").value
+    assert gap == pytest.approx(abs(rates[1] - rates[0]))
     moved = centre(group, label, odds + 3)
-    assert moved["gap"].value == pytest.approx(found["gap"].value), (
-        "a shift changes nothing"
-    )
+    assert rates_of(moved) == pytest.approx(rates), "a shift changes nothing"
     odds[np.arange(300) % 20 == 0] = -100
-    assert np.mean(list(centre(group, label, odds)["rates"].values())) > 0.4, (
-        "nor do some zeros"
-    )
+    assert np.mean(rates_of(centre(group, label, odds))) > 0.4, "nor do some zeros"
     odds = draw(np.random.default_rng(0), 300, (0.3, 0.6))[2]
-    assert centre(group, label, np.full(300, -4.0)) == {}
+    assert len(centre(group, label, np.full(300, -4.0))) == 0
     weighted = centre(group, label, odds, weight=np.where(group == 0, 3.0, 1.0))
     again = np.concatenate([np.arange(300), *[np.flatnonzero(group == 0)] * 2])
-    assert weighted["rates"] == pytest.approx(
-        centre(group[again], label[again], odds[again])["rates"]
-    )
+    repeated = centre(group[again], label[again], odds[again])
+    assert rates_of(weighted) == pytest.approx(rates_of(repeated))
 
 
 def test_the_limits_hold_the_truth_with_the_error_of_the_centre() -> None:
     rng = np.random.default_rng(1)
-    base = (0.2, 0.5)
-    group, label, odds = draw(rng, 400_000, base)
-    yes = odds > np.median(odds)
-    truth = {
-        "gap": yes[group == 1].mean() - yes[group == 0].mean(),
-        "accuracy": (yes == label).mean(),
-    }
-    held = dict.fromkeys(truth, 0)
-    runs = 120
-    for _ in range(runs):
-        found = centre(*draw(rng, 200, base))
-        for name, value in truth.items():
-            held[name] += found[name].low <= value <= found[name].high
-    assert min(held.values()) > 0.89 * runs
+    for base in ((0.2, 0.5), (0.05, 0.1), (0.8, 0.95)):
+        group, label, odds = draw(rng, 400_000, base)
+        yes = odds > np.median(odds)
+        truth = {
+            "dp_gap": yes[group == 1].mean() - yes[group == 0].mean(),
+            "accuracy": (yes == label).mean(),
+        }
+        held = dict.fromkeys(truth, 0)
+        runs = 120
+        for _ in range(runs):
+            found = centre(*draw(rng, 200, base))
+            for name, value in truth.items():
+                record = found.of(f"{name}_at_median")
+                held[name] += record.low <= value <= record.high
+        assert min(held.values()) > 0.89 * runs, base
 
 
 # --- A run

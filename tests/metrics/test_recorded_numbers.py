@@ -225,6 +225,20 @@ def test_the_numbers_of_each_design_are_those_recorded() -> None:
             assert value == near, f"{name}: {place}"
 
 
+def test_a_p_value_agrees_with_the_interval_beside_it() -> None:
+    """Whether replies are unread, groups many, or comparisons corrected; looks have no p."""
+    told = 0
+    for name, content in cases():
+        for record in records_in(content):
+            if record.p == record.p and record.low == record.low:
+                equal = 1.0 if record.metric.endswith("ratio") else 0.0
+                excludes = not record.low <= equal <= record.high
+                assert (record.p < 0.05) == excludes, f"{name}: {record}"
+                assert name != "five looks"
+                told += excludes
+    assert told > 50
+
+
 def test_n_counts_the_questions_of_a_repeat_and_of_two_arms() -> None:
     """Whether or not their replies were read."""
     records = statistics(from_frame(people(60, 3, repeats=3), min_group=1)).records

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,12 @@ from fwc_llm.metrics.decision_thresholds import (
     threshold_curve,
 )
 from fwc_llm.metrics.predicted_probabilities import (
-    Calibration,
     Probabilities,
     calibrate,
     decision_notes,
-    probability_gap,
 )
-from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.records import Records
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, samples_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from tests.metrics.worlds import answers_of, metrics_of
 
@@ -118,18 +118,27 @@ def test_auc_and_calibration_of_heavy_weights_are_covered() -> None:
         p = ndtr(rng.normal(size=400) + 1.2 * (label - 0.5))
         weight = rng.pareto(1.2, 400) + 1
         answers = replace(answers_of(p, p), label=label.astype(np.int8), weight=weight)
-        known = Probabilities.of(answers, ("a", "b"), SamplingDesign())
-        found = {r.metric: r for r in known.records("group") if not r.group}
+        found = said_of(answers, "ab")
         for metric, truth in truths.items():
-            low, high = found[metric].ends
+            low, high = found.of(metric).ends
             covered[metric].append(low <= truth <= high)
     for metric, inside in covered.items():
         assert np.mean(inside) >= 0.93, metric
 
 
+def said_of(answers: ArmAnswers, groups: str) -> Records:
+    """The records on P(yes) of answers about these groups."""
+    sample = samples_of({"": answers}, [*groups], SamplingDesign())[""]
+    found = Probabilities.of(sample)
+    assert found is not None
+    return Records(found.records([*groups], "group"), "group")
+
+
 def test_gap_of_the_mean_probability() -> None:
-    assert probability_gap([0.2, 0.4, 0.9, 0.7], list("aabb")) == pytest.approx(0.5)
-    assert np.isnan(probability_gap([0.2], ["a"]))
+    p = [0.2, 0.9, 0.4, 0.7] * 5
+    for groups, gap in {"ab": 0.5, "a": np.nan}.items():
+        found = said_of(answers_of(np.ones(20), p, groups), "ab").of("mean_p_yes_gap")
+        assert found.value == pytest.approx(gap, nan_ok=True)
 
 
 def notes(*p: Any, repeat: Any = 0) -> str:
@@ -190,7 +199,7 @@ def calibrated(
     labels: np.ndarray,
     rows: np.ndarray | None = None,
     fixed: bool = False,
-) -> Calibration:
+) -> SimpleNamespace:
     """The calibration of answers to `rows` (default: every answer is about one of its own)."""
     rows = np.arange(len(p)) if rows is None else rows
     answers = replace(
@@ -198,7 +207,10 @@ def calibrated(
         label=labels.astype(np.int8),
         row=[f"{row:06}" for row in rows],
     )
-    return calibrate(answers, SamplingDesign(fixed))
+    sample = samples_of({"": answers}, ["a"], SamplingDesign(fixed))[""]
+    sample = replace(sample, p_yes=p[np.argsort(rows, kind="stable")])  # of few, too
+    found = vars(calibrate(sample, np.zeros(len(p), np.int64), 1))
+    return SimpleNamespace(**{name: value[0] for name, value in found.items()})
 
 
 def drawn(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

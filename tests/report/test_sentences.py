@@ -12,7 +12,7 @@ from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, checked, in_short,
 from fwc_llm.gates.sentences import measured
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import SHOWN, TOO_FEW
-from fwc_llm.metrics.records import READ, Record
+from fwc_llm.metrics.records import READ, TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report.narrative import best_arms, findings, next_step
 from fwc_llm.report.sections import first
@@ -169,3 +169,30 @@ def test_too_few_draws_of_examples_have_a_remedy_of_their_own() -> None:
     stats = audit(pd.concat(parts), min_group=1, margin=0.2).statistics
     assert {check.outcome for check in checked(stats)} == {WITHIN}
     assert next_step(stats)[0].startswith("draw other examples")
+
+
+def test_arms_with_the_same_answers_are_told_so() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"row": range(300), "group": ["a", "b"] * 150})
+    rows["label"] = rng.choice(["yes", "no"], 300)
+    rows["answer"] = rng.choice(["yes", "no"], 300)
+    stats = audit(pd.concat([rows.assign(arm=arm) for arm in "xy"])).statistics
+    (check,) = checked(stats, ["accuracy[y] - accuracy[x] < 0"])
+    assert (check.outcome, check.lacking) == (CANNOT_SAY, "")
+    assert "the answers are the same in both arms" in check.reason
+    conditions = ["accuracy[y] - accuracy[x] < 0"]
+    assert "more rows" not in next_step(stats, conditions)[0]
+    limits = {row[0]: row[3] for row in first(stats, {"y": CANNOT_SAY}).rows}
+    assert limits == {"x": "no limit", "y": CANNOT_SAY, TRUTH: ""}
+    (check,) = checked(stats, ["accuracy[y] - accuracy[x] < -0.001"])
+    assert check.lacking == "rows", "this limit may be settled by more rows"
+
+
+def test_a_difference_to_an_arm_without_answers_names_both() -> None:
+    rows = pd.DataFrame({"row": range(60), "group": ["a", "b"] * 30, "label": "yes"})
+    said = {"x": ["yes", "no"] * 30, "y": [None] * 60}
+    parts = [rows.assign(arm=arm, answer=answers) for arm, answers in said.items()]
+    stats = audit(pd.concat(parts)).statistics
+    (check,) = checked(stats, ["accuracy[y] - accuracy[x] < 0"])
+    assert check.lacking == "replies"
+    assert "accuracy of y less that of x unknown" in check.reason
