@@ -313,9 +313,9 @@ class _Selection:
             )
         if kind == REWEIGHTED and table is not None:
             level = np.repeat(view.level_of, 2)
-            cells = _of_cells(whole)
-            self.rates = _weighted(cells, table, level, level)
-            self.confused = _confusion_reweighted(cells, table, level)
+            of_cells = _of_cells(whole)
+            self.rates = _weighted(of_cells, table, level, level)
+            self.confused = _confusion_reweighted(of_cells, table, level)
             if whole.worst:
                 low, high = (
                     _of_cells(arm_estimates.read_as(whole, RATE, side))
@@ -503,17 +503,17 @@ class _Selection:
         self.about.pairs[self.arm] = named
         for i, (group, against) in enumerate(named):
             errors, freedom = float(gap.errors[i]), float(gap.freedom[i])
-            p = math.nan
+            chance = math.nan
             if self.sample.design.sequential is None:
                 alone = p_value(errors, 2, 1, freedom)
-                p = min(1.0, max(alone, p_value(errors, number, 1, freedom)))
+                chance = min(1.0, max(alone, p_value(errors, number, 1, freedom)))
             of: Any = {"group": group, "against": against, "scope": scope}
             found = Record(
                 metric="selection_rate_difference",
                 value=float(gap.value[i]),
                 low=float(gap.low[i]),
                 high=float(gap.high[i]),
-                p=p,
+                p=chance,
                 **of,
             )
             if self.readings is not None:

@@ -6,6 +6,7 @@ in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import logit
@@ -44,9 +45,8 @@ class Probabilities:
         if sample.p_yes is None or not sample.design.labelled:
             return None
         known = sample.where(~np.isnan(sample.p_yes))
-        curve = thresholds.threshold_curve(
-            known.p_yes, known.label, known.group, known.weight
-        )
+        p = np.asarray(known.p_yes)
+        curve = thresholds.threshold_curve(p, known.label, known.group, known.weight)
         return cls(known, np.bincount(sample.group, minlength=sample.groups), curve)
 
     @property
@@ -80,7 +80,8 @@ class Probabilities:
         n = len(self.p)
         if np.ptp(known.label):
             (auc,) = ArmEstimates(replace(known, examples=None)).rates("auc of all")
-            yield Record(metric="auc", **auc.ends, n=n)
+            ends: Any = auc.ends
+            yield Record(metric="auc", **ends, n=n)
         brier = float(np.average((self.p - known.label) ** 2, weights=known.weight))
         yield Record(metric="brier", value=brier, n=n)
         clipped = self.clipped
@@ -135,7 +136,8 @@ class Probabilities:
         said = (self.p >= threshold).astype(np.float64)
         found = ArmEstimates(replace(self.known, answer=said, design=design))
         for key, of in (("accuracy", ""), ("dp_gap", attribute)):
-            yield Record(metric=f"{key}_at_{name}", attribute=of, **found[key].ends)
+            ends: Any = found[key].ends
+            yield Record(metric=f"{key}_at_{name}", attribute=of, **ends)
         rate = f"selection_rate_at_{name}"
         (of_all,) = found.counted("selection_rate of all").values.tolist()
         yield Record(metric=rate, value=of_all)

@@ -54,8 +54,10 @@ FEW_ANSWERS = (
     5  # rows with the rarer answer below which a model's answers may count as all alike
 )
 _ROUNDING = 1e-10
-_OF_ANSWERS = "answer", "label", "group", "repeat", "row", "examples", "weight"
-_OF_ANSWERS += "cluster", "p_yes", "strata", "reason"
+_OF_ANSWERS = (
+    *("answer", "label", "group", "repeat", "row", "examples", "weight"),
+    *("cluster", "p_yes", "strata", "reason"),
+)
 # Predictions of one arm's answers: `prediction_powered.Predictions`.
 Assist = Callable[
     ["ArmArrays", str, Floats, Floats, Floats, Codes],
