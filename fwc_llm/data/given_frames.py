@@ -65,19 +65,19 @@ class FrameReader:
         levels = self._levels(frame, name)
         if levels is not None:
             return levels
-        known = self.levels[name].unique().tolist()
         attribute = self._attribute(name)
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
         _refuse(texts.isna(), texts, "has no value")
-        domain = cell_rules.Domain(values=frozenset(known))
-        known_level = partial(
-            cell_rules.known_level, self.rules, attribute, domain=domain
-        )
-        read = texts.astype("category").map(known_level).astype("str")
-        _refuse(~read.isin(known), texts, "is in no row of the task's table")
-        return read
+        read = texts.map(partial(cell_rules.parse_level, self.rules, attribute))
+        return self._in_table(read, name)
+
+    def _in_table(self, levels: pd.Series, name: str) -> pd.Series:
+        """Levels (n,) as the table spells them; `FwcError` for one that it lacks."""
+        spelled: pd.Series = levels.map(group_key).map(self._spelled(name))
+        _refuse(spelled.isna(), levels, "is in no row of the task's table")
+        return spelled
 
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
@@ -97,9 +97,7 @@ class FrameReader:
             _refuse(wrong, texts, "means neither yes nor no")
         pool = clean_tables(self.rules, [raw], meaning).pool
         for name in map(str, self.levels):
-            known = pool[name].map(group_key).map(self._spelled(name))
-            _refuse(known.isna(), pool[name], "is in no row of the task's table")
-            pool = pool.assign(**{name: known})
+            pool = pool.assign(**{name: self._in_table(pool[name], name)})
         self._refuse_unknown(pool)
         return pool, raw.index.isin(pool.index)
 

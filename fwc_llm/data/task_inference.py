@@ -235,8 +235,8 @@ def profile_column(
             )
         return profile.checked(*doubts)
     if not part:
-        profile = profile.checked(*_mixed(counts.drop([*markers])))
         repeated = counts.drop([*markers])
+        profile = profile.checked(*_mixed(repeated))
         even = len(repeated) > _MANY_TEXTS and repeated.max() <= _EVEN * repeated.sum()
         if even and len(repeated) < repeated.sum():
             people = f"{len(repeated):,} different texts: {_people(name)}"
