@@ -45,7 +45,7 @@ def people(n: int = 300) -> pd.DataFrame:
         ("--n-test 24 is no whole number", "n_test=24 is no whole number"),
         ("leave out --batch", "leave out batch=True"),
         ("--max-cost cannot be kept", "max_cost cannot be kept"),
-        ("use --answer-format word, or auto", "use answer_format='word', or auto"),
+        ("use --answer-format word", "use answer_format='word'"),
         ("drawn with --base-parity none", "drawn with base_parity=None"),
         ("--param reasoning_effort=low", "params['reasoning_effort'] = 'low'"),
         ("--set no_watch=true continues", "no_watch=True continues"),

@@ -31,7 +31,7 @@ from fwc_llm.evaluation.experiment_file import (
 )
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
-from fwc_llm.models.bodies import RESPONSE_FORMAT, asks_json, json_answer
+from fwc_llm.models.bodies import RESPONSE_FORMAT, json_answer
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
@@ -351,9 +351,7 @@ class Job:
             part = self.plan
         with Journal(folder.path, self.plan.task.spellings) as journal:
             before = folder.describe() if begun else {}
-            self.settle_format(
-                self.plan.first_calls, journal, before.get("parameters"), budget
-            )
+            self.settle_format(self.plan.first_calls, journal, begun, budget)
             try:
                 described = self._description(folder.path)
                 if begun:
@@ -566,39 +564,22 @@ class Job:
         self,
         calls: Iterable[PlannedCall],
         journal: Journal,
-        recorded: Mapping[str, Any] | None,
+        begun: bool,
         budget: Budget | None = None,
     ) -> None:
-        """Set the answer format of the whole run, by the client's `answer_format`.
+        """Hold the service to answers in JSON, if the client's `answer_format` is "json".
 
-        For "json" and "auto", up to four of the `calls` are sent live with the JSON format; their
-        replies belong to the run. A continued run keeps the format in its `recorded` parameters.
+        Before a run begins, up to four of the `calls` are sent live; their replies belong to it.
         """
-        wanted = self.client.answer_format
-        answer_in = traits(self.model).answer_in
-        if wanted == "word" or answer_in is None:
+        hold_to = traits(self.model).hold_to
+        if self.client.answer_format == "word" or hold_to is None:
             return
-        words = tuple(self.plan.task.words.values())
-        answer_in(
-            "word" if recorded is not None and not asks_json(recorded) else "json",
-            words,
-            "",
-        )
-        if recorded is not None or (wanted == "json" and self.client.batch):
+        hold_to(tuple(self.plan.task.words.values()))
+        if begun or self.client.batch:
             return
-        trials = list(islice(calls, _TRIALS))
-        problem = self._tried(trials, journal, budget)
-        if not problem:
-            answer_in(
-                "json",
-                words,
-                f"in a trial it answered {len(trials)} questions of the run in JSON",
-            )
-        elif wanted == "auto":
-            journal.set_aside()
-            answer_in("word", words, f"it gives no answer in JSON ({problem})")
-        else:
-            remedy = "use --answer-format word, or auto"
+        problem = self._tried(list(islice(calls, _TRIALS)), journal, budget)
+        if problem:
+            remedy = "use --answer-format word"
             raise ProviderError(
                 f"{self.model.name} gives no answer in JSON ({problem}): {remedy}"
             )
@@ -701,7 +682,7 @@ def check_api(model: Model, settings: Settings, client: Client) -> None:
     if settings.api not in {"chat", api}:
         who = "use a model of a service with this protocol (--base-url)"
         raise FwcError(f"{model.name} does not support --api {settings.api}: {who}")
-    if client.answer_format == "json" and traits(model).answer_in is None:
+    if client.answer_format == "json" and traits(model).hold_to is None:
         raise FwcError(
             f"{model.name} does not support --answer-format json: leave it out"
         )

@@ -133,13 +133,13 @@ class _Tuning:
             folder.create()
         with Journal(folder.path, self.job.plan.task.spellings) as journal:
             begun = len(journal) or batches_under_way(folder.path)
-            taken_up = begun and (folder.path / FILE_NAME).is_file()
+            taken_up = bool(begun) and (folder.path / FILE_NAME).is_file()
             if taken_up:
                 before = folder.read_json(FILE_NAME)
             else:
                 before = {}
             trials = self._calls(list(FIXED), 2)
-            self.job.settle_format(trials, journal, before.get("parameters"), budget)
+            self.job.settle_format(trials, journal, taken_up, budget)
             self.asked["parameters"] = _plain(dict(self.job.model.parameters))
             watch = Watch(self.job.model, journal, [f"pool {name}" for name in FIXED])
             if taken_up:

@@ -259,8 +259,7 @@ class Traits:
                       (for the cost limit)
     pause_left        returns the seconds until the service may be asked again, after it refused
                       (status 429)
-    answer_in         sets the answer format: "word", or "json" for an enforced JSON object with one
-                      answer; its further arguments are the two answers, and a reason for the notice
+    hold_to           holds replies to an enforced JSON object with one of the two answers given
     """
 
     simulated: bool = False
@@ -275,7 +274,7 @@ class Traits:
     ask_row: Callable[[Messages, RowContext], Awaitable[Reply]] | None = None
     ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
     pause_left: Callable[[], float] = _no_pause
-    answer_in: Callable[[str, Sequence[str], str], None] | None = None
+    hold_to: Callable[[Sequence[str]], None] | None = None
 
 
 def traits(model: Model) -> Traits:

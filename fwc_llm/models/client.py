@@ -54,10 +54,8 @@ class Client(Options):
     logprobs: bool = option(
         False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE
     )
-    answer_format: Literal["word", "json", "auto"] = option(
-        "word",
-        "Form of answers: word, enforced json, or auto (json if supported).",
-        SERVICE,
+    answer_format: Literal["word", "json"] = option(
+        "word", "Form of answers: word, or enforced json.", SERVICE
     )
     no_watch: bool = option(
         False, "Continue even if an arm's first 12 replies hold no answer.", SERVICE
@@ -95,7 +93,7 @@ class ClientKeywords(TypedDict, total=False):
     params: Mapping[str, Any]
     max_tokens: int | None
     logprobs: bool
-    answer_format: Literal["word", "json", "auto"]
+    answer_format: Literal["word", "json"]
     no_watch: bool
     strict: bool
     rpm: float | None

@@ -165,7 +165,7 @@ class DecisionModel(ChatModel):
     """
 
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
-    answer_in = None  # type: ignore[assignment]
+    hold_to = None  # type: ignore[assignment]
 
     def __init__(
         self, name: str, *arguments: Any, api: str = "decisions", **options: Any

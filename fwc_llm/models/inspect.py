@@ -232,7 +232,7 @@ class InspectModel(chat.RemoteService):
     counts every attempt.
     """
 
-    answer_in = None  # type: ignore[assignment]
+    hold_to = None  # type: ignore[assignment]
     key_hint = (
         "check the key that Inspect's provider reads, or name its variable with "
         "--api-key-env"

@@ -16,13 +16,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import PARSER, read_answer
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import failing_as, whole_file
+from fwc_llm.files import failing_as
 from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
 from fwc_llm.models.recorded import (
     FILE_NAME,
@@ -131,7 +130,15 @@ class Journal:
     def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
         self.path, self.words = Path(folder) / FILE_NAME, words
         self._longest = 0  # prompt tokens of one request
-        self._reset()
+        self.usage = Usage()  # total of all live requests
+        self.batch_usage = Usage()  # total of all requests through the Batch API
+        # upper limits for attempts of unknown usage
+        self.unknown = Usage()
+        self.unknown_batch = Usage()
+        self.answerless: dict[bytes, str] = {}  # reasons of replies without an answer
+        self._answered: set[bytes] = set()
+        # arms and repeats whose prefix is in the file
+        self._prefixed: set[tuple[str, int]] = set()
         with failing_as(
             FwcError, f"cannot open {self.path}: ", "; name another folder with --out"
         ):
@@ -152,18 +159,6 @@ class Journal:
             os.close(self._file)
             raise
         self._synced = time.monotonic()
-
-    def _reset(self) -> None:
-        self.usage = Usage()  # total of all live requests
-        self.batch_usage = Usage()  # total of all requests through the Batch API
-        self.unknown = self.unknown_batch = (
-            Usage()
-        )  # upper limits for attempts of unknown usage
-        self.answerless: dict[bytes, str] = {}  # reasons of replies without an answer
-        self._answered: set[bytes] = set()
-        self._prefixed: set[tuple[str, int]] = (
-            set()
-        )  # arms and repeats whose prefix is in the file
 
     def __enter__(self) -> "Journal":
         return self
@@ -200,26 +195,6 @@ class Journal:
         if now - self._synced >= _SYNC_SECONDS:
             self._sync()
             self._synced = now
-
-    def set_aside(self) -> None:
-        """Move records of other parameters into another file; their cost still counts."""
-        if self._size <= len(HEADER):
-            return
-        with failing_as(StorageError, f"cannot set {self.path} aside: "):
-            paths = (
-                self.path.with_name(f"journal-{number}.jsonl") for number in count(1)
-            )
-            aside = next(path for path in paths if not path.exists())
-            with whole_file(aside, "xb") as file:
-                file.write(self.path.read_bytes())
-            used = self.usage
-            unknown = self.unknown
-            os.ftruncate(self._file, 0)
-            self._size = 0
-            self._reset()
-            self._write({"format": FORMAT})
-        lost = {"usage": vars(used), "most_usage": vars(unknown), "unknown_attempts": 1}
-        self.append({"request": 32 * "0", "text": None, "earlier": aside.name, **lost})
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield every record; a failed request may have a later record with a reply."""
@@ -281,8 +256,7 @@ class Journal:
         usage, most = (
             Usage(**(record.get(name) or {})) for name in ("usage", "most_usage")
         )
-        if not record.get("earlier"):
-            self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
+        self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
         lost = most.times(record.get("unknown_attempts") or 0)
         if record.get("batch"):
             self.batch_usage, self.unknown_batch = (

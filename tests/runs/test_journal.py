@@ -10,7 +10,6 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Usage
-from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.journal import Journal, request_id
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "cached_tokens": 5}
@@ -48,30 +47,6 @@ def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
         assert [each["row"] for each in journal.records()] == ["1", "2", "2"]
         assert journal.usage == Usage(10, 2, 5)
         assert journal.batch_usage == Usage(10, 2, 5)
-
-
-def test_what_is_set_aside_answers_nothing_and_keeps_its_cost(tmp_path: Path) -> None:
-    price = Price(
-        model="x", input=1.0, output=2.0, batch=0.5, long=50, date="2030-01-01"
-    )
-    lost = {"most_usage": USAGE, "unknown_attempts": 3}
-    with Journal(tmp_path) as journal:
-        for number, more in enumerate(
-            [{"usage": USAGE}, {"usage": USAGE, **lost}, lost] * 9
-        ):
-            journal.append(record(number, **{"usage": USAGE, **more}))
-        before = journal.cost(price)
-        journal.set_aside()
-        assert (len(journal), journal.cost(price)) == (0, before)
-    with Journal(tmp_path) as journal:
-        assert (len(journal), journal.cost(price)) == (0, before)
-        journal.append(record(40, usage=USAGE))
-        journal.set_aside()
-        assert (len(journal), journal.cost(price)) == (
-            0,
-            before + price.dollars(Usage(**USAGE)),
-        )
-    assert len((tmp_path / "journal-1.jsonl").read_bytes().splitlines()) == 28
 
 
 @pytest.mark.slow

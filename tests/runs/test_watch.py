@@ -8,10 +8,9 @@ import pytest
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
-from fwc_llm.evaluation.verification import verify
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
-from tests.command import Run, read_json
+from tests.command import Run
 from tests.faults.loopback import (
     HttpReply,
     Service,
@@ -139,64 +138,25 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
 
 
 @pytest.mark.parametrize(
-    ("answer", "held", "trials"),
+    ("refused", "trials"),
     [
-        (
-            lambda body: '{"answer": "yes"}' if "response_format" in body else "No",
-            True,
-            0,
-        ),
-        (
-            lambda body: (
-                refusal(500, "literal_error") if "response_format" in body else "No"
-            ),
-            False,
-            3,
-        ),
-        (lambda body: "No", False, 1),
-        (
-            lambda body: (
-                refusal(
-                    400,
-                    "Unsupported parameter: 'response_format'",
-                    "unsupported_parameter",
-                    param="response_format",
-                )
-                if "response_format" in body
-                else "No"
-            ),
-            False,
-            1,
-        ),
+        (refusal(500, "literal_error"), 3),
+        (HttpReply(completion("No")), 1),
+        (refusal(400, "no", "unsupported_parameter", param="response_format"), 1),
     ],
-    ids=["given", "500", "ignored", "refused"],
+    ids=["500", "ignored", "refused"],
 )
-def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
-    answer: Any, held: bool, trials: int, tmp_path: Path
+def test_a_service_without_json_ends_the_run_after_a_trial(
+    refused: HttpReply, trials: int, tmp_path: Path
 ) -> None:
-    service = Service(answer)
-    out = tmp_path / "auto"
+    service = Service(lambda body: refused)
     with serve_in_thread(service) as url:
-        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": out}
-        result = evaluate(
-            CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked
-        )
-        forms = ["response_format" in body for body in service.bodies]
-        assert sum(forms) == (20 if held else trials)
-        assert len(forms) == 20 + trials
-        assert ("response_format" in read_json(out / "run.json")["parameters"]) == held
-        assert verify(out, CENSUS)["differs"] == 0
-        assert {*result.answers()["answer"]} == {"yes" if held else "no"}
-        evaluate(
-            CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked
-        )
-        assert len(service.bodies) == len(forms)  # what was settled holds
-        if not held:
-            asked |= {"answer_format": "json", "out": tmp_path / "json"}
-            with pytest.raises(
-                FwcError, match=r"gives no answer in JSON.*answer_format=.word"
-            ):
-                evaluate(CENSUS, "some-model", ("zero",), **asked)
+        asked: Any = {**SMALL, "base_url": f"{url}/v1", "out": tmp_path}
+        with pytest.raises(
+            FwcError, match=r"gives no answer in JSON.*answer_format=.word"
+        ):
+            evaluate(CENSUS, "some-model", ("zero",), answer_format="json", **asked)
+    assert len(service.bodies) == trials
 
 
 def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:

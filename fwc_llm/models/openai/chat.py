@@ -187,20 +187,12 @@ class Service:
         """The parameters of every request, which are part of its identity."""
         raise NotImplementedError
 
-    def answer_in(
-        self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = ""
-    ) -> None:
-        """Ask for one of two `words`, as a "word" or in "json"; `why` is for the notice."""
-        self._options, self._answers = (
-            self._options.updated(answer_format=answer_format),
-            tuple(words),
-        )
+    def hold_to(self, words: Sequence[str]) -> None:
+        """Ask for a JSON object with one of two `words`."""
+        self._options = self._options.updated(answer_format="json")
+        self._answers = tuple(words)
         self._sent = dict(self._request_parameters())
         self.__dict__.pop("parameters", None)  # clears the cached property
-        if why:
-            self._tell(
-                f"{self.name} is asked for {'JSON' if answer_format == 'json' else 'a word'}: {why}"
-            )
 
     def explain(self, failure: AttemptError) -> str:
         """One line on a failure that stops the run: place, fault, remedy, quotation."""
