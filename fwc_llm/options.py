@@ -100,8 +100,6 @@ def option(
     kind = "default_factory" if callable(default) else "default"
     if none is None:
         none = default is not None
-    else:
-        none = none
     facts: dict[str, Any] = {
         "panel": panel,
         "default_words": default_words,

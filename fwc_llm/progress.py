@@ -31,7 +31,6 @@ class Progress:
     cost: float | None = (
         None  # dollars so far, earlier passes included; None without a known price
     )
-    left: float | None = None  # seconds that remain
     pause: float = 0.0  # seconds until the service may be asked again, after status 429
     answers: Mapping[str, int] = field(
         default_factory=dict
@@ -50,13 +49,9 @@ class Progress:
             words.append(f"{self.errors:,} without reply")
         if self.cost is not None:
             words.append(f"${self.cost:.2f}" if self.cost >= 1 else f"${self.cost:.4f}")
-        left = (
-            (total - passed) / self.rate
-            if self.left is None and self.rate > 0
-            else self.left
-        )
-        if left and total > passed:
-            words.append(f"{timedelta(seconds=round(left))} left")
+        if self.rate > 0 and total > passed:
+            left = timedelta(seconds=round((total - passed) / self.rate))
+            words.append(f"{left} left")
         counts = [
             f"{number:,} {name}" for name, number in self.answers.items() if number
         ]

@@ -4,13 +4,11 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from fwc_llm.errors import InterruptedRunError
 from fwc_llm.progress import Terminal
 from fwc_llm.sanitize import escape_invisible, replace_invisible
 
@@ -89,16 +87,3 @@ def let_go(stream: IO[str]) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
-
-
-@contextmanager
-def before_asking(out: Path | None) -> Iterator[None]:
-    """Turn Ctrl-C before the first request into an error that tells which files exist."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if out is not None and out.exists():
-            state = f"{out} is unchanged"
-        else:
-            state = "nothing is written"
-        raise InterruptedRunError(f"interrupted before any request: {state}") from None

@@ -36,7 +36,6 @@ FURTHER = (
     "samples",
     "strategy_options",
     "threshold_rows",
-    "tpm",
     "unread",
     "weight",
     "weights",
@@ -148,7 +147,7 @@ def evaluate(
     options |= context.meta.get(_IN_FILE, {}) | read_further(further, KINDS)
     settings = flags.read(Settings, options, **wanted)
     client = flags.read(Client, options)
-    with console.before_asking(out), console.working("reading the table") as step:
+    with console.working("reading the table") as step:
         table = flags.open_task(
             "census" if demonstration else task, data_dir, protected
         )

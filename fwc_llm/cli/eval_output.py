@@ -91,19 +91,6 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         yield f"{plan.n_calls:,} requests to {name} ({_where(job)}): they cost nothing"
         return
     yield f"{numbers.calls:,} requests to {name} ({_where(job)})"
-    pool_calls = plan.n_threshold_calls
-    if pool_calls:
-        if numbers.dollars is None:
-            share = None
-        else:
-            share = numbers.dollars * pool_calls / numbers.calls
-        cost = "" if share is None else f", about ${share:.2f}"
-        yield f"{pool_calls:,} of them are about rows of the pool, to choose the threshold{cost}"
-    multiplied = "probe", "counterfactual", "samples"
-    set_to = {name: getattr(plan.settings, name) for name in multiplied}
-    more = [name for name, value in set_to.items() if value not in (None, False, 1, ())]
-    if more:
-        yield f"this includes the requests of {', '.join(more)}"
     exact = (
         ""
         if numbers.exact
@@ -175,11 +162,7 @@ def _where(job: "Job") -> str:
     if model.local:
         return "in this process: no network, no cost"
     if model.simulated:
-        return (
-            f"a simulation, asked over the network at {url}"
-            if url
-            else "a simulation, no network"
-        )
+        return "a simulation, no network"
     if _is_function(job):
         return "a function of yours, in this process"
     if is_local(url):

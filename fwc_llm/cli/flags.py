@@ -2,8 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
@@ -135,64 +134,6 @@ EXAMPLES = {
 }
 
 
-def _models() -> Iterator[str]:
-    """Built-in models, models of packages, and priced models that do not end soon."""
-    from datetime import date
-    from importlib.metadata import entry_points
-
-    from fwc_llm.models.functions import ENTRY_POINTS, OURS
-    from fwc_llm.models.openai.prices import ending_of, priced
-
-    today = date.today()
-    yield from OURS
-    yield from sorted(
-        {point.name for point in entry_points(group=ENTRY_POINTS)}.difference(OURS)
-    )
-    yield from (
-        name
-        for name in priced()
-        if (end := ending_of(name)) is None or not end.soon(today)
-    )
-
-
-def _names(module: str, source: str) -> Any:
-    """Names from a module's function or constant, imported only for completion."""
-    names = getattr(import_module(f"fwc_llm.{module}"), source)
-    return names() if callable(names) else names
-
-
-# Values for shell completion, by the names of options.
-_COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
-    "experiment": lambda: _files("*.toml"),
-    "task": lambda: [*_names("tasks", "task_names"), *_files("*.toml")],
-    "shots": lambda: [*_names("shots.registry", "strategies"), *_files("*.json")],
-    "strategy": lambda: _names("shots.registry", "strategies"),
-    "template": lambda: _names("prompts", "templates"),
-    "order": lambda: ("alternate", "random", "by-weight", "given"),
-    "format": lambda: _names("report.formats", "FORMATS"),
-    "model": _models,
-}
-_LISTS = {"shots", "strategy", "order", "model"}  # options with comma-separated values
-
-
-def completed(name: str) -> Callable[[str], list[str]]:
-    """The completion function of an option; in a list, it completes the last word."""
-
-    def complete(incomplete: str) -> list[str]:
-        begun, comma, last = (
-            incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)
-        )
-        taken = begun.split(",")
-        words = (
-            word
-            for word in sorted(_COMPLETED[name]())
-            if word.startswith(last) and word not in taken
-        )
-        return [f"{begun}{comma}{word}" for word in words]
-
-    return complete
-
-
 def command(
     name: str,
     *models: type[Options],
@@ -202,10 +143,7 @@ def command(
     """Decorator: register a command such as "task init", with flags as in `takes`."""
 
     def register(function: _F) -> _F:
-        flagged = takes(function, *models, names=names, without=without)
-        for parameter in inspect.signature(flagged).parameters.values():
-            if parameter.name in _COMPLETED:
-                parameter.default.autocompletion = completed(parameter.name)
+        takes(function, *models, names=names, without=without)
         IN_FILES[name] = frozenset(without)
         group, _, last = name.rpartition(" ")
         text = _as_text(inspect.getdoc(function) or "")
@@ -255,10 +193,6 @@ def kinds(names: Sequence[str], *models: type[Options]) -> dict[str, Any]:
     return {flag.name: flag.annotation for flag in flags}
 
 
-def _files(pattern: str) -> list[str]:
-    return sorted(path.name for path in Path().glob(pattern))
-
-
 def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
     """A field as a command's parameter; the word `none` can be its value."""
     kinds = {field.annotation, *get_args(field.annotation)}
@@ -300,11 +234,9 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
             isinstance(value, str)
             and value.strip().lower() == "none"
             and facts_of(field)["none"]
+            and type(None) in get_args(field.annotation)
         ):
-            if type(None) in get_args(field.annotation):
-                value = None
-            else:
-                value = value
+            value = None
         values[name] = value
     return model(**values | others)
 

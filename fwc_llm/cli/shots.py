@@ -1,6 +1,6 @@
 """`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,21 +11,13 @@ from fwc_llm.files import check_new
 from fwc_llm.number_format import DASH, number
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
-from fwc_llm.shots import Shots, accepted_options, is_per_row, order_shots, save_shots
+from fwc_llm.shots import Shots, is_per_row, order_shots, save_shots
 from fwc_llm.shots.registry import BUILT_IN
 from fwc_llm.shots.storage import kept_shots, shots_json
 
 if TYPE_CHECKING:
     from fwc_llm.report.strategies import StrategyComparison
     from fwc_llm.tasks import Task
-
-_FLAGS = {  # options of strategies that have flags of their own
-    "rows": "--ids",
-    "column_weights": "--column-weights",
-    "penalty": "--penalty",
-    "crossed": "--per-attribute",
-    "prove": "--prove",
-}
 
 
 @flags.command("shots", Settings, names=("m", "epsilon", "seed", "template", "weight"))
@@ -41,23 +33,9 @@ def shots(
         default="given",
     ),
     option: list[str] | None = flags.option(
-        "Option KEY=VALUE of the strategy, such as slots=Female:no=1,Female:yes=7; repeatable."
+        "Option KEY=VALUE of the strategy, such as slots=Female:no=1,Female:yes=7 or, of fwc, "
+        "column_weights=age=2,hours=0.5, penalty=0.1, crossed=false and prove=true; repeatable."
     ),
-    column_weights: str | None = flags.option(
-        "Weights of features in fwc's distance: age=2,hours=0.5. [default: the task's]"
-    ),
-    penalty: float | None = flags.option(
-        "Soft parity limit of fwc, instead of --epsilon: cost of total imbalance."
-    ),
-    per_attribute: bool = flags.switch(
-        "Limit the parity violation of each attribute, not of each combination.",
-        "--per-attribute",
-    ),
-    prove: bool = flags.switch(
-        "Prove a lower bound of fwc's objective, for tables up to 5,000 rows.",
-        "--prove",
-    ),
-    ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
     out: Path | None = flags.option(
         "File to save the examples to, as JSON.", "--out", "-o", "--output"
     ),
@@ -94,22 +72,9 @@ def shots(
         if not compare:
             raise FwcError("--plot draws a comparison: add --compare")
         check_plot(plot)
-    if penalty is not None and "epsilon" in settings.chosen:
-        raise FwcError("--penalty takes the place of --epsilon: leave out one of them")
-    strategy = strategy or (None if ids is None else "ids")
-    values = (
-        ids,
-        column_weights,
-        penalty,
-        False if per_attribute else None,
-        prove or None,
-    )
-    typed = {
-        name: value
-        for name, value in zip(_FLAGS, values, strict=True)
-        if value is not None
-    }
-    options = flags.read_pairs(option, "--option") | typed
+    options = flags.read_pairs(option, "--option")
+    if "penalty" in options and "epsilon" in settings.chosen:
+        raise FwcError("penalty takes the place of --epsilon: leave out one of them")
     if "weight" in settings.chosen:
         weight = settings.weight or ""
     else:
@@ -118,9 +83,7 @@ def shots(
     m = settings.m
     limit = settings.epsilon
     seed = settings.seed
-    if not compare:
-        _check_flags(typed, strategy or "fwc")
-    with console.before_asking(out), console.working("reading the table") as step:
+    with console.working("reading the table") as step:
         m, moved = (m, "") if "m" in settings.chosen else fit_m(table)
         console.notes(*table.notes, moved)
         if compare:
@@ -256,16 +219,6 @@ def _show(
             within = ""
         console.notes(
             f"no {chosen.m} rows with these slots have an objective below {bound:.6f}{within}"
-        )
-
-
-def _check_flags(typed: Collection[str], strategy: str) -> None:
-    """Raise `FwcError` for a flag that belongs to another strategy."""
-    accepted = accepted_options(strategy)
-    refused = [name for name in typed if accepted is not None and name not in accepted]
-    if refused:
-        raise FwcError(
-            f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out"
         )
 
 

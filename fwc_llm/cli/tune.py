@@ -78,7 +78,7 @@ def tune(
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
     settings = flags.read(Settings, options)
     client = flags.read(Client, options)
-    with console.before_asking(out), console.printing_aside():
+    with console.printing_aside():
         tuned = run(
             task
             if protected is None

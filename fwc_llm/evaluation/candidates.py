@@ -137,8 +137,6 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
             for share, more in COUNTER_TABLES:
                 slots = counter_slots(task, m, share, more)
                 counter.append(Recipe(f"strata {slots}", name, {"slots": slots}))
-                options = {"slots": slots, "pick": "surprising"}
-                counter.append(Recipe(f"strata {slots}, surprising", name, options))
         elif name == "fwc-counter":
             counter.insert(0, Recipe(name, name))
         elif name == "fwc":

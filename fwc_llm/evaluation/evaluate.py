@@ -350,7 +350,6 @@ class Job:
         else:
             part = self.plan
         with Journal(folder.path, self.plan.task.spellings) as journal:
-            before = folder.describe() if begun else {}
             self.settle_format(self.plan.first_calls, journal, begun, budget)
             try:
                 described = self._description(folder.path)

@@ -12,14 +12,9 @@ from pydantic import BaseModel
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import failing_as, is_file
+from fwc_llm.models.base import is_simulation
 from fwc_llm.models.client import Client
-from fwc_llm.models.inspect import (
-    from_chat,
-    generate_options,
-    is_simulated,
-    read_log,
-    sample_reply,
-)
+from fwc_llm.models.inspect import from_chat, generate_options, read_log, sample_reply
 from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
 from fwc_llm.sanitize import parse_json
@@ -213,7 +208,7 @@ def _described(
     run: dict[str, Any] = content["run"]
     spec = log.eval
     simulated = any(
-        is_simulated(sample.output)
+        is_simulation(sample.output.model)
         for sample in log.samples or ()
         if sample.output.choices
     )

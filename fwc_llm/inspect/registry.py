@@ -26,7 +26,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from fwc_llm.answers import p_yes, parse_answer
 from fwc_llm.errors import FwcError
 from fwc_llm.inspect.log import FORMAT, KEY, default_options
-from fwc_llm.models.inspect import from_chat, mark, to_chat, to_reply, watch
+from fwc_llm.models.inspect import from_chat, to_chat, to_reply
 from fwc_llm.models.surrogate.model import NAME, Surrogate
 from fwc_llm.models.surrogate.protocol import CHAT, Call, chat_body
 from fwc_llm.options import extended
@@ -56,10 +56,7 @@ def ask(logprobs: bool = False) -> Solver:
         model = get_model()
         chosen = model.config.merge(active_generate_config())
         options = default_options(model.name, chosen, logprobs)
-        watch(model)
-        answered = await generate(state, **options)
-        mark(answered.output, model)
-        return answered
+        return await generate(state, **options)
 
     return solve
 

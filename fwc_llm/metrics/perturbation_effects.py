@@ -108,9 +108,8 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
 
 
 def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
-    """Yield the effects of first names and exchanged proxies, with the probe's name as scope."""
+    """Yield the effects of first names, with the probe's name as scope."""
     perturbed = run.probes[arm]
-    factual = run.answers[arm]
     kinds = list(perturbed.variant.categories)
 
     def answers_to(beginning: str) -> ArmAnswers:
@@ -130,18 +129,6 @@ def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
             yield from changes(
                 before, after, group=told_as, against=level, scope="names"
             )
-    for kind in kinds:
-        if kind.startswith("proxies:"):
-            before, after = _twins(factual, answers_to(kind))
-            for group in run.groups:
-                here = np.asarray(after.group == group)
-                of: Any = {
-                    "group": kind[8:].split("=", 1)[1],
-                    "against": group,
-                    "scope": "proxies",
-                }
-                if here.any():
-                    yield from changes(before.where(here), after.where(here), **of)
 
 
 def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[Record]:

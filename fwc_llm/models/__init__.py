@@ -20,12 +20,7 @@ from fwc_llm.models.client import Client, ClientKeywords, is_local
 from fwc_llm.notices import tell
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
-_FOR_SERVICES = {
-    "params": "--param",
-    "max_tokens": "--max-tokens",
-    "rpm": "--rpm",
-    "tpm": "--tpm",
-}
+_FOR_SERVICES = {"params": "--param", "max_tokens": "--max-tokens", "rpm": "--rpm"}
 
 __all__ = [
     "Client",

@@ -27,9 +27,6 @@ CRITERIA = "criteria:"  # prefix of a question message's name if it defines what
 UsageKey = Literal[
     "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"
 ]
-HEADER = (
-    "x-fwc-llm-answers"  # header of a simulated response; LiteLLM adds a prefix to it
-)
 # in a reply's fingerprint: the answer is simulated, whatever the model's name
 SIMULATED = "SIMULATED"
 
@@ -68,18 +65,11 @@ def ending_of(finish_reason: str | None) -> Ending:
     return "finished" if word in _FINISHED else "unfinished"
 
 
-def is_simulation(
-    model: str | None,
-    fingerprint: object = None,
-    headers: Mapping[str, str] | None = None,
-) -> bool:
-    """Whether a simulation answered: proxies keep at least one of the three signs."""
+def is_simulation(model: str | None, fingerprint: object = None) -> bool:
+    """Whether a simulation answered, by its name or its fingerprint."""
     name = (model or "").rpartition("/")[2]
-    values = [
-        value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)
-    ]
     by_name = name.partition(":")[0] == "surrogate" or name.endswith("(simulated)")
-    return by_name or SIMULATED in f"{fingerprint} {values}"
+    return by_name or SIMULATED in str(fingerprint)
 
 
 class Message(TypedDict):

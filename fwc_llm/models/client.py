@@ -64,7 +64,6 @@ class Client(Options):
         False, "Stop at truncated inputs; exit code 4 below min_coverage.", SERVICE
     )
     rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
-    tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)
     deadline: float = option(
         300.0, "Time limit for one row in seconds, retries included.", SERVICE, gt=0
     )
@@ -97,7 +96,6 @@ class ClientKeywords(TypedDict, total=False):
     no_watch: bool
     strict: bool
     rpm: float | None
-    tpm: float | None
     deadline: float
     concurrency: int
     batch: bool

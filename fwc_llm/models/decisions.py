@@ -5,7 +5,6 @@ text. `systemone` is TypeSafe's System One format: questions and answers are obj
 the input (`state`) is one text.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,15 +27,9 @@ _YES_OR_NO = (None, "predicate", "noul")  # types of answers whose probability i
 _ANSWER_TOKENS = 8  # upper limit: the answer has no text
 _OURS = {"model", "input", "state", "questions"}
 _ROLES = "roles"  # key of an adaptable setting: whether the input is sent as messages
-_DIALECT = "dialect"  # key of an adaptable setting: (path, format)
-_DIALECTS = {
-    "decisions": (("/decisions", "decisions"), ("/decisions", "systemone")),
-    "systemone": (("/systemone", "systemone"), ("/decisions", "systemone")),
-}
 # Services that take System One's format at /decisions (docs.perplexity.ai; third parties for the
 # other two).
 _MIXED = {"api.perplexity.ai", "openrouter.ai", "api.portkey.ai"}
-_ABOUT_STATE = re.compile(r"\bstate\b|\bquestions\b.*\b(object|dict|map)", re.I)
 _ABOUT_ROLES = re.compile(
     r"\brole|\binput\b|\bmessages?\b|valid string|must be (a )?(string|text)", re.I
 )
@@ -170,12 +163,14 @@ class DecisionModel(ChatModel):
     def __init__(
         self, name: str, *arguments: Any, api: str = "decisions", **options: Any
     ) -> None:
-        if api not in _DIALECTS:
+        if api not in _KEYS:
             raise FwcError(f"api is {api!r}: choose 'chat', 'decisions' or 'systemone'")
         self.api = api
         super().__init__(name, *arguments, **options)
+        self._sent[_ROLES] = api == "decisions"
         mixed = urlsplit(self._base_url or "").hostname in _MIXED
-        self._sent |= {_ROLES: api == "decisions", _DIALECT: _DIALECTS[api][mixed]}
+        self._format = "systemone" if mixed else api
+        self._path = "/decisions" if mixed else f"/{api}"
         if mixed:
             self._tell(
                 f"{self.where} expects System One's format at /decisions: this format is sent"
@@ -186,10 +181,6 @@ class DecisionModel(ChatModel):
                 "server "
                 "that does with --base-url"
             )
-
-    @property
-    def _path(self) -> str:  # type: ignore[override]
-        return str(self._sent[_DIALECT][0])
 
     def _request_parameters(self) -> Mapping[str, Any]:
         """The format and the chosen parameters, which are part of a request's identity."""
@@ -213,7 +204,7 @@ class DecisionModel(ChatModel):
         """The request's body for `messages`."""
         parts = Parts(messages)
         body: dict[str, Any]
-        if self._sent[_DIALECT][1] == "decisions":
+        if self._format == "decisions":
             with_roles = self._sent[_ROLES] and parts.has_roles
             body = {
                 "input": [dict(message) for message in parts.input]
@@ -237,7 +228,7 @@ class DecisionModel(ChatModel):
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
         answer = answer_in(body)
-        p = p_yes(answer, _KEYS[self._sent[_DIALECT][1]])
+        p = p_yes(answer, _KEYS[self._format])
         cut = ", ".join(
             filter(None, map(_said_of_cuts, (body, body.get("usage"), answer)))
         )
@@ -272,31 +263,14 @@ class DecisionModel(ChatModel):
     def _adapt(
         self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]
     ) -> bool:
-        """Change to the other dialect or to one text; return whether to send again."""
-        first, other = _DIALECTS[self.api]
-        unclear = failure.status in {400, 422}
-        if self.api == "systemone":
-            wrong_form = failure.status in _NO_ENDPOINT and not failure.about_model
-        else:
-            about_state = failure.parameter.startswith("state") or _ABOUT_STATE.search(
-                failure.reason
-            )
-            wrong_form = unclear and bool(about_state)
-        spoken = (
-            self._sent[_DIALECT] == first and self._last_success > -math.inf
-        )  # it has worked before
-        if wrong_form and sent[_DIALECT] == first and not spoken:
-            self._sent = {**self._sent, _DIALECT: other}
-            sent_instead = "System One's format at /decisions is sent"
-            self._tell(
-                f"{self.where} does not accept the standard body of --api {self.api}: "
-                f"{sent_instead}"
-            )
-            return True
+        """Change to one text where roles are refused; return whether to send again."""
         about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(
             failure.reason
         )
-        unclear = unclear and failure.scope in {FailureScope.RUN, FailureScope.UNCLEAR}
+        unclear = failure.status in {400, 422} and failure.scope in {
+            FailureScope.RUN,
+            FailureScope.UNCLEAR,
+        }
         if not (unclear and about_roles and sent[_ROLES]):
             return False
         if not Parts(messages).has_roles:
@@ -309,9 +283,8 @@ class DecisionModel(ChatModel):
 
     def explain(self, failure: AttemptError) -> str:
         """As for chats; for a missing endpoint or model, name another format or model."""
-        tried = " or ".join(dict.fromkeys(path for path, _ in _DIALECTS[self.api]))
         if failure.about_model:
-            why = f"does not answer POST {tried} with the model {self.name!r}"
+            why = f"does not answer POST {self._path} with the model {self.name!r}"
             remedy = (
                 "name one that it serves for decisions, or ask this one with --api chat"
             )
@@ -320,7 +293,7 @@ class DecisionModel(ChatModel):
                 other = "systemone"
             else:
                 other = "decisions"
-            why = f"has no POST {tried}: it does not speak --api {self.api}"
+            why = f"has no POST {self._path}: it does not speak --api {self.api}"
             remedy = f"check the base URL, or try --api {other} or --api chat"
         else:
             return super().explain(failure)

@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import (
-    HEADER,
-    SIMULATED,
-    Message,
-    Messages,
-    Reply,
-    is_simulation,
-)
+from fwc_llm.models.base import Message, Messages, Reply, is_simulation
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
@@ -34,7 +27,6 @@ if TYPE_CHECKING:
 PREFIX = "inspect:"
 _NOT_SENT = ("ConnectError", "ConnectTimeout")  # httpx errors before anything was sent
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
-_SIMULATES = "fwc_llm_simulates"  # attribute set on Inspect's provider object
 _NAME = "name"  # metadata key for a message's name: Inspect's messages have none
 # Parameters that this client or its caller sets, or with which another model could answer.
 _OURS = {
@@ -131,32 +123,6 @@ def from_chat(messages: str | Sequence[Any]) -> list[Message]:
     return ours
 
 
-def watch(model: "Inspected") -> None:
-    """Detect the surrogate's server by a header: proxies can hide its name."""
-    client: Any = getattr(
-        vars(model.api).get("client"), "_client", None
-    )  # httpx below the provider's SDK
-    if hasattr(client, "event_hooks") and not hasattr(model.api, _SIMULATES):
-
-        async def look(response: Any) -> None:
-            if is_simulation(None, headers=response.headers):
-                setattr(model.api, _SIMULATES, True)
-
-        setattr(model.api, _SIMULATES, False)
-        client.event_hooks["response"].append(look)
-
-
-def mark(output: "ModelOutput", model: "Inspected") -> None:
-    """Mark an output as simulated if the service behind `model` is a simulation."""
-    if getattr(model.api, _SIMULATES, False):
-        output.metadata = {**(output.metadata or {}), HEADER: SIMULATED}
-
-
-def is_simulated(output: "ModelOutput") -> bool:
-    """Whether an output is simulated, by its model's name or by `mark`."""
-    return is_simulation(output.model, (output.metadata or {}).get(HEADER))
-
-
 def to_reply(output: "ModelOutput") -> Reply:
     """Convert Inspect's output to a `Reply`."""
     usage = output.usage
@@ -185,7 +151,6 @@ def to_reply(output: "ModelOutput") -> Reply:
     cached = (usage and usage.input_tokens_cache_read) or 0
     body = {
         "model": output.model,
-        "system_fingerprint": SIMULATED if is_simulated(output) else None,
         "choices": [
             {
                 "message": {
@@ -293,8 +258,7 @@ class InspectModel(chat.RemoteService):
             raise
         except Exception as error:
             raise self._failure(error) from None
-        mark(output, model)
-        self.simulated |= is_simulated(output)
+        self.simulated |= is_simulation(output.model)
         reply = to_reply(output)
         if client.logprobs and reply.text is not None and reply.logprobs is None:
             self._tell(f"{self.name} gives no log-probabilities: P(yes) stays unknown")
@@ -333,7 +297,6 @@ class InspectModel(chat.RemoteService):
                 sdk, "max_retries"
             ):  # the SDKs of OpenAI and Anthropic would repeat a request
                 sdk.max_retries = 0
-            watch(self._model)
         return self._model
 
     def _error_text(self, error: BaseException) -> str:

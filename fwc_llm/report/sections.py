@@ -486,14 +486,7 @@ _PROBES = {
         "lists are "
         "American.",
         "row",
-    ),
-    "proxies": (
-        "Exchanged columns that reveal the group",
-        "The same row with the columns that reveal the group best, taken from the most similar row "
-        "of "
-        "another group. It shows their joint effect, part of which may be legitimate.",
-        "row",
-    ),
+    )
 }
 
 

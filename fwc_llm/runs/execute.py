@@ -31,9 +31,6 @@ _MOST_UNREAD = 10
 _REPORT_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0  # between two reports of a pause
 _LATELY = 50  # number of latest replies for the rate, because speed varies over a run
-_A_REPLY = (
-    50  # characters of a prompt that a local model reads in the time of one reply
-)
 # Wait for requests under way after a fatal error or at the cost limit, because they may be charged
 # for.
 _GRACE_SECONDS = 5.0
@@ -49,25 +46,11 @@ class ExecutionSummary:
     stopped: str | None = None
 
 
-def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
-    """The work of each call with a prompt cache, in characters, by request id."""
-    work = dict[str, int]()
-    arm = ("", -1)
-    for call in calls:
-        new = call.messages[call.fixed if arm == (call.arm, call.repeat) else 0 :]
-        work.setdefault(
-            call_id(parameters, call),
-            sum(len(message["content"]) for message in new) + _A_REPLY,
-        )
-        arm = call.arm, call.repeat
-    return work
-
-
 @dataclass
 class Execution:
     """Sends all calls without an answer in the journal, `concurrency` at a time.
 
-    `calls` is consumed lazily, except for models in this process. Each reply is written to the
+    `calls` is consumed lazily. Each reply is written to the
     journal before it counts: after an error or a cancellation (Ctrl-C), the journal has all replies
     that came.
     """
@@ -89,19 +72,6 @@ class Execution:
         self.worst_case = (
             self.budget.worst_case if self.budget is not None else WorstCase(self.model)
         )
-        self.ahead: dict[str, int] = {}  # work of each call without a reply, if known
-        if (
-            self.progress is not None
-            and self.about.local
-            and self.about.ask_row is None
-        ):
-            self.calls = list(self.calls)
-            work = work_of(self.calls, self.parameters).items()
-            self.ahead = {
-                request: size
-                for request, size in work
-                if not self.journal.answered(request)
-            }
         self.left = iter(self.calls)
         self.done = self.errors = self.skipped = 0
         self.answers = Counter(yes=0, no=0, unread=0)
@@ -110,9 +80,7 @@ class Execution:
         self.closing = False
         self.settled = asyncio.Event()
         self.reported = time.monotonic()
-        self.lately = deque(
-            [(self.reported, 0)], _LATELY + 1
-        )  # (time, work) of the latest replies
+        self.lately = deque([self.reported], _LATELY + 1)  # times of the latest replies
 
     async def run(self) -> ExecutionSummary:
         """Send the calls; `ProviderError` if the provider rejects the run or `watch` stops it."""
@@ -193,7 +161,7 @@ class Execution:
         self.under_way.discard(request)
         self.errors += reply.text is None
         self.done += reply.text is not None
-        self.lately.append((time.monotonic(), self.ahead.pop(request, 1)))
+        self.lately.append(time.monotonic())
         if self.watch is not None:
             self.watch.end(call)
             if reply.text is not None:
@@ -241,13 +209,8 @@ class Execution:
         self.reported = time.monotonic()
         if self.progress is None:
             return
-        seconds = max(self.reported - self.lately[0][0], 1e-9)
+        seconds = max(self.reported - self.lately[0], 1e-9)
         rate = (len(self.lately) - 1) / seconds
-        done = sum(work for _, work in self.lately) - self.lately[0][1]
-        if self.ahead and done:
-            left = sum(self.ahead.values()) * seconds / done
-        else:
-            left = None
         if self.price:
             cost = self.journal.cost(self.price)
         else:
@@ -256,9 +219,7 @@ class Execution:
         numbers = self.done, self.errors, self.skipped, self.total
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
             waiting = len(self.under_way)
-            self.progress(
-                Progress(*numbers, rate, cost, left, pause, self.answers, waiting)
-            )
+            self.progress(Progress(*numbers, rate, cost, pause, self.answers, waiting))
 
 
 class _Attempts(Attempts):

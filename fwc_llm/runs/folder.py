@@ -327,11 +327,8 @@ class RunFolder:
                 )
 
     def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
-        """Yield the questions of the run; in old folders, from answers.csv."""
+        """Yield the questions of the run."""
         path = self.path / name
-        if name == "questions.jsonl" and not path.exists():
-            yield from self.read_answers()
-            return
         again = f"): the same evaluation with --out {self.path} writes it again"
         with failing_as(
             FwcError, f"{path} is damaged (", again, (TypeError, AttributeError)
@@ -462,11 +459,9 @@ def _lasting(described: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], An
         else:
             entries = {"": value}
         for name, entry in entries.items():
-            if key == "sources":  # a run has copies of shots files, under other paths
-                if entry.endswith(".json"):
-                    entry = Path(entry).name
-                else:
-                    entry = entry
+            # a run has copies of shots files, under other paths
+            if key == "sources" and entry.endswith(".json"):
+                entry = Path(entry).name
             if key not in _FREE and name not in _FREE:
                 yield (key, name), entry
 

@@ -1,4 +1,4 @@
-"""Perturbations of rows (`--probe`): first names, and exchanged proxy columns."""
+"""First names beside the rows (`probe`)."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-import numpy as np
-
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Messages
 
@@ -16,9 +14,6 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FIRST_NAME = "first name"  # key of the first name in a changed row
-TELLING = 0.65  # least AUC of a proxy column
-_MOST_PROXIES = 3
-_MOST_ROWS = 5_000  # most rows of the pool that are fitted and searched
 
 
 @cache
@@ -100,91 +95,3 @@ def name_variants(
                 chosen = lists[sex][word]
             first = chosen[drawn // 2 % len(chosen)]
             yield f"names:{attribute}={level}", {**values, FIRST_NAME: first}
-
-
-class Proxies:
-    """The proxy columns of a protected attribute; `FwcError` if it has none.
-
-    `telling` has the AUC of each column alone and of all columns together ("all"), on held-out
-    rows.
-    """
-
-    def __init__(self, task: "Task", attribute: str) -> None:
-        from sklearn.compose import make_column_transformer
-        from sklearn.metrics import roc_auc_score
-        from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-        from fwc_llm.models.baseline import LOGISTIC, TableModel
-        from fwc_llm.shots.examples import features_frame
-
-        pool = task.pool().iloc[:_MOST_ROWS]
-        features = features_frame(task, pool)
-        usual = pool[attribute].astype(str).mode()[0]
-        target = (pool[attribute].astype(str) == usual).to_numpy(np.int8)
-        fitted = np.arange(len(pool)) % 2 == 0
-        judged = np.arange(len(pool)) % 2 == 1
-        telling = {}
-        for name, columns_tried in {
-            **{str(c): [c] for c in features},
-            "all": list(features),
-        }.items():
-            model = TableModel(
-                LOGISTIC, features.loc[fitted, columns_tried], target[fitted]
-            )
-            p = model.probabilities(features.loc[judged, columns_tried])
-            telling[name] = float(roc_auc_score(target[judged], p))
-        best = sorted(
-            (name for name in telling if name != "all"), key=lambda name: -telling[name]
-        )
-        columns = tuple(
-            name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING
-        )
-        if not columns:
-            best_auc = (
-                f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, "
-                f"below {TELLING:g}"
-            )
-            raise FwcError(
-                f"no column reveals {attribute}: {best_auc}; leave out the probe `proxies`"
-            )
-        rest = pool[[c for c in features if c not in columns]]
-        numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
-        others = [c for c in rest if c not in numeric]
-        encoder = make_column_transformer(
-            (StandardScaler(), numeric),
-            (OneHotEncoder(handle_unknown="ignore", sparse_output=False), others),
-        )
-        self.attribute, self.columns, self.telling = attribute, columns, telling
-        self._pool, self._encoder, self._encoded = (
-            pool,
-            encoder,
-            encoder.fit_transform(rest),
-        )
-
-    @property
-    def note(self) -> str:
-        """A sentence with the proxies and their AUC."""
-        best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
-        listed = ", ".join(
-            f"{name} {value:.2f}" for name, value in best if name != "all"
-        )
-        auc = f"AUC alone: {listed}; all columns together {self.telling['all']:.2f}"
-        revealed = f"{self.attribute} is revealed by {', '.join(self.columns)} ({auc})"
-        return f"{revealed}; the probe `proxies` exchanges these"
-
-    def variants(
-        self, values: Mapping[str, Any]
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield (variant, values) with the proxies of each other level's nearest row."""
-        import pandas as pd
-
-        levels = self._pool[self.attribute].astype(str).to_numpy()
-        row = pd.DataFrame([dict(values)])[list(self._encoder.feature_names_in_)]
-        far = ((self._encoded - self._encoder.transform(row)) ** 2).sum(axis=1)
-        for level in sorted(set(levels)):
-            if level != str(values[self.attribute]):
-                match = self._pool.iloc[
-                    int(np.where(levels == level, far, np.inf).argmin())
-                ]
-                changed = {name: match[name] for name in self.columns}
-                yield f"proxies:{self.attribute}={level}", {**values, **changed}

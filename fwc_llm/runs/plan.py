@@ -20,12 +20,7 @@ from fwc_llm.runs.arms import Arm, read_arms, short_name
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, versions
 from fwc_llm.runs.journal import PlannedCall
-from fwc_llm.runs.perturbations import (
-    Proxies,
-    name_variants,
-    named_levels,
-    with_first_name,
-)
+from fwc_llm.runs.perturbations import name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import (
     Split,
@@ -102,7 +97,7 @@ class Plan:
             where = f"{rows:,} rows of the pool in each arm and repeat"
             threshold = self.settings.threshold
             notes.append(f"--threshold {threshold} adds {more:,} requests: {where}")
-        return [*notes, *self._word_notes, *self.probe_notes]
+        return [*notes, *self._word_notes]
 
     @property
     def _word_notes(self) -> list[str]:
@@ -280,19 +275,6 @@ class Plan:
             return named_levels(self.task)
         return {}
 
-    @cached_property
-    def _proxies(self) -> "list[Proxies]":
-        if "proxies" in self.settings.probe:
-            attributes = self.task.protected
-        else:
-            attributes = ()
-        return [Proxies(self.task, attribute) for attribute in attributes]
-
-    @property
-    def probe_notes(self) -> list[str]:
-        """Sentences about the table's proxies, for the probe `proxies`."""
-        return [proxies.note for proxies in self._proxies]
-
     def variants(
         self, row: str, values: Mapping[str, Any]
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -300,8 +282,6 @@ class Plan:
         yield "", values
         if self._named:
             yield from name_variants(self._named, row, values)
-        for proxies in self._proxies:
-            yield from proxies.variants(values)
         for name in self.task.protected if self.settings.counterfactual else ():
             for level in self._levels[name]:
                 if level != values[name]:
@@ -585,7 +565,6 @@ def describe_asked(
         "variations": plan.variations,
         "table_checks": task.checks.as_json(task.cluster),
         "looks": list(plan.sequential.rows) if plan.sequential else [],
-        "probe_notes": plan.probe_notes,
         "task_file": task.text,  # lets a report work with this folder and the data alone
     }
     return described | {name: value for name, value in further.items() if value}

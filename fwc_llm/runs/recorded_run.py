@@ -209,13 +209,8 @@ class Run:
             tuple(self.described.get("protected") or ()),
             {arm: variations[arm] for arm in self.arms if arm in variations},
             settings["against"],
-            unused=(
-                *(self.described.get("probe_notes") or ()),
-                *(
-                    f"{warning}."
-                    for name, warning in self.table_checks.items()
-                    if not name
-                ),
+            unused=tuple(
+                f"{warning}." for name, warning in self.table_checks.items() if not name
             ),
             probes=self.probes,
             assists=self.assists,
@@ -458,9 +453,7 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
     if len({run.label for run in runs}) == len(runs):
         return runs
     names = [run.folder.name for run in runs]
-    if len(set(names)) == len(runs):
-        names = names
-    else:
+    if len(set(names)) < len(runs):
         names = [str(run.folder) for run in runs]
     return [
         replace(run, label=f"{run.label} · {name}")

@@ -215,23 +215,14 @@ def score(
         "simulated": described["simulated"],
         "simulated_answers": simulated_answers,
         "reference": described.get("reference", False),
-        **({"local": True} if described.get("local") else {}),
         **{
             name: settings[name]
             for name in ("n_test", "base_parity", "seed", "repeats")
         },
-        **({"samples": settings["samples"]} if settings["samples"] != 1 else {}),
         "returned_models": replies.models,
         "rows": described.get("rows"),
         "requests": len(rows),
         "unanswered": len(unanswered),
-        **({"truncated": replies.truncated} if replies.truncated else {}),
-        **(
-            {"p_yes_contradicts": replies.contradicting}
-            if replies.contradicting
-            else {}
-        ),
-        **({"unread": unread} if unread else {}),
         "no_reply": [
             {"reason": why, "requests": n}
             for why, n in reasons.most_common(_MOST_REASONS)
@@ -239,8 +230,16 @@ def score(
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
-        **({"unknown_usage": asdict(unknown)} if unknown != Usage() else {}),
     }
+    further = {
+        "local": described.get("local"),
+        "samples": settings["samples"] if settings["samples"] > 1 else None,
+        "truncated": replies.truncated,
+        "p_yes_contradicts": replies.contradicting,
+        "unread": unread,
+        "unknown_usage": asdict(unknown) if unknown != Usage() else None,
+    }
+    data |= {name: value for name, value in further.items() if value}
     if settings.get("until_decided"):
         data["until_decided"] = {
             "rows": len(by_arm[described["arms"][0]]),

@@ -104,8 +104,8 @@ class Settings(Options):
     counterfactual: bool = option(
         False, "Ask each row again with every other protected level (more requests)."
     )
-    probe: tuple[Literal["names", "proxies"], ...] = option(
-        (), "Ask again with first `names` of each group, or with exchanged `proxies`."
+    probe: tuple[Literal["names"], ...] = option(
+        (), "Ask again with first `names` of each group (more requests)."
     )
     threshold: float | str | None = option(
         None,
@@ -251,7 +251,7 @@ class SettingsKeywords(TypedDict, total=False):
     weights: Literal["show", "hide"]
     samples: int
     counterfactual: bool
-    probe: tuple[Literal["names", "proxies"], ...]
+    probe: tuple[Literal["names"], ...]
     threshold: float | str | None
     threshold_rows: int | None
     strategy_options: Mapping[str, Any]

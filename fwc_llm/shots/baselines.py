@@ -16,9 +16,6 @@ from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.registry import strategy
 
-_SURPRISING_SHARE = 0.1
-_MOST_ROWS = 5000
-
 
 @strategy()
 def zero(request: Request) -> Shots:
@@ -42,9 +39,8 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 
     `rows` are ids such as "adult.data:17" (file and line), as a sequence or as text with commas.
     """
-    wanted = [
-        row.strip() for row in (rows.split(",") if isinstance(rows, str) else rows)
-    ]
+    listed = rows if isinstance(rows, list | tuple) else str(rows).split(",")
+    wanted = [str(row).strip() for row in listed]
     if not wanted:
         raise FwcError(
             "ids needs the option rows: name them, for example rows='adult.data:17,adult.data:21'"
@@ -120,20 +116,13 @@ def reweighing(request: Request) -> Shots:
     return examples.make_shots(request, "reweighing", drawn)
 
 
-@strategy(
-    group=None,
-    group_share=1.0,
-    positive_share=0.5,
-    slots=None,
-    pick=("uniform", "surprising"),
-)
+@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None)
 def strata(
     request: Request,
     group: str | None,
     group_share: float,
     positive_share: float,
     slots: Any,
-    pick: str,
 ) -> Shots:
     """Examples with given shares of one group and of yes.
 
@@ -142,8 +131,6 @@ def strata(
     The share `positive_share` of the examples has the answer yes. Counts are rounded so that their
     sum is m, with the nearest whole number of yes. `slots` replaces the shares by the number in
     every cell, as for `fwc`; a cell that `slots` does not name gives no examples.
-    `pick="surprising"` draws from the tenth of each cell (at least twice the draws) whose labels a
-    logistic regression finds least probable.
     """
     recorded: dict[str, Any] = {"slots": slots if isinstance(slots, str) else "given"}
     if slots is None:
@@ -151,28 +138,8 @@ def strata(
     else:
         counts = examples.read_slots(slots, request)
     shares = examples.cell_shares(request, counts)
-    if pick == "surprising":
-        recorded["pick"] = pick
-        likely = examples.once_a_pool(request, "likely", lambda: _likely(request))
-        for cell, (label, rows, wanted) in enumerate(shares):
-            size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
-            shares[cell] = (
-                label,
-                rows[np.argsort(likely[rows], kind="stable")[:size]],
-                wanted,
-            )
     drawn = _draw_labelled(request, np.random.default_rng(request.seed), shares)
     return examples.make_shots(request, "strata", drawn, **recorded)
-
-
-def _likely(request: Request) -> np.ndarray:
-    """Predict the probability of each row's true label (n,); all seeds have the same training
-    rows.
-    """
-    labels = request.task.labels(request.pool).astype(np.int64)
-    train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
-    probabilities = examples.predict_classes(request.task, request.pool, labels, train)
-    return np.asarray(probabilities[np.arange(len(labels)), labels])
 
 
 def _by_shares(

@@ -84,8 +84,6 @@ def plain(value: Any) -> Any:
     """Convert a value to a plain Python int, float or str."""
     if hasattr(value, "item"):
         value = value.item()
-    else:
-        value = value
     if isinstance(value, (int, float)) and math.isfinite(value):
         return value
     return str(value)
@@ -159,31 +157,6 @@ def features_frame(
         elif column.kind == "categorical":
             table[column.name] = table[column.name].astype(str)
     return table
-
-
-def predict_classes(
-    task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: np.ndarray
-) -> np.ndarray:
-    """Class probabilities (n, classes) by a logistic regression on FWC's features.
-
-    A class without rows in `train` (positions) has probability 0.
-    """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import StandardScaler
-
-    frame = features_frame(task, pool)
-    for name in frame.select_dtypes("category"):
-        frame[name] = frame[name].cat.codes
-    indicators = pd.get_dummies(frame)
-    x = StandardScaler().fit_transform(indicators.to_numpy(float))
-    probabilities = np.zeros((len(x), int(codes.max()) + 1))
-    present = np.unique(codes[train])
-    if len(present) == 1:
-        probabilities[:, present[0]] = 1.0
-    else:
-        model = LogisticRegression(max_iter=1000).fit(x[train], codes[train])
-        probabilities[:, model.classes_] = model.predict_proba(x)
-    return probabilities
 
 
 def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _Item:

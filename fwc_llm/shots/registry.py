@@ -20,7 +20,7 @@ _BUILT_IN = {
     "balanced": ("baselines:balanced", "quick"),
     "fwc": ("coresets:fwc",),
     "fwc-counter": ("coresets:fwc_counter",),
-    "strata": ("baselines:strata",),
+    "strata": ("baselines:strata", "quick"),
     "nearest": ("retrieval:nearest", "quick"),
     "kmeans": ("coresets:kmeans",),
     "kmedoids": ("coresets:kmedoids",),

@@ -39,7 +39,6 @@ class StrategyKeywords(TypedDict, total=False):
     metric: Literal["l1", "l2"]
     n_init: int | None
     penalty: float | None
-    pick: Literal["uniform", "surprising"]
     positive_share: float
     prove: bool
     rows: str | Sequence[str]

@@ -9,10 +9,9 @@
         ...
 
 Every call of the SDK (`openai` 3, sync and async clients) to chat completions, responses and
-decisions is answered, and so is every request to System One (`/systemone`) through the SDK's
-transport. Any other call of the SDK, and any other request through its transport to another
-machine, fails the test with an error that names the request. Calls through another transport
-(aiohttp, a mock) are not intercepted.
+decisions is answered. Any other call of the SDK, and any other request through its transport to
+another machine, fails the test with an error that names the request. Calls through another
+transport (aiohttp, a mock) are not intercepted.
 """
 
 from typing import TYPE_CHECKING

@@ -22,7 +22,6 @@ from fwc_llm.models.surrogate.protocol import (
     PATHS,
     Call,
     Failure,
-    encoded,
     read_call,
     respond,
     simulated,
@@ -131,13 +130,7 @@ class Answers:
             status = failure.status
             headers = dict(failure.headers)
             body = failure.body
-        kind, content = encoded(body)
-        return httpx2.Response(
-            status,
-            headers={"content-type": kind, **headers},
-            content=content,
-            request=request,
-        )
+        return httpx2.Response(status, headers=headers, json=body, request=request)
 
     def _answer(self, call: Call) -> Reply | Mapping[str, Any]:
         """The source's answer; exceptions of the test's function are kept for `check`."""

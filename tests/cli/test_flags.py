@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from fwc_llm.cli.flags import EVERYDAY, EXAMPLES, completed
+from fwc_llm.cli.flags import EVERYDAY, EXAMPLES
 from fwc_llm.cli.program import every_command
 from tests.command import Run, python, read_json
 
@@ -62,45 +61,12 @@ def test_help_shows_what_everybody_needs_and_help_all_the_rest(
     assert ("--margin" in long) == (name == "audit")
 
 
-def test_the_shell_completes_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.toml").touch()
-    (tmp_path / "mine.json").touch()
-    for name, begun, word in (
-        ("task", "adul", "adult"),
-        ("task", "m", "mine.toml"),
-        ("shots", "zero,fw", "zero,fwc"),
-        ("template", "pa", "paper"),
-        ("order", "given,al", "given,alternate"),
-        ("format", "h", "html"),
-        ("model", "surrogate,basel", "surrogate,baseline"),
-    ):
-        assert completed(name)(begun) == [word]
-    assert "zero,mine.json" in completed("shots")("zero,")
-    assert "zero,zero" not in completed("shots")("zero,")
-    assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(
-        completed("model")("")
-    )
-    assert "gpt-4" not in completed("model")("gpt")  # it has ended
-    command = dict(commands())["eval"]
-    (template,) = (option for option in command.params if option.name == "template")
-    found = template.shell_complete(typer.Context(command), "dec")
-    assert [one.value for one in found] == ["decision", "decodingtrust"]
-
-
-def test_a_flag_of_another_strategy_is_named_as_typed(fwc: Run) -> None:
-    choose = ("shots", "--task", "census", "--strategy", "random")
-    assert (
-        "--per-attribute is no option of the strategy random"
-        in fwc(*choose, "--per-attribute").line
-    )
-    assert (
-        "--ids is no option of the strategy random" in fwc(*choose, "--ids", "1,2").line
-    )
-    refused = fwc(*choose[:3], "--column-weights", "foo=2")
-    assert "column_weights names 'foo', not a column of the features" in refused.line
+def test_an_option_of_another_strategy_is_named(fwc: Run) -> None:
+    choose = ("shots", "--task", "census", "--strategy")
+    refused = fwc(*choose, "random", "--option", "prove=true").line
+    assert "no option 'prove'" in refused
+    refused = fwc(*choose, "fwc", "--option", "column_weights=foo=2").line
+    assert "column_weights names 'foo', not a column of the features" in refused
 
 
 # --- The examples in each command's help

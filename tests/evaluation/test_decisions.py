@@ -41,18 +41,18 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
     chat = evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **SMALL)
     assert chat.data["api"] == "chat"
     with serving() as url:
-        for api in ("decisions", "systemone"):
-            options = {**SMALL, "base_url": url, "api": api}
-            asked = evaluate(CENSUS, "surrogate", out=tmp_path / api, **options)
-            columns = ["arm", "row", "answer"]
-            assert asked.answers()[columns].equals(chat.answers()[columns])
-            p_yes = chat.answers()["p_yes"].tolist()
-            assert asked.answers()["p_yes"].tolist() == pytest.approx(p_yes, abs=2e-6)
-            assert (asked.data["api"], asked.data["simulated_answers"]) == (api, True)
-            settings = RunFolder(asked.folder).describe()["settings"]
-            assert (settings["api"], settings["template"]) == (api, "decision")
-            experiment = (asked.folder / "experiment.toml").read_text()
-            assert f'api = "{api}"' in experiment
+        api = "decisions"
+        options = {**SMALL, "base_url": url, "api": api}
+        asked = evaluate(CENSUS, "surrogate", out=tmp_path / api, **options)
+        columns = ["arm", "row", "answer"]
+        assert asked.answers()[columns].equals(chat.answers()[columns])
+        p_yes = chat.answers()["p_yes"].tolist()
+        assert asked.answers()["p_yes"].tolist() == pytest.approx(p_yes, abs=2e-6)
+        assert (asked.data["api"], asked.data["simulated_answers"]) == (api, True)
+        settings = RunFolder(asked.folder).describe()["settings"]
+        assert (settings["api"], settings["template"]) == (api, "decision")
+        experiment = (asked.folder / "experiment.toml").read_text()
+        assert f'api = "{api}"' in experiment
         again = evaluate(CENSUS, "surrogate", out=asked.folder, **options)
         with Journal(again.folder) as journal:
             assert again.data == score(RunFolder(again.folder), journal)
@@ -142,7 +142,7 @@ def test_tuning_asks_a_decision_model_too(tmp_path: Path) -> None:
             m=4,
             n_test=16,
             strategies=["random"],
-            api="systemone",
+            api="decisions",
             client=Client(base_url=url),
             out=tmp_path / "tuned",
             test=False,

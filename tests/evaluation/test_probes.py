@@ -19,12 +19,7 @@ from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import ArmAnswers
 from fwc_llm.models import Message
 from fwc_llm.report.formats import render
-from fwc_llm.runs.perturbations import (
-    FIRST_NAME,
-    Proxies,
-    name_variants,
-    with_first_name,
-)
+from fwc_llm.runs.perturbations import FIRST_NAME, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
 from tests.metrics.worlds import answers_of
@@ -107,7 +102,7 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
     [
         ("names", "no lists of first names for the levels a, b"),
         ("ages", "probe"),
-        ("proxies", r"no column reveals group: the best, \w+, has an AUC of 0\.\d\d"),
+        ("proxies", "probe"),
     ],
 )
 def test_a_probe_that_a_table_has_nothing_for_is_refused(
@@ -115,45 +110,6 @@ def test_a_probe_that_a_table_has_nothing_for_is_refused(
 ) -> None:
     with pytest.raises(FwcError, match=words):
         prepare(two, "x", ("zero",), Settings(n_test=16, probe=(probe,)), Client())
-
-
-def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
-    def by_family(messages: Messages) -> str:
-        return "yes" if "relationship: Husband" in messages[-1]["content"] else "no"
-
-    result, found = run(by_family, tmp_path / "run", "proxies")
-    moved = {
-        group: found[group, "selection_rate_difference"] for group in ("Male", "Female")
-    }
-    assert moved["Male"].high < 0.0 < moved["Female"].low
-    assert [record.group for record in moved.values()] == ["Female", "Male"]
-    proxies = Proxies(CENSUS, "sex")
-    assert proxies.columns[0] == "relationship"
-    assert (
-        proxies.telling["age"]
-        < 0.6
-        < proxies.telling["relationship"]
-        <= proxies.telling["all"] + 0.05
-    )
-    page = render([result.folder], "md", None, None)
-    assert "sex is revealed by relationship" in page
-    assert "Exchanged columns that reveal the group" in page
-
-
-def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() -> None:
-    settings = Settings(n_test=40, base_parity=None, probe=("names", "proxies"))
-    plan = prepare(CENSUS, "surrogate", ("zero",), settings, Client()).plan
-    calls = list(plan.calls())
-    assert len(calls) == plan.n_calls == 4 * 40
-    proxies = Proxies(CENSUS, "sex")
-    asked: Any = {
-        (call.row, call.variant.partition(":")[0]): call.asked for call in calls
-    }
-    for row in {call.row for call in calls}:
-        given, changed = (asked[row, variant].values for variant in ("", "proxies"))
-        assert {name for name in given if changed[name] != given[name]} <= set(
-            proxies.columns
-        )
 
 
 one_group = partial(answers_of, groups="a", label=1)

@@ -10,9 +10,8 @@ from functools import partial
 from http.client import responses
 from typing import Any
 
-from fwc_llm.models.base import HEADER, SIMULATED
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.protocol import encoded, read_call, respond, simulated
+from fwc_llm.models.surrogate.protocol import read_call, respond, simulated
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,7 @@ def serving() -> Iterator[str]:
         body = respond(
             read_call(request.path, request.body), partial(simulated, Surrogate())
         )
-        kind, content = encoded(body)
-        return HttpReply(content, headers={"content-type": kind, HEADER: SIMULATED})
+        return HttpReply(body)
 
     with serve_in_thread(answer) as url:
         yield f"{url}/v1"

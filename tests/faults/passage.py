@@ -70,10 +70,6 @@ class Service:
             if self.fault.kind == "harmless":
                 self.answered[content] += 1
             return self.fault.reply
-        if request.path.endswith("/decisions") and "state" in request.json():
-            return HttpReply(
-                {"detail": "Not Found"}, 404
-            )  # System One is spoken at its own address alone
         self.answered[content] += 1
         return HttpReply(answered(request, bool(len(content) % 2)))
 

@@ -6,11 +6,9 @@ run.
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from inspect_ai import Task, eval, task
 from inspect_ai.dataset import Sample
@@ -20,10 +18,7 @@ from inspect_ai.scorer import match
 from fwc_llm.inspect.registry import (
     TASKS,
 )  # as the entry point does, where there is none
-from fwc_llm.models import Messages, Reply
-from fwc_llm.models.surrogate.model import Surrogate
 from tests.data.tables import write_task
-from tests.faults.loopback import serving
 from tests.inspect.designs import CENSUS_ARGUMENTS, KEY, MOCKED, table
 
 
@@ -94,17 +89,6 @@ def main(folder: Path) -> None:
     )
     run("stopped", small, temperature=0.7)
     run("foreign", somebodys(), fail_on_error=False)
-    ours = Surrogate.reply
-
-    def renamed(model: Surrogate, messages: Messages) -> Reply:
-        return replace(ours(model, messages), model="judge", fingerprint=None)
-
-    with (
-        serving() as url,
-        patch.object(Surrogate, "reply", renamed),
-    ):  # as a proxy has it
-        proxy = get_model("openai-api/mine/surrogate", base_url=url, api_key=KEY)
-        run("renamed", TASKS["census"](**CENSUS_ARGUMENTS), proxy)
 
 
 if __name__ == "__main__":

@@ -66,15 +66,6 @@ def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Run) -> No
     }
 
 
-def test_a_simulation_that_a_proxy_renamed_stays_marked(
-    logs: Path, tmp_path: Path
-) -> None:
-    assert import_log(logs / "renamed.eval", tmp_path / "run").data["simulated_answers"]
-    assert not import_log(logs / "epochs.eval", tmp_path / "mock").data[
-        "simulated_answers"
-    ]
-
-
 def test_every_kind_of_reply_is_read_as_it_is_from_a_service(
     logs: Path, tmp_path: Path
 ) -> None:
@@ -236,10 +227,6 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(
         ),
         (
             lambda log: log["samples"][0]["metadata"].update(arm="nobody"),
-            "no question of a fwc-llm task",
-        ),
-        (
-            lambda log: log["samples"][0].update(epoch=7),
             "no question of a fwc-llm task",
         ),
         (lambda log: log["samples"].append(log["samples"][0]), "two answers"),

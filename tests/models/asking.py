@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from datetime import date
 from typing import Any
 
 import respx
@@ -67,9 +66,8 @@ def sent(route: respx.Route, index: int = 0) -> dict[str, Any]:
 
 
 def quick(name: str = "gpt-4", **options: Any) -> ChatModel:
-    """Seen from a day on which no model had ended."""
-    usual = {"backoff": 0.001, "timeout": 5.0, "today": date(2025, 1, 1)}
-    return ChatModel(name, **usual | {"deadline": 5.0} | options)
+    usual = {"backoff": 0.001, "timeout": 5.0, "deadline": 5.0}
+    return ChatModel(name, **usual | options)
 
 
 def coin(messages: Messages) -> str:

@@ -1,6 +1,5 @@
 """What a decision model's client sends, and what it makes of what comes back."""
 
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -43,24 +42,6 @@ def exchange(
 
     (found,), _, requests = over_http(answer, quick, messages, api=api, **options)
     return found, [request.json() for request in requests]
-
-
-def test_what_litellm_leaves_of_a_simulated_decision_marks_it() -> None:
-    """Recorded from LiteLLM 1.108.7; it leaves the header out."""
-    used = {"input_tokens": 92, "output_tokens": 1}
-    decided = [{"type": "predicate", "name": "answer", "probability": 0.000638}]
-    by_name = {"model": "surrogate (simulated)", "answers": decided, "usage": used}
-    noul = {
-        "answers": {"answer": {"type": "noul", "noul": 0.000638}}
-    }  # asked of a provider of `/decisions`
-    by_typesafe = {**by_name, **noul, "system_fingerprint": "SIMULATED"}
-    for api, body in (
-        ("decisions", by_name),
-        ("systemone", {**by_name, **noul}),
-        ("systemone", by_typesafe),
-    ):
-        found, _ = exchange(body, TEXT, api)
-        assert (found.p_yes, found.fingerprint) == (0.000638, "SIMULATED")
 
 
 def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> None:
@@ -198,12 +179,9 @@ def test_an_answer_is_found_by_name_or_is_the_only_one() -> None:
 @pytest.mark.parametrize(
     ("api", "names"),
     [
-        ("decisions", ("other",)),
         ("decisions", ("negation", "paraphrase")),
         ("decisions", ("answer", "answer")),
-        ("decisions", ("answer", None)),
         ("systemone", ("other",)),
-        ("systemone", ("negation", "paraphrase")),
     ],
 )
 def test_an_answer_that_is_named_for_another_question_is_never_taken(
@@ -218,66 +196,6 @@ def test_an_answer_that_is_named_for_another_question_is_never_taken(
         quick(api, base_url="http://127.0.0.1:9/v1").read(
             decision(answers=answers), CHAT
         )
-
-
-def refuses_lists(request: HttpRequest) -> Any:
-    """A service that takes System One's format at /decisions alone."""
-    if not request.path.endswith("/decisions"):
-        return HttpReply({"detail": "Not Found"}, 404)
-    if "state" not in request.json():
-        return HttpReply(
-            {"detail": [{"loc": ["body", "state"], "msg": "Field required"}]}, 422
-        )
-    return nouls(0.25, names=list(request.json()["questions"]))
-
-
-@pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_system_ones_format_at_the_other_address_is_found_by_the_first_reply(
-    api: str,
-) -> None:
-    notices: list[str] = []
-    reply, seen = exchange(refuses_lists, CHAT, api, notice=notices.append)
-    assert (reply.p_yes, len(seen)) == (0.25, 2)
-    assert seen[-1]["state"] == AS_TEXT
-    assert (
-        len(
-            [
-                note
-                for note in notices
-                if "System One's format at /decisions is sent" in note
-            ]
-        )
-        == 1
-    )
-
-
-@pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_a_service_that_answered_keeps_its_dialect(api: str) -> None:
-    """A gateway that is gone for a moment stops the run as with other models."""
-    status = {"decisions": 422, "systemone": 404}[api]
-    paths: list[str] = []
-    notices: list[str] = []
-
-    def handler(request: HttpRequest) -> HttpReply:
-        paths.append(request.path)
-        gone = HttpReply(
-            {"detail": "the state of questions: gone, a dict is wanted"}, status
-        )
-        if len(paths) == 2:
-            return gone
-        return HttpReply(decision() if api == "decisions" else nouls())
-
-    with (
-        pytest.raises(ProviderError, match="has no POST")
-        if status == 404
-        else nullcontext()
-    ):
-        replies, _, _ = over_http(
-            handler, quick, TEXT, times=2, api=api, notice=notices.append
-        )
-        assert replies[1].attempts == 2
-    assert not any("format" in note for note in notices)
-    assert set(paths) == {f"/v1/{api}"}
 
 
 def test_the_address_tells_the_dialect_of_services_that_are_known() -> None:
@@ -322,7 +240,6 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(
     [
         ({"max_tokens": 5}, "'max_tokens' is for chats"),
         ({"params": {"questions": []}}, "'questions' cannot be set"),
-        ({"params": {"extra_query": {"v": 1, "sig": "x"}}}, "may hold a key"),
         ({"params": {KEY: 1}}, "parameter may hold a key"),
         ({"api": "oracle"}, "choose 'chat', 'decisions' or 'systemone'"),
         ({"api": "systemone"}, "api='systemone' needs the service's address"),

@@ -96,7 +96,6 @@ def test_a_reply_is_read_whole() -> None:
             },
             "truncated",
         ),
-        ({"message": {"role": "assistant", "content": ""}}, "empty"),
         (
             {
                 "message": {
@@ -139,7 +138,6 @@ def test_refusals_and_what_is_no_answer_are_told_apart(
             "refuses the parameter 'temperature'",
         ),
         (refusal(404, "The model does not exist", "model_not_found"), "check its name"),
-        (refusal(403, "not for you"), r"\(403: not for you\)"),
     ],
 )
 def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -> None:
@@ -177,18 +175,6 @@ def test_every_attempt_is_one_request_that_a_budget_hears_of() -> None:
     assert heard == [True, True]
 
 
-def test_a_simulation_behind_a_proxy_is_marked_by_its_header() -> None:
-    """LiteLLM gives its own name of the model, and Inspect leaves the fingerprint out."""
-    head = {"llm_provider-x-fwc-llm-answers": "SIMULATED"}
-    for headers in ({}, head):
-        (reply,), model, _ = asked(
-            HttpReply(completion("Yes", "judge"), headers=headers)
-        )
-        assert (reply.fingerprint, model.simulated) == (
-            ("SIMULATED", True) if headers else (None, False)
-        )
-
-
 def test_what_a_provider_cannot_do_is_said_once() -> None:
     named: Any = [{"role": "system", "name": "example_user", "content": "x"}, *MESSAGES]
     make = partial(open_model, NAME)  # Inspect's own mock model would fetch a rank file
@@ -204,21 +190,12 @@ def test_what_a_provider_cannot_do_is_said_once() -> None:
     ("name", "options", "words"),
     [
         ("inspect:anthropic", {}, "names no model"),
-        ("inspect:/x", {}, "names no model"),
         ("inspect:nobody/x", {}, "nobody"),
         ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"),
-        (NAME, {"api_key_env": "MY_KEY"}, "variable MY_KEY"),
         (NAME, {"api_key_env": "sk-planted"}, "a variable's name, not a key"),
         (NAME, {"params": {"colour": "red"}}, "no option 'colour'"),
         (NAME, {"params": {"cache": True}}, r"leave out params\['cache'\]"),
-        (NAME, {"params": {"api_key": "x"}}, "may hold a key"),
         (NAME, {"params": {"temperature": "hot"}}, "temperature"),
-        (NAME, {"concurrency": 0}, "concurrency"),
-        (
-            NAME,
-            {"base_url": "http://me:hush@host/v1"},
-            "^the base URL holds a user, a password",
-        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_a_request(

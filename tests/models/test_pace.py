@@ -18,34 +18,28 @@ class Time:
         self.now += duration
 
 
-def turns(
-    pace: Pace, time: Time, n: int, tokens: int = 0, patience: float = 1e9
-) -> list[float]:
+def turns(pace: Pace, time: Time, n: int, patience: float = 1e9) -> list[float]:
     async def go() -> list[float]:
         began = time.now
         at = []
         for _ in range(n):
-            await pace.turn(tokens, patience)
+            await pace.turn(patience)
             at.append(time.now - began)
         return at
 
     return asyncio.run(go())
 
 
-def pace_of(time: Time, rpm: float | None = None, tpm: float | None = None) -> Pace:
-    return Pace(rpm, tpm, 1.0, clock=time, sleep=time.sleep)
+def pace_of(time: Time, rpm: float | None = None) -> Pace:
+    return Pace(rpm, 1.0, clock=time, sleep=time.sleep)
 
 
-def test_requests_and_tokens_a_minute() -> None:
+def test_requests_a_minute() -> None:
     time = Time()
     assert turns(pace_of(time), time, 100) == [0.0] * 100
     assert turns(pace_of(time, rpm=60.0), time, 4) == pytest.approx(
         [0.0, 1.0, 2.0, 3.0]
     )
-    pace = pace_of(time, tpm=6000.0)
-    assert turns(pace, time, 3, tokens=100) == pytest.approx([0.0, 1.0, 2.0])
-    pace.settle(expected=100, used=400)
-    assert turns(pace, time, 1, tokens=100) == pytest.approx([4.0])
 
 
 def test_a_burst_of_refusals_pauses_everybody_once() -> None:

@@ -162,7 +162,6 @@ def test_other_questions_are_refused_by_name(
         (None, {"base_url": "http://127.0.0.1:1/v1"}, "in this process"),
         (("run.json", "{}"), {}, "run.json is damaged"),
         (("run.json", ""), {}, "name the folder of a run"),
-        (("journal.jsonl", "{}\n"), {}, "not a journal"),
         (("journal.jsonl.gz", "{}"), {}, "cannot read .*journal.jsonl.gz"),
         (("journal.jsonl", '{"format":"fwc-llm-journal/1"}\n'), {}, "no prompts"),
     ],

@@ -97,7 +97,7 @@ def test_a_key_in_the_wrong_place_is_not_repeated() -> None:
     "options",
     [
         {"rpm": 0},
-        {"tpm": -1},
+        {"rpm": -1},
         {"deadline": -1.0},
         {"concurrency": 0},
         {"max_tokens": 0},

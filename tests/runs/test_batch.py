@@ -140,18 +140,6 @@ def test_replies_are_joined_to_their_questions(tmp_path: Path) -> None:
     assert (len(service.batches), seen[-1].done, seen[-1].total) == (3, N, N)
 
 
-def test_a_batch_that_another_model_answered_is_said(tmp_path: Path) -> None:
-    async def notices(name: str) -> list[str]:
-        async with asking(BatchService(), tmp_path, name) as (model, journal):
-            await BatchRun(
-                model, calls(2), journal, poll_seconds=0.0, backoff=0.001
-            ).run()
-            return model.notices
-
-    (notice,) = asyncio.run(notices("another-model"))
-    assert "not as 'another-model'" in notice
-
-
 def test_a_batch_is_found_on_a_later_page_of_the_account(tmp_path: Path) -> None:
     service = BatchService()
 

@@ -142,12 +142,10 @@ def test_a_limit_is_a_positive_number() -> None:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("gpt-4-0314", "gpt-4"),
         ("gpt-4-turbo-2024-04-09", "gpt-4-turbo"),
         ("gpt-4-mystery", None),
         ("openai/gpt-4o", "gpt-4o"),
         ("azure:gpt-4o", "gpt-4o"),
-        ("llama", None),
     ],
 )
 def test_prices_cover_dated_versions_and_nothing_else(
@@ -358,11 +356,10 @@ def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ({"prompt_tokens": 100, "completion_tokens": 1}, Usage(100, 1)),
         (
             {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 160},
             Usage(100, 60),
-        ),  # it reasoned
+        ),
         (
             {
                 "prompt_tokens": 100,
@@ -387,11 +384,8 @@ def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(
             },
             None,
         ),
-        ({"prompt_tokens": 0, "completion_tokens": 0}, None),
         ({"prompt_tokens": 100, "completion_tokens": 0}, None),
-        ({"prompt_tokens": 100}, None),
         ({"total_tokens": 101}, None),
-        ({"input_tokens": 100, "output_tokens": 1}, None),
     ],
 )
 def test_what_is_not_known_of_a_usage_is_not_zero(

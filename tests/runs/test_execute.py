@@ -16,7 +16,6 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.progress import Progress
-from fwc_llm.runs import execute as execute_module
 from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
@@ -213,55 +212,6 @@ def test_counts_are_live_and_the_first_replies_are_told_if_most_are_alike(
     answers = Counter(record["answer"] or "unread" for record in records(tmp_path))
     assert {name: n for name, n in seen[-1].answers.items() if n} == answers
     assert seen[-1].waiting == 0
-
-
-class Reader(Scripted):
-    """A model in this process that takes a second for 100 characters, and keeps what it read
-    before.
-    """
-
-    local = True
-    seconds = 0.0
-    read = ""
-
-    async def ask(self, messages: Messages) -> Reply:
-        prefix, row = (message["content"] for message in messages)
-        self.seconds += (50 + len(row) + len(prefix) * (prefix != self.read)) / 100
-        self.read = prefix
-        return Reply("Yes")
-
-
-def test_the_time_left_holds_across_arms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def of_arm(arm: str, examples: int) -> list[PlannedCall]:
-        prefix = [{"role": "system", "content": "x" * examples}]
-        rows = [
-            [*prefix, {"role": "user", "content": f"row {k}".ljust(100)}]
-            for k in range(40)
-        ]
-        return [
-            PlannedCall(arm, 0, str(k), "", row, fixed=1) for k, row in enumerate(rows)
-        ]
-
-    model = Reader()
-    monkeypatch.setattr(execute_module.time, "monotonic", lambda: model.seconds)
-    calls = [*of_arm("zero", 100), *of_arm("fwc", 8000), *of_arm("balanced", 6000)]
-    calls = [calls[0], *calls]  # and one that was answered before
-    seen: list[tuple[float, float]] = []
-    run(
-        model,
-        calls,
-        tmp_path,
-        progress=lambda state: seen.append((model.seconds, state.left or 0.0)),
-        concurrency=1,
-        total=len(calls),
-    )
-    wrong = [
-        left / (model.seconds - now) for now, left in seen if model.seconds - now > 20
-    ]
-    assert len(wrong) > 50
-    assert 0.99 < min(wrong) <= max(wrong) < 1.01
 
 
 @pytest.mark.slow

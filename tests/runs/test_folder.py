@@ -144,19 +144,6 @@ def test_what_is_derived_is_made_again(tmp_path: Path, name: str, damage: str) -
     read_run(tmp_path / "run")
 
 
-def test_a_folder_of_an_earlier_version_is_read_and_completed(tmp_path: Path) -> None:
-    run_plan(plan(), Answers(), tmp_path / "run")
-    questions = tmp_path / "run" / "questions.jsonl"
-    questions.unlink()
-    assert rescore(tmp_path / "run").data["requests"] == N
-    answers = tmp_path / "run" / "answers.csv"
-    answers.write_text("".join(answers.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(FwcError, match=f"{N - 1} of the run's {N} answers"):
-        rescore(tmp_path / "run")
-    run_plan(plan(), Answers(), tmp_path / "run")
-    assert questions.exists()
-
-
 def replaced(folder: Path) -> None:
     folder.rename(folder.with_name("elsewhere"))
     shutil.copytree(folder.with_name("elsewhere"), folder)
@@ -220,11 +207,8 @@ def test_a_pipe_is_not_waited_for(
     [
         ("arms", [["zero"]]),
         ("arms", ["zero", "zero"]),
-        ("settings", []),
         ("model", 7),
-        ("simulated", "no"),
         ("settings", {"n_test": "many", "repeats": 1, "seed": 0}),
-        ("sources", [1]),
         ("calls", -1),
     ],
 )

@@ -2,7 +2,6 @@
 marked.
 """
 
-import numpy as np
 import pytest
 
 from fwc_llm.errors import FwcError
@@ -39,35 +38,6 @@ def test_slots_can_be_written_as_words(two: Task) -> None:
         assert against == sorted(wanted)
     some = cells(select_shots(two, "strata", 6, slots="a:yes=3,b:no=3"))
     assert some == [("a", "yes")] * 3 + [("b", "no")] * 3
-
-
-def test_surprising_examples_are_those_whose_label_the_features_predict_least(
-    two: Task,
-) -> None:
-    pool = two.pool()
-    slots = "a:yes=3,b:no=3"
-    ages: dict[str, list[float]] = {}
-    for pick in ("uniform", "surprising"):
-        drawn = [
-            select_shots(two, "strata", 6, seed=s, slots=slots, pick=pick)
-            for s in range(4)
-        ]
-        assert all(
-            example.label == pool.loc[example.row, "y"]
-            for one in drawn
-            for example in one.examples
-        )
-        # The old answer yes: a surprising yes is young, a surprising no is old.
-        found = [example for one in drawn for example in one.examples]
-        ages[pick] = [
-            (1 if one.label == "no" else -1) * one.values["age"] for one in found
-        ]
-        assert (
-            len({tuple(example.row for example in one.examples) for one in drawn}) == 4
-        )
-    assert np.mean(ages["surprising"]) > np.mean(ages["uniform"])
-    with pytest.raises(FwcError, match="pick is 'odd'"):
-        select_shots(two, "strata", 6, slots=slots, pick="odd")
 
 
 @pytest.mark.parametrize(

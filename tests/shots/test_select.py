@@ -41,25 +41,6 @@ def cell(example: Example) -> tuple[str, str]:
     return example.values["group"], example.label
 
 
-def test_the_registry_has_every_strategy_of_the_issue() -> None:
-    assert set(strategies()) >= {
-        "zero",
-        "random",
-        "balanced",
-        "fwc",
-        "fwc-counter",
-        "strata",
-        "nearest",
-        "kmeans",
-        "kmedoids",
-        "kmedian-coreset",
-        "indfair-coreset",
-        "reweighing",
-        "ids",
-    }
-    assert None not in map(accepted_options, strategies())
-
-
 def test_fwc_counter_is_fwc_in_counter_slots_without_weights(two: Task) -> None:
     shots = select_shots(two, "fwc-counter", 8)
     fwc = select_shots(two, "fwc", 8, slots="counter")

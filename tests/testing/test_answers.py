@@ -13,7 +13,7 @@ import pytest
 
 from fwc_llm import FwcError, Reply, build_prompt, evaluate, load_task
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.testing import Answers, Call, Failure, answers
+from fwc_llm.testing import Answers, Call, answers
 from fwc_llm.testing.plugin import fwc_openai as fwc_openai
 from tests.faults.loopback import HttpReply, serve_in_thread
 
@@ -47,20 +47,17 @@ def test_the_surrogate_answers_chats_and_decisions_of_both_clients(
     ours = Surrogate().reply(prompt)
     assert chat(prompt).choices[0].message.content == ours.text
 
-    async def asked() -> tuple[Any, str]:
+    async def asked() -> tuple[Any, Any]:
         async with openai.AsyncOpenAI() as client:
             decided = await client.decisions.create(
                 model="x", input=prompt, questions=[QUESTION]
             )
-            stream = await client.chat.completions.create(
-                model="x", messages=prompt, stream=True
-            )
-            return decided, "".join(
-                [part.choices[0].delta.content or "" async for part in stream]
+            return decided, await client.chat.completions.create(
+                model="x", messages=prompt
             )
 
-    decided, streamed = asyncio.run(asked())
-    assert streamed == ours.text
+    decided, completion = asyncio.run(asked())
+    assert completion.choices[0].message.content == ours.text
     assert decided.answers[0].probability == pytest.approx(
         Surrogate().p_yes(prompt), abs=1e-6
     )
@@ -104,29 +101,6 @@ def test_fixed_answers(
                 "predicate",
                 pytest.approx(probability, abs=1e-6),
             )
-
-
-def test_system_one_is_answered_through_the_same_transport() -> None:
-    """Whoever asks it has no SDK: one POST through httpx2, as our own client sends it."""
-    body = {
-        "model": "jev",
-        "state": "It is.",
-        "questions": {"q": {"type": "noul", "instructions": "Is it?"}},
-    }
-
-    def post(**changes: Any) -> httpx2.Response:
-        return httpx2.post("https://api.example/v1/systemone", json=body | changes)
-
-    with answers(lambda call: 0.25 if call.question else "no") as given:
-        found = post().json()
-        assert found["answers"] == {"q": {"type": "noul", "noul": 0.25}}
-        assert (found["model"], found["usage"]["input_tokens"]) == ("jev", 2)
-        assert given.calls[0].messages == [{"role": "user", "content": "It is."}]
-        given.use(Reply("I will not", refusal=True))
-        assert post().json()["answers"] == {"q": {"type": "refusal"}}
-        assert post(questions={}).status_code == 400
-        given.use(Failure(429, "slow down"))
-        assert post().status_code == 429
 
 
 def test_a_function_sees_the_call() -> None:

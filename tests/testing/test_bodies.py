@@ -2,7 +2,6 @@
 decisions.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -65,35 +64,15 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(
     )
 
 
-def test_an_answer_can_be_streamed(client: openai.OpenAI) -> None:
-    chunks = list(
-        ask(client, MANAGER, stream=True, stream_options={"include_usage": True})
-    )
-    assert (
-        "".join(
-            choice.delta.content or "" for chunk in chunks for choice in chunk.choices
-        )
-        == "yes"
-    )
-    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices] == [
-        None,
-        "stop",
-    ]
-    assert chunks[-1].usage.completion_tokens == 1
-    assert {chunk.model for chunk in chunks} == {"surrogate (simulated)"}
-
-
 def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> None:
     text: str = MANAGER[0]["content"]
-    asked: Any = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
-    whole: Any = client.responses.create(model="surrogate", input=text, **asked)
+    whole: Any = client.responses.create(model="surrogate", input=text)
     assert (whole.output_text, whole.status, whole.model) == (
         "yes",
         "completed",
         "surrogate (simulated)",
     )
     assert whole.metadata["system_fingerprint"].startswith("SIMULATED")
-    assert len(whole.output[0].content[0].logprobs[0].top_logprobs) == 2
     assert whole.usage.input_tokens == len(text.split())
     messages: Any = [
         {"role": "user", "content": [{"type": "input_text", "text": text}]}
@@ -167,28 +146,14 @@ def test_structured_answers_and_tools_are_honoured_or_refused(
             ask(client, MANAGER, **refused)
 
 
-def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(
-    client: openai.OpenAI,
-) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}},
-    }
-    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
-    asked: Any = {"response_format": form, "logprobs": True, "top_logprobs": 2}
-    first, second = ask(client, MANAGER, **asked, n=2).choices
-    assert (first.index, second.index) == (0, 1)
-    assert json.loads(first.message.content) == {"answer": "yes"}
-    tokens = first.logprobs.content
-    assert "".join(token.token for token in tokens) == first.message.content
-    assert {top.token for top in tokens[1].top_logprobs} == {"yes", "no"}
-    drawn = {
-        ask(client, CLERK, temperature=2, n=20, seed=seed).choices[0].message.content
-        for seed in range(9)
-    }
-    each = ask(client, CLERK, temperature=2, n=20)
-    assert drawn == {choice.message.content for choice in each.choices} == {"yes", "no"}
-    assert each.usage.completion_tokens == 20
+def test_a_chat_has_the_probability_of_its_answer(client: openai.OpenAI) -> None:
+    (choice,) = ask(client, MANAGER, logprobs=True, top_logprobs=2).choices
+    (token,) = choice.logprobs.content
+    assert token.token == choice.message.content
+    assert {top.token for top in token.top_logprobs} == {"yes", "no"}
+    for wanted in ({"n": 2}, {"stream": True}):
+        with pytest.raises(openai.BadRequestError, match="whole and alone"):
+            ask(client, MANAGER, **wanted)
 
 
 def test_an_unreadable_prompt_is_refused() -> None:

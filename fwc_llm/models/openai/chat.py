@@ -10,23 +10,15 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import (
-    FILTERED,
-    SIMULATED,
-    Attempts,
-    Messages,
-    Reply,
-    is_simulation,
-)
+from fwc_llm.models.base import FILTERED, Attempts, Messages, Reply, is_simulation
 from fwc_llm.models.bodies import FORM, RESPONSE_FORMAT, read_reply
 from fwc_llm.models.client import Client, is_local
-from fwc_llm.models.openai.prices import ending_of, family_of
+from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import (
     QUOTA_CODES,
     AttemptError,
@@ -38,8 +30,6 @@ from fwc_llm.sanitize import (
     LIKE_A_KEY,
     described,
     hide_variable,
-    list_of,
-    mapping_of,
     parse_json,
     parse_uint,
     redact,
@@ -244,7 +234,7 @@ class RemoteService(Service):
         super().__init__(name, notice, breaker)
         options = self._options
         self._deadline, self._backoff = options.deadline, backoff
-        self._pace = Pace(options.rpm, options.tpm, first_pause=2.0 * backoff)
+        self._pace = Pace(options.rpm, first_pause=2.0 * backoff)
         self._last_success = -math.inf
 
     def pause_left(self) -> float:
@@ -261,10 +251,7 @@ class RemoteService(Service):
     async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
         """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
         self.require_key()  # imports before the row's time begins
-        tokens = sum(len(message["content"]) for message in messages) // 4 + (
-            self.completion_limit or 0
-        )
-        await self._pace.turn(tokens, self._deadline)
+        await self._pace.turn(self._deadline)
         began = time.monotonic()
         number = 0
         broke_off = False
@@ -286,7 +273,7 @@ class RemoteService(Service):
                     await asyncio.sleep(wait)
                     affordable = await attempts.again()
                     if affordable:
-                        await self._pace.turn(tokens, self._left(began))
+                        await self._pace.turn(self._left(began))
                         if self._left(began) > 0.0:
                             continue
                         attempts.lost(billed=False)
@@ -318,10 +305,6 @@ class RemoteService(Service):
                 attempts.lost(billed=True)
                 if await attempts.again():
                     continue
-            if reply.usage is not None:
-                self._pace.settle(
-                    tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens
-                )
             return reply
 
     ask_within = ask
@@ -442,7 +425,6 @@ class ChatModel(RemoteService):
     backoff  seconds before the first retry; later waits double, with jitter
     breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of
              30 and 4 times `concurrency`); within 20 s of a success, failures do not stop the run
-    today    the date for notices about the model's announced end
     """
 
     api = "chat"
@@ -461,7 +443,6 @@ class ChatModel(RemoteService):
         timeout: float | None = None,
         backoff: float = 0.5,
         breaker: int | None = None,
-        today: date | None = None,
         **options: Any,
     ) -> None:
         self._options = client = client or Client(**options)
@@ -480,19 +461,16 @@ class ChatModel(RemoteService):
         self.simulated = is_simulation(name)  # or set by a reply
         # A reasoning model may need long before it answers.
         family = family_of(self._served_name)
-        self._reasons, self._openai = (
-            self.api == "chat" and family.reasons,
-            family.openai,
-        )
+        self._reasons = self.api == "chat" and family.reasons
         self._timeout = timeout or (
             client.deadline if self._reasons else ATTEMPT_SECONDS
         )
         self._adapted: set[str] = set()
         self._sdk: openai.AsyncOpenAI | None = None
-        self._tell_first(today or date.today())
+        self._tell_first()
 
-    def _tell_first(self, today: date) -> None:
-        """Give the first notices: address from the environment, reasoning, end date."""
+    def _tell_first(self) -> None:
+        """Give the first notices: address from the environment, reasoning."""
         if self._url_is_named:
             self._tell(
                 f"{self.name} is asked at {self._base_url}, which {self._url_variable} names"
@@ -504,21 +482,7 @@ class ChatModel(RemoteService):
                 f"replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
-        if (
-            self._reasons
-            and not self._openai
-            and self.completion_limit == REASONING_TOKENS
-        ):
-            self._tell(
-                f"{self.name} is a reasoning model, by its name: replies may have "
-                f"{REASONING_TOKENS:,} "
-                "tokens (--max-tokens sets another limit)"
-            )
-        if self._reasons and self.parameters.get("logprobs") and effort != "none":
-            self._tell(
-                f"{self.name} reasons before it answers, and may refuse to give log-probabilities"
-            )
-        elif self._reasons and effort == "none" and EFFORT not in self._options.params:
+        if self._reasons and effort == "none" and EFFORT not in self._options.params:
             self._tell(
                 f"{self.name} gives log-probabilities only without reasoning: "
                 f"reasoning_effort=none is "
@@ -530,16 +494,9 @@ class ChatModel(RemoteService):
                 f"{address}/models lists the models, if the base URL is right"
             )
             return
-        ending = ending_of(self.name)
-        if ending is None:
-            words = "it may be retired"
-        else:
-            words = ending.words(today)
         self.where_to_look = (
-            f"{words}, see {DEPRECATIONS}, or your account has no access to it"
+            f"it may be retired, see {DEPRECATIONS}, or your account has no access"
         )
-        if ending is not None and ending.soon(today):
-            self._tell(f"{words}: see {DEPRECATIONS} (known from {ending.source})")
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -568,13 +525,7 @@ class ChatModel(RemoteService):
         return read_reply(body)
 
     def tell_of(self, reply: Reply) -> None:
-        """Give a notice of a reply by another model, or with several different choices."""
-        choices = map(mapping_of, list_of(mapping_of(reply.raw).get("choices")))
-        said = [choice.get("message") for choice in choices]
-        if any(message != said[0] for message in said):
-            self._tell(
-                f"{self.where} gave several different choices in one reply: only the first is read"
-            )
+        """Give a notice of a reply by another model."""
         # A deployment, whose name has a prefix, may serve any model.
         if (
             reply.model
@@ -603,12 +554,7 @@ class ChatModel(RemoteService):
                 return await self._attempt(messages, attempts + 1, began)
             raise
         self.tell_of(reply)
-        if is_simulation(reply.model, reply.fingerprint, response.headers):
-            self.simulated = True
-            fingerprint = (reply.fingerprint or "").replace(SIMULATED, "")
-            reply = replace(
-                reply, fingerprint=f"{SIMULATED} {fingerprint.strip()}".strip()
-            )
+        self.simulated |= is_simulation(reply.model, reply.fingerprint)
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
     async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":

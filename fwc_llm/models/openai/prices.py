@@ -1,9 +1,8 @@
-"""Token prices, parameters of model families, end dates of OpenAI's models."""
+"""Token prices and parameters of model families."""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -21,7 +20,6 @@ _PRICES = Path(__file__).with_name("prices.toml")
 _FAMILIES = Path(__file__).with_name("families.toml")
 _VERSION = re.compile(r"-(\d{4}(-\d{2}-\d{2})?|preview|latest)")
 _BEFORE = re.compile(r"(?:ft:)?(?:[\w.-]+/)*")
-_SOON_DAYS = 60
 LONG = (
     2.0,
     1.5,
@@ -226,31 +224,6 @@ class Family:
     openai: bool = True
 
 
-@dataclass(frozen=True)
-class Ending:
-    """The announced end of a model, and its announced successor or None."""
-
-    model: str
-    day: date
-    successor: str | None
-    source: str
-
-    def words(self, today: date) -> str:
-        """A phrase such as "gpt-x ends on 2026-12-01 (in 8 days)"."""
-        days = (self.day - today).days
-        if days <= 0:
-            when = f"ended on {self.day}"
-        else:
-            when = f"ends on {self.day} (in {days} days)"
-        return f"{self.model} {when}" + (
-            f"; named successor {self.successor}" if self.successor else ""
-        )
-
-    def soon(self, today: date) -> bool:
-        """Whether the model has ended, or ends within 60 days."""
-        return (self.day - today).days <= _SOON_DAYS
-
-
 @cache
 def _families() -> dict[str, Any]:
     return parse_toml(_FAMILIES.read_text(encoding="utf-8"))
@@ -267,24 +240,3 @@ def family_of(model: str) -> Family:
     if families and "-chat" not in name:
         return families[0]
     return Family()
-
-
-def ending_of(model: str) -> Ending | None:
-    """The announced end of an OpenAI model, or of its undated name, or None."""
-    facts = _families()
-    name = covering(model, facts["ends"])
-    if name is None:
-        return None
-    end = facts["ends"][name]
-    return Ending(
-        model,
-        end["date"],
-        end.get("successor"),
-        facts["sources"][end.get("source", "sdk")],
-    )
-
-
-def facts_date() -> date:
-    """The older date of the two files."""
-    prices = parse_toml(_PRICES.read_text(encoding="utf-8"))["date"]
-    return min(map(date.fromisoformat, (prices, _families()["date"])))

@@ -209,35 +209,29 @@ def _word(error: Mapping[str, Any], name: str) -> str:
 
 
 class Pace:
-    """Rate limiter: a common pause after refusals, and spacing by `rpm` and `tpm`."""
+    """Rate limiter: a common pause after refusals, and spacing by `rpm`."""
 
     def __init__(
         self,
         rpm: float | None = None,
-        tpm: float | None = None,
         first_pause: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._per_request = 60.0 / rpm if rpm else 0.0  # seconds
-        self._per_token = 60.0 / tpm if tpm else 0.0
         self._first_pause, self._clock, self._sleep = first_pause, clock, sleep
         self._next = self._paused_until = 0.0
         self._pause_began = -math.inf
         self.refusals = 0  # without a success in between
 
-    async def turn(self, tokens: int = 0, patience: float = math.inf) -> None:
+    async def turn(self, patience: float = math.inf) -> None:
         """Wait for a request's turn; for the end of a pause, at most `patience` seconds."""
         latest = self._clock() + patience
         while (at := max(self._next, min(self._paused_until, latest))) > (
             now := self._clock()
         ):
             await self._sleep(at - now)
-        self._next = now + max(self._per_request, tokens * self._per_token)
-
-    def settle(self, expected: int, used: int) -> None:
-        """Correct the spacing by a request's actual number of tokens."""
-        self._next += min((used - expected) * self._per_token, _LONGEST_PAUSE)
+        self._next = now + self._per_request
 
     def refused(self, sent_at: float, retry_after: float | None) -> None:
         """Pause all requests after a 429; those sent before the pause count as one refusal."""

@@ -5,19 +5,11 @@ from typing import Any
 
 import httpx2
 
-from fwc_llm.models.base import HEADER
-
 LARGEST_RESPONSE = 16 * 1024 * 1024  # bytes after decompression
 _READ_AT_ONCE = (
     32 * 1024
 )  # of a larger response, bytes beyond its end may wait where nobody sees them
-_KEPT = (
-    "content-type",
-    "retry-after",
-    "location",
-    HEADER,
-    f"llm_provider-{HEADER}",
-)  # the last is LiteLLM's
+_KEPT = ("content-type", "retry-after", "location")
 
 
 class TooLargeError(Exception):

@@ -7,26 +7,15 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, Usage
 from fwc_llm.models.decisions import conversation
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.prompt_reader import UnreadablePromptError
 
-PATHS = CHAT, RESPONSES, DECISIONS, SYSTEMONE = (
-    "/chat/completions",
-    "/responses",
-    "/decisions",
-    "/systemone",
-)
-_P_YES = {
-    "predicate": "probability",
-    "noul": "noul",
-}  # type of a yes/no question: the key of P(yes)
+PATHS = CHAT, RESPONSES, DECISIONS = "/chat/completions", "/responses", "/decisions"
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-
-Body: TypeAlias = "Mapping[str, Any] | str"  # JSON, or the text of an event stream
 
 
 @dataclass(eq=False)
@@ -66,8 +55,7 @@ class Call:
 
     `messages` are those of a chat, or the input of the decision `questions`; `question` is the
     question to answer now. `form` is the JSON schema required for the answer. `tool` is the
-    function that the answer must call with it. `choice` is the answer's index, from 0, if a chat
-    asks for `n` answers.
+    function that the answer must call with it.
     """
 
     path: str
@@ -77,7 +65,6 @@ class Call:
     questions: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     form: Mapping[str, Any] | None = field(default=None, repr=False)
     tool: str | None = None
-    choice: int = 0
 
     @property
     def model(self) -> str:
@@ -95,16 +82,13 @@ def read_call(path: str, content: bytes) -> Call:
 
 
 def _call(path: str, body: Mapping[str, Any]) -> Call:
-    if path.endswith((DECISIONS, SYSTEMONE)):
-        messages = _messages(body["state"] if "state" in body else body["input"])
-        questions = body["questions"]
-        if isinstance(questions, Mapping):
-            questions = [
-                {**question, "name": name} for name, question in questions.items()
-            ]
-        if not questions:
+    if path.endswith(DECISIONS):
+        if not body["questions"]:
             raise _invalid("questions: at least one is needed", "questions")
-        return Call(path, body, messages, questions=questions)
+        messages = _messages(body["input"])
+        return Call(path, body, messages, questions=body["questions"])
+    if body.get("stream") or (body.get("n") or 1) > 1:
+        raise _invalid("answers come whole and alone: leave out stream and n")
     is_chat = path.endswith(CHAT)
     messages = _messages(body["messages"] if is_chat else body["input"])
     if body.get("instructions"):
@@ -123,8 +107,6 @@ def _call(path: str, body: Mapping[str, Any]) -> Call:
 
 def _messages(given: Any) -> list[Any]:
     """The messages of a request, whose content may be text or parts of text."""
-    if isinstance(given, Mapping):
-        given = "\n".join(f"- {name}: {value}" for name, value in given.items())
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     return [{**message, "content": _joined(message["content"])} for message in given]
@@ -165,33 +147,23 @@ def _forced_tool(body: Mapping[str, Any]) -> dict[str, Any] | None:
     raise _invalid("tool_choice names no function among the tools", "tool_choice")
 
 
-def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Body:
+def respond(
+    call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]
+) -> Mapping[str, Any]:
     """Build the response body from `answer_to`, called for each answer of `call`.
 
     A mapping is taken unchanged, as the whole body or the answer to one question.
     """
     if call.questions:
         return _decision_body(call, answer_to)
-    replies = []
-    for choice in range(call.body.get("n") or 1):
-        reply = answer_to(replace(call, choice=choice))
-        if isinstance(reply, Mapping):
-            return reply
-        if call.form is not None and not reply.refusal and not _is_json(reply.text):
-            raise _invalid(
-                "the answer is not a JSON object, which the request asks for"
-            )
-        replies.append(reply)
+    reply = answer_to(call)
+    if isinstance(reply, Mapping):
+        return reply
+    if call.form is not None and not reply.refusal and not _is_json(reply.text):
+        raise _invalid("the answer is not a JSON object, which the request asks for")
     if call.path.endswith(RESPONSES):
-        return _responses_body(call, replies[0])
-    return chat_body(call, *replies)
-
-
-def encoded(body: Body) -> tuple[str, bytes]:
-    """(content type, content) of a response."""
-    if isinstance(body, str):
-        return "text/event-stream", body.encode()
-    return "application/json", json.dumps(dict(body)).encode()
+        return _responses_body(call, reply)
+    return chat_body(call, reply)
 
 
 def _is_json(text: str | None) -> bool:
@@ -213,7 +185,7 @@ def simulated(model: Surrogate, call: Call) -> Reply:
         seed = call.body.get("seed")
         reply = Surrogate(
             model.temperature if temperature is None else temperature,
-            (model.seed if seed is None else seed) + call.choice,
+            model.seed if seed is None else seed,
             model.form,
         ).reply(call.messages)
     except UnreadablePromptError as error:
@@ -224,21 +196,8 @@ def simulated(model: Surrogate, call: Call) -> Reply:
         raise Failure(400, str(error), "unreadable_prompt", param=where) from None
     if call.form is None:
         return reply
-    is_yes = reply.text in ("yes", "Yes")
-    texts = [json.dumps(_filled(call.form, yes)) for yes in (is_yes, not is_yes)]
-    begin = next(
-        index
-        for index, pair in enumerate(zip(*texts, strict=False))
-        if pair[0] != pair[1]
-    )
-    words = (
-        text[begin:].rstrip('"}') for text in texts
-    )  # from the first differing character on
-    logprobs = [
-        (word, logprob)
-        for word, (_, logprob) in zip(words, reply.logprobs or (), strict=False)
-    ]
-    return replace(reply, text=texts[0], logprobs=tuple(logprobs) or None)
+    filled = _filled(call.form, reply.text in ("yes", "Yes"))
+    return replace(reply, text=json.dumps(filled), logprobs=None)
 
 
 def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
@@ -285,7 +244,7 @@ def _decision_body(
                 return answer
             answers.append({"type": kind, "name": name, **answer})
             continue
-        if kind not in tuple(_P_YES):
+        if kind != "predicate":
             raise _invalid(
                 f"{kind!r} is not a type of yes/no question: it needs a whole answer",
                 "questions",
@@ -293,18 +252,15 @@ def _decision_body(
         value = (
             {"type": "refusal"}
             if answer.p_yes is None
-            else {_P_YES[kind]: round(answer.p_yes, 6)}
+            else {"probability": round(answer.p_yes, 6)}
         )
         answers.append({"type": kind, "name": name, **value})
         model = answer.model or model
         fingerprint = answer.fingerprint
     words = sum(len(message["content"].split()) for message in call.messages)
     usage = _counts(Usage(words, len(answers)), "input", "output")
-    by_name: Any = answers
-    if "state" in call.body:
-        by_name = {answer_body.pop("name"): answer_body for answer_body in answers}
     return {
-        "answers": by_name,
+        "answers": answers,
         "model": model,
         "usage": usage,
         "system_fingerprint": fingerprint,
@@ -329,47 +285,21 @@ def _new_id(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex}"
 
 
-def chat_body(call: Call, *replies: Reply) -> Body:
-    """The response body with `replies` to a chat, or its event stream."""
-    request = call.body
-    usage = replies[0].usage or Usage()
-    completion = sum((reply.usage or Usage()).completion_tokens for reply in replies)
-    counts = _counts(
-        replace(usage, completion_tokens=completion), "prompt", "completion"
-    )
-    head = {
+def chat_body(call: Call, reply: Reply) -> dict[str, Any]:
+    """The response body with `reply` to a chat."""
+    return {
         "id": _new_id("chatcmpl"),
         "created": int(time.time()),
-        "model": replies[0].model or call.model,
-        "system_fingerprint": replies[0].fingerprint,
+        "model": reply.model or call.model,
+        "system_fingerprint": reply.fingerprint,
+        "object": "chat.completion",
+        "choices": [_choice(call, reply)],
+        "usage": _counts(reply.usage or Usage(), "prompt", "completion"),
     }
-    choices = [_choice(call, reply, index) for index, reply in enumerate(replies)]
-    if not request.get("stream"):
-        return {
-            **head,
-            "object": "chat.completion",
-            "choices": choices,
-            "usage": counts,
-        }
-    chunks: list[dict[str, Any]] = []
-    for choice in choices:
-        begun = {**choice, "delta": choice.pop("message"), "finish_reason": None}
-        del begun["message"]
-        chunks += [
-            {"choices": [begun]},
-            {"choices": [{**choice, "delta": {}, "logprobs": None}]},
-        ]
-    if (request.get("stream_options") or {}).get("include_usage"):
-        chunks.append({"choices": [], "usage": counts})
-    texts = [
-        json.dumps({**head, "object": "chat.completion.chunk", **chunk})
-        for chunk in chunks
-    ]
-    return "".join(f"data: {text}\n\n" for text in (*texts, "[DONE]"))
 
 
-def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
-    """One of the `choices` in the response to a chat."""
+def _choice(call: Call, reply: Reply) -> dict[str, Any]:
+    """The choice in the response to a chat."""
     request = call.body
     content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
     message: dict[str, Any] = {
@@ -389,25 +319,18 @@ def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
         message |= {"content": None, "tool_calls": [tool]}
         if request.get("tool_choice") == "required":
             reason = "tool_calls"
-        else:
-            reason = reason
-    if request.get("logprobs"):
-        tokens = _tokens(call, reply)
-    else:
-        tokens = []
-    if tokens:
-        logprobs = {"content": tokens, "refusal": None}
-    else:
-        logprobs = None
+    logprobs = None
+    if request.get("logprobs") and reply.logprobs:
+        logprobs = {"content": [_token(call, reply.logprobs)], "refusal": None}
     return {
-        "index": index,
+        "index": 0,
         "logprobs": logprobs,
         "finish_reason": reason,
         "message": message,
     }
 
 
-def _responses_body(call: Call, reply: Reply) -> Body:
+def _responses_body(call: Call, reply: Reply) -> dict[str, Any]:
     """The response body with `reply` for the Responses API."""
     request = call.body
     part: dict[str, Any] = {
@@ -415,8 +338,6 @@ def _responses_body(call: Call, reply: Reply) -> Body:
         "text": reply.text,
         "annotations": [],
     }
-    if "message.output_text.logprobs" in (request.get("include") or ()):
-        part["logprobs"] = _tokens(call, reply)
     if reply.refusal:
         part = {"type": "refusal", "refusal": reply.text}
     reason = _INCOMPLETE.get(str(reply.finish_reason))
@@ -458,23 +379,12 @@ def _responses_body(call: Call, reply: Reply) -> Body:
     }
 
 
-def _tokens(call: Call, reply: Reply) -> list[dict[str, Any]]:
-    """Log-probability entries of the answer, and of the JSON around it."""
+def _token(call: Call, logprobs: Sequence[tuple[str, float]]) -> dict[str, Any]:
+    """The log-probability entry of the answer, with the likeliest tokens."""
 
     def entry(token: str, logprob: float) -> dict[str, Any]:
         return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
 
-    if not reply.logprobs:
-        return []
-    answer = reply.logprobs[0]
     top = call.body.get("top_logprobs") or 0
-    likeliest = sorted(reply.logprobs, key=lambda pair: -pair[1])[:top]
-    tokens = [{**entry(*answer), "top_logprobs": [entry(*pair) for pair in likeliest]}]
-    if call.form is not None and answer[0] in (reply.text or ""):
-        before, _, after = (reply.text or "").rpartition(answer[0])
-        around = [
-            {**entry(text, 0.0), "top_logprobs": [entry(text, 0.0)][:top]}
-            for text in (before, after)
-        ]
-        tokens = [around[0], *tokens, around[1]]
-    return tokens
+    likeliest = sorted(logprobs, key=lambda pair: -pair[1])[:top]
+    return entry(*logprobs[0]) | {"top_logprobs": [entry(*pair) for pair in likeliest]}
