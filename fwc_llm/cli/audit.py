@@ -52,10 +52,7 @@ def audit(
         "Column of true outcomes. [default: none; only rates of yes are audited]",
         metavar="COLUMN",
     ),
-    positive: str | None = option(
-        "Values that mean yes, comma-separated. [default: yes, 1 or true]",
-        metavar="VALUES",
-    ),
+    positive: str | None = flags.POSITIVE,
     positive_answer: str | None = option(
         "Values that mean yes in --answer or --reply. [default: --positive]",
         metavar="VALUES",
@@ -63,17 +60,9 @@ def audit(
     positive_label: str | None = option(
         "Values that mean yes in --label. [default: --positive]", metavar="VALUES"
     ),
-    negative: str | None = option(
-        "Values that mean no, comma-separated.", metavar="VALUES"
-    ),
-    others: Literal["no", "drop"] | None = option(
-        "Treat other values as no, or drop their rows."
-    ),
-    unknown: str = option(
-        "Further words for an unknown category, comma-separated.",
-        default="",
-        metavar="WORDS",
-    ),
+    negative: str | None = flags.NEGATIVE,
+    others: Literal["no", "drop"] | None = flags.OTHERS,
+    unknown: str = flags.UNKNOWN,
     arm: str | None = _column("Column of arms, such as models or prompts."),
     repeat: str | None = _column("Column of repeat numbers."),
     row: str | None = _column("Column of row ids. [default: every line is a row]"),

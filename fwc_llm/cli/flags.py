@@ -93,6 +93,18 @@ SKIP: int = option("Number of lines above the header to skip.", default=0, min=0
 COMMENT: str = option(
     "Prefix of comment lines, such as #; they are skipped.", default=""
 )
+POSITIVE: str | None = option(
+    "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
+)
+NEGATIVE: str | None = option("Values that mean no, comma-separated.", metavar="VALUES")
+OTHERS: Literal["no", "drop"] | None = option(
+    "Treat other values as no, or drop their rows."
+)
+UNKNOWN: str = option(
+    "Further words for an unknown category, comma-separated.",
+    default="",
+    metavar="WORDS",
+)
 NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-rows")
 FIGURES: Path | None = option(
     "Folder to write the figure to, as SVG and PDF (extra [plot]).", metavar="DIR"

@@ -6,8 +6,12 @@ from typing import Literal
 from fwc_llm.cli.flags import (
     COMMENT,
     JSON,
+    NEGATIVE,
+    OTHERS,
+    POSITIVE,
     SHEET,
     SKIP,
+    UNKNOWN,
     argument,
     command,
     option,
@@ -41,21 +45,10 @@ def monitor(
         metavar="COLUMN",
     ),
     label: str | None = option("Column of true outcomes.", metavar="COLUMN"),
-    positive: str | None = option(
-        "Values that mean yes, comma-separated. [default: yes, 1 or true]",
-        metavar="VALUES",
-    ),
-    negative: str | None = option(
-        "Values that mean no, comma-separated.", metavar="VALUES"
-    ),
-    others: Literal["no", "drop"] | None = option(
-        "Treat other values as no, or drop their rows."
-    ),
-    unknown: str = option(
-        "Further words for an unknown category, comma-separated.",
-        default="",
-        metavar="WORDS",
-    ),
+    positive: str | None = POSITIVE,
+    negative: str | None = NEGATIVE,
+    others: Literal["no", "drop"] | None = OTHERS,
+    unknown: str = UNKNOWN,
     missing: Literal["refuse", "drop"] = option(
         "Rows without label, weight or person: refuse, or drop.", default="refuse"
     ),

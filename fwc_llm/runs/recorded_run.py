@@ -411,10 +411,9 @@ def score_run(
     journal: Journal,
     stopped: str | None = None,
     task: "Task | None" = None,
-    parse: bool = True,
 ) -> dict[str, Any]:
     """Score a run, with its records in results.json; return what `score` does."""
-    return scored(folder, journal, stopped, task, parse)[0]
+    return scored(folder, journal, stopped, task)[0]
 
 
 def scored(
@@ -422,11 +421,10 @@ def scored(
     journal: Journal,
     stopped: str | None = None,
     task: "Task | None" = None,
-    parse: bool = True,
 ) -> tuple[dict[str, Any], Run | None]:
     """Like `score_run`, with the run, which is None without any reply."""
     folder.begin_change()
-    results = score(folder, journal, stopped, parse)
+    results = score(folder, journal, stopped)
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
         folder.write_hashes()

@@ -143,13 +143,12 @@ class Replies:
 
 
 def score(
-    folder: RunFolder, journal: Journal, stopped: str | None = None, parse: bool = True
+    folder: RunFolder, journal: Journal, stopped: str | None = None
 ) -> dict[str, Any]:
     """Parse all replies; write answers.csv and results.json; return the latter.
 
-    Without `parse`, the answers in answers.csv stay. After another version of the parser, the
-    returned value has `reparsed`: by arm, the number of answers that this version parses
-    differently.
+    After another version of the parser, the returned value has `reparsed`: by arm, the number of
+    answers that this version parses differently.
     """
     journal.check_in_place()
     described = folder.describe()
@@ -164,18 +163,15 @@ def score(
     settings = described["settings"]
     rule = settings["threshold"]
     rows = [replies.row(question) | simulated for question in folder.read_questions()]
-    reparsed = dict[str, int]()
+    reparsed = Counter[str]()
     if described.get("parser", 1) != PARSER and is_file(folder.path / "answers.csv"):
-        before = {
-            key_of(row): (row["answer"], row["reason"]) for row in folder.read_answers()
-        }
-        for row in rows:
-            was = before.get(key_of(row), (row["answer"], row["reason"]))
-            reparsed[row["arm"]] = reparsed.get(row["arm"], 0) + (
-                was[0] != row["answer"]
-            )
-            row |= {} if parse else {"answer": was[0], "reason": was[1]}
-    if parse and described.get("parser") != PARSER:
+        before = {key_of(row): row["answer"] for row in folder.read_answers()}
+        reparsed.update(
+            row["arm"]
+            for row in rows
+            if before.get(key_of(row), row["answer"]) != row["answer"]
+        )
+    if described.get("parser") != PARSER:
         folder.change(parser=PARSER)
     validation = list[dict[str, Any]]()
     chosen = dict[tuple[str, int], dict[str, Any]]()

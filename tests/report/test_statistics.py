@@ -18,20 +18,18 @@ from fwc_llm.report.formats import render
 from fwc_llm.report.narrative import missed
 from fwc_llm.report.sections import first
 from fwc_llm.report.table_model import Scale
-from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.recorded_run import PREDICTIONS, read_run, score_run
-from fwc_llm.tasks import Task
+from fwc_llm.runs.recorded_run import PREDICTIONS, read_run
+from fwc_llm.tasks import Task, census_task
 from tests.command import read_json
 from tests.people import make_people, write_people
 from tests.report.conftest import MakeRun
 
 
-def test_results_json_csv_frame_and_report_are_one_list(make_run: MakeRun) -> None:
+def test_results_json_csv_frame_and_report_are_one_list(tmp_path: Path) -> None:
     """One gap from the folder's answers to all formats: each holds the same records."""
-    folder = make_run(repeats=2, probabilities=True)
-    with Journal(folder) as journal:
-        data = score_run(RunFolder(folder), journal, parse=False)
+    folder = tmp_path / "run"
+    asked: Any = {"n_test": 80, "m": 4, "repeats": 2, "out": folder}
+    data = evaluate(census_task(60, 400), "surrogate", ("zero", "fwc"), **asked).data
     stored = read_json(folder / "results.json")
     assert stored["records"] == json.loads(json.dumps(data["records"], allow_nan=False))
     result = Result(folder, stored)
