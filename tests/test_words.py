@@ -34,7 +34,7 @@ LONG = {
     "--strategy",
     "--format",
     "--fail-if",
-    "--prove",
+    "--option",
     "--install-completion",
     "--show-completion",
 }
