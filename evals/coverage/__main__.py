@@ -58,7 +58,7 @@ def as_markdown(found: Found, about: dict[str, Any]) -> str:
     outcome = "\n".join(failing) or "None."
     return f"""# Coverage of intervals, and false verdicts (simulated)
 
-Every interval and verdict of `audit` and `eval`, in {about["runs"]} draws of each of {len(found)}
+Every interval and verdict of `audit` and `eval`, in {_draws(found)} draws of each of {len(found)}
 worlds, beside the truth of the world. A cell is a metric in a world.
 
 {markdown(rows[0], rows[1:])}
@@ -76,6 +76,12 @@ Of {theirs["numbers"]} point values, the farthest from fairlearn's differs by {t
 
 Command: `{about["command"]}`. {about["machine"]}.
 """
+
+
+def _draws(found: Found) -> str:
+    """The numbers of draws of the worlds."""
+    draws = [max(one.draws for one in counts.values()) for counts in found.values()]
+    return " to ".join(map(str, sorted({min(draws), max(draws)})))
 
 
 _COLUMNS = "intervals", "coverage", "least", "verdicts", "false", "most"

@@ -21,19 +21,16 @@ class Curve:
     """The results of T ascending thresholds: the answer is yes if p ≥ threshold.
 
     The last threshold is infinite: all answers are no. `share` (T,) is the rate of yes of all rows,
-    `rates` (T, G) that of each group, and `gap` (T,) the largest minus the smallest of these (NaN
-    for one group). `ties` (T,) counts the rows whose P(yes) equals the threshold. `base_rate` is
-    the share of label yes.
+    and `gap` (T,) the largest minus the smallest rate of the groups (NaN for one group). `ties`
+    (T,) counts the rows whose P(yes) equals the threshold. `base_rate` is the share of label yes.
     """
 
     thresholds: Floats
     accuracy: Floats
     share: Floats
-    rates: Floats
     gap: Floats
     ties: Codes
     base_rate: float
-    groups: tuple[str, ...]
 
     def place(self, threshold: float) -> int:
         """Return the index of the point of the curve with the same answers as `threshold`."""
@@ -77,11 +74,9 @@ def threshold_curve(
         thresholds=np.append(values, np.inf),
         accuracy=(right + wrong[0] - wrong) / weight.sum(),
         share=(right + wrong) / weight.sum(),
-        rates=rates,
         gap=np.ptp(rates, axis=1) if len(names) > 1 else np.full(len(rates), np.nan),
         ties=np.append(ties, 0),
         base_rate=float(np.average(truth, weights=weight)),
-        groups=tuple(names),
     )
 
 

@@ -423,16 +423,6 @@ class RateEstimates:
     freedom: Floats
     influence: Influence
 
-    @property
-    def effective_rows(self) -> Floats:
-        """(O,) number of independent rows with the variance of each share; NaN if it is 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(
-                self.variance > 0,
-                self.values * (1 - self.values) / self.variance,
-                np.nan,
-            )
-
     def spread(
         self, first: Codes | None = None, second: Codes | None = None
     ) -> tuple[Floats, Floats]:
@@ -446,8 +436,6 @@ class RateEstimates:
         """
         if first is None:
             first = np.arange(len(self.values))
-        else:
-            first = first
         variance = self.variance[first]
         plain = self.plain[first]
         freedom = self.freedom[first]

@@ -88,9 +88,7 @@ def write_document(
     if format == "comment":
         lines = list(_comment(document))
         rest = ["", f"{len(lines) - _LONGEST_COMMENT + 2} more lines: see the report."]
-        if len(lines) <= _LONGEST_COMMENT:
-            lines = lines
-        else:
+        if len(lines) > _LONGEST_COMMENT:
             lines = lines[: _LONGEST_COMMENT - 2] + rest
         return (
             "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"
