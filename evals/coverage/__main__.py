@@ -49,13 +49,18 @@ def as_markdown(found: Found, about: dict[str, Any]) -> str:
     theirs = about["fairlearn"]
     refused = "; ".join(" × ".join(sorted(pair)) for pair in REFUSED)
     cells = sum(map(len, found.values()))
-    failing = [
-        f"* {world}, `{metric}`: {_told(count)}"
+    lines = {
+        f"* {world}, `{metric}`: {_told(count)}": count
         for world, counts in found.items()
         for metric, count in counts.items()
-        if not count.accepted
-    ]
-    outcome = "\n".join(failing) or "None."
+        if count.coverage < LEAST or not count.accepted
+    }
+    outcome = "\n".join(x for x in lines if not lines[x].accepted) or "None."
+    within = "\n".join(x for x in lines if lines[x].accepted) or "None."
+    few = about.get("fewer") or {}
+    fewer = (
+        f", with `--runs {few['runs']}` for {'; '.join(few['worlds'])}" if few else ""
+    )
     return f"""# Coverage of intervals, and false verdicts (simulated)
 
 Every interval and verdict of `audit` and `eval`, in {_draws(found)} draws of each of {len(found)}
@@ -72,9 +77,13 @@ Of {cells:,} cells, those with a coverage under {LEAST} or more than {MOST} fals
 
 {outcome}
 
+Those under {LEAST} within this error, of which chance makes some:
+
+{within}
+
 Of {theirs["numbers"]} point values, the farthest from fairlearn's differs by {theirs["farthest"]:.1g}.
 
-Command: `{about["command"]}`. {about["machine"]}.
+Command: `{about["command"]}`{fewer}. {about["machine"]}.
 """
 
 
