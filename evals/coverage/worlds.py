@@ -60,7 +60,8 @@ class World:
     def cells(self) -> Floats:
         """The share (G, 2) of the people in each group with each label."""
         base = np.array(self.base)
-        return np.array(self.shares)[:, None] * np.stack([1 - base, base], 1)
+        shares: Floats = np.array(self.shares)[:, None] * np.stack([1 - base, base], 1)
+        return shares
 
     def draw(self, rng: np.random.Generator) -> RunAnswers:
         """Draw the answers of both arms, as a run or an audit has them."""
@@ -224,12 +225,14 @@ def _rank(kind: Codes) -> Codes:
     rank = np.empty(len(kind), np.int64)
     sizes = np.bincount(kind)
     rank[order] = np.arange(len(kind)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return 4 * (rank // len(_PERSON)) + _PERSON[rank % len(_PERSON)]
+    numbered: Codes = 4 * (rank // len(_PERSON)) + _PERSON[rank % len(_PERSON)]
+    return numbered
 
 
 def _apart(shares: Floats, n: int) -> Codes:
     """Whole numbers (k,) nearest to the shares of n."""
-    return np.round(n * shares).astype(np.int64)
+    nearest: Codes = np.round(n * shares).astype(np.int64)
+    return nearest
 
 
 def _even(n: int, shift: int) -> Floats:

@@ -290,7 +290,7 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
     [
         (HIRED, {"answer": "sad"}, "no column 'sad'"),
         (HIRED, {"positive": None}, "positive="),
-        (HIRED, {"design": "label"}, "the design is 'label'"),
+        (HIRED, {"design": "label"}, "design is 'label'"),
         (HIRED, {"margin": 5}, "margin"),
         (HIRED, {"against": "x"}, "no arm 'x'"),
         (HIRED, {"p_yes": "p"}, "no column 'p'"),
