@@ -34,7 +34,11 @@ def shots(
     ),
     option: list[str] | None = flags.option(
         "Option KEY=VALUE of the strategy, such as slots=Female:no=1,Female:yes=7 or, of fwc, "
-        "column_weights=age=2,hours=0.5, penalty=0.1, crossed=false and prove=true; repeatable."
+        "column_weights=age=2,hours=0.5, penalty=0.1 and crossed=false; repeatable."
+    ),
+    prove: bool = flags.switch(
+        "Prove a lower bound of fwc's objective, for tables up to 5,000 rows.",
+        "--prove",
     ),
     out: Path | None = flags.option(
         "File to save the examples to, as JSON.", "--out", "-o", "--output"
@@ -73,6 +77,8 @@ def shots(
             raise FwcError("--plot draws a comparison: add --compare")
         check_plot(plot)
     options = flags.read_pairs(option, "--option")
+    if prove:
+        options["prove"] = True
     if "penalty" in options and "epsilon" in settings.chosen:
         raise FwcError("penalty takes the place of --epsilon: leave out one of them")
     if "weight" in settings.chosen:

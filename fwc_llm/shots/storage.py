@@ -139,7 +139,8 @@ def check_task(
     if shots.fingerprint != task.fingerprint and not allow_changed_data:
         raise FwcError(
             f"{where} was chosen from another frame, or another version of the table of "
-            f"{task.name!r}: choose its examples anew, or pass --allow-changed-data"
+            f"{task.name!r} ({_what_changed(shots, task)}): choose its examples anew, or pass "
+            f"--allow-changed-data"
         )
     needed = {column.name for column in task.shown}
     for example in shots.examples:
@@ -148,6 +149,27 @@ def check_task(
             raise FwcError(
                 f"{where}: row {example.row!r} has no value for the column {lacking[0]!r}"
             )
+
+
+def _what_changed(shots: Shots, task: "Task") -> str:
+    """The first difference between saved examples and the table, for an error."""
+    from fwc_llm.shots.examples import plain
+
+    names = {column.name for column in task.shown}
+    try:
+        table = task.table
+    except FwcError:
+        return "its rows are not here"
+    for example in shots.examples:
+        for name in sorted(names ^ set(example.values)):
+            return f"column {name!r} is {'new' if name in names else 'gone'}"
+        if example.row not in table.index:
+            return f"row {example.row!r} is gone"
+        for name, value in example.values.items():
+            now = plain(table.at[example.row, name])
+            if now != value:
+                return f"row {example.row!r} has {now!r} in column {name!r}, and had {value!r}"
+    return "rows that are not among the examples have changed"
 
 
 def kept_shots(

@@ -89,6 +89,16 @@ def test_another_task_and_changed_data_are_refused(
         FwcError, match=r"another version of the table .*allow_changed_data=True"
     ):
         load(tmp_path, changed, two)
+    first = saved["examples"][0]
+    edits = {
+        "had 'x'": {"values": {**first["values"], "job": "x"}},
+        "'gone' is gone": {"row": "gone"},
+        "column 'debt' is gone": {"values": {**first["values"], "debt": 1}},
+    }
+    for words, edit in edits.items():
+        edited = [{**first, **edit}, *saved["examples"][1:]]
+        with pytest.raises(FwcError, match=words):
+            load(tmp_path, {**changed, "examples": edited}, two)
     assert load(tmp_path, changed, two, allow_changed_data=True).m == 8
     for allowed in (True, False):
         with pytest.raises(FwcError, match="is for the task 'adult', not 'people'"):
