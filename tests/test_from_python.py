@@ -2,7 +2,11 @@
 
 import asyncio
 import gc
+import pickle
+import subprocess
+import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 from openai.types.chat import ChatCompletion
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -30,6 +35,7 @@ from fwc_llm import (
     save_shots,
     select_shots,
 )
+from fwc_llm.models.identity import digest_of_fitted
 from tests.data.tables import small_task
 
 
@@ -331,6 +337,51 @@ def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
         evaluate(task, other, ("zero",), n_test=20, out=out)
 
 
+def test_a_search_is_the_same_model_in_another_process(tmp_path: Path) -> None:
+    task = load_task("census")
+    pool = task.pool()
+    search = GridSearchCV(LogisticRegression(), {"C": [1, 2]})
+    search.fit(pool[["age"]], task.labels(pool))
+    assert evaluate(task, search, ("zero",), n_test=20, out=tmp_path / "run").arms
+    (tmp_path / "search").write_bytes(pickle.dumps(search))
+    code = "digest_of_fitted(pickle.loads(pathlib.Path('search').read_bytes()))"
+    modules = (
+        "import pathlib, pickle; from fwc_llm.models.identity import digest_of_fitted"
+    )
+    command = [sys.executable, "-c", f"{modules}; print({code})"]
+    assert subprocess.check_output(command, cwd=tmp_path, text=True).split() == [
+        digest_of_fitted(search)
+    ]
+
+
+@dataclass
+class Rule:
+    """A rule of somebody's own, which has no classes."""
+
+    columns: int
+
+    def predict_proba(self, rows: pd.DataFrame) -> np.ndarray:
+        p = rows[["hours-per-week"]].to_numpy() / 100
+        return np.hstack([1 - p] * (self.columns - 1) + [p])
+
+
+def test_without_classes_the_last_column_is_yes(tmp_path: Path) -> None:
+    task = load_task("census")
+    options: Any = {"arms": ("zero",), "n_test": 20}
+    for columns in (1, 2):
+        answers = evaluate(
+            task, Rule(columns), **options, out=tmp_path / f"{columns}"
+        ).answers()
+        rows = task.test().loc[answers["row"]]
+        assert (answers["p_yes"] * 100).tolist() == pytest.approx(
+            rows["hours-per-week"]
+        )
+    with pytest.raises(
+        FwcError, match="Rule gives 3 probabilities a row, and has no cl"
+    ):
+        evaluate(task, Rule(3), **options, out=tmp_path / "3")
+
+
 # --- Names as in fairlearn, and other expectations
 
 
@@ -377,6 +428,11 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
         audit(frame["truth"], frame["said"])  # type: ignore[misc]
     one = audit(y_pred=frame["said"], sensitive_features=frame["sex"]).statistics
     assert {group.group for group in one.groups} == {"F", "M"}
+    for other in (frame["sex"][::-1], frame["sex"].set_axis(range(9, 409))):
+        with pytest.raises(
+            FwcError, match=r"^sex has another index than y_pred: align"
+        ):
+            audit(y_pred=frame["said"], sensitive_features=other)
     with pytest.raises(FwcError, match="not of one length: sex 399, answer 400"):
         audit(y_pred=frame["said"], sensitive_features=frame["sex"][1:])
     with pytest.raises(FwcError, match="give y_pred and sensitive_features"):

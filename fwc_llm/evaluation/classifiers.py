@@ -82,6 +82,8 @@ def place_of_yes(estimator: Any, task: Task) -> int:
     """The position of the class that means yes in the task, or usually where the task has none."""
     import numpy as np
 
+    if not hasattr(estimator, "classes_"):
+        return -1
     classes = np.asarray(estimator.classes_).tolist()
     place = _place_among(classes, task)
     if place is not None:

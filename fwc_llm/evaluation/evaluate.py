@@ -63,7 +63,7 @@ class Classifier(Protocol):
     """A fitted classifier, such as scikit-learn's."""
 
     def predict_proba(self, X: Any, /) -> Any:
-        """Probabilities (n, 2) of n rows, in the order of `classes_`."""
+        """Probabilities (n, 2) of n rows, in the order of `classes_`; without it, P(yes) last."""
 
 
 class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):

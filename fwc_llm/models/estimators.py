@@ -17,7 +17,8 @@ class EstimatorModel:
 
     It gets a data frame of one row: of the frame that `load_task` got, with its own dtypes, else of
     `task.pool()` and `task.test()`. A model that does not remember its columns gets all but the
-    outcome. Which class means yes, the task decides. `raised` is its latest exception.
+    outcome. Which class means yes, the task decides; of a model without `classes_`, P(yes) is the
+    last of two columns, or the only one. `raised` is its latest exception.
 
     Errors: `FwcError` for a classifier that is not fitted, or was fitted on an array.
     """
@@ -30,9 +31,10 @@ class EstimatorModel:
 
     def __init__(self, estimator: Any) -> None:
         kind = type(estimator)
-        if not hasattr(estimator, "classes_"):
+        if hasattr(estimator, "fit") and not hasattr(estimator, "classes_"):
             raise FwcError(
-                f"{kind_of(estimator)} is not fitted, or has no classes_: call fit first"
+                f"{kind_of(estimator)} is not fitted, or has no classes_: call fit first, or set "
+                f"classes_"
             )
         names = getattr(estimator, "feature_names_in_", None)
         if names is None and hasattr(estimator, "n_features_in_"):
@@ -61,13 +63,21 @@ class EstimatorModel:
 
     async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
         """Answer for the row, with P(yes); the messages are ignored. An exception is an error."""
+        import numpy as np
+
         row = self._row(context)
         try:
             predict = partial(self.estimator.predict_proba, row)
-            p = float((await asyncio.to_thread(predict))[0][self._yes])
+            found = np.ravel((await asyncio.to_thread(predict))[0])
+            p = float(found[self._yes])
         except Exception as error:
             self.raised = error
             return Reply(text=None, error=f"it raised {described(error)}")
+        if len(found) > 2:
+            raise FwcError(
+                f"{self.name} gives {len(found)} probabilities a row, and has no classes_: set "
+                f"classes_, or give P(no) and P(yes)"
+            )
         return Reply(
             "yes" if p >= 0.5 else "no", "stop", p_yes=p, usage=Usage(), model=self.name
         )

@@ -7,6 +7,7 @@ and other objects count by their type, because a function may fill them while it
 
 import dis
 import hashlib
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
 from types import CodeType, FunctionType, MethodType
@@ -37,10 +38,18 @@ def digest_of_function(function: Any) -> str:
 
 def digest_of_fitted(fitted: Any) -> str:
     """A digest of all values in an object; `FwcError` for one that cannot be pickled."""
-    from joblib import hash as hash_of
+    from joblib.hashing import NumpyHasher
+    from numpy.ma import MaskedArray
+
+    class Hasher(NumpyHasher):  # type: ignore[misc]
+        def save(self, obj: Any) -> None:  # joblib's own fails at a masked array
+            super().save(obj.tolist() if isinstance(obj, MaskedArray) else obj)
 
     try:
-        return str(hash_of(fitted))
+        copied = pickle.loads(
+            pickle.dumps(fitted)
+        )  # with the strides that a file keeps
+        return str(Hasher().hash(copied))
     except Exception as error:
         raise FwcError(
             f"{kind_of(fitted)} cannot be told from another, because it cannot be pickled "

@@ -304,9 +304,25 @@ def _as_column(answers: Any, given: Any, name: str) -> tuple[Any, Any]:
         )
     if len(given) != len(answers):
         raise FwcError(f"{name} has {len(given):,} values, the table {len(answers):,}")
-    if isinstance(given, pd.Series) and not given.index.equals(answers.index):
-        raise FwcError(f"{name} has another index than the table: align the two")
+    _check_indices({name: given}, answers.index)
     return answers.assign(**{name: getattr(given, "array", given)}), name
+
+
+def _check_indices(
+    columns: Mapping[str, Any],
+    index: "pd.Index | None" = None,
+    other: str = "the table",
+) -> None:
+    """Raise `FwcError` for values with another index, by default than the first that have one."""
+    import pandas as pd
+
+    for name, column in columns.items():
+        if not isinstance(column, pd.Series | pd.DataFrame):
+            continue
+        if index is None:
+            index, other = column.index, name
+        if not column.index.equals(index):
+            raise FwcError(f"{name} has another index than {other}: align the two")
 
 
 def _table_of(
@@ -328,14 +344,13 @@ def _table_of(
                 getattr(sensitive_features, "name", None) or "group"
             ): sensitive_features
         }
-    columns = {
-        **groups,
-        "answer": y_pred,
-        **({} if y_true is None else {"label": y_true}),
-    }
+    columns = groups | {"answer": y_pred}
+    if y_true is not None:
+        columns["label"] = y_true
     values = {name: np.asarray(column).ravel() for name, column in columns.items()}
     lengths = {name: len(column) for name, column in values.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
         raise FwcError(f"the values are not of one length: {counts}")
+    _check_indices({"y_pred": y_pred, "y_true": y_true} | groups)
     return pd.DataFrame(values), list(groups)
