@@ -438,9 +438,13 @@ class Task:
         """SHA-256 (hex) of the cleaned table, equal on every platform."""
         if self._frozen is not None:
             return self._frozen.fingerprint
+        import numpy as np
+
         from fwc_llm.data.clean_table import fingerprint
 
-        return fingerprint(self.columns, self.table)
+        # Where "yes" and "no" mean the opposite, the table keeps them: see `Meaning.answers`.
+        answers = np.where(self.labels(self.table), "yes", "no")
+        return fingerprint(self.columns, self.table.assign(**{self.outcome: answers}))
 
     @cached_property
     def table(self) -> "pd.DataFrame":

@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from fwc_llm.taskfile import (
     OutcomeColumn,
     TaskFile,
 )
-from fwc_llm.words import level_name, merge_spellings, spellings_note
+from fwc_llm.words import CROSSING, level_name, merge_spellings, spellings_note
 
 FRAME = Path("the data frame")  # in the place of the path of a task file
 _LEAST_DIFFERENCE = (
@@ -352,10 +352,8 @@ def crossed(
     frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[str]
 ) -> np.ndarray:
     """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
-    levels = frame[protected[0]]
-    for name in protected[1:]:
-        levels = levels + " & " + frame[name]
-    return levels.to_numpy(dtype=str)
+    columns = [frame[name].to_numpy(dtype=str) for name in protected]
+    return reduce(lambda levels, names: levels + CROSSING + names, columns)
 
 
 def _typed(

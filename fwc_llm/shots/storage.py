@@ -153,7 +153,7 @@ def check_task(
 
 def _what_changed(shots: Shots, task: "Task") -> str:
     """The first difference between saved examples and the table, for an error."""
-    from fwc_llm.shots.examples import plain
+    from fwc_llm.shots.examples import make_examples
 
     names = {column.name for column in task.shown}
     try:
@@ -165,10 +165,13 @@ def _what_changed(shots: Shots, task: "Task") -> str:
             return f"column {name!r} is {'new' if name in names else 'gone'}"
         if example.row not in table.index:
             return f"row {example.row!r} is gone"
-        for name, value in example.values.items():
-            now = plain(table.at[example.row, name])
-            if now != value:
-                return f"row {example.row!r} has {now!r} in column {name!r}, and had {value!r}"
+        (now,) = make_examples(task, table.loc[[example.row]])
+        for name, value in now.values.items():
+            had = example.values[name]
+            if value != had:
+                return f"row {example.row!r} has {value!r} in column {name!r}, and had {had!r}"
+        if now.label != example.label:
+            return f"row {example.row!r} is {now.label} now, and was {example.label}"
     return "rows that are not among the examples have changed"
 
 

@@ -54,7 +54,7 @@ CODES = [  # cells of a group column, and whether the groups are to be doubted
     (["1", "2", "NA"], False),
     (["01", "02", "k.A."], False),
     (["1", "2", "", "unknown"], False),
-    (["f", "m", "9", "8888"], False),
+    (["f", "m", "9", "8888"], True),
     (["0", "1", "-"], False),
     (["1.0", "2.0", ""], False),
     (["True", "False", ""], False),
@@ -207,6 +207,19 @@ def answered(group: pd.Series) -> pd.DataFrame:
     rng = np.random.default_rng(1)
     said = rng.choice(["yes", "no"], N)
     return pd.DataFrame({"group": group, "age": rng.integers(20, 90, N), "said": said})
+
+
+@pytest.mark.parametrize(("column", "third"), [("said", "withdrawn"), ("born", "")])
+def test_rows_left_out_of_an_audit_are_counted_by_crossed_groups(
+    column: str, third: str
+) -> None:
+    frame = answered(pd.Series(["f", "m"] * 120)).assign(race=["a", "b", "b", "a"] * 60)
+    frame["born"] = frame["said"]
+    frame.loc[:3, column] = third
+    drop: dict[str, Any] = {"others": "drop", "missing": "drop", "label": "born"}
+    found = audit(frame, answer="said", protected=["group", "race"], **drop)
+    counts = "f & a 1, m & b 1, f & b 1, m & a 1."
+    assert any(note.endswith(counts) for note in found.statistics.notes)
 
 
 def test_few_people_without_a_group_are_unknown_to_an_audit_and_left_out_of_a_task(

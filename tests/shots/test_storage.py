@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from fwc_llm import select_shots
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import Example, Shots, load_shots, save_shots
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, load_task
 from tests.command import read_json
+from tests.people import make_people, write_people
 
 text = st.text(st.characters(codec="utf-8"), max_size=8)
 numbers = st.integers(-(2**53), 2**53) | st.floats(
@@ -103,6 +104,10 @@ def test_another_task_and_changed_data_are_refused(
     for allowed in (True, False):
         with pytest.raises(FwcError, match="is for the task 'adult', not 'people'"):
             load(tmp_path, {**saved, "task": "adult"}, two, allow_changed_data=allowed)
+    path = write_people(tmp_path, make_people(240, 2))
+    path.write_text(path.read_text().replace('positive = "yes"', 'positive = "no"'))
+    with pytest.raises(FwcError, match=r"is (yes now, and was no|no now, and was yes)"):
+        load(tmp_path, saved, load_task(path))
     lacking = json.loads(json.dumps(saved))
     del lacking["examples"][2]["values"]["job"]
     with pytest.raises(FwcError, match="has no value for the column 'job'"):
