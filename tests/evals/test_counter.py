@@ -15,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 from evals.real_model.counter import draw
 from evals.real_model.counter.ask import (
     ANSWERS,
+    SECOND,
     ask_missing,
     calls,
     collect,
@@ -195,6 +196,23 @@ def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
     assert reported["arms"]["counter-fwc"]["auc"]["value"] == pytest.approx(
         np.mean(areas)
     )
+
+
+def test_the_second_model_by_plain_pandas() -> None:
+    answers = pd.read_csv(ANSWERS[SECOND])
+    reported = read_json(RESULTS / f"{NAME}.json")["second"]
+    assert reported["questions"] == len(answers), "run the report again"
+    whole = answers.groupby(["arm", "set"])["row"].transform("size") == 120
+    median = answers[answers["round"] == 0].groupby(["arm", "set"])["p_yes"].median()
+    scored = answers[whole & (answers["round"] > 0)].join(
+        median.rename("median"), on=["arm", "set"]
+    )
+    scored["said"] = scored["p_yes"] > scored["median"]
+    rates = scored.pivot_table("said", ["arm", "set"], ["group", "label"])
+    gap = (rates["Male"] - rates["Female"]).mean(axis=1).unstack("arm")
+    found = ttest_1samp((gap["counter-fwc"] - gap["counter"]).dropna(), 0.0)
+    assert reported["contrast"]["gap"]["p"] == pytest.approx(found.pvalue)
+    assert reported["rows"] == len(scored) / 2
 
 
 def test_a_replay_gives_the_same_answers(data_dir: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ _SECOND = """\
 Qwen2.5-Coder-0.5B-Instruct was asked {questions} questions in {hours:.1f} hours, by
 [the plan's second part](../real_model/counter/plan.md#a-second-model): the same sets and rows, two arms.
 The complete steps hold {sets} sets and {rows} rows per arm. One test, so its p is not corrected.
-**The models {agree}.**"""
+**The first model's verdict is *{first}*, this one's *{second}*.**"""
 _METRICS = (
     *(
         "gap",
@@ -250,7 +250,6 @@ def _second(content: Mapping[str, Any]) -> list[str]:
         for each in content["contrasts"]
         if (each["first"], each["second"]) == (contrast["first"], contrast["second"])
     )
-    agree = contrast["verdict"] == first["verdict"] == "fairer at equal accuracy"
     coins = [
         NAMES[arm]
         for arm, found in second["arms"].items()
@@ -261,7 +260,8 @@ def _second(content: Mapping[str, Any]) -> list[str]:
         hours=second["seconds"] / 3600,
         sets=second["sets"],
         rows=second["rows"],
-        agree="agree" if agree else "do not agree",
+        first=first["verdict"],
+        second=contrast["verdict"],
     )
     if coins:
         text += f" Ranks rows no better than a coin, so its gap tells little: {', '.join(coins)}."
