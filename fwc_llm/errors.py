@@ -217,7 +217,9 @@ def near(name: str, names: Sequence[str]) -> str:
     """End a message about an unknown `name`: the nearest of `names`, or ""."""
     from difflib import get_close_matches
 
-    begun = [other for other in names if name and other.startswith(name)]
-    for nearest in (*get_close_matches(name, names, 1), *begun):
-        return f"; did you mean {nearest!r}?"
+    folded = {other.casefold(): other for other in names}
+    name = name.casefold()
+    begun = [other for other in folded if name and other.startswith(name)]
+    for nearest in (*get_close_matches(name, folded, 1), *begun):
+        return f"; did you mean {folded[nearest]!r}?"
     return ""

@@ -154,7 +154,11 @@ def to_command_line(show: Callable[[str], None]) -> Iterator[None]:
 
         warnings.simplefilter("always", FwcWarning)
         warnings.showwarning = print_notice  # type: ignore[assignment]
+        handler = logging.Handler()
+        handler.emit = lambda record: show(record.getMessage())  # type: ignore[method-assign]
+        LOG.addHandler(handler)
         try:
             yield
         finally:
+            LOG.removeHandler(handler)
             _in_command_line.reset(token)

@@ -77,6 +77,10 @@ MISUSES: list[tuple[Call, str]] = [
         "the arms are the text 'zero'",
     ),
     (
+        lambda at: evaluate("census", "surrogate", []),
+        "no arm is named: give arms a list, for example zero and fwc",
+    ),
+    (
         lambda at: evaluate("census", "surrogate", at.shots),
         "arms is a Shots: give a list",
     ),
@@ -98,12 +102,22 @@ MISUSES: list[tuple[Call, str]] = [
     ),
     (
         lambda at: evaluate("census", "surrogate", M=3),
-        "no option .M.; there are task, model, ",
+        "no option .M.; did you mean 'm'",
     ),
     (lambda at: select_shots(at.nothing), "the task is nothing"),
     (
         lambda at: select_shots("census", at.number),
         r"strategy is an int: give a name \(zero, ",
+    ),
+    (
+        lambda at: select_shots(at.task, "balanced", M=4),
+        "no option 'M': it takes none; did you mean 'm'",
+    ),
+    (
+        lambda at: select_shots(
+            at.task, "random", pool=FRAME.replace({"age": {20: at.nothing}})
+        ),
+        "fill the empty cells, or leave their rows out$",
     ),
     (
         lambda at: select_shots(at.task, "random", 4, pool=at.frame[["age"]]),

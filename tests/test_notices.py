@@ -5,6 +5,7 @@ import asyncio
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import fwc_llm
 from fwc_llm import FunctionError, FwcError, aevaluate, evaluate, load_task
 from fwc_llm.models.client import Client
 from fwc_llm.notices import (
+    LOG,
     SWITCHES,
     DataWarning,
     RunWarning,
@@ -92,7 +94,8 @@ def test_the_command_line_prints_each_notice_once() -> None:
         for _ in range(2):
             tell("--n-test 7 is rounded", RunWarning)
         warnings.warn("another package's", UserWarning, stacklevel=1)
-    assert printed == ["--n-test 7 is rounded"]
+        LOG.warning("20 yes")
+    assert printed == ["--n-test 7 is rounded", "20 yes"]
 
 
 def test_guesses_about_a_frame_are_warnings() -> None:
@@ -150,20 +153,26 @@ def test_a_function_that_always_raises_ends_the_run_with_its_exception(
     assert "--" not in str(caught.value)
 
 
-def test_notices_of_a_run_point_at_the_callers_line(tmp_path: Path) -> None:
+def test_notices_of_a_run_point_at_the_callers_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: Any = {"arms": ("zero",), "n_test": 21, "base_parity": 0.1}
+
     async def awaited() -> None:
-        await aevaluate("census", says_no, ("zero",), n_test=24, out=tmp_path / "two")
+        await aevaluate("census", says_no, **options, out=tmp_path / "two")
 
     def says_no(messages: object) -> str:
         return "no"
 
     for call in (
-        lambda: evaluate("census", says_no, ("zero",), n_test=24, out=tmp_path / "one"),
+        lambda: evaluate("census", says_no, **options, out=tmp_path / "one"),
         lambda: asyncio.run(awaited()),
     ):
-        with pytest.warns(RunWarning, match="the first 20 replies: 20 no") as caught:
+        with pytest.warns(RunWarning, match=r"n_test=21: .* are drawn") as caught:
             call()
-        assert {warning.filename for warning in caught} == {__file__}
+        (warning,) = caught  # progress is no warning, which could end the run
+        assert warning.filename == __file__
+    assert caplog.text.count("the first 20 replies: 20 no") == 2
 
 
 def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> None:

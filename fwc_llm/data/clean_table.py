@@ -308,11 +308,13 @@ def _fill_missing(
                 )
                 stay = f"{int((within & ~unruled).sum()):,} of {int(within.sum()):,} rows stay"
                 top = f', or all columns missing = "drop" at the top ({stay})'
+            rules = _remedies(task, item, mask, int(within.sum()))
+            remedy = f"{rules}{top} in {task.path}, or repair the table"
+            if task.path == FRAME:
+                remedy = "fill the empty cells, or leave their rows out"
             raise FwcError(
                 f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} "
-                f"missing): "
-                f"{_remedies(task, item, mask, int(within.sum()))}{top} in {task.path}, or repair "
-                f"the table"
+                f"missing): {remedy}"
             )
     return filled
 

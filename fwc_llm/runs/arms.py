@@ -49,7 +49,7 @@ def read_arms(
         raise FwcError(f"the arms are the text {sources!r}: {_LIST}")
     require(sources, Sequence, "the value of --shots", _LIST)
     if not sources:
-        raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
+        raise FwcError("no arm is named: give --shots a list, for example zero and fwc")
     saved: dict[str, Shots] = {}
     arms: list[Arm] = []
     for source in sources:

@@ -12,7 +12,7 @@ from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
 from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import FunctionModel
 from fwc_llm.models.openai.prices import Price
-from fwc_llm.notices import tell
+from fwc_llm.notices import LOG
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase
 from fwc_llm.runs.journal import (
@@ -188,9 +188,8 @@ class Execution:
         if reply.text is None:
             return
         self.answers[record["answer"] or "unread"] += 1
-        early = early_words(self.answers) if self.answers.total() == EARLY else ""
-        if early:
-            tell(early)
+        if self.answers.total() == EARLY and (early := early_words(self.answers)):
+            LOG.warning(early)
 
     async def wait(self) -> bool:
         """Wait until another call ends; False if no worker may begin another call."""

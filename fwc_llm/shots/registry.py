@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import signature
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.errors import FwcError, did_you_mean, near
 from fwc_llm.shots.base import Request, Shots, Strategy
 from fwc_llm.user_code import import_named
 
@@ -81,11 +82,15 @@ def strategy(per_row: bool = False, **defaults: Any) -> Callable[[_F], Strategy]
         def run(request: Request) -> Shots:
             for name, value in request.options.items():
                 if name not in defaults:
-                    if defaults:
-                        takes = f"it takes {', '.join(defaults)}"
-                    else:
-                        takes = "it takes none"
-                    raise FwcError(f"the strategy has no option {name!r}: {takes}")
+                    from fwc_llm.shots.select import select_shots
+
+                    takes = ", ".join(defaults) or "none"
+                    meant = near(
+                        name, [*defaults, *signature(select_shots).parameters][:-1]
+                    )
+                    raise FwcError(
+                        f"the strategy has no option {name!r}: it takes {takes}{meant}"
+                    )
                 if value not in choices.get(name, (value,)):
                     raise FwcError(
                         f"{name} is {value!r}: choose {' or '.join(map(repr, choices[name]))}"
