@@ -85,9 +85,8 @@ def strategy(per_row: bool = False, **defaults: Any) -> Callable[[_F], Strategy]
                     from fwc_llm.shots.select import select_shots
 
                     takes = ", ".join(defaults) or "none"
-                    meant = near(
-                        name, [*defaults, *signature(select_shots).parameters][:-1]
-                    )
+                    keywords = [*signature(select_shots).parameters][:-1]
+                    meant = near(name, [*defaults]) or near(name, keywords)
                     raise FwcError(
                         f"the strategy has no option {name!r}: it takes {takes}{meant}"
                     )

@@ -40,7 +40,7 @@ MISTAKES = {
     "option": (
         "shots --task hiring.toml --m 4 --strategy fwc --option proof=true",
         "proof",
-        r"it takes .*(prove)$",
+        r"did you mean '(prove)'",
     ),
     "value": (f"{AUDIT} --positive y", "y", NEAR),
     "key": (
