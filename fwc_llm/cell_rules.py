@@ -211,13 +211,12 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
         if before and after and not unit:
             continue
         text = after if unit else before + after
-        found[cell] = ("", unit + text)
+        found[cell] = ("", before + after)
         for factor in sorted(filter(text.startswith, FACTORS), key=len):
             rest = text.removeprefix(factor).strip()
             of_money = _MONEY.fullmatch(rest) or (unit and not rest)
-            if of_money or (
-                not rest and factor not in _ONLY_MONEY
-            ):  # "kg" is no factor
+            is_suffix = after and not rest  # "K001" is a code, and "kg" no factor
+            if of_money or (is_suffix and factor not in _ONLY_MONEY):
                 found[cell] = (factor, unit or rest)
     if any(factor and not unit for factor, unit in found.values()):
         # "B" is no unit beside "10M" and "100K".
@@ -258,7 +257,8 @@ def plain_text(item: FileColumn, text: str) -> str:
         digits, found, currency = text.rpartition(word)
         plain = as_plain(f"{digits.strip()} {currency}".strip(), item.written)
         number = as_number(plain)
-        if found and number is not None:
+        is_code = not digits and as_number(currency) is not None  # "K001"
+        if found and number is not None and not is_code:
             return f"{number * factor:.15g}"
     return as_plain(text, item.written)
 
@@ -305,14 +305,9 @@ def fault_of_numbers(
     texts = [text for text in texts if text not in _band_names(item.bands or (0.0,))]
     wrong_in = {way: _not_numbers(item, way, texts) for way in get_args(Written)}
     wrong = wrong_in[item.written]
-    read = units_of(texts)
-    several = units_among(read)
-    if len(several) > 1:
-        other = next(text for text in read if kind_of(read[text][1]) == several[1])
-        remedy = f'convert the numbers to one unit, or set role = "drop" in {task.path}'
-        return other, f"units differ {where}, {' and '.join(several)}: {remedy}"
-    if not wrong:
-        return None
+    fault_of_unit = other_unit(task, item, texts)
+    if fault_of_unit or not wrong:
+        return fault_of_unit
     verb = "is not a finite number" if len(wrong) == 1 else "are not finite numbers"
     fault = f"{listed(wrong, _SHOWN, repr)} {where} {verb}"
     for way, others in wrong_in.items():
@@ -326,6 +321,21 @@ def fault_of_numbers(
     if len(wrong) <= _SHOWN:
         other = f"write missing_marker = {marked}{dropped} in this column, or {other}"
     return wrong[0], f"{fault}; repair it, or {other} in {task.path}"
+
+
+def other_unit(
+    task: TaskFile, item: FileColumn, texts: Iterable[str]
+) -> tuple[str, str] | None:
+    """A text with another unit than the column's, or than most texts, and what to do about it."""
+    read = units_of(texts)
+    usual = [item.unit] if re.fullmatch(rf"%|{_MONEY.pattern}", item.unit) else []
+    several = [*dict.fromkeys([*map(kind_of, usual), *units_among(read)])]
+    if len(several) < 2:
+        return None
+    other = next(text for text in read if kind_of(read[text][1]) == several[1])
+    where = f"in the numeric column {item.name!r}"
+    remedy = f'convert the numbers to one unit, or set role = "drop" in {task.path}'
+    return other, f"units differ {where}, {' and '.join(several)}: {remedy}"
 
 
 def _not_numbers(item: FileColumn, way: Written, texts: Sequence[str]) -> list[str]:
@@ -512,6 +522,9 @@ def _texts(
         text = cell_text(cell, markers.union(item.markers), item.written)
         typed = not isinstance(cell, str)
         if text is not None and (item.use == "column" or item.name in maps):
+            fault = other_unit(task, item, [text])
+            if fault:
+                raise FwcError(f"{text!r}: {fault[1]}")
             text = edited(item, text)
             listed = (
                 maps.get(item.name)

@@ -136,10 +136,10 @@ _WORDS = {
     _folded(words)
     for words in """
 unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
-unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data
+unidentified|unavailable|unanswered|withheld|blank|no co-applicant|n/a|n.a.|no answer|no response|no data
 no information|none given
 don't know|do not know|dk/na|rather not say
-unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|k.A.|o.A.|k. W.|n. v.
+unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|keine Auskunft|k.A.|o.A.|k. W.|n. v.
 keine Antwort|weiß nicht
 weiß ich nicht|fehlt|fehlend|fehlende Angabe
 inconnu|inconnue|manquant|n.c.|n.d.|n.r.|s.o.|ne sait pas|ne se prononce pas|sans réponse|sans objet
@@ -178,12 +178,12 @@ _REFUSED = re.compile(
     r"(?=.*\b(not|don t|declined?|declines|refused?|refuses|nicht|ne|no|nao|non|niet)\b)(\w+ "
     r")*(say|state"
     r"|answer|disclose|to self identify|to identify|self "
-    r"identify|specify|respond|report|share|sagen|angeben"
+    r"identify|specify|respond|report|share|provide|sagen|angeben"
     r"|antworten|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar"
     r"|rispondere|dirlo|zeggen)"
-    r"( my .*| this| it)?|prefer not"
+    r"( my .*| this( information)?| it)?|prefer not"
 )
-_OF_PEOPLE = r"declined|refused|not asked|null|\n|<na>|(leer)|(blank)|-|--|–|—|.|?|*|/"
+_OF_PEOPLE = r"declined|refused|not asked|null|\n|<na>|(leer)|-|--|–|—|.|?|*|/"
 _FOR_NUMBERS = (
     rf"{_OF_PEOPLE}|na|none|nil|nan|nd|nc|ka|sd|x|xx|tbd|tba|..|...|…|---|***|entfällt|néant"
     "|#n/a|#na|#value!|#ref!|#div/0!|#null!|#num!|#name?|#nv|#wert!|#bezug!"

@@ -8,6 +8,7 @@ from fwc_llm.words import is_marker, is_unknown, is_unknown_category, merged_cat
 
 UNKNOWN = """
 Unknown|Not Disclosed|Prefer not to say|N/A|Undisclosed|Unbekannt|Decline to self-identify|keine Angabe|k. A.
+I do not wish to provide this information|Blank|No co-applicant|keine Auskunft|Not applicable|(blank)
 (leer)|I don't wish to answer|Race Not Available|Sex unknown|Unknown / undisclosed|Not specified|Declined
 Information not provided by applicant in mail, internet, or telephone application|Refused
 did not answer|Möchte ich nicht sagen|nicht angegeben|non renseigné|préfère ne pas répondre

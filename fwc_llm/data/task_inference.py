@@ -869,6 +869,12 @@ class Drafting:
                 f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values",
             ]
         groups, notes = groups_of(name, counted(cells))
+        codes = sorted({*groups.values()} - {UNKNOWN})
+        if all(as_number(code) is not None for code in codes):
+            notes.append(
+                f"In {name}, {listed(codes, _LISTED)} are codes: say what they mean in "
+                '[values], and which mean unknown (missing_marker and missing = "category")'
+            )
         self.checks += [f"protected {note}" for note in notes]
         if notes:
             column += f" # CHECK: {_one_line('; '.join(notes), 400)}"

@@ -87,6 +87,8 @@ NOTES = [
             "",
         ),
         ("case", [f"C-{k:03d}" for k in range(60)], "id", None, ""),
+        ("customer", [f"K{k:04d}" for k in range(60)], "id", None, ""),
+        ("grade", [f"M{k % 15 + 1}" for k in range(60)], "feature", "categorical", ""),
         ("last_name", [f"Name{k // 2}" for k in range(60)], "drop", None, ""),
         ("branch", ["Berlin"] * 60, "drop", None, ""),
         ("empty", [None] * 60, "drop", None, ""),
@@ -673,13 +675,27 @@ def test_amounts_in_two_currencies_are_no_numbers(fwc: Run, tmp_path: Path) -> N
     assert "left out: pay" in checked
 
 
+@pytest.mark.parametrize("sign", ["$", "£", "USD", "%"])
+def test_a_record_in_another_unit_is_refused_as_in_the_table(
+    tmp_path: Path, sign: str
+) -> None:
+    draft = draft_task(units(tmp_path, '"1.040,00 €"'), ["sex"], "y", tmp_path)
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    task = load_task(tmp_path / "t.toml")
+    row = {"sex": "f", "n": 5}
+    assert task.record({**row, "pay": "50 EUR"}).values["pay"] == 50
+    with pytest.raises(FwcError, match=f"'50,00 {re.escape(sign)}': units differ"):
+        task.record({**row, "pay": f"50,00 {sign}"})
+
+
 @pytest.mark.parametrize(
     ("groups", "doubt"),
     [
         (["1", "2", "9"], "In g, 9 may be a code for a missing value"),
         (["1", "2", "-1"], "In g, -1 may be a code for a missing value"),
         (["2023-01-02", "2023-02-03"], "g holds dates, and each is a group"),
-        (["7", "8", "9"], ""),
+        (["7", "8", "9"], "In g, 7, 8, 9 are codes: say what they mean in [values]"),
+        (["white", "black"], ""),
     ],
 )
 def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
