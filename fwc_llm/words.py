@@ -136,8 +136,8 @@ _WORDS = {
     _folded(words)
     for words in """
 unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
-unidentified|unavailable|unanswered|withheld|blank|no co-applicant|n/a|n.a.|no answer|no response|no data
-no information|none given
+unidentified|unavailable|unanswered|withheld|blank|no co-applicant|n/a|n.a.|no answer|no response
+no data|no information|none given
 don't know|do not know|dk/na|rather not say
 unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|keine Auskunft|k.A.|o.A.|k. W.|n. v.
 keine Antwort|weiß nicht
