@@ -266,7 +266,7 @@ def _second(content: Mapping[str, Any]) -> list[str]:
     if coins:
         text += f" Ranks rows no better than a coin, so its gap tells little: {', '.join(coins)}."
     return [
-        "## The contrast that mattered, with a second model",
+        "## The last of these contrasts, with a second model",
         text,
         _contrasts([contrast]),
         _arms(second["arms"]),
