@@ -161,7 +161,7 @@ class Calibration:
     n: Codes
 
     def records(self, place: int, asked: int) -> Iterator[Record]:
-        """Yield the records of one owner, who was `asked` so many questions."""
+        """Yield the records of one owner; `asked` counts its questions."""
         n = int(self.n[place])
         if asked:
             yield Record(metric="p_yes_coverage", value=n / asked, n=asked)

@@ -183,8 +183,14 @@ def test_a_sync_function_is_called_in_a_thread_one_row_after_another() -> None:
 
     assert len(ask(FunctionModel(watch), times=8)) == 8
     assert (most, mains) == (1, 0)
-    ask(FunctionModel(watch, threads=4), times=8)
-    assert 1 < most <= 4
+    together = threading.Barrier(4, timeout=60)
+
+    def meet(messages: Messages) -> str:
+        together.wait()  # only four calls at once pass
+        return "yes"
+
+    replies = ask(FunctionModel(meet, threads=4), times=8)
+    assert {reply.text for reply in replies} == {"yes"}
 
 
 def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:

@@ -374,10 +374,7 @@ NONSENSE: dict[str, tuple[Callable[[Request], Any], str]] = {
         lambda request: changed(request, row="nowhere:1"),
         "which is not in the pool",
     ),
-    "no label": (
-        lambda request: changed(request, label="maybe"),
-        "has the label 'maybe'",
-    ),
+    "no label": (lambda request: changed(request, label="maybe"), "label is 'maybe'"),
     "wrong value": (
         lambda request: changed(request, values={"age": 1}),
         "differs from the table's",
