@@ -37,8 +37,7 @@ def shots(
         "column_weights=age=2,hours=0.5, penalty=0.1 and crossed=false; repeatable."
     ),
     prove: bool = flags.switch(
-        "Prove a lower bound of fwc's objective, for tables up to 5,000 rows.",
-        "--prove",
+        "Prove a lower bound of fwc's objective, up to 5,000 rows.", "--prove"
     ),
     out: Path | None = flags.option(
         "File to save the examples to, as JSON.", "--out", "-o", "--output"

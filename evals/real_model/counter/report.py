@@ -37,7 +37,9 @@ Qwen2.5-Coder-1.5B-Instruct, the table is Adult, with 16 examples and as many ro
 The *gap at equal labels* is the rate of *yes* of men minus that of women, among people with the same true
 label. 0 is fair, and perfect answers have 0. *Counter slots* are examples against the stereotype: women 6
 *yes* and 2 *no*, men 2 *yes* and 6 *no*; FWC's own slots have 4 *yes* and 12 *no*. Every set says *yes*
-above its median on 20 other rows. (…): 95 % t interval over sets.
+above its median on 20 other rows; zero-shot has 200 rows, and one median of 200 others. The last 2,400
+answers are of a second build of the engine ([the plan's log](../real_model/counter/plan.md#log)).
+(…): 95 % t interval over sets.
 
 Few rows see large effects only: by the plan's simulation, ten sets find a drop of the gap by 0.20 in 50 % of
 all experiments in one round, in 75 % in two and in 93 % in five; one by 0.10 in 11 %, 18 % and 30 % (after
@@ -163,7 +165,7 @@ def page(content: Mapping[str, Any]) -> str:
                 _contrasts(content["contrasts"]),
                 "## The arms",
                 _arms(content["arms"]),
-                "## Against zero-shot and balanced examples (described, not tested)",
+                "## Against zero-shot (on a fifth of the rows) and balanced examples: described, not tested",
                 _against(content),
                 *_second(content),
                 "## Does the surrogate react as the model does?",
@@ -199,7 +201,7 @@ def _about(content: Mapping[str, Any]) -> str:
     )
 
 
-def _contrasts(found: Sequence[Mapping[str, Any]]) -> str:
+def _contrasts(found: Sequence[Mapping[str, Any]], p: str = "Holm p") -> str:
     lines = [
         [
             _difference(each),
@@ -210,9 +212,7 @@ def _contrasts(found: Sequence[Mapping[str, Any]]) -> str:
         ]
         for each in found
     ]
-    return _markdown(
-        ["", "gap at equal labels", "Holm p", "accuracy", "verdict"], lines
-    )
+    return _markdown(["", "gap at equal labels", p, "accuracy", "verdict"], lines)
 
 
 def _arms(arms: Mapping[str, Any]) -> str:
@@ -268,7 +268,7 @@ def _second(content: Mapping[str, Any]) -> list[str]:
     return [
         "## The last of these contrasts, with a second model",
         text,
-        _contrasts([contrast]),
+        _contrasts([contrast], "p"),
         _arms(second["arms"]),
     ]
 
