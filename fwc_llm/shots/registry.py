@@ -1,9 +1,9 @@
 """The registry of strategies: built-in, from plugins, and `module:function`."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import entry_points
-from inspect import signature
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
@@ -82,11 +82,9 @@ def strategy(per_row: bool = False, **defaults: Any) -> Callable[[_F], Strategy]
         def run(request: Request) -> Shots:
             for name, value in request.options.items():
                 if name not in defaults:
-                    from fwc_llm.shots.select import select_shots
-
                     takes = ", ".join(defaults) or "none"
-                    keywords = [*signature(select_shots).parameters][:-1]
-                    meant = near(name, [*defaults]) or near(name, keywords)
+                    of_request = [field.name for field in fields(Request)]
+                    meant = near(name, [*defaults]) or near(name, of_request)
                     raise FwcError(
                         f"the strategy has no option {name!r}: it takes {takes}{meant}"
                     )
