@@ -676,7 +676,7 @@ def test_a_number_that_no_record_has_is_named() -> None:
         (lambda: records.of("dp_gap", "zero"), "the arm 'zero'; there are "),
         (
             lambda: records.of("selection_rate", "answers", "f"),
-            "the group 'f'; there are ",
+            "the group 'f'; did you mean 'F'",
         ),
         (lambda: records.of("dp_gap", "answers", scope="all"), "the scope 'all'"),
         (
