@@ -183,6 +183,8 @@ def _sentence(content: Mapping[str, Any]) -> str:
     for each in content["contrasts"]:
         by_verdict.setdefault(each["verdict"], []).append(f"“{_difference(each)}”")
     parts = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items()]
+    if len(parts) == 1:
+        parts = [f"all planned contrasts are {next(iter(by_verdict))}"]
     whole = len(content["steps"]) == SETS * ROUNDS
     asked = f"After {content['questions']:,} of {content['planned']:,} questions"
     said = f"{'All questions are asked' if whole else asked}: {'; '.join(parts)}."
