@@ -184,7 +184,7 @@ def _sentence(content: Mapping[str, Any]) -> str:
         by_verdict.setdefault(each["verdict"], []).append(f"“{_difference(each)}”")
     parts = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items()]
     if len(parts) == 1:
-        parts = [f"all planned contrasts are {next(iter(by_verdict))}"]
+        parts = [f"the verdict on each planned contrast is “{next(iter(by_verdict))}”"]
     whole = len(content["steps"]) == SETS * ROUNDS
     asked = f"After {content['questions']:,} of {content['planned']:,} questions"
     said = f"{'All questions are asked' if whole else asked}: {'; '.join(parts)}."
