@@ -301,6 +301,11 @@ class RunAnswers:
             }
         return self._in_views[view.name]
 
+    def forget_estimates(self) -> None:
+        """Drop the cached estimates: their influences take n floats for each rate."""
+        for name in ("plain_estimates", "estimates", "_in_views"):
+            vars(self).pop(name, None)
+
     @cached_property
     def _in_views(self) -> dict[str, dict[str, ArmEstimates]]:
         return {}

@@ -220,7 +220,9 @@ def statistics(
         run.perfect_gap,
         lines,
     )
-    return replace(content, notes=list(notes(run, content)))
+    content = replace(content, notes=list(notes(run, content)))
+    run.forget_estimates()
+    return content
 
 
 def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:
