@@ -118,9 +118,8 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None
     """Open a table as blocks; return None for an ordinary table in memory.
 
     X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a
-    pyarrow `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are column
-    names; for a memory map, arrays (n,); for a dask.array, dask collections with the same
-    partitions.
+    pyarrow `Dataset`; a memory map; or a dask.dataframe. Labels and weights are column names; for a
+    memory map, arrays (n,).
     """
     X = columns.X
     threads = n_jobs or count_threads()
@@ -180,8 +179,7 @@ def copied(part: Any, rows: Array | slice) -> Any:
 def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> BlockTable:
     import pyarrow as pa
 
-    def named(frame: Any) -> Columns:
-        return take_named(frame, *roles[1:], name, only_names=True)
+    named = partial(_named, names=roles[1:], where=name)
 
     def whole() -> Columns:
         with _reading(name):
@@ -294,70 +292,35 @@ def _files(path: str) -> list[str]:
 
 
 class DaskTable(BlockTable):
-    """A dask.dataframe or dask.array (n, p); labels are its columns, or collections partitioned
-    like it.
-    """
+    """A dask.dataframe; labels and weights are the names of its columns."""
 
     def __init__(self, columns: Columns) -> None:
         X = columns.X
-        if not (_is_frame(X) or _is_array(X)) or X.ndim != 2:
+        if not (is_dask(X, "dask.dataframe") and X.ndim == 2):
             raise InputError(
-                f"X is a dask {type(X).__name__}: pass a dask.dataframe or a dask.array (n, p)"
+                f"X is a dask {type(X).__name__}: pass a dask.dataframe, such as "
+                f"dask.dataframe.from_dask_array(X), with y, sensitive and weights as columns"
             )
-        self.name = name = "the dask DataFrame" if _is_frame(X) else "the dask array"
-        self._names = Columns(
-            None, *(None if is_dask(part) else part for part in columns[1:])
-        )
-        labels = columns.labels().items()
-        if _is_frame(X):
-            empty = pd.DataFrame(columns=list(X.columns))
-            if not take_named(empty, *self._names[1:], only_names=True).X.shape[1]:
-                raise InputError(
-                    "every column of X is named as a label or weight: no feature is left"
-                )
-        elif plain := [
-            (role, values) for role, values in labels if not is_dask(values)
-        ]:
+        name = "the dask DataFrame"
+        self._read = partial(_named, names=columns[1:], where=name)
+        if not self._read(pd.DataFrame(columns=list(X.columns))).X.shape[1]:
             raise InputError(
-                f"{plain[0][0]} is of type {type(plain[0][1]).__name__} but X is a dask.array: "
-                f"pass one with "
-                "the same chunks, such as dask.array.from_array(values, chunks=X.chunks[0])"
+                "every column of X is named as a label or weight: no feature is left"
             )
-        else:
-            X = X.rechunk({1: -1})
-        labels_of = {
-            role: _aligned(values, role, X)
-            for role, values in labels
-            if is_dask(values)
-        }
-        self._collections = {"X": X, **labels_of}
-
-        self.lengths = self._count()
-        super().__init__(name, sum(self.lengths), 1, lambda: iter(()), self._whole)
-
-    def _count(self) -> tuple[int, ...]:
-        """Return the rows of each partition; Dask counts unknown ones."""
-        X = self._collections["X"]
-        if _is_array(X) and not np.isnan(X.chunks[0]).any():
-            return tuple(map(int, X.chunks[0]))
+        self.name = name
+        self._partitions = X.to_delayed()
         import dask
 
         count = dask.delayed(len)
-        if _is_array(X):
-            narrow = X
-        else:
-            narrow = X[list(X.columns[:1])]
-        return tuple(self._compute([count(part) for part in _parts(narrow)]))
-
-    def _whole(self) -> Columns:
-        values = dict(
-            zip(
-                self._collections,
-                self._compute(list(self._collections.values())),
-                strict=True,
-            )
+        narrow = X[list(X.columns[:1])].to_delayed()
+        self.lengths = self._compute([count(part) for part in narrow])
+        super().__init__(
+            name,
+            sum(self.lengths),
+            1,
+            lambda: iter(()),
+            lambda: self._read(self._compute([X])[0]),
         )
-        return _named(values, self._names)
 
     def read(
         self,
@@ -370,22 +333,13 @@ class DaskTable(BlockTable):
 
         if not self.n:
             raise InputError(f"{self.name} has no rows: pass at least one")
-        shared = dask.delayed(task, traverse=False)
-        run = dask.delayed(_run, pure=False)
+        shared = dask.delayed(
+            partial(_run, task, self._read, self.name), traverse=False
+        )
         join = dask.delayed(_join, pure=False)
         firsts = np.cumsum([0, *self.lengths]).tolist()
-        columns = {role: _parts(values) for role, values in self._collections.items()}
-        parts = [
-            run(
-                shared,
-                self.name,
-                firsts[k],
-                length,
-                self._names,
-                {r: c[k] for r, c in columns.items()},
-            )
-            for k, length in enumerate(self.lengths)
-        ]
+        pairs = zip(self._partitions, firsts, strict=False)
+        parts = [shared(partition, first) for partition, first in pairs]
         while len(parts) > 1:
             parts = [
                 join(shrink, parts[low : low + MERGED])
@@ -410,19 +364,13 @@ class DaskTable(BlockTable):
 
 def _run(
     task: Callable[[Block], Part],
+    read: Callable[[Any], Columns],
     name: str,
+    frame: Any,
     first: int,
-    length: int,
-    names: Columns,
-    values: dict[str, Any],
 ) -> list[Part]:
     """Run the task on one partition, on a worker."""
-    for role, part in values.items():
-        if len(part) != length:
-            raise InputError(
-                f"{role} has {len(part)} rows in a partition of {length}: align it with X"
-            )
-    return [task(Block(first, name, _named(values, names)))]
+    return [task(Block(first, name, read(frame)))]
 
 
 def _join(
@@ -431,40 +379,6 @@ def _join(
     return shrink([part for some in lists for part in some])
 
 
-def _named(values: dict[str, Any], names: Columns) -> Columns:
-    """The columns of a partition: labels are its named columns, or separate collections."""
-    return take_named(values["X"], *names[1:])._replace(
-        **{r: v for r, v in values.items() if r != "X"}
-    )
-
-
-_is_array = partial(is_dask, module="dask.array")
-
-
-def _is_frame(x: Any) -> bool:
-    """Whether x is a dask DataFrame or Series."""
-    return is_dask(x, "dask.dataframe") and hasattr(x, "npartitions")
-
-
-def _parts(collection: Any) -> list[Any]:
-    """The partitions as `Delayed` objects."""
-    return list(np.ravel(collection.to_delayed()))
-
-
-def _aligned(values: Any, role: str, X: Any) -> Any:
-    """Give labels or weights the partitions of X, or refuse them."""
-    if not (_is_array(values) or _is_frame(values)):
-        raise InputError(
-            f"{role} is a dask {type(values).__name__}: pass a dask.array or a Series"
-        )
-    if _is_array(values):
-        values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))
-        counted = _is_array(X) and not np.isnan([*X.chunks[0], *values.chunks[0]]).any()
-        if counted and len(values) == len(X):
-            return values.rechunk({0: X.chunks[0]})
-    count, wanted = (len(_parts(c)) for c in (values, X))
-    if count != wanted:
-        raise InputError(
-            f"{role} has {count} partitions but X has {wanted}: give both the same ones"
-        )
-    return values
+def _named(frame: Any, names: tuple[Any, ...], where: str) -> Columns:
+    """The columns of a frame, of which `names` are the labels and weights."""
+    return take_named(frame, *names, where, only_names=True)

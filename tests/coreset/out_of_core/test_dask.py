@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,19 +70,8 @@ def test_partitions_give_the_result_of_blocks(
     cut = fit(parts())
     assert cut.objective_ == pytest.approx(wanted.objective_, rel=1e-12)
     assert cut.lower_bound_ == pytest.approx(cut.objective_, rel=1e-9)
-    real = fit(parts()[["a", "b"]], parts().y, parts()[["d"]], support="rows")
+    real = fit(parts(), support="rows")
     assert real.representatives_.a.tolist() == FRAME.a[real.row_index_].tolist()
-
-
-def test_arrays_of_any_chunks() -> None:
-    x = np.column_stack([FRAME.a, RNG.normal(size=N)])
-    X = da.from_array(x, chunks=(750, 1))
-    y = da.from_array(Y, chunks=1300)
-    d = da.from_array(D, chunks=750)
-    found = fit(X, y, d)
-    unknown = fit(X[X[:, 0] > -99], y.rechunk(750)[X[:, 0] > -99], d[X[:, 0] > -99])
-    assert found.certify(x, Y, D).objective == pytest.approx(found.objective_, rel=1e-9)
-    assert unknown.objective_ == found.objective_
 
 
 def ordered(part: pd.DataFrame, k: int) -> pd.DataFrame:
@@ -110,29 +98,22 @@ def test_what_is_wrong_with_a_partition_is_said(change: Any, words: str) -> None
         fit(parts(change))
 
 
-def fail(rows: np.ndarray) -> np.ndarray:
-    raise OSError("the disk\x1b[31m is gone")
-
-
-def array(rows: int = 12, chunk: int = 3, columns: int = 2) -> Any:
-    return da.ones((rows, columns), chunks=(chunk, columns))
+def fail(part: pd.DataFrame, k: int) -> pd.DataFrame:
+    if k:
+        raise OSError("the disk\x1b[31m is gone")
+    return part
 
 
 SMALL = dd.from_pandas(FRAME[:12], npartitions=3)
 REFUSED: dict[str, tuple[Any, ...]] = {
     "X is a dask Series": (SMALL.a,),
     "X is a dask Delayed": (dask.delayed(1),),
-    "y is of type ndarray": (array(), np.zeros(12)),
-    "y is not the name": (SMALL, np.zeros(12)),
+    "from_dask_array": (da.ones((12, 2)),),
+    "y is not the name": (SMALL, SMALL.y),
     "y names the column 'z'": (SMALL, "z"),
     "no feature is left": (SMALL[["y", "d"]], "y", "d"),
-    "y has 4 partitions but X has 3": (SMALL, da.ones(12, chunks=3)),
-    "y is a dask Delayed": (array(), dask.delayed(1)),
-    "has no rows": (array(0), da.ones(0), da.ones(0)),
-    "OSError: the disk": (
-        array().map_blocks(fail, meta=np.ones((0, 2))),
-        da.ones(12, chunks=3),
-    ),
+    "has no rows": (SMALL[SMALL.d > 2],),
+    "OSError: the disk": (dd.from_map(fail, [FRAME] * 2, [0, 1], meta=FRAME[:0]),),
 }
 
 
@@ -146,7 +127,7 @@ def test_what_does_not_fit_is_refused(words: str) -> None:
     assert "\x1b" not in str(caught.value)
 
 
-def dies_once(flag: str, rows: np.ndarray) -> np.ndarray:
+def dies_once(rows: pd.DataFrame, flag: str) -> pd.DataFrame:
     """Ends the process that reads, the first time that it has rows."""
     if len(rows) and not os.path.exists(flag):
         Path(flag).touch()
@@ -161,10 +142,8 @@ def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(
 ) -> None:
     import distributed
 
-    x, y, d = (
-        da.from_array(part, chunks=1000) for part in (RNG.normal(size=(N, 3)), Y, D)
-    )
-    wanted = fit(x, y, d)
+    X = dd.from_pandas(FRAME, npartitions=4)
+    wanted = fit(X)
     quiet: Any = {
         "host": "127.0.0.1",
         "dashboard_address": ":0",
@@ -176,12 +155,12 @@ def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(
         ) as cluster,
         distributed.Client(cluster, timeout="20s"),
     ):
-        dying = x.map_blocks(
-            partial(dies_once, str(tmp_path / "died")), meta=np.zeros((0, 3))
-        )
-        for X in (dying, x.persist()):
-            found = fit(X, y, d)
-            assert found.representatives_.tolist() == wanted.representatives_.tolist()
+        dying = X.map_partitions(dies_once, str(tmp_path / "died"), meta=FRAME[:0])
+        for rows in (dying, X.persist()):
+            found = fit(rows)
+            pd.testing.assert_frame_equal(
+                found.representatives_, wanted.representatives_
+            )
             assert found.weights_.tolist() == wanted.weights_.tolist()
             assert found.objective_ == wanted.objective_
     assert (tmp_path / "died").exists()
