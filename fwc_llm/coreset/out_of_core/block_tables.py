@@ -379,6 +379,6 @@ def _join(
     return shrink([part for some in lists for part in some])
 
 
-def _named(frame: Any, names: tuple[Any, ...], where: str) -> Columns:
+def _named(frame: Any, names: tuple[Any, Any, Any], where: str) -> Columns:
     """The columns of a frame, of which `names` are the labels and weights."""
     return take_named(frame, *names, where, only_names=True)
