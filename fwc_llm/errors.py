@@ -3,7 +3,7 @@
 The command line prints an `FwcError` as one line on standard error and exits with its `exit_code`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from functools import wraps
 from inspect import BoundArguments, Signature, signature
 from numbers import Integral, Real
@@ -150,13 +150,25 @@ def checked(function: _F) -> _F:
     """
     takes = signature(function)
     name = function.__qualname__.removesuffix(".__init__")
+    types = {key: one.annotation for key, one in takes.parameters.items()}
+    # Calls of a shape, and values of a type, that were checked: replies come by the thousand.
+    shapes = set[tuple[Any, ...]]()
+    fitting = set[tuple[str, type]]()
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        bound = check_call(takes, arguments, options, name)
-        for argument, value in bound.arguments.items():
-            annotation = takes.parameters[argument].annotation
-            check_type(value, annotation, f"{name}: {argument}")
+        shape = (len(arguments), *options)
+        if shape not in shapes:
+            check_call(takes, arguments, options, name)
+            shapes.add(shape)
+        given = dict(zip(types, arguments, strict=False)) | options
+        for argument, value in given.items():
+            if (argument, type(value)) not in fitting and argument in types:
+                check_type(value, types[argument], f"{name}: {argument}")
+                if not (
+                    isinstance(value, _VARIED) or "Literal" in str(types[argument])
+                ):
+                    fitting.add((argument, type(value)))
         return function(*arguments, **options)
 
     return call  # type: ignore[return-value]
@@ -180,6 +192,9 @@ _PLAIN: Mapping[Any, tuple[Any, str]] = {
     Hashable: (Hashable, "a name"),
     NoneType: (NoneType, "None"),
 }
+
+
+_VARIED = (list, tuple, Set)  # their items are checked, too
 
 
 def check_type(value: object, annotation: Any, name: str) -> None:
