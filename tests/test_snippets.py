@@ -17,6 +17,7 @@ from fwc_llm.cli.program import every_command
 from tests import snippets
 from tests.command import python
 from tests.test_docs import CHECKOUT, FENCE, PAGES, name
+from tests.test_types import check_errors, write_calls
 
 # What a page's first block is given where it speaks of something of the reader's.
 GIVEN = {
@@ -75,13 +76,6 @@ UNTYPED = (
 )
 
 
-MISTAKES = """
-fwc_llm.Settings(speed=9)
-fwc_llm.Settings(m="many")
-fwc_llm.evaluat
-"""
-
-
 @pytest.mark.slow
 def test_a_type_checker_passes_all_pages_and_knows_every_type(tmp_path: Path) -> None:
     """All of it but type hints, which snippets go without; a page is one module."""
@@ -97,17 +91,13 @@ def test_a_type_checker_passes_all_pages_and_knows_every_type(tmp_path: Path) ->
         text = "\n".join([UNTYPED, GIVEN.get(name(page), ""), *blocks])
         (tmp_path / f"{page.stem.replace('-', '_')}_{number}.py").write_text(text)
     revealed = "".join(f"reveal_type(fwc_llm.{name})\n" for name in fwc_llm.__all__)
-    (tmp_path / "use.py").write_text(f"import fwc_llm\n{revealed}{MISTAKES}")
+    (tmp_path / "use.py").write_text(f"import fwc_llm\n{revealed}")
+    write_calls(tmp_path)
     done = python("-m", "mypy", *tmp_path.glob("*.py"), cwd=CHECKOUT, check=False)
     types = re.findall(r"use\.py:\d+: note: Revealed type .*", done.stdout)
     assert len(types) == len(fwc_llm.__all__), done.stdout
     assert not [line for line in types if re.search(r'(is "|-> )Any"', line)]
-    errors = re.findall(r".*:\d+: error: .*", done.stdout)
-    assert len(errors) == 3, done.stdout
-    for error, words in zip(
-        errors, ("speed", 'expected "int"', "evaluat"), strict=True
-    ):
-        assert words in error
+    check_errors(done.stdout)
 
 
 def commands(body: str) -> Iterator[tuple[str, str, list[str], int]]:

@@ -1,7 +1,6 @@
 """What a type checker sees of the public functions: good calls pass, misspelt options do not."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -13,6 +12,7 @@ from fwc_llm.models.client import Client, ClientKeywords
 from fwc_llm.runs.settings import Settings, SettingsKeywords
 from fwc_llm.shots.registry import BUILT_IN, accepted_options
 from fwc_llm.shots.select import StrategyKeywords
+from tests.command import python
 
 GOOD = """
 import polars as pl
@@ -46,6 +46,9 @@ async def service() -> str:
     return repr(await aevaluate(own, ask, ["zero"]))
 """
 BAD = [
+    ("fwc_llm.Settings(speed=9)", "speed"),
+    ('fwc_llm.Settings(m="many")', "m"),
+    ("fwc_llm.evaluat", "evaluat"),
     ('evaluate("census", "surrogate", arm=("zero",))', "arm"),
     ('evaluate("census", "surrogate", weights="shown")', "weights"),
     ('evaluate("census", "surrogate", n_test="40")', "n_test"),
@@ -74,32 +77,29 @@ def test_keywords_are_the_strategies_options() -> None:
     assert set(get_type_hints(StrategyKeywords)) == options
 
 
-@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
-def test_good_calls_pass_and_bad_ones_are_refused(checker: str, tmp_path: Path) -> None:
-    """One call of a checker for all; basedpyright judges as pyright does in its standard mode."""
-    pytest.importorskip(checker)
+def write_calls(folder: Path) -> None:
+    """Write the good calls, and the bad ones, each on a line of its own."""
     names = "audit, evaluate, load_task, open_model, select_shots, tune"
-    bad = [f"import pandas as pd\nfrom fwc_llm import {names}\nframe = pd.DataFrame()"]
-    bad += [call for call, _ in BAD]
-    (tmp_path / "good.py").write_text(GOOD)
-    (tmp_path / "bad.py").write_text("\n".join(bad))
-    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
-    options = {
-        "mypy": [
-            "--strict",
-            "--ignore-missing-imports",
-            "--cache-dir",
-            str(Path.cwd() / ".mypy_cache"),
-        ],
-        "basedpyright": ["--pythonpath", sys.executable],
-    }
-    command = [sys.executable, "-m", checker, *options[checker], "good.py", "bad.py"]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    said = re.findall(r"(good|bad)\.py:(\d+)\b.*? error: (.*)", found.stdout)
-    assert [message for file, _, message in said if file == "good"] == []
-    wrong = {int(line): message for _, line, message in said}
-    assert sorted(wrong) == [*range(4, 4 + len(BAD))], found.stdout + found.stderr
-    for message, (_, name) in zip(
-        [wrong[line] for line in sorted(wrong)], BAD, strict=True
-    ):
+    known = f"import fwc_llm\nimport pandas as pd\nfrom fwc_llm import {names}"
+    bad = [known, "frame = pd.DataFrame()", *(call for call, _ in BAD)]
+    (folder / "good.py").write_text(GOOD)
+    (folder / "bad.py").write_text("\n".join(bad))
+
+
+def check_errors(printed: str) -> None:
+    """Each bad call has its error, and nothing else has one."""
+    said = re.findall(r"(\w+)\.py:(\d+)(?::\d+ -|:) error: (.*)", printed)
+    places = [("bad", str(line)) for line in range(5, 5 + len(BAD))]
+    assert [(file, line) for file, line, _ in said] == places, printed
+    for (*_, message), (_, name) in zip(said, BAD, strict=True):
         assert f'"{name}"' in message
+
+
+def test_good_calls_pass_and_bad_ones_are_refused(tmp_path: Path) -> None:
+    """Of basedpyright, as pyright in its standard mode; mypy's: tests/test_snippets.py."""
+    pytest.importorskip("basedpyright")
+    write_calls(tmp_path)
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
+    options = ("--pythonpath", sys.executable, "good.py", "bad.py")
+    checked = python("-m", "basedpyright", *options, cwd=tmp_path, check=False)
+    check_errors(checked.stdout)

@@ -267,7 +267,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    load_task("adult")  # says what is missing before processes begin
+    load_task("adult").pool()  # says what is missing before processes begin
     began = time.monotonic()
     seeds = []
     numbers = range(arguments.first, arguments.first + arguments.seeds)

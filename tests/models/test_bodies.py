@@ -77,9 +77,10 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
                 {}, optional={"status": ENDINGS, "incomplete_details": ODD}
             )
         )
-    odd = st.fixed_dictionaries(
-        {}, optional=dict.fromkeys(("usage", "model", "id", "error"), ODD)
-    )
+    counts = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), ODD)
+    fields = dict.fromkeys(("model", "id", "error"), ODD)
+    fields["usage"] = ODD | st.fixed_dictionaries({}, optional=counts)
+    odd = st.fixed_dictionaries({}, optional=fields)
     return body | draw(odd), word
 
 

@@ -2,7 +2,6 @@
 report.
 """
 
-import asyncio
 import json
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -14,11 +13,10 @@ import pytest
 from fwc_llm import evaluate
 from fwc_llm.answers import p_yes
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Reply, local, open_model, traits
+from fwc_llm.models import local, open_model, traits
 from tests.command import read_json
 from tests.conftest import missing
-from tests.faults.loopback import completion
-from tests.models.asking import MESSAGES, ask
+from tests.models.asking import ask
 
 
 def need_smollm2() -> None:
@@ -50,25 +48,6 @@ def test_what_is_not_installed_is_named_with_its_command(
         open_model("smollm2")
     with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[local\]'$"):
         open_model("gguf:/nowhere.gguf")
-
-
-def test_latency_leaves_the_queue_out(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not find_spec("xllamacpp"):
-        missing("xllamacpp is not installed")
-    model: Any = open_model(f"gguf:{file}")
-
-    async def slow(answer: Any, body: Any) -> dict[str, Any]:
-        await asyncio.sleep(0.2)
-        return completion("Yes")
-
-    monkeypatch.setattr(asyncio, "to_thread", slow)
-
-    async def go() -> list[Reply]:
-        return await asyncio.gather(*(model.ask(MESSAGES) for _ in range(4)))
-
-    assert all(0.2 <= reply.latency < 0.4 for reply in asyncio.run(go()))
 
 
 @pytest.mark.parametrize(

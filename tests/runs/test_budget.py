@@ -4,12 +4,9 @@ import asyncio
 import itertools
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
@@ -288,69 +285,6 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
             spent = bill[0]
             with Journal(tmp_path / "run") as journal:
                 assert spent <= journal.cost(price) <= most
-
-
-def _understates(value: Any) -> bool:
-    """A service can lie (SECURITY.md); this is about counts that are none."""
-    return (
-        isinstance(value, float | int)
-        and not isinstance(value, bool)
-        and 0 < value < 1e9
-        and value % 1 == 0
-    )
-
-
-NO_COUNT = (
-    st.none()
-    | st.booleans()
-    | st.integers(max_value=0)
-    | st.integers(min_value=10**9)
-    | st.floats()
-    | st.text(max_size=5)
-    | st.lists(st.integers(), max_size=2)
-    | st.dictionaries(
-        st.sampled_from(["total", "cached_tokens", "input"]), st.integers(), max_size=2
-    )
-).filter(lambda value: not _understates(value))
-USAGES = NO_COUNT | st.fixed_dictionaries(
-    {},
-    optional={
-        "prompt_tokens": st.just(100) | NO_COUNT,
-        "completion_tokens": st.just(1) | NO_COUNT,
-        "total_tokens": st.just(101) | NO_COUNT,
-        "prompt_tokens_details": NO_COUNT,
-        "input_tokens": st.just(100),
-    },
-)
-
-
-@given(st.lists(USAGES, min_size=1, max_size=6))
-@settings(max_examples=30)
-def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(
-    tmp_path: Path, usages: list[Any]
-) -> None:
-    """A first pass without a limit counts, too: what it does not know is estimated upwards."""
-    cost = PRICE.dollars(Usage(100, 1))
-    asked = itertools.count()
-
-    def service(request: HttpRequest) -> HttpReply:
-        usage = usages[next(asked) % len(usages)]
-        return HttpReply(completion("Yes") | {"usage": usage})
-
-    async def go(url: str, folder: Path) -> None:
-        for most in (None, 12 * cost, 20 * cost):
-            model = ChatModel("test", base_url=f"{url}/v1", backoff=0.001)
-            planned = calls(60 if most else 4)
-            with Journal(folder) as journal:
-                budget = None if most is None else Budget(model, PRICE, most, Counter())  # type: ignore[arg-type]
-                outcome = await Execution(
-                    model, planned, journal, 3, budget=budget
-                ).run()
-            assert not most or outcome.stopped
-
-    with serve_in_thread(service) as url, TemporaryDirectory(dir=tmp_path) as folder:
-        asyncio.run(go(url, Path(folder)))
-    assert 4 <= next(asked) <= 20
 
 
 @pytest.mark.parametrize(

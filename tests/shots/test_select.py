@@ -98,11 +98,6 @@ def test_the_seed_decides(name: str, two: Task) -> None:
         assert rows(1) != rows(2)
 
 
-@pytest.mark.parametrize("name", CHOOSING)
-def test_three_protected_levels(name: str, three: Task) -> None:
-    assert select_shots(three, name, 12, **options_of(name, three)).m == 12
-
-
 def test_balanced_has_equal_cells_and_alternating_labels(
     two: Task, three: Task
 ) -> None:
