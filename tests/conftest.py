@@ -97,8 +97,14 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def adult(data_dir: Path) -> Task:
-    return load_task("adult", data_dir)
+def built_in(data_dir: Path) -> Callable[[str], Task]:
+    """A built-in task by its name, read once for all tests."""
+    return cache(lambda name: load_task(name, data_dir))
+
+
+@pytest.fixture(scope="session")
+def adult(built_in: Callable[[str], Task]) -> Task:
+    return built_in("adult")
 
 
 @pytest.fixture(scope="session")

@@ -61,9 +61,9 @@ GOLDEN_CASES = (("adult", "default"), ("adult", "paper"), ("german", "default"))
 
 
 @pytest.mark.parametrize(("name", "template"), GOLDEN_CASES)
-def test_golden_conversations(data_dir: Path, name: str, template: str) -> None:
+def test_golden_conversations(built_in: Any, name: str, template: str) -> None:
     expected = read_json(GOLDEN / f"prompt-{name}-{template}.json")
-    assert conversations(load_task(name, data_dir), template) == expected
+    assert conversations(built_in(name), template) == expected
 
 
 def test_weights_show_only_when_there_are_any_and_only_when_asked(adult: Task) -> None:
@@ -148,8 +148,8 @@ def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult: Task) ->
 
 
 @pytest.mark.slow
-def test_wordings_made_for_adult_refuse_other_tasks(data_dir: Path) -> None:
-    german = load_task("german", data_dir)
+def test_wordings_made_for_adult_refuse_other_tasks(built_in: Any) -> None:
+    german = built_in("german")
     for template in ("paper", "decodingtrust"):
         with pytest.raises(FwcError, match=f"'{template}'.*adult or census.*'german'"):
             build_prompt(german, row_of(german), None, template)
@@ -158,9 +158,9 @@ def test_wordings_made_for_adult_refuse_other_tasks(data_dir: Path) -> None:
 
 
 def test_shots_of_another_task_and_what_is_no_row_are_refused(
-    adult: Task, data_dir: Path
+    adult: Task, built_in: Any
 ) -> None:
-    german = load_task("german", data_dir)
+    german = built_in("german")
     with pytest.raises(FwcError, match=r"for the task 'german', not 'adult'"):
         build_prompt(adult, row_of(adult), shots_of(german, False))
     with pytest.raises(FwcError, match="a row is a mapping or Series"):

@@ -61,9 +61,9 @@ def assert_served_as_evaluated(task: Task, raws: dict[str, dict[str, str]]) -> N
 
 @pytest.mark.parametrize("name", ["adult", "german", "communities", "drug"])
 def test_raw_rows_of_built_in_tasks_make_the_loaded_prompts(
-    name: str, data_dir: Path
+    name: str, data_dir: Path, built_in: Any
 ) -> None:
-    task = load_task(name, data_dir)
+    task = built_in(name)
     files = find_files(task.rules, data_folders(data_dir))
     assert files is not None
     names = [item.name for item in task.rules.fields]

@@ -30,9 +30,9 @@ EXPECTED = [
 
 @pytest.mark.parametrize(("name", "rows", "features", "cells"), EXPECTED)
 def test_a_table_in_one_file(
-    name: str, rows: int, features: int, cells: Any, data_dir: Path
+    name: str, rows: int, features: int, cells: Any, built_in: Any
 ) -> None:
-    task = load_task(name, data_dir)
+    task = built_in(name)
     table = task.pool()
     assert (len(table), len(task.features)) == (rows, features)
     assert task.groups == tuple(cells)
@@ -49,8 +49,8 @@ def test_a_table_in_one_file(
     assert not any("differs" in note for note in task.notes)
 
 
-def test_adult(data_dir: Path) -> None:
-    task = load_task("adult", data_dir)
+def test_adult(built_in: Any) -> None:
+    task = built_in("adult")
     pool = task.pool()
     test = task.test()
     assert (len(pool), len(test)) == (30_162, 15_060)
@@ -88,14 +88,14 @@ def test_adult(data_dir: Path) -> None:
 
 
 @pytest.mark.slow
-def test_adults_overlap_by_value(data_dir: Path) -> None:
-    task = load_task("adult", data_dir)
+def test_adults_overlap_by_value(built_in: Any) -> None:
+    task = built_in("adult")
     trained = set(row_values(task, task.pool()))
     assert sum(key in trained for key in row_values(task, task.test())) == 2_817
 
 
-def test_communities_without_identifiers_and_police_survey(data_dir: Path) -> None:
-    task = load_task("communities", data_dir)
+def test_communities_without_identifiers_and_police_survey(built_in: Any) -> None:
+    task = built_in("communities")
     names = {column.name for column in task.columns}
     assert len(names) == 128 - 5 - 22
     identifiers = {"state", "county", "community", "communityname", "fold"}
@@ -104,8 +104,8 @@ def test_communities_without_identifiers_and_police_survey(data_dir: Path) -> No
     assert all(column.text != column.name for column in task.columns)
 
 
-def test_german_codes_have_words_and_the_sex_stands_once(data_dir: Path) -> None:
-    task = load_task("german", data_dir)
+def test_german_codes_have_words_and_the_sex_stands_once(built_in: Any) -> None:
+    task = built_in("german")
     assert task.column("sex").values == {}
     assert "personal_status" not in [column.name for column in task.columns]
     for column in task.features:
@@ -113,8 +113,8 @@ def test_german_codes_have_words_and_the_sex_stands_once(data_dir: Path) -> None
             assert set(task.pool()[column.name]) <= set(column.values), column.name
 
 
-def test_drug_numbers_have_words(data_dir: Path) -> None:
-    task = load_task("drug", data_dir)
+def test_drug_numbers_have_words(built_in: Any) -> None:
+    task = built_in("drug")
     for name in ("Age", "Education", "Country", "Ethnicity"):
         assert set(task.pool()[name]) == set(task.column(name).values)
     order = task.column("Education").order
@@ -140,14 +140,14 @@ def test_every_built_in_task_says_where_it_comes_from() -> None:
         )
 
 
-def test_a_task_is_one_line_and_a_table_of_its_groups(data_dir: Path) -> None:
-    task = load_task("german", data_dir)
+def test_a_task_is_one_line_and_a_table_of_its_groups(built_in: Any) -> None:
+    task = built_in("german")
     columns = f"{len(task.columns)} columns, protected sex, outcome credit_risk"
     assert repr(task) == f"<Task german: {task.title}; {columns}>"
     drawn = ElementTree.fromstring(task._repr_html_())
     rows = [[cell.text for cell in row[:4]] for row in drawn.findall(".//tbody/tr")]
     assert rows == [["female", "310", "109", "201"], ["male", "690", "191", "499"]]
-    assert len(repr(load_task("communities", data_dir))) < 200
+    assert len(repr(built_in("communities"))) < 200
 
 
 def test_a_picture_downloads_nothing(

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.formats import render
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Example, Shots
-from fwc_llm.tasks import load_task
+from fwc_llm.tasks import Task
 from tests.conftest import missing
 from tests.models.four_members import FourMembers
 
@@ -58,9 +58,11 @@ class Reader(FourMembers):
 
 
 @pytest.fixture(scope="session")
-def run(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(
+    built_in: Callable[[str], Task], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A run over German credit, with a script planted in a cell of an example and in replies."""
-    task = load_task("german", data_dir)
+    task = built_in("german")
     fwc = select_shots(task, "fwc", m=8)
     first = fwc.examples[0]
     values = dict(first.values) | {"purpose": f"Bachelors{EVIL}"}

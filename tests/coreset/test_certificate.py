@@ -2,7 +2,6 @@
 certificate.
 """
 
-import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -216,21 +215,14 @@ def test_labels_are_known_by_their_text_too() -> None:
         model.certify(X, y, None)
 
 
-def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
+def test_parameters_that_change_after_the_fit_do_not_change_it(
+    model: FairCoreset,
+) -> None:
     X, y, d = people(20, 1)
-    before = copy.deepcopy(vars(model))
     kept = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(kept.transform(X, y, d), model.transform(X, y, d))
-    model.score(X)
-    model.certify(X, y, d)
-    assert vars(model).keys() == before.keys()
-    # What changes parameters after the fit does not change the fit.
     kept.set_params(cost="sqeuclidean", m=3, cost_outcome=9, epsilon=None)
     np.testing.assert_array_equal(kept.transform(X, y, d), model.transform(X, y, d))
     assert isinstance(kept.certify(X, y, d), CoresetCertificate)
-    assert kept.get_feature_names_out().tolist() == [
-        f"faircoreset{j}" for j in range(8)
-    ]
 
 
 # --- What the solver refuses is a `ValueError` too

@@ -149,14 +149,11 @@ def test_a_descent_that_is_cut_off_has_not_converged(data):
 
 
 @pytest.mark.slow
-def test_adult_with_the_default_call(data_dir):
-    from fwc_llm import load_task
-
-    task = load_task("adult", data_dir)
-    pool = task.pool()
-    frame = pool[[column.name for column in task.features]]
+def test_adult_with_the_default_call(adult):
+    pool = adult.pool()
+    frame = pool[[column.name for column in adult.features]]
     f = FairCoreset(16, support="rows", slots="balanced-positive", random_state=0)
-    f.fit(frame, task.labels(pool), task.sensitive(pool))
+    f.fit(frame, adult.labels(pool), adult.sensitive(pool))
     assert f.objective_ < 3.66  # a single descent ends between 3.75 and 3.95
     assert f.violation_ <= 0.01 + 1e-9
     assert f.objective_ == pytest.approx(f.lower_bound_, abs=1e-9)

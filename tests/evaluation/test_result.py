@@ -68,15 +68,13 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
 
 GAP = "dp_gap"
 ODD: dict[str, dict[str, Any]] = {
-    "people": {"cluster": "age"},
-    "weights": {"weight": "fnlwgt"},
-    "unread": {"base_parity": None},
-    "repeats": {"repeats": 4, "n_test": 92},
+    "weighted people": {"cluster": "age", "weight": "fnlwgt"},
+    "unread": {"base_parity": None, "repeats": 4, "n_test": 92},
 }
 
 
 def odd_run(name: str, out: Path) -> Result:
-    """A run of people, of weights, or with replies of which some hold no answer."""
+    """A run of weighted people, or of repeats whose replies hold no answer at times."""
 
     def answer(messages: Messages) -> str:
         text = messages[-1]["content"]

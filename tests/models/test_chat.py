@@ -1,9 +1,8 @@
 """What the client sends, and what it makes of what comes back; addresses that lead nowhere."""
 
-import asyncio
 import math
 import re
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from fwc_llm.models import Usage
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import HttpReply, completion
+from tests.faults.table import Raw
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
 
@@ -366,43 +366,11 @@ def test_a_version_is_the_same_model_and_a_smaller_one_is_not(
     assert bool(notices) == is_said
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.002])
-def test_a_response_that_nobody_asked_for_is_nobody_s_answer(pause: float) -> None:
+def test_a_response_that_nobody_asked_for_is_nobody_s_answer() -> None:
     """A broken proxy sends each response a second time, with the opposite word."""
-
-    def response(text: str) -> bytes:
-        return HttpReply(completion(text, "m")).encode()
-
-    async def serve_twice(
-        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                await reader.readexactly(
-                    int(re.findall(rb"(?i)content-length: *(\d+)", head)[0])
-                )
-                writer.write(response("Yes") + (b"" if pause else response("No")))
-                if pause:
-                    await asyncio.sleep(pause)
-                    writer.write(response("No"))
-        writer.close()
-
-    async def go() -> tuple[set[str | None], list[str]]:
-        server = await asyncio.start_server(serve_twice, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        notices = list[str]()
-        model = quick(
-            "m", base_url=f"http://127.0.0.1:{port}/v1", notice=notices.append
-        )
-        try:
-            replies = [await model.ask(MESSAGES) for _ in range(20)]
-        finally:
-            await model.aclose()
-            server.close()
-        return {reply.text for reply in replies}, notices
-
-    texts, notices = asyncio.run(go())
-    assert texts == {"Yes"}
-    if not pause:
-        assert ["more than one response" in notice for notice in notices] == [True]
+    both = [HttpReply(completion(word, "m")).encode() for word in ("Yes", "No")]
+    notices: list[str] = []
+    make = partial(quick, "m", notice=notices.append)
+    replies, _, _ = over_http(Raw(b"".join(both)), make, times=20)
+    assert {reply.text for reply in replies} == {"Yes"}
+    assert ["more than one response" in notice for notice in notices] == [True]

@@ -22,7 +22,7 @@ from fwc_llm.runs.threshold_selection import (
     draw_validation_rows,
 )
 from fwc_llm.shots import select_shots
-from fwc_llm.tasks import Task, default_task, load_task
+from fwc_llm.tasks import Task, default_task
 from tests.data.tables import small_task
 
 
@@ -258,8 +258,8 @@ def test_an_empty_cell_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["adult", "german", "communities", "drug", "census"])
-def test_the_tasks_of_the_paper_keep_its_numbers(name: str, data_dir: Path) -> None:
-    settings, notes = fit_defaults(load_task(name, data_dir), Settings())
+def test_the_tasks_of_the_paper_keep_its_numbers(name: str, built_in: Any) -> None:
+    settings, notes = fit_defaults(built_in(name), Settings())
     parity = None if name == "census" else 0.5
     assert (settings.n_test, settings.base_parity, settings.m, notes) == (
         200,

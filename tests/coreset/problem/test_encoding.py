@@ -148,8 +148,8 @@ def test_a_scaled_array_gives_representatives_in_its_own_units_and_precision(
 def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> None:
     x, y, d = table
     for fit in (
-        lambda: FairCoreset(8).fit(x, y, d),
-        lambda: FairCoreset(8).fit(pd.DataFrame(x), y, d),
+        lambda: FairCoreset(8, n_init=1).fit(x, y, d),
+        lambda: FairCoreset(8, n_init=1).fit(pd.DataFrame(x), y, d),
         lambda: certify(x, y, d, x[:8], y[:8], d[:8], epsilon=None),
     ):
         with pytest.warns(
@@ -161,7 +161,7 @@ def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> 
     with pytest.warns(
         ScaleWarning, match=r"column 'pay' typically by .*column 'age' by"
     ):
-        FairCoreset(8).fit(named, y, d)
+        FairCoreset(8, n_init=1).fit(named, y, d)
 
 
 def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
