@@ -1,13 +1,16 @@
 """The descent: exact moves, monotone, and equal to Lloyd's where it should be."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.updates import Centres, RowAssignment
+from fwc_llm.coreset.descent.updates import Centres, RowAssignment, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses
 
@@ -74,6 +77,30 @@ def shares_of(rng, n, m):
     rows = rng.choice(n, 5, replace=False)
     parts = rows, (label[rows] + 1) % m, rng.uniform(0.1, 0.9, 5)
     return RowAssignment(label, *parts, m, Masses(np.ones(n)), np.full(n, 1 / n))
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_medoids_are_the_best_rows_left(cost):
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        x = pd.DataFrame({"a": rng.normal(size=60), "b": rng.integers(0, 4, 60)})
+        x["c"] = rng.choice(list("pqr"), 60)
+        problem = FairCoreset(4, None, cost, "rows", slots=[[2], [2]]).problem(
+            x, np.zeros(60), np.arange(60) % 2
+        )
+        rows = start_rows(problem, "random", rng)
+        shares = shares_of(rng, 60, 4)
+        moved = medoids(problem, shares, rows, np.arange(4))
+        costs = cost_matrix(problem.table, problem.table, cost)
+        present = rows.copy()
+        for j, g in enumerate(problem.cell_of):
+            carried, weight = shares.grouped(np.arange(4)).of(j)
+            total = costs[:, carried] @ weight
+            others = problem.ids[present[(problem.cell_of == g) & (np.arange(4) != j)]]
+            own = np.intersect1d(problem.pools[g], carried)
+            allowed = [present[j], *own[~np.isin(problem.ids[own], others)]]
+            assert total[moved[j]] == pytest.approx(min(total[allowed]), abs=1e-9)
+            present[j] = moved[j]
 
 
 def test_means_and_modes_minimise_their_shares():

@@ -58,6 +58,17 @@ def test_kmeans_stands_still_where_it_stops_and_is_the_same_every_time() -> None
     assert lloyd(few, 5, 0).inertia_ < 1e-9  # fewer distinct rows than centres
 
 
+def test_a_weight_of_two_is_a_row_that_is_there_twice() -> None:
+    X, y, d = table(60)
+    weights = np.random.default_rng(0).integers(0, 3, 60)
+    rows = as_rows(X, y, d, weights)
+    twice = as_rows(*(np.repeat(part, weights, axis=0) for part in (X, y, d)))
+    found = lloyd(rows.squared_points(), 1, 0, mass=rows.mass).cluster_centers_
+    assert found == pytest.approx(
+        lloyd(twice.squared_points(), 1, 0).cluster_centers_, rel=1e-5
+    )
+
+
 @pytest.mark.parametrize("individually_fair", [False, True])
 def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
     rows = as_rows(*table(200))

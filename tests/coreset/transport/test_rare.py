@@ -178,7 +178,7 @@ def test_each_attribute_keeps_its_limits(
     both = np.column_stack([d, np.where(X[:, 1] > 1, "old", "young")])
     both[d == "b", 1] = "young"  # an empty crossing
     y[(both == ["c", "old"]).all(axis=1)] = 0  # one that lacks an outcome
-    limits = {"a": 0.0, "b": 0.1, "c": 0.05, "old": 0.0, "young": 0.2}
+    limits = {"young": 0.2, "c": 0.05, "a": 0.0, "old": 0.0, "b": 0.1}
     terms: Any = {
         "crossed": False,
         "n_init": 1,
