@@ -6,10 +6,8 @@ import importlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -100,7 +98,7 @@ def modules(path: Path) -> set[str]:
     return {name for name in found if name.startswith("fwc_llm.")}
 
 
-def test_every_room_knows_only_the_rooms_before_it() -> None:
+def test_every_room_knows_only_the_rooms_before_it():
     for path in SOURCES:
         if path.parent == PACKAGE and path.stem in {"__init__", "__main__"}:
             continue
@@ -110,7 +108,7 @@ def test_every_room_knows_only_the_rooms_before_it() -> None:
         assert imported - {here} <= ALONE.get(here, below), path
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_modules_import_each_other_in_a_circle():
     edges = {dotted(path): (modules(path) & KNOWN) - {dotted(path)} for path in SOURCES}
     try:
         tuple(graphlib.TopologicalSorter(edges).static_order())
@@ -122,7 +120,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 SHARED_FILES = {"base", "monitor", "registry", "tune", "warm_up"}
 
 
-def test_no_two_classes_and_no_two_files_have_one_name() -> None:
+def test_no_two_classes_and_no_two_files_have_one_name():
     classes = Counter(
         n.name for path in SOURCES for n in nodes(path) if isinstance(n, ast.ClassDef)
     )
@@ -154,7 +152,7 @@ LIGHT = (
 )
 
 
-def test_imports_stay_light() -> None:
+def test_imports_stay_light():
     steps = [
         f"{statement}\nprint({heavy} & {{*sys.modules}})" for statement, heavy in LIGHT
     ]
@@ -184,12 +182,12 @@ def private_names(path: Path) -> list[str]:
     return [name for name in names if re.fullmatch(r"_[^_].*(?<!_)", name)]
 
 
-def test_tests_use_public_names_alone() -> None:
+def test_tests_use_public_names_alone():
     for path in (CHECKOUT / "tests").rglob("*.py"):
         assert private_names(path) == [], path
 
 
-def test_only_the_command_line_prints() -> None:
+def test_only_the_command_line_prints():
     for path in (path for path in SOURCES if room(path) != "cli"):
         calls = [node for node in nodes(path) if isinstance(node, ast.Call)]
         assert not [
@@ -232,7 +230,7 @@ def writes(node: ast.AST) -> str:
     return ""
 
 
-def test_files_are_written_by_one_module() -> None:
+def test_files_are_written_by_one_module():
     """`write_whole` and `whole_file` write whole files, or none, and follow no planted link."""
     found = {
         (path.relative_to(PACKAGE).as_posix(), writes(node))
@@ -267,8 +265,8 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize(("module", "name"), PUBLIC, ids=str)
-def test_every_parameter_is_explained(module: str, name: str) -> None:
-    documented: Callable[..., Any] = getattr(importlib.import_module(module), name)
+def test_every_parameter_is_explained(module, name):
+    documented = getattr(importlib.import_module(module), name)
     words = set(re.findall(r"\w+", inspect.getdoc(documented) or ""))
     for parameter in inspect.signature(documented).parameters.values():
         if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
@@ -278,7 +276,7 @@ def test_every_parameter_is_explained(module: str, name: str) -> None:
 # --- The public face
 
 
-def test_every_public_name_is_there_for_type_checkers_too() -> None:
+def test_every_public_name_is_there_for_type_checkers_too():
     for name in fwc_llm.__all__:
         assert getattr(fwc_llm, name) is not None
     with pytest.raises(AttributeError, match="evaluat"):
@@ -295,7 +293,7 @@ def test_every_public_name_is_there_for_type_checkers_too() -> None:
     assert dir(fwc_llm) == fwc_llm.__all__ == sorted(fwc_llm.__all__)
 
 
-def test_one_statement_does_one_thing() -> None:
+def test_one_statement_does_one_thing():
     """Packed assignments, conditional expressions and `:=`, of 1,000 statements; fmt: skip hides lines."""
     statements = 0
     found = Counter[str]()

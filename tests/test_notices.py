@@ -5,7 +5,6 @@ import asyncio
 import re
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,6 @@ from fwc_llm.notices import (
     to_command_line,
 )
 from fwc_llm.runs.settings import Settings
-from tests.command import Run
 
 PACKAGE = Path(fwc_llm.__file__).parent
 
@@ -60,15 +58,13 @@ def people(n: int = 300) -> pd.DataFrame:
         ),
     ],
 )
-def test_options_are_named_as_the_caller_writes_them(
-    flags: str, arguments: str
-) -> None:
+def test_options_are_named_as_the_caller_writes_them(flags, arguments):
     assert str(FwcError(flags)) == spoken(flags) == arguments
     with to_command_line(print):
         assert str(FwcError(flags)) == spoken(flags) == flags
 
 
-def test_switches_are_the_options_without_a_value() -> None:
+def test_switches_are_the_options_without_a_value():
     fields = Settings.model_fields | Client.model_fields
     switches = {
         name.replace("_", "-")
@@ -78,7 +74,7 @@ def test_switches_are_the_options_without_a_value() -> None:
     assert switches <= {*SWITCHES}
 
 
-def test_no_message_of_the_library_keeps_a_flag_in_python() -> None:
+def test_no_message_of_the_library_keeps_a_flag_in_python():
     flag = re.compile(r"(?<![\w(-])--[a-z][\w-]*")
     kept = set[str]()
     for path in set(PACKAGE.rglob("*.py")) - set((PACKAGE / "cli").rglob("*.py")):
@@ -88,8 +84,8 @@ def test_no_message_of_the_library_keeps_a_flag_in_python() -> None:
     assert kept == {"--no-deps"}  # of pip
 
 
-def test_the_command_line_prints_each_notice_once() -> None:
-    printed: list[str] = []
+def test_the_command_line_prints_each_notice_once():
+    printed = []
     with to_command_line(printed.append):
         for _ in range(2):
             tell("--n-test 7 is rounded", RunWarning)
@@ -98,7 +94,7 @@ def test_the_command_line_prints_each_notice_once() -> None:
     assert printed == ["--n-test 7 is rounded", "20 yes"]
 
 
-def test_guesses_about_a_frame_are_warnings() -> None:
+def test_guesses_about_a_frame_are_warnings():
     with pytest.warns(DataWarning) as caught:
         load_task(people(), protected="sex", outcome="approved")
     (warning,) = caught
@@ -114,9 +110,7 @@ def test_guesses_about_a_frame_are_warnings() -> None:
 
 
 @pytest.mark.parametrize("kind", ["int64", "float64", "str"])
-def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(
-    kind: str,
-) -> None:
+def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(kind):
     frame = people()
     frame["approved"] = (frame["approved"] + 1).astype(kind)
     with pytest.raises(
@@ -127,7 +121,7 @@ def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(
     assert task.labels(task.pool()).mean() == pytest.approx(people()["approved"].mean())
 
 
-def test_a_changed_number_of_rows_is_a_warning(tmp_path: Path) -> None:
+def test_a_changed_number_of_rows_is_a_warning(tmp_path):
     with pytest.warns(RunWarning, match=r"^n_test=21: .* are drawn"):
         evaluate(
             "census",
@@ -139,10 +133,8 @@ def test_a_changed_number_of_rows_is_a_warning(tmp_path: Path) -> None:
         )
 
 
-def test_a_function_that_always_raises_ends_the_run_with_its_exception(
-    tmp_path: Path,
-) -> None:
-    def divide(messages: object) -> float:
+def test_a_function_that_always_raises_ends_the_run_with_its_exception(tmp_path):
+    def divide(messages):
         return 1 / 0
 
     with pytest.raises(
@@ -153,15 +145,13 @@ def test_a_function_that_always_raises_ends_the_run_with_its_exception(
     assert "--" not in str(caught.value)
 
 
-def test_notices_of_a_run_point_at_the_callers_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    options: Any = {"arms": ("zero",), "n_test": 21, "base_parity": 0.1}
+def test_notices_of_a_run_point_at_the_callers_line(tmp_path, caplog):
+    options = {"arms": ("zero",), "n_test": 21, "base_parity": 0.1}
 
-    async def awaited() -> None:
+    async def awaited():
         await aevaluate("census", says_no, **options, out=tmp_path / "two")
 
-    def says_no(messages: object) -> str:
+    def says_no(messages):
         return "no"
 
     for call in (
@@ -175,8 +165,8 @@ def test_notices_of_a_run_point_at_the_callers_line(
     assert caplog.text.count("the first 20 replies: 20 no") == 2
 
 
-def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> None:
-    def divide(messages: object) -> float:
+def test_rows_without_a_reply_are_named_with_their_reason(tmp_path):
+    def divide(messages):
         return 1 / 0
 
     with pytest.warns(
@@ -190,7 +180,7 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> Non
         assert "fwc-llm" not in str(caught.value)
 
 
-def test_replies_without_an_answer_are_quoted(tmp_path: Path) -> None:
+def test_replies_without_an_answer_are_quoted(tmp_path):
     said = iter(range(1_000))
     with pytest.warns(
         RunWarning, match="among the replies without an answer: 5 times “dunno”"
@@ -204,7 +194,7 @@ def test_replies_without_an_answer_are_quoted(tmp_path: Path) -> None:
         )
 
 
-def test_the_command_line_says_it_too(fwc: Run, tmp_path: Path) -> None:
+def test_the_command_line_says_it_too(fwc, tmp_path):
     outcome = fwc(
         "eval",
         "--task",

@@ -2,13 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Error, Page
+from playwright.sync_api import Error, Page
 
 from fwc_llm.report.formats import render
 from tests.browser.conftest import EVIL
@@ -52,9 +49,7 @@ View = tuple[Page, list[str]]
 
 
 @pytest.fixture(scope="module", params=zip(WIDTHS, SCHEMES * 2, strict=True), ids=str)
-def view(
-    browser: Browser, report: Path, request: pytest.FixtureRequest
-) -> Iterator[View]:
+def view(browser, report, request):
     """The report opened from disk at every width, light and dark, all its parts unfolded; its
     requests.
     """
@@ -62,7 +57,7 @@ def view(
     opened = browser.new_page(
         viewport={"width": width, "height": 800}, color_scheme=scheme
     )
-    sent: list[str] = []
+    sent = []
     opened.on("request", lambda one: sent.append(one.url))
     opened.goto(report.as_uri(), wait_until="networkidle")
     opened.evaluate(
@@ -72,7 +67,7 @@ def view(
     opened.close()
 
 
-def test_nothing_overflows_and_no_head_of_a_column_splits_in_a_word(view: View) -> None:
+def test_nothing_overflows_and_no_head_of_a_column_splits_in_a_word(view):
     assert view[0].evaluate(OVERFLOWING) == view[0].evaluate(HEADS) == []
     assert view[0].evaluate("document.documentElement.scrollWidth <= innerWidth")
     scrolling = (
@@ -82,14 +77,12 @@ def test_nothing_overflows_and_no_head_of_a_column_splits_in_a_word(view: View) 
     assert view[0].evaluate(scrolling) == 0
 
 
-def test_no_request_leaves_the_page(view: View, report: Path) -> None:
+def test_no_request_leaves_the_page(view, report):
     assert view[1] == [report.as_uri()]
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
-def test_axe_finds_nothing(
-    browser: Browser, report: Path, width: int, scheme: Any
-) -> None:
+def test_axe_finds_nothing(browser, report, width, scheme):
     """Each width and each colour scheme, all parts unfolded (axe takes seconds, so not all
     pairs).
     """
@@ -111,7 +104,7 @@ def test_axe_finds_nothing(
     opened.close()
 
 
-def test_a_planted_script_stays_text(page: Page, report: Path) -> None:
+def test_a_planted_script_stays_text(page, report):
     page.goto(report.as_uri())
     assert page.evaluate("[...document.scripts].map(e => e.type)") == [
         "application/json",
@@ -125,7 +118,7 @@ def test_a_planted_script_stays_text(page: Page, report: Path) -> None:
     assert "owned" not in page.title()
 
 
-def test_the_pages_policy_stops_scripts_and_requests(page: Page, report: Path) -> None:
+def test_the_pages_policy_stops_scripts_and_requests(page, report):
     """A second wall: markup that slipped through could neither run nor load."""
     page.goto(report.as_uri())
     page.evaluate(
@@ -140,7 +133,7 @@ def test_the_pages_policy_stops_scripts_and_requests(page: Page, report: Path) -
     assert "owned" not in page.title()
 
 
-def test_it_reads_without_javascript(browser: Browser, report: Path) -> None:
+def test_it_reads_without_javascript(browser, report):
     opened = browser.new_page(java_script_enabled=False)
     opened.goto(report.as_uri())
     assert opened.locator(".first table tbody tr").count() == 4  # true answers too
@@ -150,7 +143,7 @@ def test_it_reads_without_javascript(browser: Browser, report: Path) -> None:
     opened.close()
 
 
-def test_a_term_is_defined_for_pointer_and_keyboard(page: Page, report: Path) -> None:
+def test_a_term_is_defined_for_pointer_and_keyboard(page, report):
     page.goto(report.as_uri())
     tip = "e => getComputedStyle(e, '::after').content"
     term = page.locator(".first abbr").first
@@ -164,7 +157,7 @@ def test_a_term_is_defined_for_pointer_and_keyboard(page: Page, report: Path) ->
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def many(tmp_path_factory):
     """A simulated report of ten arms, several of which differ, with a warning of lost rows."""
     folder = tmp_path_factory.mktemp("many")
     men = (0.3, 0.85)
@@ -196,9 +189,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("arms", [3, 10])
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (400, 1350)])
-def test_the_first_screen(
-    browser: Browser, report: Path, many: Path, width: int, height: int, arms: int
-) -> None:
+def test_the_first_screen(browser, report, many, width, height, arms):
     opened = browser.new_page(viewport={"width": width, "height": height})
     opened.goto((report if arms == 3 else many).as_uri())
     assert opened.locator(".first tbody tr").count() == arms + 1  # true answers too
@@ -211,9 +202,7 @@ def test_the_first_screen(
     opened.close()
 
 
-def test_on_paper(
-    page: Page, report: Path, run: Path, data_dir: Path, tmp_path: Path
-) -> None:
+def test_on_paper(page, report, run, data_dir, tmp_path):
     page.goto(report.as_uri())
     page.emulate_media(media="print", color_scheme="light")
     page.set_viewport_size({"width": 700, "height": 1000})

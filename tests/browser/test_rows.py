@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Locator, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply
@@ -16,7 +16,6 @@ from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.formats import render
 from fwc_llm.report.html import page as make_page
 from fwc_llm.runs.settings import Settings
-from fwc_llm.tasks import Task
 from tests.browser.conftest import EVIL, Reader
 
 pytestmark = pytest.mark.slow
@@ -42,7 +41,7 @@ class Partial(Reader):
 
 
 @pytest.fixture(scope="module")
-def report(census: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(census, tmp_path_factory):
     """The report of a run over rows as they fall, each asked once."""
     out = tmp_path_factory.mktemp("rows")
     arms = ["zero", "balanced"]
@@ -55,7 +54,7 @@ def report(census: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def large(tmp_path_factory):
     """The report of an audit of 10,000 decisions."""
     out = tmp_path_factory.mktemp("large")
     half = MANY // 2
@@ -92,7 +91,7 @@ def count(page: Page) -> int:
     )
 
 
-def test_ten_thousand_rows_are_fifty_lines(page: Page, large: Path) -> None:
+def test_ten_thousand_rows_are_fifty_lines(page, large):
     """What is drawn does not grow with the rows, nor is it parsed before anybody looks."""
     page.goto(large.as_uri())
     assert page.locator(ITEMS).count() == 0
@@ -109,7 +108,7 @@ def test_ten_thousand_rows_are_fifty_lines(page: Page, large: Path) -> None:
     assert large.stat().st_size < 1_000_000
 
 
-def test_a_heading_sorts_by_its_column(page: Page, report: Path) -> None:
+def test_a_heading_sorts_by_its_column(page, report):
     browse(page, report)
     head = page.locator(f"{LIST} thead th").nth(1)
     for order, wanted in (
@@ -123,7 +122,7 @@ def test_a_heading_sorts_by_its_column(page: Page, report: Path) -> None:
     assert len(set(groups)) == 2
 
 
-def test_filters_search_and_the_row_itself(page: Page, report: Path) -> None:
+def test_filters_search_and_the_row_itself(page, report):
     browse(page, report)
     assert count(page) == SHOWN
     field(page, "show").select_option("unanswered")
@@ -150,7 +149,7 @@ def test_filters_search_and_the_row_itself(page: Page, report: Path) -> None:
     assert "sex: Male" in page.locator(f"{ONE} pre").last.inner_text()
 
 
-def test_what_a_model_wrote_stays_text(page: Page, report: Path) -> None:
+def test_what_a_model_wrote_stays_text(page, report):
     browse(page, report)
     field(page, "show").select_option("unanswered")
     choose(page)
@@ -160,7 +159,7 @@ def test_what_a_model_wrote_stays_text(page: Page, report: Path) -> None:
     assert "owned" not in page.title()
 
 
-def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
+def test_the_keyboard_goes_everywhere(page, report):
     browse(page, report)
     page.locator(f"{ITEMS} th button").first.focus()
     page.keyboard.press("Enter")
@@ -169,9 +168,7 @@ def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
-def test_axe_finds_nothing_and_nothing_overflows(
-    browser: Browser, report: Path
-) -> None:
+def test_axe_finds_nothing_and_nothing_overflows(browser, report):
     page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
     browse(page, report)
     choose(page, 3)
@@ -189,9 +186,7 @@ def test_axe_finds_nothing_and_nothing_overflows(
     page.close()
 
 
-def test_paper_and_a_page_without_scripts_have_the_rest(
-    browser: Browser, page: Page, report: Path
-) -> None:
+def test_paper_and_a_page_without_scripts_have_the_rest(browser, page, report):
     browse(page, report)
     page.emulate_media(media="print")
     assert not page.locator(LIST).is_visible()

@@ -9,13 +9,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fwc_llm import evaluate
 from tests.cli.test_flags import commands
-from tests.command import Run, read_json
+from tests.command import read_json
 from tests.people import make_people, write_people
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
@@ -25,7 +24,7 @@ SMALL = "--task census --n-test 8 --m 4"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     """A run of two arms and a threshold."""
     out = tmp_path_factory.mktemp("runs") / "one"
     evaluate(
@@ -49,7 +48,7 @@ def documented() -> dict[str, tuple[str, set[str]]]:
     }
 
 
-def test_every_command_with_a_table_has_it_and_is_on_the_page() -> None:
+def test_every_command_with_a_table_has_it_and_is_on_the_page():
     having = {
         name
         for name, command in commands()
@@ -96,12 +95,12 @@ def lines(run: Path, tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_keys_are_those_of_the_page_and_nothing_else(
-    fwc: Run, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    fwc, run, tmp_path, monkeypatch
+):
     monkeypatch.syspath_prepend(tmp_path)
     asked = lines(run, tmp_path)
     assert set(asked) == set(documented())
-    found: dict[str, Any] = {}
+    found = {}
     for name, line in asked.items():
         outcome = fwc(line, "--json")
         assert outcome.code in (
@@ -128,7 +127,7 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
     assert found["compare"]["thresholds"]["second"]["rule"] == 0.5
 
 
-def test_a_closed_output_is_no_traceback(run: Path) -> None:
+def test_a_closed_output_is_no_traceback(run):
     gate = f"-m fwc_llm gate {run} --json --fail-if 'coverage > 1'"
     done = subprocess.run(
         f"{sys.executable} {gate} >&-",
@@ -140,9 +139,7 @@ def test_a_closed_output_is_no_traceback(run: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_missing_replies_are_a_document(
-    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_replies_are_a_document(fwc, tmp_path, monkeypatch):
     (tmp_path / "silent.py").write_text(
         "def nothing(messages):\n    raise ValueError('no')\n"
     )
@@ -154,7 +151,7 @@ def test_missing_replies_are_a_document(
     assert one["results"]["unanswered"] == 8
 
 
-def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) -> None:
+def test_an_arm_without_questions_is_named(fwc, run, tmp_path):
     folder = shutil.copytree(run, tmp_path / "damaged")
     described = read_json(folder / "run.json")
     (folder / "run.json").write_text(
@@ -171,8 +168,8 @@ BLOCK = '<script type="application/json">'
 
 
 @pytest.mark.slow
-def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> None:
-    def page(folder: Path, *options: str) -> str:
+def test_a_run_without_rows_has_none_in_any_report(fwc, tmp_path):
+    def page(folder, *options):
         fwc("report", folder, *options, code=0)
         return (folder / "report.html").read_text()
 
@@ -191,9 +188,7 @@ def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> 
         assert "holds the rows" not in bare
 
 
-def test_an_audit_has_its_rows_once(
-    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_has_its_rows_once(fwc, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     rows = "f,old,yes,no\nm,new,no,no\nm,new,yes,yes\nf,old,no,yes\n" * 20
     (tmp_path / "a.csv").write_text("sex,age,said,was\n" + rows)

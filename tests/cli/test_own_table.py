@@ -11,7 +11,6 @@ import pytest
 
 from evals.walks.loans import loans
 from fwc_llm.tasks import load_task
-from tests.command import Run
 
 
 def grants(folder: Path) -> Path:
@@ -42,9 +41,7 @@ def grants(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_an_odd_table_goes_the_whole_way_at_the_defaults(
-    fwc: Run, tmp_path: Path
-) -> None:
+def test_an_odd_table_goes_the_whole_way_at_the_defaults(fwc, tmp_path):
     path = grants(tmp_path)
     columns = ("--protected", "region", "--outcome", "granted")
     drafted = fwc("task init", path, *columns, code=0)
@@ -79,9 +76,7 @@ def test_an_odd_table_goes_the_whole_way_at_the_defaults(
         ("t.xls", b"\xd0\xcf", "save the sheet as .xlsx or CSV"),
     ],
 )
-def test_what_is_no_table_is_named(
-    fwc: Run, tmp_path: Path, name: str, content: bytes, words: str
-) -> None:
+def test_what_is_no_table_is_named(fwc, tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
     assert (
         words
@@ -91,8 +86,8 @@ def test_what_is_no_table_is_named(
 
 @pytest.mark.parametrize(("kind", "extra"), [("xlsx", "excel"), ("parquet", "parquet")])
 def test_a_binary_table_is_read_with_its_extra_and_the_extra_named_without(
-    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, extra: str
-) -> None:
+    fwc, tmp_path, monkeypatch, kind, extra
+):
     table = tmp_path / f"t.{kind}"
     ok = [True, False, False, True] * 10
     frame = pd.DataFrame({"sex": list("fm") * 20, "pay": range(40), "ok": ok})
@@ -107,7 +102,7 @@ def test_a_binary_table_is_read_with_its_extra_and_the_extra_named_without(
 
 
 @pytest.fixture
-def loan_task(fwc: Run, tmp_path: Path) -> Path:
+def loan_task(fwc, tmp_path):
     (tmp_path / "loans.csv").write_bytes(loans())
     columns = "--protected ethnicity --outcome approved"
     fwc(f"task init {tmp_path / 'loans.csv'} {columns}", code=0)
@@ -115,9 +110,7 @@ def loan_task(fwc: Run, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_rows_over_three_groups_are_rounded_to_whole_cells(
-    fwc: Run, loan_task: Path
-) -> None:
+def test_rows_over_three_groups_are_rounded_to_whole_cells(fwc, loan_task):
     moved = "200 rows do not divide evenly into the cells of 3 groups: 204"
     dry = ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--dry-run")
     for command in (dry, ("prompt",), ("power",)):
@@ -128,9 +121,7 @@ def test_rows_over_three_groups_are_rounded_to_whole_cells(
         assert "base_parity" in fwc(*command, *designed[:-1], "half", code=2).line
 
 
-def test_the_baseline_costs_nothing_and_a_table_is_no_task(
-    fwc: Run, loan_task: Path
-) -> None:
+def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc, loan_task):
     outcome = fwc(
         f"eval --task {loan_task} --model baseline --shots zero --dry-run", code=0
     )

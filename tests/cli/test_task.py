@@ -2,25 +2,21 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
-from tests.command import Run
 
 Init = Callable[..., str]
 
 
 @pytest.fixture
-def init(fwc: Run) -> Init:
+def init(fwc):
     """What a draft prints, on one line for a refusal."""
 
-    def init(
-        table: Path, *options: object, protected: str = "sex", code: int = 0
-    ) -> str:
+    def init(table, *options, protected="sex", code=0):
         words = ("task", "init", table, "--protected", protected, "--outcome", "income")
         outcome = fwc(*words, *options, code=code)
         return outcome.line if code else outcome.out
@@ -43,7 +39,7 @@ def people(folder: Path, name: str = "people.csv", **columns: list[object]) -> P
 
 
 @pytest.mark.slow
-def test_tasks_lists_what_there_is(fwc: Run, data_dir: Path) -> None:
+def test_tasks_lists_what_there_is(fwc, data_dir):
     output = fwc("tasks --data-dir", data_dir, code=0).out
     for name, rows in (
         ("adult", "45,222"),
@@ -62,9 +58,7 @@ def test_tasks_lists_what_there_is(fwc: Run, data_dir: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tasks_without_data(
-    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_without_data(fwc, tmp_path, monkeypatch):
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
@@ -84,7 +78,7 @@ def test_tasks_without_data(
     assert load_task(tmp_path / "acs-income.toml").offered == ("sex", "race")
 
 
-def test_a_draft_can_be_used_at_once(init: Init, tmp_path: Path) -> None:
+def test_a_draft_can_be_used_at_once(init, tmp_path):
     output = init(people(tmp_path))
     assert "The file can be used: people.csv: 60 of 60 rows kept" in output
     assert "column person: every value differs" in output
@@ -99,25 +93,23 @@ def test_a_draft_can_be_used_at_once(init: Init, tmp_path: Path) -> None:
     assert 'positive = ["yes"] # CHECK' in text
 
 
-def test_a_draft_elsewhere_finds_its_table(init: Init, tmp_path: Path) -> None:
+def test_a_draft_elsewhere_finds_its_table(init, tmp_path):
     (tmp_path / "tasks").mkdir()
     table = people(tmp_path, "my people.ssv")
     init(table, "-o", tmp_path / "tasks" / "t.toml")
     assert len(load_task(tmp_path / "tasks" / "t.toml").pool()) == 60
 
 
-def test_few_missing_values_drop_their_rows_and_many_make_a_category(
-    init: Init, tmp_path: Path
-) -> None:
-    few: list[object] = ["NA", *(k / 2 for k in range(59))]
+def test_few_missing_values_drop_their_rows_and_many_make_a_category(init, tmp_path):
+    few = ["NA", *(k / 2 for k in range(59))]
     table = people(tmp_path, score=few)
     assert "rows with a missing value are dropped (score 1)" in init(table)
     task = load_task(table.with_suffix(".toml"))
     assert task.column("score").kind == "numeric"
     assert len(task.pool()) == 59
-    some: list[object] = [["", k / 2][k % 5 > 0] for k in range(60)]
-    words: list[object] = [["", "a", "b"][k % 3] for k in range(60)]
-    most: list[object] = [[k / 2, "", "NA"][k % 3] for k in range(60)]
+    some = [["", k / 2][k % 5 > 0] for k in range(60)]
+    words = [["", "a", "b"][k % 3] for k in range(60)]
+    most = [[k / 2, "", "NA"][k % 3] for k in range(60)]
     output = init(people(tmp_path, some=some, words=words, most=most), "--force")
     assert "67 % of its values are missing; it is left out" in output
     assert "20 % are missing; with bands" in output
@@ -145,9 +137,7 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(
         ({"sex": list(range(60))}, "split it with a threshold", "has 60 levels"),
     ],
 )
-def test_what_cannot_be_guessed(
-    init: Init, tmp_path: Path, columns: Any, said: str, problem: str
-) -> None:
+def test_what_cannot_be_guessed(init, tmp_path, columns, said, problem):
     output = " ".join(init(people(tmp_path, **columns)).split())
     assert said in output
     assert "cannot be used yet" in output
@@ -162,9 +152,7 @@ def test_what_cannot_be_guessed(
         ("", "no column ''"),
     ],
 )
-def test_bad_input_to_init(
-    init: Init, tmp_path: Path, protected: str, words: str
-) -> None:
+def test_bad_input_to_init(init, tmp_path, protected, words):
     table = people(tmp_path)
     assert words in init(table, protected=protected, code=2)
     for out, why in (
@@ -175,9 +163,7 @@ def test_bad_input_to_init(
     assert not list(tmp_path.glob("*.toml"))
 
 
-def test_a_test_table_with_one_answer_is_shown_as_it_is(
-    fwc: Run, tmp_path: Path, init: Init
-) -> None:
+def test_a_test_table_with_one_answer_is_shown_as_it_is(fwc, tmp_path, init):
     init(people(tmp_path))
     people(
         tmp_path, "later.csv", income=["no"] * 60, person=[f"q{k}" for k in range(60)]

@@ -1,7 +1,5 @@
 """The outer bound: below the best of all coresets, whatever the problem, and near it."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -27,9 +25,7 @@ N = 10
     ],
     ids=str,
 )
-def test_it_is_below_the_best_of_all_choices(
-    terms: dict[str, Any], weighted: bool
-) -> None:
+def test_it_is_below_the_best_of_all_choices(terms, weighted):
     settings = {
         "support": "rows",
         "n_init": 1,
@@ -54,7 +50,7 @@ def test_it_is_below_the_best_of_all_choices(
         assert not model.proven_
 
 
-def test_it_is_within_a_percent_or_two_of_a_coreset_of_many_rows() -> None:
+def test_it_is_within_a_percent_or_two_of_a_coreset_of_many_rows():
     X, y, d = synthetic(700, 6)
     model = FairCoreset(
         12, support="rows", slots="balanced-positive", random_state=0, prove=True
@@ -67,7 +63,7 @@ def test_it_is_within_a_percent_or_two_of_a_coreset_of_many_rows() -> None:
     assert plain.outer_bound_ is None
 
 
-def test_where_all_coresets_were_compared_it_is_the_objective() -> None:
+def test_where_all_coresets_were_compared_it_is_the_objective():
     model = FairCoreset(4, support="rows", random_state=0, prove=True).fit(
         *table("numbers", 14, 0)
     )
@@ -75,7 +71,7 @@ def test_where_all_coresets_were_compared_it_is_the_objective() -> None:
     assert model.outer_bound_ == model.lower_bound_
 
 
-def test_there_is_none_of_free_points_and_large_tables() -> None:
+def test_there_is_none_of_free_points_and_large_tables():
     with pytest.raises(InputError, match="support"):
         FairCoreset(4, prove=True).fit(*synthetic(100, 2))
     table = synthetic(5100, 2)

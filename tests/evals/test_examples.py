@@ -1,7 +1,6 @@
 """The example applications pass their own tests, in a process that has no key and no data."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from tests.conftest import CHECKOUT
 pytestmark = pytest.mark.slow
 
 
-def test_the_examples_own_tests_pass(tmp_path: Path) -> None:
+def test_the_examples_own_tests_pass(tmp_path):
     hidden = {"FWC_LLM_DATA", "OPENAI_API_KEY"}
     environment = {
         name: value for name, value in os.environ.items() if name not in hidden

@@ -18,7 +18,7 @@ from evals.paper.published import published
 from evals.paper.runner import run_cells
 
 
-def test_every_printed_tradeoff_follows_from_its_disparity_and_auc() -> None:
+def test_every_printed_tradeoff_follows_from_its_disparity_and_auc():
     """The paper's equation "tradeoff" holds for every line, within rounding: nothing was
     miscopied.
     """
@@ -29,7 +29,7 @@ def test_every_printed_tradeoff_follows_from_its_disparity_and_auc() -> None:
         assert np.abs(computed - table["tradeoff"]).max() <= 0.02
 
 
-def test_two_readings_of_the_headline() -> None:
+def test_two_readings_of_the_headline():
     """The paper says 53 % and 18 %; its rounded tables give this."""
     table = published("tradeoff")
     plain, reweighed = (table[table["arm"] == arm] for arm in ("plain", "reweighed"))
@@ -41,7 +41,7 @@ def test_two_readings_of_the_headline() -> None:
     assert average_gain(reweighed) == pytest.approx(0.182, abs=0.001)
 
 
-def test_the_front_is_what_no_other_beats() -> None:
+def test_the_front_is_what_no_other_beats():
     disparity = np.array([0.1, 0.2, 0.1, 0.3, 0.1])
     auc = np.array([0.7, 0.9, 0.6, 0.9, 0.7])
     assert on_front(disparity, auc).tolist() == [True, True, False, False, True]
@@ -51,7 +51,7 @@ def test_the_front_is_what_no_other_beats() -> None:
 
 
 @pytest.mark.slow
-def test_weights_decide_between_contradicting_rows() -> None:
+def test_weights_decide_between_contradicting_rows():
     X = np.repeat(np.array([[0.0], [0.0]]), 100, axis=0)
     y = np.repeat([0, 1], 100)
     for heavy in (0, 1):
@@ -61,7 +61,7 @@ def test_weights_decide_between_contradicting_rows() -> None:
         )
 
 
-def test_the_network_computes_what_scikit_learn_computes() -> None:
+def test_the_network_computes_what_scikit_learn_computes():
     from sklearn.metrics import log_loss
     from sklearn.neural_network import MLPClassifier
 
@@ -78,7 +78,7 @@ def test_the_network_computes_what_scikit_learn_computes() -> None:
     )
 
 
-def test_one_outcome_leaves_a_constant() -> None:
+def test_one_outcome_leaves_a_constant():
     classifier, epochs = train(np.zeros((5, 2)), np.ones(5), np.ones(5), seed=0)
     assert (type(classifier), epochs) == (Constant, 0)
     outcome = judge(
@@ -95,9 +95,7 @@ def test_one_outcome_leaves_a_constant() -> None:
 
 
 @pytest.mark.slow
-def test_fwc_is_closest_on_a_small_reference_table(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_fwc_is_closest_on_a_small_reference_table(monkeypatch):
     for name, size in (("N", 800), ("P", 8), ("M", 60)):
         monkeypatch.setattr(selectors, name, size)
     runs = list(selectors.reference(range(1)))
@@ -126,7 +124,7 @@ def test_fwc_is_closest_on_a_small_reference_table(
     assert "| fwc | 16 | no |" in text
 
 
-def test_parity_violation_is_the_worst_ratio() -> None:
+def test_parity_violation_is_the_worst_ratio():
     d = np.array(["a", "a", "b", "b"])
     y = np.array([0, 1, 0, 1])
     # a: p(1) = 3/4 against 1/2; b: p(1) = 1/2.
@@ -135,7 +133,7 @@ def test_parity_violation_is_the_worst_ratio() -> None:
     assert parity_violation(d, y, np.array([1.0, 1, 0, 0]), 0.5) == 0
 
 
-def test_a_split_is_three_quarters_and_leaves_nothing_out(data_dir: Path) -> None:
+def test_a_split_is_three_quarters_and_leaves_nothing_out(data_dir):
     split = draw_split("german", run=3, data_dir=str(data_dir))
     assert (split.train.n, split.test.n) == (750, 250)
     assert not set(split.train.frame.index) & set(split.test.frame.index)
@@ -185,7 +183,7 @@ def run(
     )
 
 
-def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
+def test_a_second_run_measures_nothing(tmp_path):
     counting = Counting()
     path = tmp_path / "counting.csv"
     assert run(counting, path) == run(counting, path) == (5, 5)
@@ -195,7 +193,7 @@ def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
     assert frame["note"].iloc[0] == 'a, "b"'
 
 
-def test_a_torn_cell_is_measured_again(tmp_path: Path) -> None:
+def test_a_torn_cell_is_measured_again(tmp_path):
     counting = Counting()
     path = tmp_path / "counting.csv"
     run(counting, path)

@@ -32,9 +32,7 @@ RIVALS: list[Callable[..., Any]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize("rival", RIVALS)
 @pytest.mark.parametrize("make", [partial(synthetic, 300, 4), partial(people, 200)])
-def test_every_rival_has_one_signature_and_obeys_its_seed(
-    rival: Callable[..., Any], make: Any
-) -> None:
+def test_every_rival_has_one_signature_and_obeys_its_seed(rival, make):
     X, y, d = make()
     found = rival(X, y, d, 20, seed=3)
     for part in (found.points, found.sensitive, found.y, found.weights):
@@ -59,7 +57,7 @@ def test_every_rival_has_one_signature_and_obeys_its_seed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("individually_fair", [False, True])
-def test_sensitivity_weights_are_unbiased(individually_fair: bool) -> None:
+def test_sensitivity_weights_are_unbiased(individually_fair):
     """E[Σ w] = n: exactly, as Σ_i q_i · m · 1/(m q_i) = n, and so do the means of many draws
     say.
     """
@@ -75,9 +73,7 @@ def test_sensitivity_weights_are_unbiased(individually_fair: bool) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_fairlets_are_balanced_small_and_partition_the_rows(
-    data: st.DataObject,
-) -> None:
+def test_fairlets_are_balanced_small_and_partition_the_rows(data):
     n = data.draw(st.integers(2, 80))
     seed = data.draw(st.integers(0, 1000))
     rng = np.random.default_rng(seed)
@@ -99,7 +95,7 @@ def test_fairlets_are_balanced_small_and_partition_the_rows(
         assert min(reds, blues) * q >= max(reds, blues) * p > 0
 
 
-def test_fairlets_keep_close_rows_together() -> None:
+def test_fairlets_keep_close_rows_together():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(1000, 2))
     red = rng.random(1000) < 0.5
@@ -112,7 +108,7 @@ def test_fairlets_keep_close_rows_together() -> None:
     )
 
 
-def test_fairlets_choose_the_best_balance_the_table_has() -> None:
+def test_fairlets_choose_the_best_balance_the_table_has():
     X, y, _ = synthetic(90, 4)
     d = np.r_[np.zeros(30, int), np.ones(60, int)]
     for group in decompose(as_rows(X, y, d), None, np.random.default_rng(0)):

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from fwc_llm.tasks import census_task
-from tests.faults.loopback import (
-    HttpReply,
-    HttpRequest,
-    Service,
-    completion,
-    serve_in_thread,
-)
+from tests.faults.loopback import HttpReply, Service, completion, serve_in_thread
 
 Served = tuple[Service, str]
 
@@ -37,7 +30,7 @@ def married(body: Any) -> str:
 
 
 @pytest.fixture
-def service() -> Iterator[Served]:
+def service():
     handler = Service(married)
     with serve_in_thread(handler) as url:
         yield handler, f"{url}/v1"
@@ -56,9 +49,7 @@ def run(
 
 
 @pytest.mark.slow
-def test_the_numbers_follow_the_answers(
-    adult: Task, service: Served, tmp_path: Path
-) -> None:
+def test_the_numbers_follow_the_answers(adult, service, tmp_path):
     result = run(adult, service[1], tmp_path / "run", repeats=2, seed=5)
     for arm in result.arms:
         both = []
@@ -80,9 +71,7 @@ def test_the_numbers_follow_the_answers(
         assert result.records.of("coverage", arm).value == 1.0
 
 
-def test_the_folder_holds_the_whole_run(
-    adult: Task, service: Served, tmp_path: Path
-) -> None:
+def test_the_folder_holds_the_whole_run(adult, service, tmp_path):
     out = tmp_path / "run"
     run(adult, service[1], out)
     described = json.loads((out / "run.json").read_text())
@@ -100,9 +89,7 @@ def test_the_folder_holds_the_whole_run(
     assert results["usage"]["prompt_tokens"] == 32 * 100
 
 
-def test_a_folder_of_something_else_is_refused(
-    adult: Task, service: Served, tmp_path: Path
-) -> None:
+def test_a_folder_of_something_else_is_refused(adult, service, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(FwcError, match="and no run"):
@@ -110,9 +97,7 @@ def test_a_folder_of_something_else_is_refused(
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
 
 
-def test_prompts_beyond_the_context_are_refused(
-    adult: Task, service: Served, tmp_path: Path
-) -> None:
+def test_prompts_beyond_the_context_are_refused(adult, service, tmp_path):
     with pytest.raises(
         FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*max_prompt_tokens"
     ):
@@ -123,9 +108,7 @@ def test_prompts_beyond_the_context_are_refused(
     assert not service[0].bodies
 
 
-def test_saved_shots_leave_equal_test_rows_out(
-    adult: Task, service: Served, tmp_path: Path
-) -> None:
+def test_saved_shots_leave_equal_test_rows_out(adult, service, tmp_path):
     twin = draw_split(adult, 16, 0.5, 0).test.iloc[[0]]
     row = str(twin.index[0])
     save_shots(
@@ -142,9 +125,7 @@ def test_saved_shots_leave_equal_test_rows_out(
     assert row not in set(result.answers()["row"])
 
 
-def test_a_counterfactual_changes_the_level_alone(
-    adult: Task, service: Served, tmp_path: Path
-) -> None:
+def test_a_counterfactual_changes_the_level_alone(adult, service, tmp_path):
     result = run(
         adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True
     )
@@ -165,18 +146,11 @@ def test_a_counterfactual_changes_the_level_alone(
 
 
 @pytest.mark.parametrize("template", ["default", "decodingtrust", "paper"])
-def test_a_tasks_words_are_asked_for_shown_and_read(
-    template: str, tmp_path: Path
-) -> None:
+def test_a_tasks_words_are_asked_for_shown_and_read(template, tmp_path):
     """P(yes) and models that read no prompt give what they give with yes and no."""
     census = census_task(300, 400)
     in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
-    options: dict[str, Any] = {
-        "arms": ("zero", "random"),
-        "n_test": 12,
-        "m": 4,
-        "template": template,
-    }
+    options = {"arms": ("zero", "random"), "n_test": 12, "m": 4, "template": template}
     answers = []
     for task in (census, in_words):
         result = evaluate(
@@ -202,9 +176,7 @@ def test_a_tasks_words_are_asked_for_shown_and_read(
             assert read["p_yes"].notna().all()
 
 
-def test_settings_are_values_and_names_come_first(
-    adult: Task, service: Served, tmp_path: Path
-) -> None:
+def test_settings_are_values_and_names_come_first(adult, service, tmp_path):
     settings = Settings(
         n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",)
     )
@@ -221,11 +193,9 @@ def test_settings_are_values_and_names_come_first(
         assert described["parameters"]["max_tokens"] == most
 
 
-def test_callbacks_hear_every_step(
-    adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    steps: list[str] = []
-    states: list[int] = []
+def test_callbacks_hear_every_step(adult, tmp_path, capfd):
+    steps = []
+    states = []
     evaluate(
         adult,
         Surrogate(),
@@ -254,9 +224,7 @@ def test_callbacks_hear_every_step(
         ({"m": "many"}, "m: .*many"),
     ],
 )
-def test_bad_input_makes_no_folder(
-    adult: Task, tmp_path: Path, options: Any, message: str
-) -> None:
+def test_bad_input_makes_no_folder(adult, tmp_path, options, message):
     with pytest.raises(FwcError, match=message):
         run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
@@ -269,7 +237,7 @@ def ask_26(url: str, out: Path, **options: Any) -> Result:
     return evaluate(task, "m", ("zero",), base_url=f"{url}/v1", **settings)
 
 
-def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) -> None:
+def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path):
     """The service says Yes, and that No was likelier; with a temperature, that may be."""
     top = [
         {"token": "No", "logprob": math.log(0.9)},
@@ -288,15 +256,13 @@ def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("finish", ["unheard-of", ""])
-def test_a_reply_that_the_service_broke_off_is_none(
-    finish: str, tmp_path: Path
-) -> None:
+def test_a_reply_that_the_service_broke_off_is_none(finish, tmp_path):
     """Half of the replies end by a word that nobody knows: they are asked again once, and say
     nothing.
     """
-    asked: Counter[str] = Counter()
+    asked = Counter()
 
-    def service(request: HttpRequest) -> HttpReply:
+    def service(request):
         text = str(request.json()["messages"][-1]["content"])
         asked[text] += 1
         body = completion("No")

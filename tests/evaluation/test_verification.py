@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.runs.settings import Settings
-from tests.command import Run
 from tests.data.tables import write_task
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve_in_thread
@@ -31,7 +29,7 @@ PEOPLE = load_task(make_people(240, 2), protected="group", outcome="y")
 
 
 @pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def untouched(tmp_path_factory):
     settings = Settings(n_test=24, m=4, counterfactual=True)
     out = tmp_path_factory.mktemp("verify") / "run"
     evaluate(PEOPLE, old, ["zero", "balanced"], settings=settings, out=out)
@@ -57,9 +55,7 @@ def change(path: Path, pattern: str, replacement: str) -> None:
     path.write_text(changed)
 
 
-def test_an_untouched_run_is_the_same_elsewhere(
-    untouched: Path, tmp_path: Path
-) -> None:
+def test_an_untouched_run_is_the_same_elsewhere(untouched, tmp_path):
     moved = shutil.copytree(untouched, tmp_path / "elsewhere")
     assert not with_status(moved)
     assert [file for file, _ in with_status(moved, "not checked")] == [
@@ -80,11 +76,9 @@ def test_an_untouched_run_is_the_same_elsewhere(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["assisted", "threshold", "batch"])
-def test_every_kind_of_run_can_be_verified(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_kind_of_run_can_be_verified(how, tmp_path, monkeypatch):
     monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
-    options: dict[str, Any] = {
+    options = {
         "assisted": {"assist": True, "probe": ["names"]},
         "threshold": {"threshold": "fit"},
         "batch": {},
@@ -127,9 +121,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("file", CHANGES)
-def test_a_change_is_named_by_its_file(
-    untouched: Path, tmp_path: Path, file: str
-) -> None:
+def test_a_change_is_named_by_its_file(untouched, tmp_path, file):
     """Also where the hashes are written anew."""
     folder = shutil.copytree(untouched, tmp_path / "run")
     pattern, replacement, detail = CHANGES[file]
@@ -146,16 +138,14 @@ def test_a_change_is_named_by_its_file(
         assert any(name == file and re.search(detail, text) for name, text in found)
 
 
-def test_an_audit_is_repeated_from_its_table(
-    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_is_repeated_from_its_table(fwc, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [f"{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]},0.{k % 10}" for k in range(60)]
     Path("a.csv").write_text("\n".join(["sex,hired,p", *lines]) + "\n")
     line = "audit a.csv --answer hired --p-yes p --protected sex -o audit.json"
     fwc(line, code=0)
     fwc("verify", ".", code=0)
-    audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
+    audit = json.loads(Path("audit.json").read_text())
     ratio = next(
         r
         for r in audit["records"]
@@ -169,7 +159,7 @@ def test_an_audit_is_repeated_from_its_table(
     fwc("verify", ".", "--data", "mine.csv", code=5)
 
 
-def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -> None:
+def test_a_forged_table_is_found_by_the_checkers_own(fwc, tmp_path):
     """Whoever wrote the folder may have written all of it: task and table are the checker's."""
     lines = [
         f"{k % 9},{'rgb'[k % 3]},{'fm'[k % 2]},{('no', 'yes')[k % 5 < 2]}"
@@ -182,7 +172,7 @@ def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -
     (invented / "data.csv").write_text(
         re.sub("0,r,f,no", "0,r,f,yes", (tmp_path / "data.csv").read_text())
     )
-    answer: Callable[..., str] = lambda messages: "Yes"  # noqa: E731
+    answer = lambda messages: "Yes"  # noqa: E731
     evaluate(
         invented / task.name,
         answer,
@@ -199,9 +189,7 @@ def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -
     )
 
 
-def test_a_function_that_a_folder_names_is_not_run(
-    untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_that_a_folder_names_is_not_run(untouched, tmp_path, monkeypatch):
     folder = shutil.copytree(untouched, tmp_path / "run")
     (folder / "its_strategy.py").write_text("raise SystemExit('it ran')\n")
     for name in (
@@ -224,8 +212,8 @@ def test_a_function_that_a_folder_names_is_not_run(
 
 @pytest.mark.parametrize("written", ["answers.csv", "results.json", "hashes.json"])
 def test_a_rescore_that_is_stopped_is_no_forgery(
-    written: str, untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    written, untouched, tmp_path, monkeypatch
+):
     """It is stopped when this file is written; run again, it leaves the folder as it would have
     been.
     """
@@ -238,7 +226,7 @@ def test_a_rescore_that_is_stopped_is_no_forgery(
     )  # hashes are written first, and last
     replaced = os.replace
 
-    def replace_or_stop(source: Path, target: Path) -> None:
+    def replace_or_stop(source, target):
         nonlocal stopping
         if target.name == written:
             stopping -= 1
@@ -258,9 +246,7 @@ def test_a_rescore_that_is_stopped_is_no_forgery(
     assert "hashes.json" not in dict(with_status(folder, "not checked"))
 
 
-def test_keys_that_are_missing_are_named_and_hide_no_changed_one(
-    untouched: Path, tmp_path: Path
-) -> None:
+def test_keys_that_are_missing_are_named_and_hide_no_changed_one(untouched, tmp_path):
     """A run of another version describes itself by other keys; a forger may claim to be one."""
     forged = shutil.copytree(untouched, tmp_path / "forged")
     described = json.loads((forged / "run.json").read_text())

@@ -1,7 +1,5 @@
 """OpenAI's address, intercepted below the SDK."""
 
-from collections.abc import Iterator
-
 import pytest
 import respx
 
@@ -10,12 +8,12 @@ from tests.models.asking import KEY
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
+def key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 @pytest.fixture
-def provider() -> Iterator[respx.MockRouter]:
+def provider():
     """OpenAI's address, intercepted: what no route matches is an error, nothing goes out."""
     address = "https://api.openai.com/v1"
     with respx.mock(

@@ -85,9 +85,7 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
 
 
 @given(bodies())
-def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(
-    case: tuple[Any, str],
-) -> None:
+def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(case):
     body, word = case
     try:
         reply = read_reply(body)
@@ -112,7 +110,7 @@ def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(
         },
     )
 )
-def test_a_line_of_a_batch_without_a_reply_has_no_answer(line: dict[str, Any]) -> None:
+def test_a_line_of_a_batch_without_a_reply_has_no_answer(line):
     try:
         reply = read_batch_line(line)
     except AttemptError:
@@ -121,7 +119,7 @@ def test_a_line_of_a_batch_without_a_reply_has_no_answer(line: dict[str, Any]) -
 
 
 @given(st.text(alphabet=st.characters(categories=("L",)), min_size=1, max_size=20))
-def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
+def test_a_word_that_nobody_knows_is_no_end(word):
     known = (*FINISHED, "end", "eos", "complete", "refusal")
     if word.casefold() not in map(str.casefold, known):
         assert ending_of(word) != "finished"
@@ -177,11 +175,11 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
         ),
     ],
 )
-def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
+def test_why_a_response_holds_no_answer(body, reason):
     assert parse_answer(read_reply(body)).reason == reason
 
 
-def test_tokens_of_reasoning_are_paid_for_whatever_the_count_beside_them() -> None:
+def test_tokens_of_reasoning_are_paid_for_whatever_the_count_beside_them():
     usage = {
         "prompt_tokens": 171,
         "completion_tokens": 1,
@@ -194,9 +192,9 @@ def test_tokens_of_reasoning_are_paid_for_whatever_the_count_beside_them() -> No
 
 
 @pytest.mark.parametrize("place", ["body", "choice"])
-def test_an_error_beside_an_answer_is_no_answer(place: str) -> None:
-    choice: dict[str, Any] = {"message": {"content": "yes"}, "finish_reason": "stop"}
-    body: dict[str, Any] = {"choices": [choice]}
+def test_an_error_beside_an_answer_is_no_answer(place):
+    choice = {"message": {"content": "yes"}, "finish_reason": "stop"}
+    body = {"choices": [choice]}
     (body if place == "body" else choice)["error"] = {
         "message": "upstream failed",
         "code": 502,
@@ -210,9 +208,7 @@ def test_an_error_beside_an_answer_is_no_answer(place: str) -> None:
     st.sampled_from(FINISHED),
     st.sampled_from(["yes", "No.", "", None]),
 )
-def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(
-    field: str, finish: str, text: str | None
-) -> None:
+def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(field, finish, text):
     call = {"name": "decide", "arguments": '{"answer": "no"}'}
     message = {"content": text, field: [call] if field == "tool_calls" else call}
     top = {"token": text or "yes", "logprob": -0.1, "top_logprobs": [{"token": "yes"}]}
@@ -230,9 +226,7 @@ def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(
 
 
 @given(st.permutations(["yes", "no", "no", "no"]), ODD)
-def test_the_first_of_several_choices_is_found_by_its_index(
-    words: list[str], odd: Any
-) -> None:
+def test_the_first_of_several_choices_is_found_by_its_index(words, odd):
     """Whatever their order; an index that is no number counts as 0."""
     choices = [
         {"index": int(word == "no") * (1 + number), "message": {"content": word}}

@@ -12,9 +12,8 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,20 +21,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from fwc_llm import (
-    FunctionModel,
-    FwcError,
-    Model,
-    ProviderError,
-    Reply,
-    Result,
-    evaluate,
-)
+from fwc_llm import FunctionModel, FwcError, Model, ProviderError, Reply, evaluate
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
 from fwc_llm.models.functions import LARGEST_BATCH, as_model
 from fwc_llm.models.identity import qualified_name
-from fwc_llm.tasks import Task
 from tests.command import python
 
 MESSAGES = [{"role": "user", "content": "Is it?"}]
@@ -74,9 +64,7 @@ def returning(value: Any) -> Callable[[Messages], Any]:
         ("I cannot say", None, None),
     ],
 )
-def test_texts_numbers_and_replies_are_answers(
-    value: Any, answer: str | None, p_yes: float | None
-) -> None:
+def test_texts_numbers_and_replies_are_answers(value, answer, p_yes):
     (reply,) = ask(FunctionModel(returning(value)))
     assert (reply.error, parse_answer(reply).value, probability(reply)) == (
         None,
@@ -104,9 +92,7 @@ def test_texts_numbers_and_replies_are_answers(
         (TimeoutError("theirs"), "TimeoutError: theirs"),
     ],
 )
-def test_nonsense_is_the_rows_error_and_says_what_it_was(
-    value: Any, words: str
-) -> None:
+def test_nonsense_is_the_rows_error_and_says_what_it_was(value, words):
     (reply,) = ask(FunctionModel(returning(value)))
     said = str(reply.error)
     assert words in said
@@ -114,13 +100,13 @@ def test_nonsense_is_the_rows_error_and_says_what_it_was(
     assert len(said) <= 320
 
 
-def test_a_provider_error_stops_the_run() -> None:
+def test_a_provider_error_stops_the_run():
     with pytest.raises(ProviderError, match="gone"):
         ask(FunctionModel(returning(ProviderError("gone"))))
 
 
-def test_replies_are_made_fit_for_the_journal() -> None:
-    circle: dict[str, Any] = {}
+def test_replies_are_made_fit_for_the_journal():
+    circle = {}
     circle["self"] = circle
     odd = Reply(
         "Yes \ud800",
@@ -139,22 +125,22 @@ def test_replies_are_made_fit_for_the_journal() -> None:
     assert reply.p_yes == 0.5
 
 
-def test_sync_async_objects_and_partials_are_called() -> None:
+def test_sync_async_objects_and_partials_are_called():
     class Later:
-        async def __call__(self, messages: Messages) -> float:
+        async def __call__(self, messages):
             await asyncio.sleep(0)
             return 0.9
 
-        def method(self, messages: Messages) -> str:
+        def method(self, messages):
             return "no"
 
-    async def later(messages: Messages, word: str = "yes") -> str:
+    async def later(messages, word="yes"):
         return word
 
-    def hands_over(messages: Messages) -> Awaitable[str]:
+    def hands_over(messages):
         return later(messages)
 
-    given: list[tuple[Any, str]] = [
+    given = [
         (Later(), "yes"),
         (Later().method, "no"),
         (later, "yes"),
@@ -167,12 +153,12 @@ def test_sync_async_objects_and_partials_are_called() -> None:
         assert reply.text == text, function
 
 
-def test_a_sync_function_is_called_in_a_thread_one_row_after_another() -> None:
+def test_a_sync_function_is_called_in_a_thread_one_row_after_another():
     inside = 0
     most = 0
     mains = 0
 
-    def watch(messages: Messages) -> str:
+    def watch(messages):
         nonlocal inside, most, mains
         inside += 1
         most = max(most, inside)
@@ -185,7 +171,7 @@ def test_a_sync_function_is_called_in_a_thread_one_row_after_another() -> None:
     assert (most, mains) == (1, 0)
     together = threading.Barrier(4, timeout=60)
 
-    def meet(messages: Messages) -> str:
+    def meet(messages):
         together.wait()  # only four calls at once pass
         return "yes"
 
@@ -193,7 +179,7 @@ def test_a_sync_function_is_called_in_a_thread_one_row_after_another() -> None:
     assert {reply.text for reply in replies} == {"yes"}
 
 
-def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
+def test_what_hangs_is_given_up_and_many_of_it_end_the_run():
     stop = threading.Event()
     model = FunctionModel(lambda messages: stop.wait(60), timeout=0.01, threads=40)
     (reply,) = ask(model)
@@ -202,7 +188,7 @@ def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
         ask(model, times=40)
     stop.set()
 
-    async def forever(messages: Messages) -> str:
+    async def forever(messages):
         await asyncio.sleep(60)
         return "yes"
 
@@ -211,7 +197,7 @@ def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
         == "it gave no answer within 0.01 s"
     )
 
-    async def leaves(messages: Messages) -> str:
+    async def leaves(messages):
         raise SystemExit(0)
 
     assert "SystemExit: 0" in str(ask(FunctionModel(leaves))[0].error)
@@ -227,14 +213,14 @@ class Batches:
         return self.answers(len(conversations))
 
 
-def test_an_object_with_ask_many_is_asked_in_batches() -> None:
+def test_an_object_with_ask_many_is_asked_in_batches():
     batches = Batches(lambda n: [0.1, ValueError("row 2"), *["no"] * (n - 2)])
     replies = ask(FunctionModel(batches), times=6)
     assert batches.sizes == [6]
     assert [reply.text for reply in replies] == ["no", None, "no", "no", "no", "no"]
     assert replies[1].error == "it raised ValueError: row 2"
 
-    async def later(n: int) -> Any:
+    async def later(n):
         await asyncio.sleep(0)
         return np.full(n, 0.75)
 
@@ -243,7 +229,7 @@ def test_an_object_with_ask_many_is_asked_in_batches() -> None:
     ] * 3
 
 
-def test_batches_are_bounded_in_size_and_in_time() -> None:
+def test_batches_are_bounded_in_size_and_in_time():
     batches = Batches()
     assert [reply.text for reply in ask(FunctionModel(batches), times=150)] == [
         "yes"
@@ -265,16 +251,12 @@ def test_batches_are_bounded_in_size_and_in_time() -> None:
         (lambda n: 1 / 0, "it raised ZeroDivisionError"),
     ],
 )
-def test_a_batch_that_goes_wrong_is_the_error_of_its_rows(
-    answers: Any, words: str
-) -> None:
+def test_a_batch_that_goes_wrong_is_the_error_of_its_rows(answers, words):
     for reply in ask(FunctionModel(Batches(answers)), times=3):
         assert words in str(reply.error)
 
 
-def test_the_identity_of_a_function_is_its_name_its_code_and_what_the_user_names() -> (
-    None
-):
+def test_the_identity_of_a_function_is_its_name_its_code_and_what_the_user_names():
     here = f"{__name__}:says_yes"
     model = FunctionModel(says_yes)
     code = model.parameters["code"]
@@ -305,13 +287,11 @@ def _with(limit: int) -> Any:
     return lambda _: float(limit > LIMIT)
 
 
-def test_functions_that_answer_differently_share_no_identity(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def identity(function: Any) -> Any:
+def test_functions_that_answer_differently_share_no_identity(monkeypatch):
+    def identity(function):
         return FunctionModel(function).parameters
 
-    def different() -> list[Any]:
+    def different():
         return [
             lambda _: 0.2,
             lambda _: 0.9,
@@ -352,7 +332,7 @@ def test_functions_that_answer_differently_share_no_identity(
         ),
     ],
 )
-def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
+def test_what_is_no_model_is_refused(model, words):
     with pytest.raises(FwcError, match=words):
         as_model(model)
 
@@ -370,7 +350,7 @@ def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
         {"parameters": {"x": [math.nan]}},
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(FwcError, match=next(iter(options))):
         FunctionModel(says_yes, **options)
 
@@ -385,12 +365,10 @@ class Grumpy:
         return 0.8 if self.service["mended"] or age < 50 else None
 
 
-def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
-    two: Task, tmp_path: Path
-) -> None:
+def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two, tmp_path):
     grumpy = Grumpy()
 
-    def go() -> Result:
+    def go():
         return evaluate(
             two, grumpy, ("zero",), n_test=16, out=tmp_path / "run", progress=False
         )
@@ -419,9 +397,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("awake", "notebook"), [(True, False), (False, True)])
-def test_ctrl_c_ends_a_run_whose_function_hangs(
-    tmp_path: Path, awake: bool, notebook: bool
-) -> None:
+def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path, awake, notebook):
     # A signal that another thread receives does not wake the main one: as if it came just before a
     # sleep.
     program = textwrap.dedent(
@@ -454,9 +430,7 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(
         assert process.wait(30) == 0
 
 
-def test_a_function_that_tells_its_keys_tells_them_nowhere_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_that_tells_its_keys_tells_them_nowhere_else(tmp_path, monkeypatch):
     """In an exception, a reply, a print, a warning, a log: not in a file, not on the screen."""
     keys = {
         "SERVICE_PAT": "INVENTED/0123456789",

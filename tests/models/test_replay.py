@@ -8,10 +8,10 @@ from typing import Any
 import openai
 import pytest
 
-from fwc_llm import FwcError, Messages, Reply, evaluate, open_model, tune
+from fwc_llm import FwcError, Reply, evaluate, open_model, tune
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import traits
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.tasks import load_task
 from fwc_llm.testing import answers
 from tests.command import read_json
 from tests.evaluation.test_tune import LARGER, heeds
@@ -33,13 +33,13 @@ OPTIONS: dict[str, Any] = {
 
 
 @pytest.fixture
-def moody() -> Any:
+def moody():
     """A model that answers the same question differently every time; every ninth row has no
     answer.
     """
     calls = count()
 
-    async def moody(messages: Messages) -> Reply:
+    async def moody(messages):
         number = next(calls)
         if number % 9 == 8:
             return Reply(None, error="busy")
@@ -58,9 +58,7 @@ def numbers(folder: Path) -> Any:
     return {key: value for key, value in data.items() if key not in {"model", "local"}}
 
 
-def test_a_replay_gives_every_reply_again_in_its_place(
-    two: Task, moody: Any, tmp_path: Path
-) -> None:
+def test_a_replay_gives_every_reply_again_in_its_place(two, moody, tmp_path):
     """Arms, samples and changed levels may send the same messages, and were answered
     differently.
     """
@@ -85,8 +83,8 @@ def test_a_replay_gives_every_reply_again_in_its_place(
     assert "moody" in page
 
 
-def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
-    options: Any = {"n_test": 8, "base_parity": None, "progress": False}
+def test_the_marks_of_the_source_stay(tmp_path):
+    options = {"n_test": 8, "base_parity": None, "progress": False}
     evaluate("census", "surrogate", ("zero",), out=tmp_path / "source", **options)
     evaluate(
         "census",
@@ -112,9 +110,9 @@ def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
     )
 
 
-def test_a_tuning_is_replayed(tmp_path: Path) -> None:
+def test_a_tuning_is_replayed(tmp_path):
     task = load_task(write_people(tmp_path, make_people(400, 2)))
-    options: Any = LARGER | {"candidates": 4, "n_test": 40, "strategies": ["strata"]}
+    options = LARGER | {"candidates": 4, "n_test": 40, "strategies": ["strata"]}
     tune(task, heeds, 0.15, 30.0, **options, out=tmp_path / "tuned")
     tune(
         task,
@@ -130,9 +128,7 @@ def test_a_tuning_is_replayed(tmp_path: Path) -> None:
     assert {key for key in first if first[key] != again[key]} == {"model", "parameters"}
 
 
-def test_other_questions_are_refused_by_name(
-    two: Task, moody: Any, tmp_path: Path
-) -> None:
+def test_other_questions_are_refused_by_name(two, moody, tmp_path):
     source = tmp_path / "source"
     options = OPTIONS | {"samples": 1, "counterfactual": False}
     evaluate(two, moody, ("zero", "balanced"), out=source, **options)
@@ -166,9 +162,7 @@ def test_other_questions_are_refused_by_name(
         (("journal.jsonl", '{"format":"fwc-llm-journal/1"}\n'), {}, "no prompts"),
     ],
 )
-def test_bad_input(
-    two: Task, moody: Any, tmp_path: Path, damage: Any, options: Any, words: str
-) -> None:
+def test_bad_input(two, moody, tmp_path, damage, options, words):
     evaluate(
         two, moody, ("zero",), out=tmp_path, n_test=8, base_parity=None, progress=False
     )
@@ -178,7 +172,7 @@ def test_bad_input(
         open_model(f"replay:{tmp_path}", **options)
 
 
-def test_an_application_is_tested_with_recorded_replies() -> None:
+def test_an_application_is_tested_with_recorded_replies():
     first = json.loads((REAL / "journal.jsonl").read_text().splitlines()[1])
     messages = first["prefix"] + first["prompt"]
     with answers(REAL):

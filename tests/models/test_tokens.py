@@ -2,9 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +17,7 @@ MESSAGES = [{"role": "system", "content": "You are a helpful assistant."}, QUEST
 
 
 @pytest.fixture
-def rank_files() -> Path:
+def rank_files():
     folder = Path(os.environ.get("TIKTOKEN_CACHE_DIR", "/nowhere"))
     if not (folder / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4").exists():
         missing(
@@ -29,7 +27,7 @@ def rank_files() -> Path:
 
 
 @pytest.fixture
-def fresh() -> Iterator[None]:
+def fresh():
     tokens.load_encoding.cache_clear()
     yield
     tokens.load_encoding.cache_clear()
@@ -38,7 +36,7 @@ def fresh() -> Iterator[None]:
 @pytest.mark.parametrize(
     "model", ["gpt-4", "gpt-4-0314", "gpt-3.5-turbo", "gpt-4o-mini", "ft:gpt-4o:x"]
 )
-def test_known_models_are_counted_exactly(model: str, rank_files: Path) -> None:
+def test_known_models_are_counted_exactly(model, rank_files):
     counter = TokenCounter(model, fetch=False)
     assert counter.exact
     # 3 a message, its role, its text; 3 for the reply (OpenAI's cookbook): 3+1+6 + 3+1+3 + 3
@@ -47,19 +45,17 @@ def test_known_models_are_counted_exactly(model: str, rank_files: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["gpt-6-luna", "my-model", "azure:deployment"])
-def test_unknown_models_are_estimated_and_say_so(model: str, rank_files: Path) -> None:
+def test_unknown_models_are_estimated_and_say_so(model, rank_files):
     counter = TokenCounter(model, fetch=False)
     assert (counter.exact, counter.count(MESSAGES)) == (False, 20)
 
 
-def test_special_tokens_in_a_cell_are_text(rank_files: Path) -> None:
+def test_special_tokens_in_a_cell_are_text(rank_files):
     assert TokenCounter("gpt-4", fetch=False).length("<|endoftext|> \ud800") > 3
 
 
 @pytest.mark.usefixtures("fresh")
-def test_an_estimate_without_a_rank_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_estimate_without_a_rank_file(tmp_path, monkeypatch):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     counter = TokenCounter("gpt-4", fetch=False)
     assert not counter.exact
@@ -70,9 +66,7 @@ def test_an_estimate_without_a_rank_file(
     assert not TokenCounter("gpt-4", fetch=False).exact
 
 
-def test_a_service_without_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
-) -> None:
+def test_a_service_without_end(tmp_path, monkeypatch, fresh):
     never = threading.Event()
     monkeypatch.setattr(tokens, "FETCH_SECONDS", 0.1)
     monkeypatch.setattr("tiktoken.get_encoding", lambda name: never.wait(60))
@@ -81,7 +75,7 @@ def test_a_service_without_end(
     never.set()
 
 
-def test_a_key_in_the_wrong_place_is_not_repeated() -> None:
+def test_a_key_in_the_wrong_place_is_not_repeated():
     for options in (
         {"params": KEY},
         {"params": KEY[:9]},
@@ -103,6 +97,6 @@ def test_a_key_in_the_wrong_place_is_not_repeated() -> None:
         {"max_tokens": 0},
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(FwcError, match=next(iter(options))):
         Client(**options)

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from fwc_llm import Result
 from fwc_llm.metrics.records import Records
 from fwc_llm.report.audit_file import AuditOptions, audit_of_file
-from tests.command import Run, read_json
+from tests.command import read_json
 from tests.conftest import CHECKOUT
 
 NAMES = {  # of metrics in version 0
@@ -23,18 +22,14 @@ VERSIONS = sorted((CHECKOUT / "tests" / "recorded_runs").glob("v*"))
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda path: path.name)
-def recorded(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Any:
+def recorded(request, tmp_path, monkeypatch):
     """A copy of what a version wrote, which is the current folder, and the numbers that it gave."""
     folder = shutil.copytree(request.param, tmp_path / "recorded")
     monkeypatch.chdir(folder)
     return read_json(folder / "expected.json")
 
 
-def test_a_recorded_run_is_rescored_verified_and_reported(
-    fwc: Run, recorded: Any
-) -> None:
+def test_a_recorded_run_is_rescored_verified_and_reported(fwc, recorded):
     before = read_json("run/results.json")
     verified = json.loads(fwc("verify run --json", code=0).out)["folders"][0]
     assert verified["differs"] == 0
@@ -60,9 +55,7 @@ def test_a_recorded_run_is_rescored_verified_and_reported(
     fwc("report run -o report.html", code=0)
 
 
-def test_readers_of_answers_take_the_columns_that_they_know(
-    fwc: Run, recorded: Any
-) -> None:
+def test_readers_of_answers_take_the_columns_that_they_know(fwc, recorded):
     answers = pd.read_csv("run/answers.csv", dtype=str, keep_default_na=False)
     later = answers[sorted(answers.columns.drop("simulated"))].assign(tokens="3")
     later.to_csv("run/answers.csv", index=False)
@@ -78,7 +71,7 @@ def test_readers_of_answers_take_the_columns_that_they_know(
     )
 
 
-def test_a_recorded_audit_is_repeated(recorded: Any) -> None:
+def test_a_recorded_audit_is_repeated(recorded):
     asked = AuditOptions(**read_json("audit/audit.json")["asked"])
     made = audit_of_file(Path("audit/decisions.csv"), asked).document
     first = made["protected"][0]

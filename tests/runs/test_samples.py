@@ -5,12 +5,11 @@ apart.
 import json
 import random
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fwc_llm import FwcError, Settings, Task, evaluate, load_task
+from fwc_llm import FwcError, Settings, evaluate, load_task
 from fwc_llm.files import resource_dir
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.formats import render
@@ -46,14 +45,14 @@ SAMPLED: dict[str, Any] = {"settings": SMALL, "samples": 3, "counterfactual": Tr
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+def task(tmp_path_factory):
     return load_task(
         write_people(tmp_path_factory.mktemp("people"), make_people(300, 2))
     )
 
 
 @pytest.mark.slow
-def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_asks_the_rest(task, tmp_path):
     with pytest.raises(FwcError, match="interrupted"):
         evaluate(task, Dice(100), ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
     rest = Dice()
@@ -78,10 +77,8 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
     assert [one["repeat"] for one in run["examples"]["balanced"]] == [0, 1]
 
 
-def test_agreement_and_probabilities_are_those_of_the_dice(
-    task: Task, tmp_path: Path
-) -> None:
-    options: dict[str, Any] = {
+def test_agreement_and_probabilities_are_those_of_the_dice(task, tmp_path):
+    options = {
         "n_test": 100,
         "base_parity": None,
         "samples": 5,
@@ -104,9 +101,9 @@ def test_agreement_and_probabilities_are_those_of_the_dice(
 
 
 @pytest.mark.slow
-def test_each_template_set_makes_an_arm(task: Task, tmp_path: Path) -> None:
+def test_each_template_set_makes_an_arm(task, tmp_path):
     own = shutil.copytree(resource_dir("prompts") / "default", tmp_path / "my, own")
-    options: dict[str, Any] = {
+    options = {
         "settings": SMALL,
         "orders": ("random", "given"),
         "out": tmp_path / "run",

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from fwc_llm import FwcError, Reply, build_prompt, evaluate, load_task
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.testing import Answers, Call, answers
+from fwc_llm.testing import answers
 from fwc_llm.testing.plugin import fwc_openai as fwc_openai
 from tests.faults.loopback import HttpReply, serve_in_thread
 
@@ -39,15 +38,13 @@ def decision(
 
 
 @pytest.mark.slow
-def test_the_surrogate_answers_chats_and_decisions_of_both_clients(
-    fwc_openai: Answers,
-) -> None:
+def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai):
     task = load_task("census")
-    prompt: Any = build_prompt(task, task.test().iloc[0])
+    prompt = build_prompt(task, task.test().iloc[0])
     ours = Surrogate().reply(prompt)
     assert chat(prompt).choices[0].message.content == ours.text
 
-    async def asked() -> tuple[Any, Any]:
+    async def asked():
         async with openai.AsyncOpenAI() as client:
             decided = await client.decisions.create(
                 model="x", input=prompt, questions=[QUESTION]
@@ -86,9 +83,7 @@ def test_the_surrogate_answers_chats_and_decisions_of_both_clients(
         (Reply("I will not", refusal=True), None, None),
     ],
 )
-def test_fixed_answers(
-    source: Any, text: str | None, probability: float | None
-) -> None:
+def test_fixed_answers(source, text, probability):
     with answers(source):
         message = chat().choices[0].message
         assert message.content == text
@@ -103,8 +98,8 @@ def test_fixed_answers(
             )
 
 
-def test_a_function_sees_the_call() -> None:
-    def answer(call: Call) -> Any:
+def test_a_function_sees_the_call():
+    def answer(call):
         if call.question is not None:
             return 0.9 if call.question["name"] == "q" else 0.1
         if "it" in call.messages[-1]["content"]:
@@ -120,7 +115,7 @@ def test_a_function_sees_the_call() -> None:
         assert said() == "changed"
 
 
-def test_recorded_answers() -> None:
+def test_recorded_answers():
     with answers("recorded"):
         body = chat().model_dump()
     for source in ([body, "No"], {"Is it": body, "Other": "No"}):
@@ -153,12 +148,10 @@ def twice() -> None:
     ],
 )
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_unexpected_calls_fail(
-    source: Any, act: Callable[[], Any], named: str, swallowed: bool
-) -> None:
+def test_unexpected_calls_fail(source, act, named, swallowed):
     """Also where the application catches whatever happens."""
 
-    def application() -> None:
+    def application():
         try:
             act()
         except Exception:
@@ -182,12 +175,12 @@ def test_unexpected_calls_fail(
         (Path("a.json"), "folder of a run"),
     ],
 )
-def test_what_is_no_source_is_refused(source: Any, words: str) -> None:
+def test_what_is_no_source_is_refused(source, words):
     with pytest.raises(FwcError, match=words), answers(source):
         pass
 
 
-def test_everything_is_as_before_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_as_before_at_the_end(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     before = (
         httpx2.HTTPTransport.handle_request,
@@ -211,7 +204,7 @@ def test_everything_is_as_before_at_the_end(monkeypatch: pytest.MonkeyPatch) -> 
     assert "OPENAI_API_KEY" not in os.environ
 
 
-def test_a_tests_own_server_is_still_reached() -> None:
+def test_a_tests_own_server_is_still_reached():
     with (
         serve_in_thread(lambda request: HttpReply("hello")) as url,
         answers("Yes") as given,
@@ -228,7 +221,7 @@ def test_a_tests_own_server_is_still_reached() -> None:
 
 
 @pytest.mark.slow
-def test_our_own_client_is_answered_too(fwc_openai: Answers, tmp_path: Path) -> None:
+def test_our_own_client_is_answered_too(fwc_openai, tmp_path):
     """A whole evaluation by name of a model, without a key: the surrogate behind OpenAI's
     address.
     """
@@ -241,10 +234,8 @@ def test_our_own_client_is_answered_too(fwc_openai: Answers, tmp_path: Path) -> 
     assert fwc_openai.calls[0].body["temperature"] == 0
 
 
-def test_a_forgotten_answer_fails_the_test_even_if_the_application_catches_the_error() -> (
-    None
-):
-    def application() -> None:
+def test_a_forgotten_answer_fails_the_test_even_if_the_application_catches_the_error():
+    def application():
         with answers(), suppress(openai.OpenAIError):
             said()
 

@@ -2,7 +2,6 @@
 decisions.
 """
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import openai
@@ -26,7 +25,7 @@ CLERK: list[Message] = [{"role": "user", "content": PERSON.format(*CLERICAL)}]
 
 
 @pytest.fixture
-def client() -> Iterator[openai.OpenAI]:
+def client():
     with answers(), openai.OpenAI(max_retries=0) as client:
         yield client
 
@@ -37,9 +36,7 @@ def ask(client: openai.OpenAI, messages: list[Message], **options: Any) -> Any:
     )  # type: ignore[arg-type]
 
 
-def test_openais_client_gets_an_answer_with_everything_a_completion_has(
-    client: openai.OpenAI,
-) -> None:
+def test_openais_client_gets_an_answer_with_everything_a_completion_has(client):
     completion = ask(client, MANAGER, temperature=0, max_tokens=20)
     choice = completion.choices[0]
     assert (choice.message.role, choice.message.content, choice.finish_reason) == (
@@ -64,9 +61,9 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(
     )
 
 
-def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> None:
-    text: str = MANAGER[0]["content"]
-    whole: Any = client.responses.create(model="surrogate", input=text)
+def test_the_responses_api_answers_as_the_chat_does(client):
+    text = MANAGER[0]["content"]
+    whole = client.responses.create(model="surrogate", input=text)
     assert (whole.output_text, whole.status, whole.model) == (
         "yes",
         "completed",
@@ -74,10 +71,8 @@ def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> No
     )
     assert whole.metadata["system_fingerprint"].startswith("SIMULATED")
     assert whole.usage.input_tokens == len(text.split())
-    messages: Any = [
-        {"role": "user", "content": [{"type": "input_text", "text": text}]}
-    ]
-    instructed: Any = {
+    messages = [{"role": "user", "content": [{"type": "input_text", "text": text}]}]
+    instructed = {
         "model": "surrogate",
         "input": messages,
         "instructions": "Say yes or no.",
@@ -101,12 +96,10 @@ TOOL: Any = {
 }
 
 
-def test_structured_answers_and_tools_are_honoured_or_refused(
-    client: openai.OpenAI,
-) -> None:
+def test_structured_answers_and_tools_are_honoured_or_refused(client):
     wanted = Decision(high_income=True, answer="Yes")
-    chat: Any = {"model": "surrogate", "messages": MANAGER}
-    answer: Any = {"model": "surrogate", "input": MANAGER}
+    chat = {"model": "surrogate", "messages": MANAGER}
+    answer = {"model": "surrogate", "input": MANAGER}
     assert (
         client.chat.completions.parse(**chat, response_format=Decision)
         .choices[0]
@@ -146,7 +139,7 @@ def test_structured_answers_and_tools_are_honoured_or_refused(
             ask(client, MANAGER, **refused)
 
 
-def test_a_chat_has_the_probability_of_its_answer(client: openai.OpenAI) -> None:
+def test_a_chat_has_the_probability_of_its_answer(client):
     (choice,) = ask(client, MANAGER, logprobs=True, top_logprobs=2).choices
     (token,) = choice.logprobs.content
     assert token.token == choice.message.content
@@ -156,8 +149,8 @@ def test_a_chat_has_the_probability_of_its_answer(client: openai.OpenAI) -> None
             ask(client, MANAGER, **wanted)
 
 
-def test_an_unreadable_prompt_is_refused() -> None:
-    def application() -> None:
+def test_an_unreadable_prompt_is_refused():
+    def application():
         with answers(), openai.OpenAI(max_retries=0) as client:
             with pytest.raises(
                 openai.BadRequestError, match=r"did not find 'age'.* in 'hi'"
@@ -172,9 +165,9 @@ def test_an_unreadable_prompt_is_refused() -> None:
         application()
 
 
-def test_a_decision_has_the_chats_probability(client: openai.OpenAI) -> None:
+def test_a_decision_has_the_chats_probability(client):
     question = {"type": "predicate", "name": "q", "instructions": "Is the income high?"}
-    inputs: Any = (MANAGER, MANAGER[0]["content"])
+    inputs = (MANAGER, MANAGER[0]["content"])
     for given in inputs:
         (answer,) = client.decisions.create(
             model="surrogate", input=given, questions=[question]

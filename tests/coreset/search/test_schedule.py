@@ -16,7 +16,7 @@ from fwc_llm.coreset.search.start import sampling_order, start_rows
 from tests.coreset.programs import best_of_all
 
 
-def test_the_path_is_chosen_by_size() -> None:
+def test_the_path_is_chosen_by_size():
     effort = 300, "auto", "auto", None
     tiny = FairCoreset(4).problem(*synthetic(1000))
     large = FairCoreset(200).problem(*synthetic(30_000))
@@ -28,9 +28,7 @@ def test_the_path_is_chosen_by_size() -> None:
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_plain_and_compiled_steps_find_the_same_coreset(
-    cost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plain_and_compiled_steps_find_the_same_coreset(cost, monkeypatch):
     x, y, d = synthetic(800, 5)
     frame = (
         pd.DataFrame(x)
@@ -52,9 +50,7 @@ def test_plain_and_compiled_steps_find_the_same_coreset(
 
 @pytest.mark.parametrize("epsilon", [None, 0.01])
 @pytest.mark.parametrize("support", ["rows", "features"])
-def test_swaps_improve_on_the_descent_and_no_step_rises(
-    support: str, epsilon: float | None
-) -> None:
+def test_swaps_improve_on_the_descent_and_no_step_rises(support, epsilon):
     table = synthetic(800, 4)
     terms = {"epsilon": epsilon, "support": support}
     few = FairCoreset(16, **terms, random_state=0, swaps=False).fit(*table)
@@ -71,7 +67,7 @@ def test_swaps_improve_on_the_descent_and_no_step_rises(
 
 
 @pytest.mark.slow
-def test_a_growing_start_ends_near_the_plain_one() -> None:
+def test_a_growing_start_ends_near_the_plain_one():
     table = synthetic(20_000, 6)
     plain = FairCoreset(40, random_state=0, progressive=False).fit(*table)
     grown = FairCoreset(40, random_state=0, progressive=True).fit(*table)
@@ -81,7 +77,7 @@ def test_a_growing_start_ends_near_the_plain_one() -> None:
     assert grown.objective_ == pytest.approx(grown.lower_bound_, abs=1e-9)
 
 
-def test_moving_twice_as_far_ends_lower_and_empties_no_representative() -> None:
+def test_moving_twice_as_far_ends_lower_and_empties_no_representative():
     table = synthetic(5000, 25)
     plain = FairCoreset(250, random_state=0, progressive=False).fit(*table)
     far = FairCoreset(250, random_state=0).fit(*table)
@@ -93,9 +89,7 @@ def test_moving_twice_as_far_ends_lower_and_empties_no_representative() -> None:
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_a_few_far_rows_get_representatives_though_samples_lack_them(
-    support: str,
-) -> None:
+def test_a_few_far_rows_get_representatives_though_samples_lack_them(support):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(9000, 7))
     X[:40] += 1e4 * np.repeat(rng.normal(size=(20, 7)), 2, axis=0)
@@ -116,7 +110,7 @@ def test_a_few_far_rows_get_representatives_though_samples_lack_them(
 
 
 @pytest.mark.parametrize("name", ["random", "k-means++"])
-def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name: str) -> None:
+def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name):
     rng = np.random.default_rng(0)
     cell = rng.integers(0, 3, 200)
     x = rng.integers(0, 4, (200, 2)).astype(float)  # 16 values
@@ -129,7 +123,7 @@ def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name: str) -> Non
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_spread_rows_take_one_of_each_heap(cost: str) -> None:
+def test_spread_rows_take_one_of_each_heap(cost):
     # Heaps so far apart that a second row of one heap has no chance against the first of another.
     rng = np.random.default_rng(1)
     heap = np.repeat(np.arange(6), 30)
@@ -145,7 +139,7 @@ def test_spread_rows_take_one_of_each_heap(cost: str) -> None:
 # --- Samples
 
 
-def test_samples_hold_every_cell_and_enough_candidates() -> None:
+def test_samples_hold_every_cell_and_enough_candidates():
     X, y, d = synthetic(3000, 3)
     rare = np.flatnonzero((y == 1) & (d == 1))[10:]
     y[rare] = 0  # ten rows are left in that cell
@@ -172,9 +166,7 @@ def test_samples_hold_every_cell_and_enough_candidates() -> None:
         ("sqeuclidean", 0.05, False),
     ],
 )
-def test_the_best_of_all_coresets_is_found_and_proven(
-    cost: str, epsilon: float | None, weighted: bool
-) -> None:
+def test_the_best_of_all_coresets_is_found_and_proven(cost, epsilon, weighted):
     for seed, support in enumerate(["rows", "features"]):
         rng = np.random.default_rng([3, seed])
         x = rng.integers(0, 4, (12, 2)).astype(float)  # equal rows count once
@@ -204,7 +196,7 @@ def test_the_best_of_all_coresets_is_found_and_proven(
 
 
 @pytest.mark.slow
-def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
+def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads():
     X, y, d = synthetic(9000, 5)
     y[np.flatnonzero((y == 1) & (d == 1))[2:]] = (
         0  # two rows are left in a cell, both of which are wanted
@@ -223,9 +215,7 @@ def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(
-    support: str,
-) -> None:
+def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(support):
     X, y, d = synthetic(1500, 6)
     starts = FairCoreset(
         12, support=support, random_state=0, swaps=False, n_init=2
@@ -240,7 +230,7 @@ def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(
     assert (np.diff(kept.history_) <= 1e-9).all()
 
 
-def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
+def test_swaps_at_fixed_prices_do_not_overshoot():
     # Parity binds: at the last prices alone, swaps swing from one side to the other and end 2 %
     # higher.
     X, y, d = synthetic(2000, 4)
@@ -259,7 +249,7 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
 # --- Small tables are solved
 
 
-def test_starts_end_when_four_agree_and_larger_tables_start_twice() -> None:
+def test_starts_end_when_four_agree_and_larger_tables_start_twice():
     cell = np.arange(15) % 4
     rng = np.random.default_rng(0)
     x = rng.normal(size=(15, 3))

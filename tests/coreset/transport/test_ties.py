@@ -27,9 +27,7 @@ def drawn(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> np.nda
 @pytest.mark.parametrize("kind", ["whole", "mismatches", "halves", "barred"])
 @pytest.mark.parametrize("levels", [2, 3])
 @pytest.mark.parametrize("terms", ["limit", "weights", "penalty", "levels' limits"])
-def test_ties_have_the_optimum_of_the_program(
-    kind: str, levels: int, terms: str
-) -> None:
+def test_ties_have_the_optimum_of_the_program(kind, levels, terms):
     for seed in range(2):
         rng = np.random.default_rng(seed)
         n = 400
@@ -57,7 +55,7 @@ def test_ties_have_the_optimum_of_the_program(
             certified(found, cost, share, epsilon, weights)
 
 
-def test_a_step_is_known_only_where_costs_tie_on_a_grid() -> None:
+def test_a_step_is_known_only_where_costs_tie_on_a_grid():
     rng = np.random.default_rng(0)
     whole = rng.integers(0, 9, (900, 4))
     mass = np.ones(900)
@@ -71,15 +69,13 @@ def test_a_step_is_known_only_where_costs_tie_on_a_grid() -> None:
     assert CostTable(np.zeros((900, 4)), mass).step is None
 
 
-def test_large_tables_that_tie_need_no_second_solution(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_large_tables_that_tie_need_no_second_solution(monkeypatch):
     rng = np.random.default_rng(0)
     cost = rng.binomial(10, 0.5, (30_000, 8)).astype(float)
     solved = []
     optimum = CostTable.optimum
 
-    def counted(table: CostTable, vertex: object) -> object:
+    def counted(table, vertex):
         solved.append(table.plain is None and table.size == len(cost))
         return optimum(table, vertex)
 

@@ -60,7 +60,7 @@ def user(text: str) -> list[Message]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
-def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> None:
+def test_all_template_sets_say_the_same_to_it(census, weighted):
     shots = examples(
         census, "ynnyyn", (1.0, 0.5, 0.25, 0.75, 1.0, 0.1) if weighted else None
     )
@@ -105,14 +105,14 @@ def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> N
         f"unknown.",
     ],
 )
-def test_other_wordings_are_read_where_they_name_the_attributes(text: str) -> None:
+def test_other_wordings_are_read_where_they_name_the_attributes(text):
     assert describe(text) == describe(SENTENCE)
     assert describe(text).number("age") == 37
     assert describe(text).word("marital status") == "Divorced"
 
 
 @pytest.mark.parametrize("name", [*NUMERIC, *CATEGORICAL])
-def test_an_attribute_that_is_not_there_is_named(name: str) -> None:
+def test_an_attribute_that_is_not_there_is_named(name):
     parts = SENTENCE.removeprefix(
         "A person in 1996 has the following attributes: "
     ).split(", ")
@@ -145,7 +145,7 @@ def test_an_attribute_that_is_not_there_is_named(name: str) -> None:
         ),
     ],
 )
-def test_what_it_cannot_read_it_says(messages: list[Message], says: str) -> None:
+def test_what_it_cannot_read_it_says(messages, says):
     with pytest.raises(UnreadablePromptError, match=says) as refused:
         asyncio.run(Surrogate().ask(messages))
     assert refused.value.exit_code == 2
@@ -166,7 +166,7 @@ conversations = st.lists(
 
 
 @given(conversations)
-def test_any_conversation_is_answered_or_refused(messages: list[Message]) -> None:
+def test_any_conversation_is_answered_or_refused(messages):
     try:
         reply = Surrogate().reply(messages)
     except UnreadablePromptError:
@@ -175,9 +175,7 @@ def test_any_conversation_is_answered_or_refused(messages: list[Message]) -> Non
 
 
 @pytest.mark.slow
-def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(
-    census: Task,
-) -> None:
+def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census):
     prompt = Prompt(census)
     conversations = [prompt.build(row) for row in rows_of(census, 400)]
     cold = [[Surrogate(seed=seed).reply(m) for m in conversations] for seed in (1, 2)]
@@ -198,7 +196,7 @@ def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(
 # --- examples and weights (an assumption of ours: evals/surrogate.md)
 
 
-def test_its_forms_have_names_and_differ_with_examples_alone(census: Task) -> None:
+def test_its_forms_have_names_and_differ_with_examples_alone(census):
     forms = {form: open_model(f"surrogate:{form}") for form in FORMS}
     assert [model.name for model in forms.values()] == [
         "surrogate",
@@ -220,8 +218,8 @@ def test_its_forms_have_names_and_differ_with_examples_alone(census: Task) -> No
         open_model("surrogate:foo")
 
 
-def test_equal_weights_count_as_none_and_zero_as_absent(census: Task) -> None:
-    def p_yes(labels: str, weights: tuple[float, ...] | None = None) -> float:
+def test_equal_weights_count_as_none_and_zero_as_absent(census):
+    def p_yes(labels, weights=None):
         shots = examples(census, labels, weights)
         return Surrogate().p_yes(Prompt(census, shots).build(rows_of(census, 1)[0]))
 

@@ -17,9 +17,8 @@ EVALS = Path(__file__).resolve().parents[3] / "evals"
 
 
 @pytest.fixture(scope="module")
-def report() -> dict[str, Any]:
-    content: dict[str, Any] = read_json(EVALS / "results" / "surrogate.json")
-    return content
+def report():
+    return read_json(EVALS / "results" / "surrogate.json")
 
 
 def overall(report: dict[str, Any]) -> dict[int, float]:
@@ -30,7 +29,7 @@ def overall(report: dict[str, Any]) -> dict[int, float]:
     }
 
 
-def test_what_was_asked_of_it_is_reached(report: dict[str, Any]) -> None:
+def test_what_was_asked_of_it_is_reached(report):
     agreement = overall(report)
     assert agreement[0] >= 0.945
     assert min(agreement[4], agreement[16]) >= 0.92
@@ -52,9 +51,7 @@ def test_what_was_asked_of_it_is_reached(report: dict[str, Any]) -> None:
         (("gpt-4-0314_adult_30",), 30),
     ],
 )
-def test_it_gives_the_recorded_answers(
-    data_dir: Path, report: Any, files: tuple[str, ...], m: int
-) -> None:
+def test_it_gives_the_recorded_answers(data_dir, report, files, m):
     same = []
     for file in files:
         for messages, response in read_json(
@@ -67,9 +64,7 @@ def test_it_gives_the_recorded_answers(
     )  # fitted to them: better than on rows held out
 
 
-def test_the_page_and_the_model_card_say_what_was_measured(
-    report: dict[str, Any],
-) -> None:
+def test_the_page_and_the_model_card_say_what_was_measured(report):
     assert (EVALS / "results" / "surrogate.md").read_text() == fit.page(report)
     card = (EVALS / "surrogate.md").read_text()
     lines = {(line["examples"], line["group"]): line for line in report["held_out"]}
@@ -83,7 +78,7 @@ def test_the_page_and_the_model_card_say_what_was_measured(
         assert cells.split(" | ") == [f"{number:.3f}" for number in expected]
 
 
-def test_forms_that_fit_alike_disagree_and_the_default_fits_best(report: Any) -> None:
+def test_forms_that_fit_alike_disagree_and_the_default_fits_best(report):
     changes = [line["women_yes"] - line["men_yes"] for line in report["reversal"]]
     assert min(changes) < 0 < max(changes)
     losses = dict.fromkeys(FORMS, 0.0)
