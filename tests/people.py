@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.tasks import load_task
+from fwc_llm.tasks import census_task, load_task
 
 TOML = """
 question = "Is the answer yes?"
@@ -27,6 +27,9 @@ positive = "yes"
 [[protected]]
 column = "group"
 """
+
+# Where any rows do: those of the census itself are 45,222.
+SMALL_CENSUS = census_task(600, 400)
 
 
 def make_people(n: int, levels: int, seed: int = 0) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from fwc_llm.notices import (
     to_command_line,
 )
 from fwc_llm.runs.settings import Settings
+from tests.people import SMALL_CENSUS
 
 PACKAGE = Path(fwc_llm.__file__).parent
 
@@ -124,7 +125,7 @@ def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(kind)
 def test_a_changed_number_of_rows_is_a_warning(tmp_path):
     with pytest.warns(RunWarning, match=r"^n_test=21: .* are drawn"):
         evaluate(
-            "census",
+            SMALL_CENSUS,
             "surrogate",
             ("zero",),
             n_test=21,
@@ -140,7 +141,7 @@ def test_a_function_that_always_raises_ends_the_run_with_its_exception(tmp_path)
     with pytest.raises(
         FunctionError, match=r"12 times: it raised ZeroDivisionError"
     ) as caught:
-        evaluate("census", divide, ("zero",), n_test=40, out=tmp_path / "run")
+        evaluate(SMALL_CENSUS, divide, ("zero",), n_test=40, out=tmp_path / "run")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert "--" not in str(caught.value)
 
@@ -149,13 +150,13 @@ def test_notices_of_a_run_point_at_the_callers_line(tmp_path, caplog):
     options = {"arms": ("zero",), "n_test": 21, "base_parity": 0.1}
 
     async def awaited():
-        await aevaluate("census", says_no, **options, out=tmp_path / "two")
+        await aevaluate(SMALL_CENSUS, says_no, **options, out=tmp_path / "two")
 
     def says_no(messages):
         return "no"
 
     for call in (
-        lambda: evaluate("census", says_no, **options, out=tmp_path / "one"),
+        lambda: evaluate(SMALL_CENSUS, says_no, **options, out=tmp_path / "one"),
         lambda: asyncio.run(awaited()),
     ):
         with pytest.warns(RunWarning, match=r"n_test=21: .* are drawn") as caught:
@@ -172,7 +173,9 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path):
     with pytest.warns(
         RunWarning, match="4 of 4 requests have no reply; it raised ZeroDivision"
     ):
-        result = evaluate("census", divide, ("zero",), n_test=4, out=tmp_path / "run")
+        result = evaluate(
+            SMALL_CENSUS, divide, ("zero",), n_test=4, out=tmp_path / "run"
+        )
     for ask in (result.audit, lambda: result.check("dp_gap > 0.1")):
         with pytest.raises(FwcError, match="ZeroDivisionError") as caught:
             ask()
@@ -186,7 +189,7 @@ def test_replies_without_an_answer_are_quoted(tmp_path):
         RunWarning, match="among the replies without an answer: 5 times “dunno”"
     ):
         evaluate(
-            "census",
+            SMALL_CENSUS,
             lambda _: "yes" if next(said) % 2 else "dunno",
             ("zero",),
             n_test=10,

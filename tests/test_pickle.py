@@ -10,6 +10,7 @@ import pytest
 
 from fwc_llm import Result, Task, build_prompt, evaluate, load_task
 from tests.data.tables import small_task
+from tests.people import SMALL_CENSUS
 
 
 def frame() -> pd.DataFrame:
@@ -63,7 +64,12 @@ def test_columns_of_answers_keep_their_dtype(tmp_path):
     said = iter(range(1000))
     frames = [
         evaluate(
-            "census", model, ("zero",), n_test=20, out=tmp_path / name, no_watch=True
+            SMALL_CENSUS,
+            model,
+            ("zero",),
+            n_test=20,
+            out=tmp_path / name,
+            no_watch=True,
         ).answers()
         for name, model in (
             ("all", lambda _: 0.7),

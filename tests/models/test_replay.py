@@ -16,7 +16,7 @@ from fwc_llm.testing import answers
 from tests.command import read_json
 from tests.evaluation.test_tune import LARGER, heeds
 from tests.models.asking import ask
-from tests.people import make_people, write_people
+from tests.people import SMALL_CENSUS, make_people, write_people
 
 REAL = (
     Path(__file__).parents[1] / "recorded_runs" / "qwen"
@@ -85,21 +85,11 @@ def test_a_replay_gives_every_reply_again_in_its_place(two, moody, tmp_path):
 
 def test_the_marks_of_the_source_stay(tmp_path):
     options = {"n_test": 8, "base_parity": None, "progress": False}
-    evaluate("census", "surrogate", ("zero",), out=tmp_path / "source", **options)
-    evaluate(
-        "census",
-        f"replay:{tmp_path / 'source'}",
-        ("zero",),
-        out=tmp_path / "once",
-        **options,
-    )
-    twice = evaluate(
-        "census",
-        f"replay:{tmp_path / 'once'}",
-        ("zero",),
-        out=tmp_path / "twice",
-        **options,
-    )
+    said = "surrogate"
+    for name in ("source", "once", "twice"):
+        out = tmp_path / name
+        twice = evaluate(SMALL_CENSUS, said, ("zero",), out=out, **options)
+        said = f"replay:{out}"
     assert twice.data["simulated_answers"]
     assert "surrogate (replayed" in twice.data["model"]
     model = open_model(f"replay:{tmp_path / 'source'}")
