@@ -8,9 +8,8 @@ from rich.console import Console
 
 from evals.bench import selectors
 from evals.bench.selectors_peers import peers
-from evals.paper.data import draw_split
 from evals.paper.distances import parity_violation
-from evals.paper.downstream import Constant, Network, judge, train
+from evals.paper.downstream import Network
 from evals.paper.experiment import Cell, Experiment, Options, Row
 from evals.paper.ledger import Ledger
 from evals.paper.pareto import average_gain, average_reduction, on_front
@@ -50,17 +49,6 @@ def test_the_front_is_what_no_other_beats():
 # --- The downstream classifier
 
 
-@pytest.mark.slow
-def test_weights_decide_between_contradicting_rows():
-    X = np.repeat(np.array([[0.0], [0.0]]), 100, axis=0)
-    y = np.repeat([0, 1], 100)
-    for heavy in (0, 1):
-        classifier, _ = train(X, y, np.where(y == heavy, 9.0, 1.0), seed=0)
-        assert classifier.probabilities(X[:1])[0] == pytest.approx(
-            0.9 if heavy else 0.1, abs=0.06
-        )
-
-
 def test_the_network_computes_what_scikit_learn_computes():
     from sklearn.metrics import log_loss
     from sklearn.neural_network import MLPClassifier
@@ -76,19 +64,6 @@ def test_the_network_computes_what_scikit_learn_computes():
     assert ours.loss(X, y, weights) == pytest.approx(
         log_loss(y, theirs, sample_weight=weights)
     )
-
-
-def test_one_outcome_leaves_a_constant():
-    classifier, epochs = train(np.zeros((5, 2)), np.ones(5), np.ones(5), seed=0)
-    assert (type(classifier), epochs) == (Constant, 0)
-    outcome = judge(
-        classifier,
-        epochs,
-        np.zeros((4, 2)),
-        np.array([0, 1, 0, 1]),
-        np.array(list("aabb")),
-    )
-    assert (outcome.dd, outcome.auc, outcome.trivial) == (0, 0.5, True)
 
 
 # --- The selectors' benchmark
@@ -131,14 +106,6 @@ def test_parity_violation_is_the_worst_ratio():
     assert parity_violation(d, y, np.array([1.0, 3, 1, 1]), 0.5) == pytest.approx(0.5)
     # A level without weight says nothing.
     assert parity_violation(d, y, np.array([1.0, 1, 0, 0]), 0.5) == 0
-
-
-def test_a_split_is_three_quarters_and_leaves_nothing_out(data_dir):
-    split = draw_split("german", run=3, data_dir=str(data_dir))
-    assert (split.train.n, split.test.n) == (750, 250)
-    assert not set(split.train.frame.index) & set(split.test.frame.index)
-    other = draw_split("german", run=4, data_dir=str(data_dir))
-    assert list(other.train.frame.index) != list(split.train.frame.index)
 
 
 # --- Results that grow in a file

@@ -211,13 +211,6 @@ def test_a_float64_array_is_read_where_it_is():
     assert peak(lambda: encode(X)) < 0.2 * X.nbytes  # the masses take a tenth
 
 
-def test_a_frame_is_written_column_by_column_into_one_matrix():
-    X = np.random.default_rng(0).normal(size=(20_000, 25))
-    frame = pd.DataFrame(X)
-    encode(frame, scale=True)  # imports
-    assert peak(lambda: encode(frame, scale=True)) < 1.5 * X.nbytes
-
-
 # --- Cells
 
 

@@ -2,7 +2,6 @@
 scale.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from evals.bench import constraints
 from fwc_llm.coreset import FairCoreset, certify
 from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.errors import FwcError, InputError
-from tests.coreset.programs import certified, peak, violation_of
+from tests.coreset.programs import certified, violation_of
 
 LIMITS = [0.0, 1e-6, 0.01, 0.3]
 
@@ -240,24 +239,3 @@ def test_limits_of_attributes_that_cannot_hold_are_named(change, words):
     changed = np.where(d[:, 0] == 0, terms.pop("y", y), y)
     with pytest.raises(InputError, match=words):
         FairCoreset(8, **terms).fit(X, changed, d)
-
-
-# --- What the inner problem takes beside the costs that it is given
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", ["continuous", "whole"])
-def test_the_inner_problem_takes_at_most_four_more_tables(kind, dtype):
-    rng = np.random.default_rng(0)
-    cost = rng.uniform(1, 40, (100_000, 16)).astype(dtype)
-    cost = np.floor(cost) if kind == "whole" else cost
-    weights = rng.uniform(0.5, 2, 100_000)
-    terms = (4, 4, np.full(4, 0.25), 0.01)
-    warm = fair_transport(cost[:30_000], *terms).prices  # all is imported now
-    for prices, sample_weight in ((None, None), (warm, None), (None, weights)):
-        held = peak(
-            partial(fair_transport, cost, *terms, prices, sample_weight=sample_weight)
-        )
-        masses = 2 * 8 * 100_000  # of the rows, and a copy of them
-        assert held < 4 * 100_000 * 16 * 4 + masses  # tables of float32

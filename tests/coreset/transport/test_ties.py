@@ -67,19 +67,3 @@ def test_a_step_is_known_only_where_costs_tie_on_a_grid():
         is None
     )
     assert CostTable(np.zeros((900, 4)), mass).step is None
-
-
-def test_large_tables_that_tie_need_no_second_solution(monkeypatch):
-    rng = np.random.default_rng(0)
-    cost = rng.binomial(10, 0.5, (30_000, 8)).astype(float)
-    solved = []
-    optimum = CostTable.optimum
-
-    def counted(table, vertex):
-        solved.append(table.plain is None and table.size == len(cost))
-        return optimum(table, vertex)
-
-    monkeypatch.setattr(CostTable, "optimum", counted)
-    found = fair_transport(cost, 4, 2, [0.4, 0.6], 0.01)
-    assert sum(solved) == 1
-    assert found.objective == pytest.approx(found.lower_bound, rel=1e-12)

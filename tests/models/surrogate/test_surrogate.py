@@ -1,7 +1,6 @@
 """The surrogate: what it reads, what moves it, and that it says so when it cannot read."""
 
 import asyncio
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -172,25 +171,6 @@ def test_any_conversation_is_answered_or_refused(messages):
     except UnreadablePromptError:
         return
     assert parse_answer(reply).value in ("yes", "no")
-
-
-@pytest.mark.slow
-def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census):
-    prompt = Prompt(census)
-    conversations = [prompt.build(row) for row in rows_of(census, 400)]
-    cold = [[Surrogate(seed=seed).reply(m) for m in conversations] for seed in (1, 2)]
-    assert cold[0] == cold[1]
-    one, same, other = (
-        [Surrogate(1.0, seed).reply(m).text for m in conversations]
-        for seed in (1, 1, 2)
-    )
-    assert one == same != other
-    # At temperature 1 answers are drawn with the simulated probability: within four standard
-    # errors.
-    p = [Surrogate().p_yes(m) for m in conversations]
-    error = math.sqrt(sum(q * (1 - q) for q in p))
-    for answers in (one, other):
-        assert abs(answers.count("yes") - sum(p)) < 4 * error
 
 
 # --- examples and weights (an assumption of ours: evals/surrogate.md)
