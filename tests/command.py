@@ -60,7 +60,7 @@ def read_json(path: Path | str) -> Any:
 
 
 @pytest.fixture
-def fwc(monkeypatch, capsys):
+def fwc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `fwc-llm` with a line as a shell reads it, and with further words as they are.
 
     `code`: with which it has to end.
@@ -68,7 +68,7 @@ def fwc(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("NO_COLOR", "1")
 
-    def run(line, *words, code=None):
+    def run(line: str, *words: object, code: int | None = None) -> Outcome:
         arguments = ["fwc-llm", *shlex.split(line), *map(str, words)]
         monkeypatch.setattr(sys, "argv", arguments)
         capsys.readouterr()

@@ -4,7 +4,7 @@ import os
 import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from fwc_llm.data import census as census_data
 from fwc_llm.errors import FwcError
 from fwc_llm.models.inspect import require_inspect
-from fwc_llm.tasks import load_task
+from fwc_llm.tasks import Task, load_task
 from tests.command import fwc as fwc
 from tests.people import three as three
 from tests.people import two as two
@@ -84,7 +84,7 @@ def missing(what: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def data_dir():
+def data_dir() -> Path:
     """The folder with the real data; tests that need it are skipped, and say so, where it is
     missing.
     """
@@ -97,23 +97,23 @@ def data_dir():
 
 
 @pytest.fixture(scope="session")
-def built_in(data_dir):
+def built_in(data_dir: Path) -> Callable[[str], Task]:
     """A built-in task by its name, read once for all tests."""
     return cache(lambda name: load_task(name, data_dir))
 
 
 @pytest.fixture(scope="session")
-def adult(built_in):
+def adult(built_in: Callable[[str], Task]) -> Task:
     return built_in("adult")
 
 
 @pytest.fixture(scope="session")
-def census():
+def census() -> Task:
     return load_task("census")
 
 
 @pytest.fixture(scope="session")
-def with_inspect():
+def with_inspect() -> None:
     try:
         require_inspect("this test")
     except FwcError as error:
@@ -121,7 +121,7 @@ def with_inspect():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_network():
+def no_network() -> Iterator[None]:
     """Nothing in a test reaches beyond loopback: a connection elsewhere raises."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("connect", "connect_ex"):
@@ -132,7 +132,7 @@ def no_network():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_census():
+def one_census() -> Iterator[None]:
     """The simulated tables are drawn once, not whenever a test loads the task: half a second
     each time.
     """

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.tasks import census_task, load_task
+from fwc_llm.tasks import Task, census_task, load_task
 
 TOML = """
 question = "Is the answer yes?"
@@ -61,13 +61,13 @@ def write_people(folder: Path, people: pd.DataFrame) -> Path:
 
 
 @pytest.fixture(scope="session")
-def two(tmp_path_factory):
+def two(tmp_path_factory: pytest.TempPathFactory) -> Task:
     """Two protected levels."""
     return load_task(write_people(tmp_path_factory.mktemp("two"), make_people(240, 2)))
 
 
 @pytest.fixture(scope="session")
-def three(tmp_path_factory):
+def three(tmp_path_factory: pytest.TempPathFactory) -> Task:
     """Three protected levels."""
     return load_task(
         write_people(tmp_path_factory.mktemp("three"), make_people(240, 3))

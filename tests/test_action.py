@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class GitHub:
 
 
 @pytest.fixture
-def github():
+def github() -> Iterator[GitHub]:
     server = GitHub()
     with serve_in_thread(server) as server.url:
         yield server
@@ -164,7 +165,14 @@ def audit(
         ("dp_gap > 0.25", "pass", "cannot say", 0),
     ],
 )
-def test_three_outcomes(tmp_path, github, condition, undecided, outcome, code):
+def test_three_outcomes(
+    tmp_path: Path,
+    github: GitHub,
+    condition: str,
+    undecided: str,
+    outcome: str,
+    code: int,
+) -> None:
     done, printed, written = audit(
         tmp_path, github, fail_if=condition, undecided=undecided
     )
@@ -188,8 +196,8 @@ def test_three_outcomes(tmp_path, github, condition, undecided, outcome, code):
 
 
 def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
-    tmp_path, github
-):
+    tmp_path: Path, github: GitHub
+) -> None:
     for _ in range(2):
         assert audit(tmp_path, github)[0] == 0
     assert [line.split()[0] for line in github.asked] == ["GET", "POST", "GET", "PATCH"]
@@ -202,7 +210,7 @@ def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
     assert "a gap of" in written["GITHUB_STEP_SUMMARY"]
 
 
-def test_a_comment_that_fails_is_a_warning(tmp_path, github):
+def test_a_comment_that_fails_is_a_warning(tmp_path: Path, github: GitHub) -> None:
     github.url = "http://127.0.0.1:9"  # no network
     code, printed, written = audit(tmp_path, github, fail_if="dp_gap > 0.01")
     assert code == 5, printed
@@ -211,7 +219,9 @@ def test_a_comment_that_fails_is_a_warning(tmp_path, github):
     assert "a gap of" in written["GITHUB_STEP_SUMMARY"]
 
 
-def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path, github):
+def test_uses_of_a_job_and_of_a_matrix_share_nothing(
+    tmp_path: Path, github: GitHub
+) -> None:
     """Each has its folder and its comment; one that fails shows its own error and nobody's
     numbers.
     """
@@ -247,7 +257,7 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path, github):
     )
 
 
-def test_inputs_are_data(tmp_path, github):
+def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:
     """No input is part of a script, whatever it holds; what cannot be run ends as an error."""
     assert not [
         step for step in ACTION["runs"]["steps"] if "${{" in step.get("run", "")
@@ -265,7 +275,9 @@ def test_inputs_are_data(tmp_path, github):
     assert not list(tmp_path.rglob("pwned"))
 
 
-def test_the_page_gives_the_action_what_it_takes_and_its_conditions_can_be_read():
+def test_the_page_gives_the_action_what_it_takes_and_its_conditions_can_be_read() -> (
+    None
+):
     page = (CHECKOUT / "docs" / "gates.md").read_text()
     workflow = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```", page, re.S | re.M)[0])
     step = workflow["jobs"]["gate"]["steps"][1]
@@ -281,7 +293,7 @@ def test_the_page_gives_the_action_what_it_takes_and_its_conditions_can_be_read(
 
 
 @pytest.mark.slow
-def test_a_run_on_the_pull_request(tmp_path, github):
+def test_a_run_on_the_pull_request(tmp_path: Path, github: GitHub) -> None:
     small = "--task=census\n--n-test=60\n--shots=zero"
     code, printed, _ = run(tmp_path, github, arguments=small, fail_if="dp_gap > 0.9")
     assert code == 0, printed

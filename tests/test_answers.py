@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
 from fwc_llm.models.bodies import read_reply
-from fwc_llm.words import YES_NO, spellings
+from fwc_llm.words import YES_NO, Words, spellings
 from tests.command import read_json
 
 GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}
@@ -25,7 +25,7 @@ def answer(text: str | None, finish_reason: str = "stop") -> Answer:
     return parse_answer(Reply(text=text, finish_reason=finish_reason))
 
 
-def test_every_recorded_answer_is_parsed(data_dir):
+def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
     """Those of GPT-4 and GPT-3.5 that DecodingTrust recorded."""
     seen = {}
     for file in (data_dir / "gpt4-answers").glob("*.jsonl"):
@@ -46,9 +46,9 @@ def test_every_recorded_answer_is_parsed(data_dir):
 @pytest.mark.parametrize(
     ("file", "least_read"), [("replies.jsonl", 0.75), ("second.jsonl", 0.7)]
 )
-def test_the_corpus_of_replies(file, least_read):
+def test_the_corpus_of_replies(file: str, least_read: float) -> None:
     """None is read as another answer than a reader gives, and most of the answers are read."""
-    read = Counter()
+    read: Counter[bool] = Counter()
     lines = (Path(__file__).parent / "corpus" / file).read_text().splitlines()
     for case in map(json.loads, lines):
         keys = ("content", "reasoning_content", "refusal", "tool_calls")
@@ -75,9 +75,9 @@ QUESTIONS = {
 @pytest.mark.parametrize(
     "file", ["misleading", "third", "fourth", "fifth", "plain", "held_out"]
 )
-def test_what_misleads_is_not_read_and_what_is_plain_is(file):
+def test_what_misleads_is_not_read_and_what_is_plain_is(file: str) -> None:
     """1,179 replies in six languages: most of them seem to answer and take it back, or refuse."""
-    read = Counter()
+    read: Counter[bool] = Counter()
     lines = (Path(__file__).parent / "corpus" / f"{file}.jsonl").read_text()
     for case in map(json.loads, lines.splitlines()):
         question = case.get("question", QUESTIONS[case["language"]])
@@ -106,7 +106,9 @@ DENIED = {"yes": ["yes", "approved"], "no": ["no", "denied"]}
     st.sampled_from([": ", " = ", " - ", ":\n", "? ", ":** "]),
     st.sampled_from(["yes", "no", "Yes.", "**No**"]),
 )
-def test_an_answer_under_another_label_is_not_read(label, sign, word):
+def test_an_answer_under_another_label_is_not_read(
+    label: str, sign: str, word: str
+) -> None:
     """ "Denied: no" says yes, if anything."""
     assert parse_answer(f"{label}{sign}{word}", DENIED).value is None
     assert parse_answer(json.dumps({label: word}), DENIED).value is None
@@ -124,7 +126,9 @@ def test_an_answer_under_another_label_is_not_read(label, sign, word):
     ),
     st.sampled_from(["yes", "no"]),
 )
-def test_json_is_read_where_one_field_answers_and_no_other_says_anything(further, word):
+def test_json_is_read_where_one_field_answers_and_no_other_says_anything(
+    further: dict[str, object], word: str
+) -> None:
     assert parse_answer(json.dumps(further)).value is None
     says_nothing = all(value is None or value == "" for value in further.values())
     value = parse_answer(json.dumps(further | {"answer": word})).value
@@ -149,7 +153,7 @@ def test_json_is_read_where_one_field_answers_and_no_other_says_anything(further
         ("<think>a <think> b </think> No c </think> Yes", "yes"),
     ],
 )
-def test_one_answer_that_stands_alone_is_read(text, value):
+def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
     assert answer(text) == Answer(value)  # type: ignore[arg-type]
 
 
@@ -212,11 +216,11 @@ def test_one_answer_that_stands_alone_is_read(text, value):
         (" \n\t", "empty"),
     ],
 )
-def test_everything_else_is_unparsed_with_a_reason(text, reason):
+def test_everything_else_is_unparsed_with_a_reason(text: str, reason: str) -> None:
     assert answer(text) == Answer(None, reason)  # type: ignore[arg-type]
 
 
-def test_how_the_reply_ended_counts():
+def test_how_the_reply_ended_counts() -> None:
     assert answer("", "length") == Answer(None, "truncated")
     assert answer("The person in question", "length") == Answer(None, "truncated")
     assert answer("I'm sorry, but as an AI", "length") == Answer(None, "refused")
@@ -249,11 +253,11 @@ def test_how_the_reply_ended_counts():
         ({"yes": ["sí", "yes"], "no": ["no"]}, "Si.", "yes"),
     ],
 )
-def test_the_words_of_a_task(words, text, value):
+def test_the_words_of_a_task(words: Words, text: str, value: str | None) -> None:
     assert parse_answer(text, words).value == value
 
 
-def test_the_language_of_a_question_adds_its_yes_and_no():
+def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
     assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", YES_NO)[
         "no"
     ] == ["no", "nein"]
@@ -300,18 +304,18 @@ def test_the_language_of_a_question_adds_its_yes_and_no():
         "No. " + "\n" * 1_000_000,
     ],
 )
-def test_megabytes_are_parsed(text):
+def test_megabytes_are_parsed(text: str) -> None:
     assert answer(text) == answer(text[:400_000])
 
 
 @given(st.text())
-def test_any_text_has_exactly_one_of_value_and_reason(text):
+def test_any_text_has_exactly_one_of_value_and_reason(text: str) -> None:
     parsed = answer(text)
     assert (parsed.value is None) == (parsed.reason != "")
 
 
 @given(st.text(alphabet="ynoesYNOES /.,-", max_size=12))
-def test_a_value_is_never_taken_from_inside_a_word(text):
+def test_a_value_is_never_taken_from_inside_a_word(text: str) -> None:
     letters = "".join(c if c.isalpha() else " " for c in text).lower().split()
     assert answer(text).value in {
         None,
@@ -322,7 +326,7 @@ def test_a_value_is_never_taken_from_inside_a_word(text):
     }
 
 
-def test_p_yes_weighs_all_spellings():
+def test_p_yes_weighs_all_spellings() -> None:
     top = [
         ("Yes", math.log(0.5)),
         (" yes", math.log(0.1)),
@@ -345,7 +349,9 @@ def test_p_yes_weighs_all_spellings():
 @pytest.mark.parametrize(
     ("mass", "known"), [(1e-9, False), (0.049, False), (0.051, True)]
 )
-def test_p_yes_is_unknown_where_both_words_are_hardly_ever_said(mass, known):
+def test_p_yes_is_unknown_where_both_words_are_hardly_ever_said(
+    mass: float, known: bool
+) -> None:
     """A local server gave 1.0 and 0.0 from masses of 1e-9."""
     top = [("Sorry", math.log(1 - mass)), ("Yes", math.log(mass))]
     assert p_yes(top) == (1.0 if known else None)
@@ -353,7 +359,7 @@ def test_p_yes_is_unknown_where_both_words_are_hardly_ever_said(mass, known):
     assert p_yes(both) == (pytest.approx(0.5) if known else None)
 
 
-def test_p_yes_is_none_where_neither_word_has_mass():
+def test_p_yes_is_none_where_neither_word_has_mass() -> None:
     for top in (
         None,
         [("Not", -0.1), ("yesterday", -2.0)],

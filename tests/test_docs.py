@@ -90,7 +90,7 @@ def prose(path: Path) -> Iterator[str]:
     yield " ".join(comments)
 
 
-def test_every_page_and_section_that_code_cites_exists():
+def test_every_page_and_section_that_code_cites_exists() -> None:
     citing = [path for path in MODULES if ".md" in path.read_text()]
     for module, text in ((path, text) for path in citing for text in prose(path)):
         for page in _PAGE.findall(text):
@@ -104,7 +104,7 @@ def test_every_page_and_section_that_code_cites_exists():
                 )
 
 
-def test_citation_and_changelog_have_the_version():
+def test_citation_and_changelog_have_the_version() -> None:
     citation = (CHECKOUT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", citation, re.M) == [__version__]
     changelog = (CHECKOUT / "CHANGELOG.md").read_text()
@@ -112,7 +112,7 @@ def test_citation_and_changelog_have_the_version():
     assert "## [Unreleased]" in changelog
 
 
-def test_readme_and_hooks_run_what_ci_runs():
+def test_readme_and_hooks_run_what_ci_runs() -> None:
     script = (CHECKOUT / ".ci" / "run").read_text()
     hooks = (CHECKOUT / ".pre-commit-config.yaml").read_text()
     in_ci = re.findall(r"^ *((?:ruff|mypy|pytest)\b.*?) *$", script, re.M)
@@ -133,7 +133,7 @@ def test_readme_and_hooks_run_what_ci_runs():
         assert part in script
 
 
-def test_the_way_to_every_room_is_named_and_no_file_that_is_gone():
+def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:
     text = (CHECKOUT / "CONTRIBUTING.md").read_text()
     page = text.partition("## Find your way")[2].partition("\n## ")[0]
     for folder in {path.parent for path in SOURCES if path.parent.parent == PACKAGE}:
@@ -151,7 +151,7 @@ def test_the_way_to_every_room_is_named_and_no_file_that_is_gone():
             rooms.insert(0, files[0] if path.endswith("/") else files[0].parent)
 
 
-def test_the_manual_is_short_and_each_page_opens_with_a_command():
+def test_the_manual_is_short_and_each_page_opens_with_a_command() -> None:
     texts = {page: page.read_text() for page in PAGES if name(page.parent) == "docs"}
     assert len(texts) <= 20
     words = [
@@ -187,7 +187,7 @@ def defaults() -> dict[str, set[str]]:
     return found
 
 
-def test_defaults_on_pages_are_those_of_the_code():
+def test_defaults_on_pages_are_those_of_the_code() -> None:
     """`--flag` (N), `--flag` word (N), N words (`--flag`), and rows of a table `--flag` |
     meaning | N |.
     """
@@ -212,7 +212,7 @@ def test_defaults_on_pages_are_those_of_the_code():
     assert {"--m", "--epsilon", "--seed", "--candidates"} <= seen
 
 
-def test_every_public_name_is_on_a_page():
+def test_every_public_name_is_on_a_page() -> None:
     sources = tracked("docs/*.md", "README.md", "CONTRIBUTING.md")
     pages = " ".join(page.read_text() for page in sources)
     for package in (fwc_llm, coreset):
@@ -220,7 +220,7 @@ def test_every_public_name_is_on_a_page():
         assert [name for name in names if not re.search(rf"\b{name}\b", pages)] == []
 
 
-def test_every_extra_that_is_named_exists():
+def test_every_extra_that_is_named_exists() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     for path in (*SOURCES, *(page for page in PAGES if page.name != "CHANGELOG.md")):
         text = path.read_text()

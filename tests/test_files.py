@@ -7,6 +7,8 @@ import threading
 import time
 from contextlib import suppress
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -25,7 +27,7 @@ from fwc_llm.prompt_rows import ColumnFormatter, decimal
 from fwc_llm.tasks import Column
 
 
-def test_a_file_is_replaced_as_a_whole_and_a_link_to_one_stays(tmp_path):
+def test_a_file_is_replaced_as_a_whole_and_a_link_to_one_stays(tmp_path: Path) -> None:
     file = tmp_path / "file"
     link = tmp_path / "link"
     write_whole("old", file)
@@ -38,7 +40,7 @@ def test_a_file_is_replaced_as_a_whole_and_a_link_to_one_stays(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["file", "link"]
 
 
-def test_a_pipe_is_written_through_and_stays(tmp_path):
+def test_a_pipe_is_written_through_and_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     parts = []
     os.mkfifo(pipe)
@@ -52,7 +54,7 @@ def test_a_pipe_is_written_through_and_stays(tmp_path):
     assert pipe.is_fifo()
 
 
-def test_a_device_is_never_replaced(tmp_path):
+def test_a_device_is_never_replaced(tmp_path: Path) -> None:
     device = tmp_path / "null"
     with suppress(PermissionError):  # only the administrator makes devices
         os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(1, 3))
@@ -65,7 +67,7 @@ def test_a_device_is_never_replaced(tmp_path):
     assert [name for name in os.listdir(tmp_path) if name != "null"] == []
 
 
-def test_what_is_neither_is_refused(tmp_path):
+def test_what_is_neither_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pipe-link").symlink_to(tmp_path / "pipe")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
@@ -95,7 +97,9 @@ def test_what_is_neither_is_refused(tmp_path):
         ([2.9999999999999996, 1.0, 0.0], 0, 99, [3, 1, 0]),  # rounding is no remainder
     ],
 )
-def test_largest_remainders(quota, least, most, expected):
+def test_largest_remainders(
+    quota: list[float], least: int, most: int, expected: list[int]
+) -> None:
     assert largest_remainder(np.array(quota), 4, least, most).tolist() == expected
 
 
@@ -106,7 +110,7 @@ STATE = Progress(3, 1, 6, None, 2.0, None)
 
 
 @pytest.mark.slow
-def test_a_file_or_pipe_shows_nothing(capfd):
+def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert isinstance(choose(), Silent)
     assert isinstance(choose(False), Silent)
     assert isinstance(choose(True), Terminal)
@@ -119,12 +123,14 @@ def test_a_file_or_pipe_shows_nothing(capfd):
 
 
 @pytest.mark.slow
-def test_what_was_asked_for_is_shown_on_standard_error(capsys):
+def test_what_was_asked_for_is_shown_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     select_shots(load_task("census"), "random", m=2, progress=True)
     assert capsys.readouterr().out == ""
 
 
-def test_a_terminal_shows_the_step_and_the_count():
+def test_a_terminal_shows_the_step_and_the_count() -> None:
     file = io.StringIO()
     shown = Terminal(
         Console(file=file, force_terminal=True, width=100, color_system=None)
@@ -140,7 +146,7 @@ def test_a_terminal_shows_the_step_and_the_count():
     assert "1 without reply" in file.getvalue()
 
 
-def test_a_pipe_gets_plain_lines_now_and_then():
+def test_a_pipe_gets_plain_lines_now_and_then() -> None:
     file = io.StringIO()
     shown = Terminal(Console(file=file, width=60), seconds=0.0)
     with shown.working("solving") as step:
@@ -163,7 +169,9 @@ def test_a_pipe_gets_plain_lines_now_and_then():
     assert file.getvalue().splitlines() == ["still solving", asked, slowly]
 
 
-def test_soon_done_or_without_standard_error_nothing_is_shown(monkeypatch):
+def test_soon_done_or_without_standard_error_nothing_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     file = io.StringIO()
     with Terminal(Console(file=file)).working("solving") as step:
         step("still solving")
@@ -181,7 +189,7 @@ def parsed(html: str) -> ElementTree.Element:
 
 
 @given(st.text(), st.text(), st.text())
-def test_data_never_becomes_markup(title, cell, words):
+def test_data_never_becomes_markup(title: str, cell: str, words: str) -> None:
     drawn = figure(
         title, table(("a",), [[cell]]), note(words), element("span", title=words)
     )
@@ -191,12 +199,12 @@ def test_data_never_becomes_markup(title, cell, words):
     assert name == '"><script>'
 
 
-def test_characters_that_hide_text_are_shown():
+def test_characters_that_hide_text_are_shown() -> None:
     assert visible("a\u202eb\x00") == "a⟨U+202E⟩b⟨U+0000⟩"
     assert visible("naïve 10 €") == "naïve 10 €"
 
 
-def test_a_long_table_ends_with_how_much_is_left_out():
+def test_a_long_table_ends_with_how_much_is_left_out() -> None:
     drawn = parsed(f"<x>{table(('n',), [[n] for n in range(1000)])}</x>")
     assert len(drawn.findall(".//tbody/tr")) == MOST_ROWS
     assert "and 980 more" in "".join(drawn.itertext())
@@ -237,20 +245,20 @@ JOB = ColumnFormatter(
         (JOB, pd.Timestamp("2020-01-02"), "2020-01-02 00:00:00"),
     ],
 )
-def test_words(cell, value, words):
+def test_words(cell: ColumnFormatter, value: Any, words: str) -> None:
     assert cell.words(value) == words
 
 
 @pytest.mark.parametrize(
     "nothing", [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("nan")]
 )
-def test_nothing_is_refused(nothing):
+def test_nothing_is_refused(nothing: Any) -> None:
     for ask in (HOURS.words, HOURS.raw):
         with pytest.raises(FwcError, match="no value for 'hours'"):
             ask(nothing)
 
 
-def test_raw_values_keep_neither_map_nor_unit():
+def test_raw_values_keep_neither_map_nor_unit() -> None:
     assert HOURS.raw(40.0) == 40
     assert isinstance(HOURS.raw(40.0), int)
     assert SCORE.raw(0.1144) == 0.1144
@@ -258,7 +266,7 @@ def test_raw_values_keep_neither_map_nor_unit():
     assert JOB.raw("A\n171") == "A 171"
 
 
-def test_decimal_filter():
+def test_decimal_filter() -> None:
     assert [decimal(value) for value in (21, 21.5, "21", "n/a")] == [
         "21.0",
         "21.5",

@@ -6,8 +6,10 @@ import importlib
 import inspect
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,7 +100,7 @@ def modules(path: Path) -> set[str]:
     return {name for name in found if name.startswith("fwc_llm.")}
 
 
-def test_every_room_knows_only_the_rooms_before_it():
+def test_every_room_knows_only_the_rooms_before_it() -> None:
     for path in SOURCES:
         if path.parent == PACKAGE and path.stem in {"__init__", "__main__"}:
             continue
@@ -108,7 +110,7 @@ def test_every_room_knows_only_the_rooms_before_it():
         assert imported - {here} <= ALONE.get(here, below), path
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def test_no_modules_import_each_other_in_a_circle() -> None:
     edges = {dotted(path): (modules(path) & KNOWN) - {dotted(path)} for path in SOURCES}
     try:
         tuple(graphlib.TopologicalSorter(edges).static_order())
@@ -120,7 +122,7 @@ def test_no_modules_import_each_other_in_a_circle():
 SHARED_FILES = {"base", "monitor", "registry", "tune", "warm_up"}
 
 
-def test_no_two_classes_and_no_two_files_have_one_name():
+def test_no_two_classes_and_no_two_files_have_one_name() -> None:
     classes = Counter(
         n.name for path in SOURCES for n in nodes(path) if isinstance(n, ast.ClassDef)
     )
@@ -152,7 +154,7 @@ LIGHT = (
 )
 
 
-def test_imports_stay_light():
+def test_imports_stay_light() -> None:
     steps = [
         f"{statement}\nprint({heavy} & {{*sys.modules}})" for statement, heavy in LIGHT
     ]
@@ -182,12 +184,12 @@ def private_names(path: Path) -> list[str]:
     return [name for name in names if re.fullmatch(r"_[^_].*(?<!_)", name)]
 
 
-def test_tests_use_public_names_alone():
+def test_tests_use_public_names_alone() -> None:
     for path in (CHECKOUT / "tests").rglob("*.py"):
         assert private_names(path) == [], path
 
 
-def test_only_the_command_line_prints():
+def test_only_the_command_line_prints() -> None:
     for path in (path for path in SOURCES if room(path) != "cli"):
         calls = [node for node in nodes(path) if isinstance(node, ast.Call)]
         assert not [
@@ -230,7 +232,7 @@ def writes(node: ast.AST) -> str:
     return ""
 
 
-def test_files_are_written_by_one_module():
+def test_files_are_written_by_one_module() -> None:
     """`write_whole` and `whole_file` write whole files, or none, and follow no planted link."""
     found = {
         (path.relative_to(PACKAGE).as_posix(), writes(node))
@@ -265,8 +267,8 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize(("module", "name"), PUBLIC, ids=str)
-def test_every_parameter_is_explained(module, name):
-    documented = getattr(importlib.import_module(module), name)
+def test_every_parameter_is_explained(module: str, name: str) -> None:
+    documented: Callable[..., Any] = getattr(importlib.import_module(module), name)
     words = set(re.findall(r"\w+", inspect.getdoc(documented) or ""))
     for parameter in inspect.signature(documented).parameters.values():
         if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
@@ -276,7 +278,7 @@ def test_every_parameter_is_explained(module, name):
 # --- The public face
 
 
-def test_every_public_name_is_there_for_type_checkers_too():
+def test_every_public_name_is_there_for_type_checkers_too() -> None:
     for name in fwc_llm.__all__:
         assert getattr(fwc_llm, name) is not None
     with pytest.raises(AttributeError, match="evaluat"):
@@ -293,7 +295,7 @@ def test_every_public_name_is_there_for_type_checkers_too():
     assert dir(fwc_llm) == fwc_llm.__all__ == sorted(fwc_llm.__all__)
 
 
-def test_one_statement_does_one_thing():
+def test_one_statement_does_one_thing() -> None:
     """Packed assignments, conditional expressions and `:=`, of 1,000 statements; fmt: skip hides lines."""
     statements = 0
     found = Counter[str]()

@@ -5,7 +5,7 @@ interrupted.
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -36,7 +36,7 @@ Cell = Callable[..., list[Message]]
 
 
 @pytest.fixture(scope="module")
-def cell(tmp_path_factory):
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
     """A function that runs a cell and returns its outputs; `interrupt` stops it at its first
     progress.
     """
@@ -47,10 +47,10 @@ def cell(tmp_path_factory):
     client = manager.blocking_client()
     client.start_channels()
 
-    def run(code, interrupt=False):
-        outputs = []
+    def run(code: str, interrupt: bool = False) -> list[Message]:
+        outputs: list[Message] = []
 
-        def hook(message):
+        def hook(message: Message) -> None:
             outputs.append(message)
             asked = "asked 1 of" in str(message["content"].get("data"))
             if (
@@ -88,7 +88,7 @@ def printed(outputs: list[Message], name: str = "stdout") -> str:
 
 
 @pytest.mark.slow
-def test_the_readme_in_a_notebook(cell):
+def test_the_readme_in_a_notebook(cell: Cell) -> None:
     readme = (CHECKOUT / "README.md").read_text()
     code = re.findall(r"```python\n(.*?)```", readme, re.S)[0]
     outputs = cell(code)
@@ -107,7 +107,7 @@ def test_the_readme_in_a_notebook(cell):
 
 
 @pytest.mark.slow
-def test_a_run_in_a_notebook_can_be_interrupted(cell):
+def test_a_run_in_a_notebook_can_be_interrupted(cell: Cell) -> None:
     said = re.fullmatch(r"(\w+) (\d+)\n", printed(cell(SLOW_MODEL, interrupt=True)))
     assert said[1] == "InterruptedRunError"
     assert 0 < int(said[2]) < 200

@@ -8,7 +8,7 @@ from fwc_llm import FwcError
 from fwc_llm.meaning import MeaningRule, read_meaning
 
 
-def test_a_remedy_is_written_as_its_caller_writes_it():
+def test_a_remedy_is_written_as_its_caller_writes_it() -> None:
     counts = {"approved": 5, "denied": 4, "referred": 3}
     for kind, option in (
         ("python", "others='drop'"),
@@ -19,7 +19,7 @@ def test_a_remedy_is_written_as_its_caller_writes_it():
             read_meaning(counts, "said", MeaningRule(options=kind))  # type: ignore[arg-type]
 
 
-def test_given_values_are_compared_without_case_and_forms_of_numbers():
+def test_given_values_are_compared_without_case_and_forms_of_numbers() -> None:
     assert read_meaning(
         {"Approved": 1, "open": 2}, "said", MeaningRule(("approved",))
     ).no == ("open",)
@@ -43,7 +43,7 @@ def test_given_values_are_compared_without_case_and_forms_of_numbers():
 
 
 @given(st.dictionaries(st.text(max_size=8), st.integers(1, 9), min_size=1, max_size=4))
-def test_no_value_means_both_and_none_is_lost(counts):
+def test_no_value_means_both_and_none_is_lost(counts: dict[str, int]) -> None:
     try:
         meaning = read_meaning(counts, "said", MeaningRule())
     except FwcError:
@@ -53,7 +53,7 @@ def test_no_value_means_both_and_none_is_lost(counts):
     assert not meaning.dropped
 
 
-def test_a_remedy_leaves_somebody_to_say_no_and_lists_all_values():
+def test_a_remedy_leaves_somebody_to_say_no_and_lists_all_values() -> None:
     with pytest.raises(FwcError) as few:
         read_meaning({"yes": 5, "perhaps": 5}, "said", MeaningRule())
     assert "positive=" not in str(few.value)
@@ -64,13 +64,13 @@ def test_a_remedy_leaves_somebody_to_say_no_and_lists_all_values():
 
 
 @pytest.mark.parametrize("codes", ["12", "129", "12345678"])
-def test_one_is_a_code_where_no_value_is_zero(codes):
+def test_one_is_a_code_where_no_value_is_zero(codes: str) -> None:
     with pytest.raises(FwcError, match=r"yes.* positive='1'"):
         read_meaning(dict.fromkeys(codes, 5), "said", MeaningRule())
     assert read_meaning(dict.fromkeys("01", 5), "said", MeaningRule()).yes == ("1",)
 
 
-def test_a_threshold_is_offered_for_numbers_alone():
+def test_a_threshold_is_offered_for_numbers_alone() -> None:
     for values, offered in (
         ("2020-01-01 2021-01-01 2022-01-01", False),
         ("3 4 5", True),

@@ -23,6 +23,7 @@ from fwc_llm.notices import (
     to_command_line,
 )
 from fwc_llm.runs.settings import Settings
+from tests.command import Run
 from tests.people import SMALL_CENSUS
 
 PACKAGE = Path(fwc_llm.__file__).parent
@@ -59,13 +60,15 @@ def people(n: int = 300) -> pd.DataFrame:
         ),
     ],
 )
-def test_options_are_named_as_the_caller_writes_them(flags, arguments):
+def test_options_are_named_as_the_caller_writes_them(
+    flags: str, arguments: str
+) -> None:
     assert str(FwcError(flags)) == spoken(flags) == arguments
     with to_command_line(print):
         assert str(FwcError(flags)) == spoken(flags) == flags
 
 
-def test_switches_are_the_options_without_a_value():
+def test_switches_are_the_options_without_a_value() -> None:
     fields = Settings.model_fields | Client.model_fields
     switches = {
         name.replace("_", "-")
@@ -75,7 +78,7 @@ def test_switches_are_the_options_without_a_value():
     assert switches <= {*SWITCHES}
 
 
-def test_no_message_of_the_library_keeps_a_flag_in_python():
+def test_no_message_of_the_library_keeps_a_flag_in_python() -> None:
     flag = re.compile(r"(?<![\w(-])--[a-z][\w-]*")
     kept = set[str]()
     for path in set(PACKAGE.rglob("*.py")) - set((PACKAGE / "cli").rglob("*.py")):
@@ -85,7 +88,7 @@ def test_no_message_of_the_library_keeps_a_flag_in_python():
     assert kept == {"--no-deps"}  # of pip
 
 
-def test_the_command_line_prints_each_notice_once():
+def test_the_command_line_prints_each_notice_once() -> None:
     printed = []
     with to_command_line(printed.append):
         for _ in range(2):
@@ -95,7 +98,7 @@ def test_the_command_line_prints_each_notice_once():
     assert printed == ["--n-test 7 is rounded", "20 yes"]
 
 
-def test_guesses_about_a_frame_are_warnings():
+def test_guesses_about_a_frame_are_warnings() -> None:
     with pytest.warns(DataWarning) as caught:
         load_task(people(), protected="sex", outcome="approved")
     (warning,) = caught
@@ -111,7 +114,9 @@ def test_guesses_about_a_frame_are_warnings():
 
 
 @pytest.mark.parametrize("kind", ["int64", "float64", "str"])
-def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(kind):
+def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(
+    kind: str,
+) -> None:
     frame = people()
     frame["approved"] = (frame["approved"] + 1).astype(kind)
     with pytest.raises(
@@ -122,7 +127,7 @@ def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(kind)
     assert task.labels(task.pool()).mean() == pytest.approx(people()["approved"].mean())
 
 
-def test_a_changed_number_of_rows_is_a_warning(tmp_path):
+def test_a_changed_number_of_rows_is_a_warning(tmp_path: Path) -> None:
     with pytest.warns(RunWarning, match=r"^n_test=21: .* are drawn"):
         evaluate(
             SMALL_CENSUS,
@@ -134,7 +139,9 @@ def test_a_changed_number_of_rows_is_a_warning(tmp_path):
         )
 
 
-def test_a_function_that_always_raises_ends_the_run_with_its_exception(tmp_path):
+def test_a_function_that_always_raises_ends_the_run_with_its_exception(
+    tmp_path: Path,
+) -> None:
     def divide(messages):
         return 1 / 0
 
@@ -146,13 +153,15 @@ def test_a_function_that_always_raises_ends_the_run_with_its_exception(tmp_path)
     assert "--" not in str(caught.value)
 
 
-def test_notices_of_a_run_point_at_the_callers_line(tmp_path, caplog):
+def test_notices_of_a_run_point_at_the_callers_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     options = {"arms": ("zero",), "n_test": 21, "base_parity": 0.1}
 
-    async def awaited():
+    async def awaited() -> None:
         await aevaluate(SMALL_CENSUS, says_no, **options, out=tmp_path / "two")
 
-    def says_no(messages):
+    def says_no(messages: object) -> str:
         return "no"
 
     for call in (
@@ -166,7 +175,7 @@ def test_notices_of_a_run_point_at_the_callers_line(tmp_path, caplog):
     assert caplog.text.count("the first 20 replies: 20 no") == 2
 
 
-def test_rows_without_a_reply_are_named_with_their_reason(tmp_path):
+def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> None:
     def divide(messages):
         return 1 / 0
 
@@ -183,7 +192,7 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path):
         assert "fwc-llm" not in str(caught.value)
 
 
-def test_replies_without_an_answer_are_quoted(tmp_path):
+def test_replies_without_an_answer_are_quoted(tmp_path: Path) -> None:
     said = iter(range(1_000))
     with pytest.warns(
         RunWarning, match="among the replies without an answer: 5 times “dunno”"
@@ -197,7 +206,7 @@ def test_replies_without_an_answer_are_quoted(tmp_path):
         )
 
 
-def test_the_command_line_says_it_too(fwc, tmp_path):
+def test_the_command_line_says_it_too(fwc: Run, tmp_path: Path) -> None:
     outcome = fwc(
         "eval",
         "--task",

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built without a network."""
     return build(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, unpacked into a folder of its own."""
     site = (
         tmp_path_factory.mktemp("lib") / "site-packages"
@@ -52,7 +52,7 @@ def outside(
     )
 
 
-def test_the_wheel_is_small_and_holds_the_package_alone(wheel):
+def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
     assert wheel.stat().st_size < LARGEST_WHEEL
     found = contents(wheel)
     info = f"fwc_llm-{__version__}.dist-info"
@@ -74,7 +74,7 @@ def test_the_wheel_is_small_and_holds_the_package_alone(wheel):
     assert re.findall(r"^Project-URL: (\w+), https://", headers, re.M)
 
 
-def test_the_source_is_small_and_makes_the_wheel(wheel, tmp_path):
+def test_the_source_is_small_and_makes_the_wheel(wheel: Path, tmp_path: Path) -> None:
     command = ("-m", "hatchling", "build", "-d", tmp_path)
     python(*command, "-t", "sdist", cwd=CHECKOUT)
     (source,) = tmp_path.glob("*.tar.gz")
@@ -85,7 +85,9 @@ def test_the_source_is_small_and_makes_the_wheel(wheel, tmp_path):
     assert contents(next(tmp_path.glob("*.whl"))) == contents(wheel)
 
 
-def test_copies_are_made_and_the_census_is_asked_from_the_wheel(installed, tmp_path):
+def test_copies_are_made_and_the_census_is_asked_from_the_wheel(
+    installed: Path, tmp_path: Path
+) -> None:
     code = """if True:
         import fwc_llm, fwc_llm.prompts, fwc_llm.tasks
         print(fwc_llm.__file__, *fwc_llm.prompts.templates(), *fwc_llm.tasks.task_names())
@@ -101,7 +103,7 @@ def test_copies_are_made_and_the_census_is_asked_from_the_wheel(installed, tmp_p
         assert (tmp_path / made).is_file()
 
 
-def test_a_service_needs_two_packages(installed, tmp_path):
+def test_a_service_needs_two_packages(installed: Path, tmp_path: Path) -> None:
     write_service(tmp_path)
     base = {
         re.split(r"\W", need)[0].lower()
@@ -117,7 +119,9 @@ def test_a_service_needs_two_packages(installed, tmp_path):
     assert int(done.stdout) == 18
 
 
-def test_the_wheel_brings_its_fixture_to_pytest(installed, tmp_path):
+def test_the_wheel_brings_its_fixture_to_pytest(
+    installed: Path, tmp_path: Path
+) -> None:
     """By entry point, in a project that knows nothing of it; a call that nobody expects fails by
     name.
     """
@@ -136,7 +140,7 @@ def test_the_wheel_brings_its_fixture_to_pytest(installed, tmp_path):
     assert "calls that the test did not expect: GET /v1/models" in done.stdout
 
 
-def test_inspect_finds_the_tasks_of_the_wheel(installed, tmp_path):
+def test_inspect_finds_the_tasks_of_the_wheel(installed: Path, tmp_path: Path) -> None:
     code = """if True:
         from inspect_ai._util.registry import registry_lookup
         from inspect_ai.model import get_model
@@ -146,7 +150,7 @@ def test_inspect_finds_the_tasks_of_the_wheel(installed, tmp_path):
     assert done.stdout.split() == ["True", "fwc/surrogate"], done.stderr
 
 
-def test_the_lowest_versions_that_are_tested_are_those_declared():
+def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     named = project["optional-dependencies"]
     tested = ("parquet", "excel", "dask", "plot", "inspect", "local", "paper", "docs")

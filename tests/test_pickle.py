@@ -3,6 +3,7 @@
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ def facts(task: Task, result: Result | None = None) -> tuple[object, ...]:
     return task.groups, task.fingerprint, build_prompt(task, row), outcome
 
 
-def test_tasks_of_every_kind_can_be_pickled(tmp_path):
+def test_tasks_of_every_kind_can_be_pickled(tmp_path: Path) -> None:
     of_file = small_task(tmp_path)
     census = load_task("census")
     of_frame = load_task(frame(), protected="sex", outcome="approved")
@@ -52,14 +53,14 @@ def test_tasks_of_every_kind_can_be_pickled(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_task_and_a_result_go_to_a_pool_of_processes(tmp_path):
+def test_a_task_and_a_result_go_to_a_pool_of_processes(tmp_path: Path) -> None:
     task = load_task(frame(), protected="sex", outcome="approved")
     result = evaluate(task, lambda _: "yes", ("zero",), n_test=40, out=tmp_path / "run")
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         assert pool.submit(facts, task, result).result() == facts(task, result)
 
 
-def test_columns_of_answers_keep_their_dtype(tmp_path):
+def test_columns_of_answers_keep_their_dtype(tmp_path: Path) -> None:
     """They do not depend on whether a reply is missing."""
     said = iter(range(1000))
     frames = [

@@ -15,7 +15,7 @@ import pytest
 
 from fwc_llm.cli.program import MODULES
 from tests.command import python
-from tests.test_action import ACTION, audit, github
+from tests.test_action import ACTION, GitHub, audit, github
 
 __all__ = ["github"]
 
@@ -102,7 +102,7 @@ def _imported() -> set[str]:
 
 
 @pytest.fixture
-def ran(tmp_path, monkeypatch):
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Plant a module of every name in the current folder; the file lists those that ran."""
     path = tmp_path / "ran.txt"
     path.write_text("")
@@ -122,7 +122,9 @@ def ran(tmp_path, monkeypatch):
     return path
 
 
-def test_no_command_and_no_step_of_the_action_runs_a_file_of_the_folder(ran, github):
+def test_no_command_and_no_step_of_the_action_runs_a_file_of_the_folder(
+    ran: Path, github: GitHub
+) -> None:
     """One test: the folder takes long to fill."""
     assert {line.split()[0] for line in COMMANDS} == set(MODULES)
     Path("rules.py").write_text(_RULES)

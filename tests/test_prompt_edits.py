@@ -3,6 +3,7 @@ fairness.
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,16 +12,21 @@ from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import select_shots
+from fwc_llm.tasks import Task
 from tests.wordings import CHATS, template_set
 
 
-def test_the_columns_that_name_the_protected_attribute_are_found(census, two):
+def test_the_columns_that_name_the_protected_attribute_are_found(
+    census: Task, two: Task
+) -> None:
     assert census.naming == ("sex", "relationship")
     assert two.naming == ("group",)
 
 
 @pytest.mark.parametrize("template", CHATS)
-def test_removal_leaves_no_trace_in_any_built_in_wording(census, template):
+def test_removal_leaves_no_trace_in_any_built_in_wording(
+    census: Task, template: str
+) -> None:
     shots = select_shots(census, "random", 12)
     row = census.test().iloc[0]
     text = json.dumps(Prompt(census, shots, template, edits=("removal",)).build(row))
@@ -33,7 +39,9 @@ def test_removal_leaves_no_trace_in_any_built_in_wording(census, template):
 
 
 @pytest.mark.parametrize("template", CHATS)
-def test_an_instruction_is_one_more_sentence_in_the_first_message(census, template):
+def test_an_instruction_is_one_more_sentence_in_the_first_message(
+    census: Task, template: str
+) -> None:
     row = census.test().iloc[0]
     for shots in (None, select_shots(census, "balanced", 8)):
         plain = Prompt(census, shots, template).build(row)
@@ -48,7 +56,9 @@ def test_an_instruction_is_one_more_sentence_in_the_first_message(census, templa
         assert "differ in group alone." in both[0]["content"]
 
 
-def test_an_own_template_without_the_sentence_or_the_guard_is_refused(two, tmp_path):
+def test_an_own_template_without_the_sentence_or_the_guard_is_refused(
+    two: Task, tmp_path: Path
+) -> None:
     template_set(
         tmp_path, query='{% call message("user") %}{{ row["group"] }}{% endcall %}'
     )
@@ -60,7 +70,7 @@ def test_an_own_template_without_the_sentence_or_the_guard_is_refused(two, tmp_p
         Prompt(two, None, edits=("politeness",))
 
 
-def test_edits_combine_with_any_arm_which_keeps_its_examples(two):
+def test_edits_combine_with_any_arm_which_keeps_its_examples(two: Task) -> None:
     assert split_edits("fwc+removal+instruction") == ("fwc", ("removal", "instruction"))
     assert split_edits("instruction") == ("zero", ("instruction",))
     assert split_edits("my+file.json+removal") == ("my+file.json", ("removal",))

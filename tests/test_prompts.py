@@ -61,12 +61,12 @@ GOLDEN_CASES = (("adult", "default"), ("adult", "paper"), ("german", "default"))
 
 
 @pytest.mark.parametrize(("name", "template"), GOLDEN_CASES)
-def test_golden_conversations(built_in, name, template):
+def test_golden_conversations(built_in: Any, name: str, template: str) -> None:
     expected = read_json(GOLDEN / f"prompt-{name}-{template}.json")
     assert conversations(built_in(name), template) == expected
 
 
-def test_weights_show_only_when_there_are_any_and_only_when_asked(adult):
+def test_weights_show_only_when_there_are_any_and_only_when_asked(adult: Task) -> None:
     weighted = shots_of(adult, True)
     for template in CHATS:
         shown = json.dumps(Prompt(adult, weighted, template).prefix)
@@ -83,7 +83,7 @@ def test_weights_show_only_when_there_are_any_and_only_when_asked(adult):
         assert "between 0" not in json.dumps(hidden)
 
 
-def test_the_fixed_part_comes_first_and_the_row_last(adult):
+def test_the_fixed_part_comes_first_and_the_row_last(adult: Task) -> None:
     shots = shots_of(adult, True)
     for template in CHATS:
         prompt = Prompt(adult, shots, template)
@@ -94,7 +94,7 @@ def test_the_fixed_part_comes_first_and_the_row_last(adult):
         assert one[-1]["role"] == "user"
 
 
-def test_the_outcome_is_never_looked_at(adult):
+def test_the_outcome_is_never_looked_at(adult: Task) -> None:
     row = row_of(adult)
     shots = shots_of(adult, True)
     for template in CHATS:
@@ -108,7 +108,7 @@ def test_the_outcome_is_never_looked_at(adult):
             )
 
 
-def test_a_series_is_a_row_and_extras_show_only_where_named(adult):
+def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None:
     row = adult.test().iloc[7]
     for template in CHATS:
         assert build_prompt(adult, row, None, template) == build_prompt(
@@ -120,7 +120,7 @@ def test_a_series_is_a_row_and_extras_show_only_where_named(adult):
         build_prompt(adult, unnamed, None, "decodingtrust")
 
 
-def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult):
+def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult: Task) -> None:
     printed = (
         "A person in 1996 has the following attributes: Age: 21.0, workclass: Private, "
         "education: Some-college, highest education level: 10.0, marital status: Never-married, "
@@ -148,7 +148,7 @@ def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult):
 
 
 @pytest.mark.slow
-def test_wordings_made_for_adult_refuse_other_tasks(built_in):
+def test_wordings_made_for_adult_refuse_other_tasks(built_in: Any) -> None:
     german = built_in("german")
     for template in ("paper", "decodingtrust"):
         with pytest.raises(FwcError, match=f"'{template}'.*adult or census.*'german'"):
@@ -157,7 +157,9 @@ def test_wordings_made_for_adult_refuse_other_tasks(built_in):
         assert build_prompt(census, row_of(census), None, template)
 
 
-def test_shots_of_another_task_and_what_is_no_row_are_refused(adult, built_in):
+def test_shots_of_another_task_and_what_is_no_row_are_refused(
+    adult: Task, built_in: Any
+) -> None:
     german = built_in("german")
     with pytest.raises(FwcError, match=r"for the task 'german', not 'adult'"):
         build_prompt(adult, row_of(adult), shots_of(german, False))
@@ -168,7 +170,9 @@ def test_shots_of_another_task_and_what_is_no_row_are_refused(adult, built_in):
 # --- Templates of one's own
 
 
-def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(adult, tmp_path):
+def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(
+    adult: Task, tmp_path: Path
+) -> None:
     folder = template_set(tmp_path / "mine")
     row = {**row_of(adult), "age": 33}
     assert build_prompt(adult, row, None, str(folder)) == [
@@ -228,14 +232,16 @@ def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(adult, tmp
         ('{% include "../../etc/passwd" %}', "passwd"),
     ],
 )
-def test_a_mistake_in_a_template_names_the_place(adult, tmp_path, query, says):
+def test_a_mistake_in_a_template_names_the_place(
+    adult: Task, tmp_path: Path, query: str, says: str
+) -> None:
     folder = template_set(tmp_path / "mine", query=query)
     with pytest.raises(FwcError, match=says) as refused:
         build_prompt(adult, row_of(adult), None, folder)
     assert "\n" not in str(refused.value)
 
 
-def test_mistakes_in_other_files_name_them(adult, tmp_path):
+def test_mistakes_in_other_files_name_them(adult: Task, tmp_path: Path) -> None:
     folder = template_set(tmp_path / "a", shots="{{ example.label }}")
     with pytest.raises(FwcError, match=r"shots\.j2, line 1: 'example' is undefined"):
         build_prompt(adult, row_of(adult), shots_of(adult, False), folder)
@@ -248,7 +254,9 @@ def test_mistakes_in_other_files_name_them(adult, tmp_path):
         build_prompt(adult, row_of(adult), None, folder)
 
 
-def test_unknown_template_sets_are_refused_with_the_list(adult, tmp_path):
+def test_unknown_template_sets_are_refused_with_the_list(
+    adult: Task, tmp_path: Path
+) -> None:
     for wrong in ("papre", str(tmp_path / "nowhere"), ""):
         with pytest.raises(
             FwcError, match="there are decision, decodingtrust, default, paper, or name"
@@ -274,10 +282,10 @@ Key = tuple[str, ...]
 
 
 @pytest.fixture(scope="module")
-def rows(adult):
+def rows(adult: Task) -> dict[Key, list[dict[Any, Any]]]:
     """The rows of adult.data and adult.test by what their description says."""
     names = [column.name for column in adult.shown]
-    found = defaultdict(list)
+    found: dict[Key, list[dict[Any, Any]]] = defaultdict(list)
     for row in (*adult.pool().to_dict("records"), *adult.test().to_dict("records")):
         found[tuple(str(row[name]) for name in names)].append(row)
     return found
@@ -300,7 +308,13 @@ def described(text: str) -> Key:
         ("gpt-3.5-turbo-0301_adult_0_200.jsonl", 0),
     ],
 )
-def test_every_recorded_conversation_is_reproduced(adult, rows, data_dir, file, m):
+def test_every_recorded_conversation_is_reproduced(
+    adult: Task,
+    rows: dict[Key, list[dict[Any, Any]]],
+    data_dir: Path,
+    file: str,
+    m: int,
+) -> None:
     recorded = read_json(data_dir / "gpt4-answers" / file)
     assert len(recorded) == 200
     for messages, _ in recorded:

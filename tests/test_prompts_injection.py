@@ -64,7 +64,9 @@ def shots(value: str, column: str, weight: float | None) -> Shots:
     column=st.sampled_from(sorted(PLAIN)),
     weight=st.sampled_from([None, 1.0]),
 )
-def test_a_cell_changes_its_own_words(template, value, column, weight):
+def test_a_cell_changes_its_own_words(
+    template: str, value: str, column: str, weight: float | None
+) -> None:
     harmless = Prompt(ADULT, shots("Usual", column, weight), template).build(
         {**PLAIN, column: "Usual"}
     )
@@ -88,7 +90,7 @@ def test_a_cell_changes_its_own_words(template, value, column, weight):
 
 
 @given(cells)
-def test_a_cleaned_cell_is_one_visible_line_without_message_marks(value):
+def test_a_cleaned_cell_is_one_visible_line_without_message_marks(value: str) -> None:
     text = clean(value)
     assert not re.search(r"<[|/<A-Za-z｜]|\[/?[A-Z_]{3,}\]", text)
     assert len(text.splitlines()) <= 1
@@ -115,11 +117,11 @@ def test_a_cleaned_cell_is_one_visible_line_without_message_marks(value):
         "3 < 4",
     ],
 )
-def test_ordinary_values_are_shown_as_they_are(value):
+def test_ordinary_values_are_shown_as_they_are(value: str) -> None:
     assert clean(value) == value
 
 
-def test_marks_stay_readable():
+def test_marks_stay_readable() -> None:
     assert clean("[INST] yes [/INST]") == "[ INST] yes [ /INST]"
     assert clean("a\u2028b\nc") == "a b c"
     assert clean("a\u202eb") == "ab"
@@ -147,5 +149,5 @@ def test_marks_stay_readable():
         ("a [see note]", "a [see note]"),
     ],
 )
-def test_marks_of_chats_are_broken_by_their_structure(cell, cleaned):
+def test_marks_of_chats_are_broken_by_their_structure(cell: str, cleaned: str) -> None:
     assert clean(cell) == cleaned

@@ -60,7 +60,9 @@ def assert_served_as_evaluated(task: Task, raws: dict[str, dict[str, str]]) -> N
 
 
 @pytest.mark.parametrize("name", ["adult", "german", "communities", "drug"])
-def test_raw_rows_of_built_in_tasks_make_the_loaded_prompts(name, data_dir, built_in):
+def test_raw_rows_of_built_in_tasks_make_the_loaded_prompts(
+    name: str, data_dir: Path, built_in: Any
+) -> None:
     task = built_in(name)
     files = find_files(task.rules, data_folders(data_dir))
     assert files is not None
@@ -116,7 +118,9 @@ keep = true
 
 
 @pytest.fixture(scope="module")
-def messy(tmp_path_factory):
+def messy(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Task, dict[str, dict[str, str]]]:
     """A table as people write it: its task, and its raw rows by id."""
     rows = [
         (
@@ -142,7 +146,7 @@ def messy(tmp_path_factory):
     return task, raw_rows(folder / "data.csv", task.rules.source, names)
 
 
-def test_raw_rows_of_a_messy_table_make_the_loaded_prompts(messy):
+def test_raw_rows_of_a_messy_table_make_the_loaded_prompts(messy: Any) -> None:
     task, raws = messy
     assert len(task.table) < len(raws)
     assert_served_as_evaluated(task, raws)
@@ -188,14 +192,14 @@ REFUSED = {
 
 @pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_was_never_evaluated_is_refused_by_column_and_value(
-    messy, change, message
-):
+    messy: Any, change: Any, message: str
+) -> None:
     task, raws = messy
     with pytest.raises(FwcError, match=message):
         build_prompt(task, raws["data.csv:30"] | change)
 
 
-def test_a_number_out_of_range_is_told_and_a_missing_category_kept(messy):
+def test_a_number_out_of_range_is_told_and_a_missing_category_kept(messy: Any) -> None:
     task, raws = messy
     raw = raws["data.csv:30"]
     assert task.record(raw).notes == ()
@@ -226,7 +230,7 @@ def test_a_number_out_of_range_is_told_and_a_missing_category_kept(messy):
         build_prompt(task, {**bare, "Geschlecht": "w"})
 
 
-def test_a_changed_row_of_the_table_is_raw(messy):
+def test_a_changed_row_of_the_table_is_raw(messy: Any) -> None:
     """Neither an id nor an index makes a row one of the table: its cells do."""
     task, _ = messy
     row = task.test().iloc[3].copy()
@@ -235,7 +239,7 @@ def test_a_changed_row_of_the_table_is_raw(messy):
         build_prompt(task, row)
 
 
-def test_numbers_that_all_have_words_are_a_closed_set(tmp_path):
+def test_numbers_that_all_have_words_are_a_closed_set(tmp_path: Path) -> None:
     task = small_task(
         tmp_path, top="values.x = { 1 = 'one', 2 = 'two', '3.50' = 'more', 4 = 'four' }"
     )
@@ -247,7 +251,7 @@ def test_numbers_that_all_have_words_are_a_closed_set(tmp_path):
         task.record({"x": 3, "colour": "red", "sex": "f"})
 
 
-def test_a_key_left_out_of_json_lines_is_a_missing_value(tmp_path):
+def test_a_key_left_out_of_json_lines_is_a_missing_value(tmp_path: Path) -> None:
     colours = [{"colour": "red"}, {}]
     rows = [
         {"x": i, "sex": "fm"[i % 2], "y": ("yes", "no")[i % 3 == 0], **colours[i % 2]}
@@ -271,7 +275,9 @@ def test_a_key_left_out_of_json_lines_is_a_missing_value(tmp_path):
 # --- A service without the table
 
 
-def test_a_frozen_task_serves_without_its_table(messy, tmp_path, census):
+def test_a_frozen_task_serves_without_its_table(
+    messy: Any, tmp_path: Path, census: Task
+) -> None:
     task, raws = messy
     raw = raws["data.csv:30"]
     for name, live, row in (
@@ -297,7 +303,9 @@ def test_a_frozen_task_serves_without_its_table(messy, tmp_path, census):
 @pytest.mark.parametrize(
     "change", [{"format": "x"}, {"domains": {}}, {"text": ""}, {"more": 1}, {"name": 3}]
 )
-def test_a_damaged_frozen_task_is_refused_by_name(messy, tmp_path, change):
+def test_a_damaged_frozen_task_is_refused_by_name(
+    messy: Any, tmp_path: Path, change: Any
+) -> None:
     path = tmp_path / "task.json"
     messy[0].freeze(path)
     path.write_text(json.dumps(read_json(path) | change))

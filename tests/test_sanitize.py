@@ -3,6 +3,7 @@
 import html
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -38,16 +39,16 @@ ANY_JSON = st.recursive(
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-def test_deep_nesting_is_no_json(opening):
+def test_deep_nesting_is_no_json(opening: str) -> None:
     with pytest.raises(ValueError, match=r"nested|Extra data"):
         parse_json(opening * 100_000)
 
 
-def test_a_byte_order_mark_is_no_trouble():
+def test_a_byte_order_mark_is_no_trouble() -> None:
     assert parse_json("\ufeff[1]") == parse_json(b"\xef\xbb\xbf[1]") == [1]
 
 
-def test_numbers_without_end():
+def test_numbers_without_end() -> None:
     assert parse_json("[NaN, Infinity, -Infinity, 1e400, -1e999, 1e3]") == [
         None
     ] * 5 + [1000.0]
@@ -58,7 +59,7 @@ def test_numbers_without_end():
             parse_json(text, strict=True)
 
 
-def test_what_counts_as_a_number():
+def test_what_counts_as_a_number() -> None:
     assert [parse_uint(value) for value in (0, 7, 7.0, 2**53 - 1)] == [
         0,
         7,
@@ -74,7 +75,7 @@ def test_what_counts_as_a_number():
 
 
 @given(ANY_TEXT)
-def test_every_text_can_be_stored_and_shown(text):
+def test_every_text_can_be_stored_and_shown(text: str) -> None:
     utf8_safe(text).encode("utf-8")
     shown = replace_invisible(text)
     shown.encode("utf-8")
@@ -88,7 +89,7 @@ def test_every_text_can_be_stored_and_shown(text):
     "mark",
     ["\x1b]52;c;AAAA\x07", "\x9b2J", "\u202e", "\u2066", "\r", "\ud800", "\u2028"],
 )
-def test_what_steers_a_terminal_is_replaced(mark):
+def test_what_steers_a_terminal_is_replaced(mark: str) -> None:
     assert mark[0] not in replace_invisible(f"a{mark}b")
     assert replace_invisible(f"a{mark}b").startswith("a\ufffd")
     kept = escape_invisible(json.dumps([f"a{mark}b"], ensure_ascii=False))
@@ -96,7 +97,7 @@ def test_what_steers_a_terminal_is_replaced(mark):
     assert json.loads(kept) == [f"a{mark}b"]
 
 
-def test_ordinary_texts_are_shown_as_they_are():
+def test_ordinary_texts_are_shown_as_they_are() -> None:
     for text in (
         "Müller & Søn",
         "日本語",
@@ -109,7 +110,7 @@ def test_ordinary_texts_are_shown_as_they_are():
         assert utf8_safe(text) == text
 
 
-def test_long_texts_are_cut_and_marked():
+def test_long_texts_are_cut_and_marked() -> None:
     assert truncate("x" * 10, 10) == "x" * 10
     cut = truncate("x" * 200_000)
     assert len(cut) == 65_536
@@ -117,19 +118,19 @@ def test_long_texts_are_cut_and_marked():
 
 
 @given(ANY_JSON)
-def test_tamed_json_can_be_written(value):
+def test_tamed_json_can_be_written(value: object) -> None:
     json.dumps(sanitize_json(value), ensure_ascii=False).encode("utf-8")
 
 
-def test_nesting_without_end_is_refused():
-    deep = []
+def test_nesting_without_end_is_refused() -> None:
+    deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(ValueError, match="nested"):
         sanitize_json(deep)
 
 
-def test_a_tamed_value_has_a_size():
+def test_a_tamed_value_has_a_size() -> None:
     many = {"texts": ["x" * 60_000] * 100, "items": [[1] * 1000] * 10_000}
     assert len(json.dumps(sanitize_json(many))) < 4 * LARGEST_VALUE
 
@@ -165,7 +166,9 @@ KEY = "plant/ed+&0123456789=abcDEFghij"
         lambda key: json.dumps(key).replace("/", r"\/")[1:-1],
     ],
 )
-def test_a_key_is_taken_out_in_every_form(variable, form, monkeypatch):
+def test_a_key_is_taken_out_in_every_form(
+    variable: str, form: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(variable, KEY)
     if variable == "LOGIN":
         hide_variable(variable)
@@ -173,7 +176,9 @@ def test_a_key_is_taken_out_in_every_form(variable, form, monkeypatch):
     assert str(FwcError(f"bad {form(KEY)}")) == "bad [key]"
 
 
-def test_keys_in_headers_and_addresses_are_taken_out(monkeypatch):
+def test_keys_in_headers_and_addresses_are_taken_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(
         "OPENAI_CUSTOM_HEADERS", f"x-team: seven\nAuthorization: Basic {KEY}"
     )
@@ -192,7 +197,9 @@ def test_keys_in_headers_and_addresses_are_taken_out(monkeypatch):
     )
     | st.sampled_from(["a%20{}%20b", "a\\n{}", "\\u0022{}"]),
 )
-def test_what_has_the_form_of_a_key_is_taken_out(prefix, rest, around):
+def test_what_has_the_form_of_a_key_is_taken_out(
+    prefix: str, rest: str, around: str
+) -> None:
     text = around.format(prefix + rest)
     assert redact(text) == around.format("[key]")
     assert redact(text, by_form=False) == text, "a table's cell may look like a key"
@@ -210,11 +217,13 @@ def test_what_has_the_form_of_a_key_is_taken_out(prefix, rest, around):
         "hf_admissions_of_2019",
     ],
 )
-def test_words_of_a_table_have_no_form_of_a_key(text):
+def test_words_of_a_table_have_no_form_of_a_key(text: str) -> None:
     assert redact(text) == text
 
 
-def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction(monkeypatch):
+def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("A_KEY", KEY)
     escaped = "".join(f"\\u{ord(character):04X}" for character in KEY)
     told = json.dumps(sanitize_json(parse_json(f'{{"{KEY}": "bad {escaped}"}}')))
@@ -223,7 +232,7 @@ def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction(monkeyp
     assert KEY[:5] not in as_single_line("x" * 290 + KEY)
 
 
-def test_a_word_is_no_key(monkeypatch):
+def test_a_word_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "EMPTY")
     monkeypatch.setenv(
         "MY_CREDENTIALS", str(Path(__file__).parent)

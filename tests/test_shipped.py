@@ -13,7 +13,7 @@ from tests.conftest import CHECKOUT, missing
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 
 
-def test_a_page_that_names_an_experiment_says_that_it_takes_a_checkout():
+def test_a_page_that_names_an_experiment_says_that_it_takes_a_checkout() -> None:
     """The package itself names none: what is printed or raised must work without the checkout."""
     for place in ("README.md", "docs/*.md", "docs/decisions/README.md", "prompts/*.md"):
         for page in CHECKOUT.glob(place):
@@ -41,7 +41,7 @@ def steps(stage: int) -> list[tuple[str, str]]:
     return [(word, rest.strip()) for word, rest in chosen]
 
 
-def test_the_container_has_all_that_the_wheel_is_built_of():
+def test_the_container_has_all_that_the_wheel_is_built_of() -> None:
     copied = {
         source
         for word, rest in steps(0)
@@ -67,7 +67,7 @@ def test_the_container_has_all_that_the_wheel_is_built_of():
     assert all((CHECKOUT / source).exists() for source in copied | later)
 
 
-def test_the_container_runs_as_nobody_special_with_the_solver_compiled():
+def test_the_container_runs_as_nobody_special_with_the_solver_compiled() -> None:
     last = dict(steps(1))
     assert last["USER"] not in {"0", "root"}
     assert json.loads(last["ENTRYPOINT"]) == ["fwc-llm"]
@@ -89,7 +89,7 @@ def test_the_container_runs_as_nobody_special_with_the_solver_compiled():
     )
 
 
-def test_a_linter_finds_nothing_in_the_container_file():
+def test_a_linter_finds_nothing_in_the_container_file() -> None:
     beside = Path(sys.executable).parent / "hadolint"
     if beside.is_file():
         linter = str(beside)

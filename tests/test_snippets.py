@@ -77,7 +77,7 @@ UNTYPED = (
 
 
 @pytest.mark.slow
-def test_a_type_checker_passes_all_pages_and_knows_every_type(tmp_path):
+def test_a_type_checker_passes_all_pages_and_knows_every_type(tmp_path: Path) -> None:
     """All of it but type hints, which snippets go without; a page is one module."""
     for number, page in enumerate(PAGES):
         blocks = [
@@ -115,8 +115,8 @@ def commands(body: str) -> Iterator[tuple[str, str, list[str], int]]:
 
 
 @pytest.mark.slow
-def test_the_snippets_of_all_pages_run_in_order(tmp_path):
-    work = []
+def test_the_snippets_of_all_pages_run_in_order(tmp_path: Path) -> None:
+    work: list[Any] = []
     for number, page in enumerate(PAGES):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -158,7 +158,7 @@ def parse(words: list[str]) -> None:
     command.make_context("fwc-llm", words)
 
 
-def test_every_command_on_a_page_can_be_read():
+def test_every_command_on_a_page_can_be_read() -> None:
     for page, line in ((here, line) for here in PAGES for line in written(here)):
         words = shlex.split(line, comments=True)
         try:

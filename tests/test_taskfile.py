@@ -37,7 +37,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_what_a_task_file_says(tmp_path):
+def test_what_a_task_file_says(tmp_path: Path) -> None:
     task = load_task(write(tmp_path, GOOD))
     assert task.name == "my"
     assert task.question == "Is it?"
@@ -65,7 +65,7 @@ def test_what_a_task_file_says(tmp_path):
     ).column_weights == {"age": 2.0}
 
 
-def test_what_it_says_about_its_purpose_and_data(tmp_path):
+def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
     task = load_task(
         write(
             tmp_path, GOOD + '[about]\nlimits = " few rows "\nintended_use = "none"\n'
@@ -198,7 +198,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD.values(), ids=BAD)
-def test_a_mistake_is_named(tmp_path, old, new, message):
+def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = write(tmp_path, GOOD.replace(old, new) if old else GOOD + new)
     with pytest.raises(FwcError) as caught:
         load_task(path)
@@ -207,7 +207,7 @@ def test_a_mistake_is_named(tmp_path, old, new, message):
     assert len(str(caught.value)) < 2000
 
 
-def test_an_unknown_task_names_those_there_are():
+def test_an_unknown_task_names_those_there_are() -> None:
     with pytest.raises(FwcError, match="unknown task 'adlut'; did you mean 'adult'"):
         load_task("adlut")
 
@@ -222,8 +222,8 @@ SPELLINGS = (
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_another_choice_of_protected_takes_the_place_of_the_files_own(
-    tmp_path, spelling
-):
+    tmp_path: Path, spelling: str
+) -> None:
     limits = '[about]\nlimits = """\nuse_protected = "x"\n"""\n'
     offered = '[[protected]]\ncolumn = "size"\noptional = true\n'
     chosen = choose(
@@ -235,7 +235,9 @@ def test_another_choice_of_protected_takes_the_place_of_the_files_own(
     assert chosen.about["limits"] == 'use_protected = "x"'
 
 
-def test_another_weight_leaves_the_words_of_a_value_of_that_name(tmp_path):
+def test_another_weight_leaves_the_words_of_a_value_of_that_name(
+    tmp_path: Path,
+) -> None:
     text = GOOD.replace('S = "small"', 'S = "small"\nweight = "by weight"')
     column = '{ name = "w", kind = "numeric", role = "extra" }'
     text = text.replace('{ name = "y" }', f'{column},\n  {{ name = "y" }}')

@@ -2,6 +2,8 @@
 count.
 """
 
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pandas as pd
@@ -27,7 +29,9 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize(("name", "rows", "features", "cells"), EXPECTED)
-def test_a_table_in_one_file(name, rows, features, cells, built_in):
+def test_a_table_in_one_file(
+    name: str, rows: int, features: int, cells: Any, built_in: Any
+) -> None:
     task = built_in(name)
     table = task.pool()
     assert (len(table), len(task.features)) == (rows, features)
@@ -45,7 +49,7 @@ def test_a_table_in_one_file(name, rows, features, cells, built_in):
     assert not any("differs" in note for note in task.notes)
 
 
-def test_adult(built_in):
+def test_adult(built_in: Any) -> None:
     task = built_in("adult")
     pool = task.pool()
     test = task.test()
@@ -84,13 +88,13 @@ def test_adult(built_in):
 
 
 @pytest.mark.slow
-def test_adults_overlap_by_value(built_in):
+def test_adults_overlap_by_value(built_in: Any) -> None:
     task = built_in("adult")
     trained = set(row_values(task, task.pool()))
     assert sum(key in trained for key in row_values(task, task.test())) == 2_817
 
 
-def test_communities_without_identifiers_and_police_survey(built_in):
+def test_communities_without_identifiers_and_police_survey(built_in: Any) -> None:
     task = built_in("communities")
     names = {column.name for column in task.columns}
     assert len(names) == 128 - 5 - 22
@@ -100,7 +104,7 @@ def test_communities_without_identifiers_and_police_survey(built_in):
     assert all(column.text != column.name for column in task.columns)
 
 
-def test_german_codes_have_words_and_the_sex_stands_once(built_in):
+def test_german_codes_have_words_and_the_sex_stands_once(built_in: Any) -> None:
     task = built_in("german")
     assert task.column("sex").values == {}
     assert "personal_status" not in [column.name for column in task.columns]
@@ -109,7 +113,7 @@ def test_german_codes_have_words_and_the_sex_stands_once(built_in):
             assert set(task.pool()[column.name]) <= set(column.values), column.name
 
 
-def test_drug_numbers_have_words(built_in):
+def test_drug_numbers_have_words(built_in: Any) -> None:
     task = built_in("drug")
     for name in ("Age", "Education", "Country", "Ethnicity"):
         assert set(task.pool()[name]) == set(task.column(name).values)
@@ -118,7 +122,7 @@ def test_drug_numbers_have_words(built_in):
     assert [float(value) for value in order] == sorted(map(float, order))
 
 
-def test_every_built_in_task_says_where_it_comes_from():
+def test_every_built_in_task_says_where_it_comes_from() -> None:
     for name in task_names():
         task = load_task(name)
         assert task.question.endswith("?")
@@ -136,7 +140,7 @@ def test_every_built_in_task_says_where_it_comes_from():
         )
 
 
-def test_a_task_is_one_line_and_a_table_of_its_groups(built_in):
+def test_a_task_is_one_line_and_a_table_of_its_groups(built_in: Any) -> None:
     task = built_in("german")
     columns = f"{len(task.columns)} columns, protected sex, outcome credit_risk"
     assert repr(task) == f"<Task german: {task.title}; {columns}>"
@@ -146,7 +150,9 @@ def test_a_task_is_one_line_and_a_table_of_its_groups(built_in):
     assert len(repr(built_in("communities"))) < 200
 
 
-def test_a_picture_downloads_nothing(tmp_path, monkeypatch):
+def test_a_picture_downloads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     task = load_task("german")
@@ -155,7 +161,7 @@ def test_a_picture_downloads_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_table_is_said_in_the_picture(tmp_path):
+def test_a_damaged_table_is_said_in_the_picture(tmp_path: Path) -> None:
     path = write_task(tmp_path, "x,colour,sex,y\n1,a,<b>f,yes\n2,b,<b>f,no\n")
     path.write_text(path.read_text().replace("Is it yes?", "<i>?"))
     drawn = ElementTree.fromstring(load_task(path)._repr_html_())
@@ -165,7 +171,7 @@ def test_a_damaged_table_is_said_in_the_picture(tmp_path):
     assert drawn.find(".//table") is None
 
 
-def test_a_row_of_the_table_is_a_record_however_its_group_is_spelled():
+def test_a_row_of_the_table_is_a_record_however_its_group_is_spelled() -> None:
     rows = 240
     spellings = ["Ontario", "ontario", "Qu\u00e9bec", "Que\u0301bec"] * (rows // 4)
     frame = pd.DataFrame(

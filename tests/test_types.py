@@ -3,7 +3,7 @@
 import re
 import sys
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -66,13 +66,13 @@ BAD = [
 @pytest.mark.parametrize(
     ("keywords", "options"), [(SettingsKeywords, Settings), (ClientKeywords, Client)]
 )
-def test_keywords_are_the_options(keywords, options):
+def test_keywords_are_the_options(keywords: Any, options: Any) -> None:
     fields = {name: field.annotation for name, field in options.model_fields.items()}
     assert get_type_hints(keywords) == fields
     assert get_type_hints(EvaluateKeywords).items() >= fields.items()
 
 
-def test_keywords_are_the_strategies_options():
+def test_keywords_are_the_strategies_options() -> None:
     options = {option for name in BUILT_IN for option in accepted_options(name) or ()}
     assert set(get_type_hints(StrategyKeywords)) == options
 
@@ -95,7 +95,7 @@ def check_errors(printed: str) -> None:
         assert f'"{name}"' in message
 
 
-def test_good_calls_pass_and_bad_ones_are_refused(tmp_path):
+def test_good_calls_pass_and_bad_ones_are_refused(tmp_path: Path) -> None:
     """Of basedpyright, as pyright in its standard mode; mypy's: tests/test_snippets.py."""
     pytest.importorskip("basedpyright")
     write_calls(tmp_path)

@@ -5,6 +5,7 @@ A net, not the work: a sentence without these patterns may still be a riddle.
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -54,12 +55,12 @@ MANUAL = [
 
 
 @pytest.mark.parametrize("page", MANUAL, ids=name)
-def test_no_page_has_a_sentence_of_two_readings(page):
+def test_no_page_has_a_sentence_of_two_readings(page: Any) -> None:
     text = " ".join(FENCE.sub("", page.read_text()).split())
     assert list(found(text)) == []
 
 
-def test_help_is_short_and_has_one_reading():
+def test_help_is_short_and_has_one_reading() -> None:
     for option in options(every_command()):
         assert list(found(option.help)) == [], option.opts
         words = re.sub(r"\[default: .*\]", "", option.help).split()
@@ -69,7 +70,7 @@ def test_help_is_short_and_has_one_reading():
         )
 
 
-def test_docstrings_have_one_reading():
+def test_docstrings_have_one_reading() -> None:
     hits = [
         f"{name(path)}: {hit}"
         for path in SOURCES

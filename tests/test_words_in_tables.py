@@ -22,17 +22,17 @@ Leer|does not identify as male or female|No religion|Other or unknown|None
 
 
 @pytest.mark.parametrize("level", UNKNOWN.strip().replace("\n", "|").split("|"))
-def test_a_category_that_says_unknown_is_unknown(level):
+def test_a_category_that_says_unknown_is_unknown(level: str) -> None:
     assert is_unknown_category(level)
     assert is_marker(level)
 
 
 @pytest.mark.parametrize("level", KNOWN.strip().replace("\n", "|").split("|"))
-def test_a_category_of_people_is_known(level):
+def test_a_category_of_people_is_known(level: str) -> None:
     assert not is_unknown_category(level)
 
 
-def test_many_spellings_of_one_group_are_one_group():
+def test_many_spellings_of_one_group_are_one_group() -> None:
     signs = ("", "\ufeff", "\u200b", "\u00a0", "  ", "\t")
     cases = [f"{a} {b}" for a in ("White", "WHITE", "wHITE") for b in ("Man", "MAN")]
     spelled = [
@@ -46,7 +46,7 @@ def test_many_spellings_of_one_group_are_one_group():
     assert len(found.answered.groups) == 2
 
 
-def test_several_spellings_of_unknown_become_one_and_codes_stay():
+def test_several_spellings_of_unknown_become_one_and_codes_stay() -> None:
     assert merged_categories(["F", "M", "Not disclosed"]) == ["Not disclosed"]
     assert merged_categories(["F", "M", "n/a", "unbekannt"]) == ["n/a", "unbekannt"]
     assert merged_categories(["F", "M", "77"], ["77"]) == ["77"]

@@ -2,15 +2,18 @@
 
 import re
 import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.formats import render
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Example, Shots
+from fwc_llm.tasks import Task
 from tests.conftest import missing
 from tests.models.four_members import FourMembers
 
@@ -55,7 +58,9 @@ class Reader(FourMembers):
 
 
 @pytest.fixture(scope="session")
-def run(built_in, tmp_path_factory):
+def run(
+    built_in: Callable[[str], Task], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A run over German credit, with a script planted in a cell of an example and in replies."""
     task = built_in("german")
     fwc = select_shots(task, "fwc", m=8)
@@ -74,14 +79,14 @@ def run(built_in, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def report(run, data_dir, tmp_path_factory):
+def report(run: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(render([run], "html", data_dir=data_dir))
     return path
 
 
 @pytest.fixture(scope="module")  # Playwright's event loop must not outlive this file
-def browser():
+def browser() -> Iterator[Browser]:
     """Debian's chromium; without it the tests are skipped with a reason, in CI they fail."""
     chromium = shutil.which("chromium")
     if chromium is None:
@@ -99,7 +104,7 @@ def browser():
 
 
 @pytest.fixture
-def page(browser):
+def page(browser: Browser) -> Iterator[Page]:
     """A page on which no script may fail."""
     opened = browser.new_page(viewport={"width": 1280, "height": 800})
     failed = []

@@ -2,10 +2,13 @@
 
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Error, Page
+from playwright.sync_api import Browser, Error, Page
 
 from fwc_llm.report.formats import render
 from tests.browser.conftest import EVIL
@@ -49,7 +52,9 @@ View = tuple[Page, list[str]]
 
 
 @pytest.fixture(scope="module", params=zip(WIDTHS, SCHEMES * 2, strict=True), ids=str)
-def view(browser, report, request):
+def view(
+    browser: Browser, report: Path, request: pytest.FixtureRequest
+) -> Iterator[View]:
     """The report opened from disk at every width, light and dark, all its parts unfolded; its
     requests.
     """
@@ -57,7 +62,7 @@ def view(browser, report, request):
     opened = browser.new_page(
         viewport={"width": width, "height": 800}, color_scheme=scheme
     )
-    sent = []
+    sent: list[str] = []
     opened.on("request", lambda one: sent.append(one.url))
     opened.goto(report.as_uri(), wait_until="networkidle")
     opened.evaluate(
@@ -67,7 +72,7 @@ def view(browser, report, request):
     opened.close()
 
 
-def test_nothing_overflows_and_no_head_of_a_column_splits_in_a_word(view):
+def test_nothing_overflows_and_no_head_of_a_column_splits_in_a_word(view: View) -> None:
     assert view[0].evaluate(OVERFLOWING) == view[0].evaluate(HEADS) == []
     assert view[0].evaluate("document.documentElement.scrollWidth <= innerWidth")
     scrolling = (
@@ -77,12 +82,14 @@ def test_nothing_overflows_and_no_head_of_a_column_splits_in_a_word(view):
     assert view[0].evaluate(scrolling) == 0
 
 
-def test_no_request_leaves_the_page(view, report):
+def test_no_request_leaves_the_page(view: View, report: Path) -> None:
     assert view[1] == [report.as_uri()]
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
-def test_axe_finds_nothing(browser, report, width, scheme):
+def test_axe_finds_nothing(
+    browser: Browser, report: Path, width: int, scheme: Any
+) -> None:
     """Each width and each colour scheme, all parts unfolded (axe takes seconds, so not all
     pairs).
     """
@@ -104,7 +111,7 @@ def test_axe_finds_nothing(browser, report, width, scheme):
     opened.close()
 
 
-def test_a_planted_script_stays_text(page, report):
+def test_a_planted_script_stays_text(page: Page, report: Path) -> None:
     page.goto(report.as_uri())
     assert page.evaluate("[...document.scripts].map(e => e.type)") == [
         "application/json",
@@ -118,7 +125,7 @@ def test_a_planted_script_stays_text(page, report):
     assert "owned" not in page.title()
 
 
-def test_the_pages_policy_stops_scripts_and_requests(page, report):
+def test_the_pages_policy_stops_scripts_and_requests(page: Page, report: Path) -> None:
     """A second wall: markup that slipped through could neither run nor load."""
     page.goto(report.as_uri())
     page.evaluate(
@@ -133,7 +140,7 @@ def test_the_pages_policy_stops_scripts_and_requests(page, report):
     assert "owned" not in page.title()
 
 
-def test_it_reads_without_javascript(browser, report):
+def test_it_reads_without_javascript(browser: Browser, report: Path) -> None:
     opened = browser.new_page(java_script_enabled=False)
     opened.goto(report.as_uri())
     assert opened.locator(".first table tbody tr").count() == 4  # true answers too
@@ -143,7 +150,7 @@ def test_it_reads_without_javascript(browser, report):
     opened.close()
 
 
-def test_a_term_is_defined_for_pointer_and_keyboard(page, report):
+def test_a_term_is_defined_for_pointer_and_keyboard(page: Page, report: Path) -> None:
     page.goto(report.as_uri())
     tip = "e => getComputedStyle(e, '::after').content"
     term = page.locator(".first abbr").first
@@ -157,7 +164,7 @@ def test_a_term_is_defined_for_pointer_and_keyboard(page, report):
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory):
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulated report of ten arms, several of which differ, with a warning of lost rows."""
     folder = tmp_path_factory.mktemp("many")
     men = (0.3, 0.85)
@@ -189,7 +196,9 @@ def many(tmp_path_factory):
 
 @pytest.mark.parametrize("arms", [3, 10])
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (400, 1350)])
-def test_the_first_screen(browser, report, many, width, height, arms):
+def test_the_first_screen(
+    browser: Browser, report: Path, many: Path, width: int, height: int, arms: int
+) -> None:
     opened = browser.new_page(viewport={"width": width, "height": height})
     opened.goto((report if arms == 3 else many).as_uri())
     assert opened.locator(".first tbody tr").count() == arms + 1  # true answers too
@@ -202,7 +211,9 @@ def test_the_first_screen(browser, report, many, width, height, arms):
     opened.close()
 
 
-def test_on_paper(page, report, run, data_dir, tmp_path):
+def test_on_paper(
+    page: Page, report: Path, run: Path, data_dir: Path, tmp_path: Path
+) -> None:
     page.goto(report.as_uri())
     page.emulate_media(media="print", color_scheme="light")
     page.set_viewport_size({"width": 700, "height": 1000})

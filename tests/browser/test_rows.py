@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply
@@ -16,6 +16,7 @@ from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.formats import render
 from fwc_llm.report.html import page as make_page
 from fwc_llm.runs.settings import Settings
+from fwc_llm.tasks import Task
 from tests.browser.conftest import EVIL, Reader
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ class Partial(Reader):
 
 
 @pytest.fixture(scope="module")
-def report(census, tmp_path_factory):
+def report(census: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a run over rows as they fall, each asked once."""
     out = tmp_path_factory.mktemp("rows")
     arms = ["zero", "balanced"]
@@ -54,7 +55,7 @@ def report(census, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory):
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of an audit of 10,000 decisions."""
     out = tmp_path_factory.mktemp("large")
     half = MANY // 2
@@ -91,7 +92,7 @@ def count(page: Page) -> int:
     )
 
 
-def test_ten_thousand_rows_are_fifty_lines(page, large):
+def test_ten_thousand_rows_are_fifty_lines(page: Page, large: Path) -> None:
     """What is drawn does not grow with the rows, nor is it parsed before anybody looks."""
     page.goto(large.as_uri())
     assert page.locator(ITEMS).count() == 0
@@ -108,7 +109,7 @@ def test_ten_thousand_rows_are_fifty_lines(page, large):
     assert large.stat().st_size < 1_000_000
 
 
-def test_a_heading_sorts_by_its_column(page, report):
+def test_a_heading_sorts_by_its_column(page: Page, report: Path) -> None:
     browse(page, report)
     head = page.locator(f"{LIST} thead th").nth(1)
     for order, wanted in (
@@ -122,7 +123,7 @@ def test_a_heading_sorts_by_its_column(page, report):
     assert len(set(groups)) == 2
 
 
-def test_filters_search_and_the_row_itself(page, report):
+def test_filters_search_and_the_row_itself(page: Page, report: Path) -> None:
     browse(page, report)
     assert count(page) == SHOWN
     field(page, "show").select_option("unanswered")
@@ -149,7 +150,7 @@ def test_filters_search_and_the_row_itself(page, report):
     assert "sex: Male" in page.locator(f"{ONE} pre").last.inner_text()
 
 
-def test_what_a_model_wrote_stays_text(page, report):
+def test_what_a_model_wrote_stays_text(page: Page, report: Path) -> None:
     browse(page, report)
     field(page, "show").select_option("unanswered")
     choose(page)
@@ -159,7 +160,7 @@ def test_what_a_model_wrote_stays_text(page, report):
     assert "owned" not in page.title()
 
 
-def test_the_keyboard_goes_everywhere(page, report):
+def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
     browse(page, report)
     page.locator(f"{ITEMS} th button").first.focus()
     page.keyboard.press("Enter")
@@ -168,7 +169,9 @@ def test_the_keyboard_goes_everywhere(page, report):
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
-def test_axe_finds_nothing_and_nothing_overflows(browser, report):
+def test_axe_finds_nothing_and_nothing_overflows(
+    browser: Browser, report: Path
+) -> None:
     page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
     browse(page, report)
     choose(page, 3)
@@ -186,7 +189,9 @@ def test_axe_finds_nothing_and_nothing_overflows(browser, report):
     page.close()
 
 
-def test_paper_and_a_page_without_scripts_have_the_rest(browser, page, report):
+def test_paper_and_a_page_without_scripts_have_the_rest(
+    browser: Browser, page: Page, report: Path
+) -> None:
     browse(page, report)
     page.emulate_media(media="print")
     assert not page.locator(LIST).is_visible()

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fwc_llm import evaluate
 from tests.cli.test_flags import commands
-from tests.command import read_json
+from tests.command import Run, read_json
 from tests.people import make_people, write_people
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
@@ -24,7 +25,7 @@ SMALL = "--task census --n-test 8 --m 4"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two arms and a threshold."""
     out = tmp_path_factory.mktemp("runs") / "one"
     evaluate(
@@ -48,7 +49,7 @@ def documented() -> dict[str, tuple[str, set[str]]]:
     }
 
 
-def test_every_command_with_a_table_has_it_and_is_on_the_page():
+def test_every_command_with_a_table_has_it_and_is_on_the_page() -> None:
     having = {
         name
         for name, command in commands()
@@ -95,12 +96,12 @@ def lines(run: Path, tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_keys_are_those_of_the_page_and_nothing_else(
-    fwc, run, tmp_path, monkeypatch
-):
+    fwc: Run, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     asked = lines(run, tmp_path)
     assert set(asked) == set(documented())
-    found = {}
+    found: dict[str, Any] = {}
     for name, line in asked.items():
         outcome = fwc(line, "--json")
         assert outcome.code in (
@@ -127,7 +128,7 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
     assert found["compare"]["thresholds"]["second"]["rule"] == 0.5
 
 
-def test_a_closed_output_is_no_traceback(run):
+def test_a_closed_output_is_no_traceback(run: Path) -> None:
     gate = f"-m fwc_llm gate {run} --json --fail-if 'coverage > 1'"
     done = subprocess.run(
         f"{sys.executable} {gate} >&-",
@@ -139,7 +140,9 @@ def test_a_closed_output_is_no_traceback(run):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_missing_replies_are_a_document(fwc, tmp_path, monkeypatch):
+def test_missing_replies_are_a_document(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "silent.py").write_text(
         "def nothing(messages):\n    raise ValueError('no')\n"
     )
@@ -151,7 +154,7 @@ def test_missing_replies_are_a_document(fwc, tmp_path, monkeypatch):
     assert one["results"]["unanswered"] == 8
 
 
-def test_an_arm_without_questions_is_named(fwc, run, tmp_path):
+def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(run, tmp_path / "damaged")
     described = read_json(folder / "run.json")
     (folder / "run.json").write_text(
@@ -168,8 +171,8 @@ BLOCK = '<script type="application/json">'
 
 
 @pytest.mark.slow
-def test_a_run_without_rows_has_none_in_any_report(fwc, tmp_path):
-    def page(folder, *options):
+def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> None:
+    def page(folder: Path, *options: str) -> str:
         fwc("report", folder, *options, code=0)
         return (folder / "report.html").read_text()
 
@@ -188,7 +191,9 @@ def test_a_run_without_rows_has_none_in_any_report(fwc, tmp_path):
         assert "holds the rows" not in bare
 
 
-def test_an_audit_has_its_rows_once(fwc, tmp_path, monkeypatch):
+def test_an_audit_has_its_rows_once(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     rows = "f,old,yes,no\nm,new,no,no\nm,new,yes,yes\nf,old,no,yes\n" * 20
     (tmp_path / "a.csv").write_text("sex,age,said,was\n" + rows)

@@ -27,7 +27,9 @@ def statistics(fwc: Run, line: str, *words: object) -> tuple[dict[str, Any], Rec
     return facts, Records.read(document["records"], attribute)
 
 
-def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc, tmp_path):
+def test_replies_are_parsed_and_labels_may_have_words_of_their_own(
+    fwc: Run, tmp_path: Path
+) -> None:
     lines = [
         'F,good,"No determination can be made.",deny',
         "F,good,**Answer: Yes**,approve",
@@ -61,7 +63,7 @@ def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc, tmp_path
     assert "--negative" in fwc(german, code=2).line
 
 
-def test_local_law_144_whole_by_hand(fwc, tmp_path):
+def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     """F 20, M 29 and one without answer, X 1, unknown 1: 52 people, whose median score is 3.045."""
     people = [
         ("F", 10, 4, 3.0),
@@ -84,7 +86,7 @@ def test_local_law_144_whole_by_hand(fwc, tmp_path):
     words = "--answer hired --protected sex --score fit --force -o"
     words = f"audit {path} {words} {written}"
 
-    def rows(options=""):
+    def rows(options: str = "") -> dict[str, dict[str, str]]:
         fwc(f"{words} --ll144 {table} {options}", code=0)
         frame = pd.read_csv(table, dtype=str, keep_default_na=False)
         return {one["category"]: one for one in frame.to_dict("records")}
@@ -182,8 +184,8 @@ THREE = "sex,said\n" + "".join(
     ],
 )
 def test_three_decisions_are_read_as_task_files_read_them(
-    fwc, tmp_path, options, rates, words
-):
+    fwc: Run, tmp_path: Path, options: str, rates: tuple[float, float], words: str
+) -> None:
     path = tmp_path / "three.csv"
     path.write_text(THREE)
     call = f"audit {path} --answer said --protected sex {options}"
@@ -192,7 +194,7 @@ def test_three_decisions_are_read_as_task_files_read_them(
     assert told == pytest.approx(rates)
     assert words in " ".join(facts["notes"])
     fwc("verify", tmp_path, code=0)
-    keys = dict(re.findall(r"--(\w+) (\S+)", options))
+    keys: dict[str, Any] = dict(re.findall(r"--(\w+) (\S+)", options))
     for name in keys.keys() & {"positive", "negative"}:
         keys[name] = keys[name].split(",")
     frame = pd.read_csv(path)
@@ -200,7 +202,9 @@ def test_three_decisions_are_read_as_task_files_read_them(
     assert audited.of("selection_rate", "answers", "f").value == pytest.approx(rates[0])
 
 
-def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc, tmp_path):
+def test_people_of_unknown_category_are_one_group_without_a_ratio(
+    fwc: Run, tmp_path: Path
+) -> None:
     sexes = ["Female"] * 90 + ["Male"] * 90
     sexes += ["Not Disclosed", "keine Angabe", "N/A", "Rückfrage"] * 5
     path = tmp_path / "people.csv"
@@ -216,7 +220,7 @@ def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc, tmp_path)
     assert list(rows["impact_ratio"]) == ["0.6667", "1.0", ""]
 
 
-def test_arms_and_repeats_are_compared(fwc, tmp_path):
+def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
     path = tmp_path / "models.csv"
     lines = [
         f"{row},{row % 2},{row // 2 % 2},{model},{run},{(row + run) % share == 0:d}"
@@ -283,7 +287,9 @@ def test_arms_and_repeats_are_compared(fwc, tmp_path):
         ("race,was,said\nA,1,1\nB,0,1\n", "--label said", "the same column, 'said'"),
     ],
 )
-def test_bad_input_is_named(fwc, tmp_path, content, options, words):
+def test_bad_input_is_named(
+    fwc: Run, tmp_path: Path, content: str | None, options: str, words: str
+) -> None:
     path = tmp_path / "bad.csv"
     if content is not None:
         path.write_text(content)
@@ -291,7 +297,7 @@ def test_bad_input_is_named(fwc, tmp_path, content, options, words):
     assert re.search(words, outcome.line), outcome.line
 
 
-def test_the_first_sentence_follows_the_conditions(fwc, tmp_path):
+def test_the_first_sentence_follows_the_conditions(fwc: Run, tmp_path: Path) -> None:
     k = np.arange(800)
     frame = pd.DataFrame(
         {"id": k // 2, "model": np.where(k % 2, "new", "old"), "sex": k // 2 % 2}
@@ -309,7 +315,7 @@ def test_the_first_sentence_follows_the_conditions(fwc, tmp_path):
         assert "Within the limits: new. " in text
 
 
-def test_a_semicolon_table_without_labels(fwc, tmp_path):
+def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
     """Rates, ratios, four fifths and intervals, from what a spreadsheet of Western Windows
     writes.
     """
@@ -346,7 +352,7 @@ def test_a_semicolon_table_without_labels(fwc, tmp_path):
 
 
 @pytest.fixture
-def shares(tmp_path):
+def shares(tmp_path: Path) -> Path:
     """Two hundred rows with P(yes) of two decimals, two of them without; as CSV and as Parquet."""
     rng = np.random.default_rng(0)
     sex = np.array(["f", "m"])[np.arange(200) % 2]
@@ -362,7 +368,9 @@ def shares(tmp_path):
 PROBABLE = "--p-yes p --label hired --protected sex"
 
 
-def test_probabilities_are_audited_from_any_table(fwc, shares, tmp_path):
+def test_probabilities_are_audited_from_any_table(
+    fwc: Run, shares: Path, tmp_path: Path
+) -> None:
     found = []
     for suffix in (".csv", ".parquet"):
         out = tmp_path / f"{suffix}.json"
@@ -391,7 +399,7 @@ def test_probabilities_are_audited_from_any_table(fwc, shares, tmp_path):
     assert run["records"] == found[0][1]
 
 
-def test_a_threshold_decides(fwc, shares):
+def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
     known = pd.read_csv(shares).dropna()
     for threshold in (0.3, 0.61):
         line = f"audit {shares} {PROBABLE} --threshold {threshold}"
@@ -400,7 +408,7 @@ def test_a_threshold_decides(fwc, shares):
         assert found.of("accuracy", "answers").value == pytest.approx(right)
 
 
-def test_ids_are_no_groups(fwc, tmp_path):
+def test_ids_are_no_groups(fwc: Run, tmp_path: Path) -> None:
     path = tmp_path / "many.csv"
     rows = [f"p{row},{'yes' if row % 3 else 'no'}" for row in range(900)]
     path.write_text("\n".join(["person,said", *rows]) + "\n")
@@ -429,13 +437,17 @@ def test_ids_are_no_groups(fwc, tmp_path):
         ("--label hired --p-yes p --report x.pdf", "is none of html, md, json, csv"),
     ],
 )
-def test_bad_probabilities_are_named(fwc, shares, options, words):
+def test_bad_probabilities_are_named(
+    fwc: Run, shares: Path, options: str, words: str
+) -> None:
     for path in (shares, shares.with_suffix(".parquet")):
         assert words in fwc(f"audit {path} --protected sex {options}", code=2).line
 
 
 @pytest.mark.parametrize("name", ["answer", "row", "repeat", "arm", "p_yes", "reason"])
-def test_a_protected_column_by_a_name_of_the_audit_is_refused(fwc, tmp_path, name):
+def test_a_protected_column_by_a_name_of_the_audit_is_refused(
+    fwc: Run, tmp_path: Path, name: str
+) -> None:
     """It would be taken for the answers, the rows, …"""
     path = tmp_path / "p.csv"
     path.write_text(
@@ -455,7 +467,9 @@ def test_a_protected_column_by_a_name_of_the_audit_is_refused(fwc, tmp_path, nam
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="the peak of memory is Linux's"
 )
-def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(tmp_path):
+def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(
+    tmp_path: Path,
+) -> None:
     from evals.bench.commands import made_up_answers
 
     table = tmp_path / "said.csv"
@@ -472,7 +486,7 @@ def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(tmp_path):
     assert "20,000 of 50,000" in text
 
 
-def test_several_attributes_have_one_next_step(fwc, tmp_path):
+def test_several_attributes_have_one_next_step(fwc: Run, tmp_path: Path) -> None:
     rows = [
         f"{sex},{race},{answer}"
         for sex, race, answer in product("fm", "AB", (0, 1))
@@ -485,7 +499,9 @@ def test_several_attributes_have_one_next_step(fwc, tmp_path):
     assert said.count("Next: ") == said.count("who know these decisions") == 1
 
 
-def test_what_is_said_holds_whatever_the_options_together(fwc, tmp_path):
+def test_what_is_said_holds_whatever_the_options_together(
+    fwc: Run, tmp_path: Path
+) -> None:
     """True answers and other readings are of the groups that gaps are of; words fit the cause
     and the arm.
     """
@@ -534,7 +550,9 @@ def test_what_is_said_holds_whatever_the_options_together(fwc, tmp_path):
     assert found.of("dp_gap", "a", scope="unread replies as no").known or gap.known
 
 
-def test_python_json_and_csv_have_each_number_of_an_audit_once(fwc, tmp_path):
+def test_python_json_and_csv_have_each_number_of_an_audit_once(
+    fwc: Run, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     columns = {
         "sex": rng.choice(["f", "m"], 400),

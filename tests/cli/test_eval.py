@@ -1,14 +1,18 @@
 """`fwc-llm eval` as a user meets it: tables, exit codes, one clear line for every refusal."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.command import Run
 from tests.faults.loopback import HttpReply, completion, serve_in_thread
 
 
 @pytest.mark.slow
-def test_a_dry_run_counts_and_prompts_are_cut(fwc, tmp_path, monkeypatch):
+def test_a_dry_run_counts_and_prompts_are_cut(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     words = "eval --task census --model gpt-4 --shots balanced --n-test 8 --dry-run"
     outcome = fwc(words, "--max-prompt-tokens", 1000, code=0)
@@ -26,7 +30,7 @@ def test_a_dry_run_counts_and_prompts_are_cut(fwc, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_who_answers_is_said_as_it_is(fwc, tmp_path):
+def test_who_answers_is_said_as_it_is(fwc: Run, tmp_path: Path) -> None:
     """A server on this machine charges nothing."""
     small = "eval --task census --shots zero --n-test 8"
     with serve_in_thread(lambda request: HttpReply(completion("yes"))) as url:

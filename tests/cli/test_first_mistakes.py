@@ -4,11 +4,13 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from fwc_llm import evaluate, load_task, save_shots, select_shots
+from tests.command import Run
 
 TASK = """title = "Hiring"
 question = "Should this person be hired?"
@@ -96,7 +98,7 @@ MISTAKES = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a table, its task, a run, and examples of another task."""
     folder = tmp_path_factory.mktemp("first") / "day"
     folder.mkdir()
@@ -108,13 +110,13 @@ def made(tmp_path_factory):
     pd.DataFrame(rows).to_csv(folder / "hiring.csv", index=False)
     (folder / "hiring.toml").write_text(TASK)
     save_shots(select_shots("census", "balanced", 4), folder / "census.json")
-    options = {"n_test": 24, "out": folder / "done"}
+    options: Any = {"n_test": 24, "out": folder / "done"}
     evaluate(load_task(folder / "hiring.toml"), "baseline", ["zero"], **options)
     return folder
 
 
 @pytest.fixture
-def first_day(made, tmp_path, monkeypatch):
+def first_day(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of that folder, to work in."""
     monkeypatch.chdir(shutil.copytree(made, tmp_path / "day"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -124,7 +126,9 @@ def first_day(made, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "wrong", "remedy"), MISTAKES.values(), ids=MISTAKES
 )
-def test_what_a_message_says_to_do_works(command, wrong, remedy, fwc):
+def test_what_a_message_says_to_do_works(
+    command: str, wrong: str, remedy: str, fwc: Run
+) -> None:
     refused = fwc(*shlex.split(command), code=2)
     found = re.search(remedy, refused.line)
     assert found, refused.line
@@ -151,7 +155,7 @@ def test_what_a_message_says_to_do_works(command, wrong, remedy, fwc):
         "task freeze census -o taken.json",
     ],
 )
-def test_what_is_there_is_overwritten_with_force_alone(command, fwc):
+def test_what_is_there_is_overwritten_with_force_alone(command: str, fwc: Run) -> None:
     words = command.split()
     path = next(Path(word) for word in words if word.startswith("taken"))
     path.write_text("mine")

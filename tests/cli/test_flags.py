@@ -3,13 +3,14 @@
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fwc_llm.cli.flags import EVERYDAY, EXAMPLES
 from fwc_llm.cli.program import every_command
-from tests.command import python, read_json
+from tests.command import Run, python, read_json
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -23,7 +24,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "command"), [*commands()], ids=lambda value: str(value)
 )
-def test_help_loses_nothing(fwc, name, command):
+def test_help_loses_nothing(fwc: Run, name: str, command: Any) -> None:
     """Square brackets are text."""
     outcome = fwc(*name.split(), "--help-all", code=0)
     shown = re.sub(r"[│\s]+", " ", outcome.out)
@@ -42,7 +43,7 @@ assert not {*heavy, "fwc_llm.cli.eval"} & {*sys.modules}
 """
 
 
-def test_the_list_of_commands_imports_none_of_them():
+def test_the_list_of_commands_imports_none_of_them() -> None:
     shown = re.sub(r"[│\s]+", " ", python("-c", LISTED).stdout)
     for name, command in commands():
         if " " not in name:
@@ -50,7 +51,9 @@ def test_the_list_of_commands_imports_none_of_them():
 
 
 @pytest.mark.parametrize("name", EVERYDAY)
-def test_help_shows_what_everybody_needs_and_help_all_the_rest(fwc, name):
+def test_help_shows_what_everybody_needs_and_help_all_the_rest(
+    fwc: Run, name: str
+) -> None:
     shown = (fwc(name, option).out for option in ("-h", "--help-all"))
     short, long = (set(re.findall(r"(?<!\S)--[a-z-]+", text)) for text in shown)
     assert short < long
@@ -59,7 +62,7 @@ def test_help_shows_what_everybody_needs_and_help_all_the_rest(fwc, name):
     assert ("--margin" in long) == (name == "audit")
 
 
-def test_an_option_of_another_strategy_is_named(fwc):
+def test_an_option_of_another_strategy_is_named(fwc: Run) -> None:
     choose = ("shots", "--task", "census", "--strategy")
     refused = fwc(*choose, "random", "--option", "prove=true").line
     assert "no option 'prove'" in refused
@@ -70,7 +73,7 @@ def test_an_option_of_another_strategy_is_named(fwc):
 # --- The examples in each command's help
 
 
-def test_every_command_has_examples_and_shows_them():
+def test_every_command_has_examples_and_shows_them() -> None:
     assert set(EXAMPLES) == {name for name, _ in commands()}
     for name, command in commands():
         shown = command.epilog.replace("\\[", "[")
@@ -78,7 +81,9 @@ def test_every_command_has_examples_and_shows_them():
 
 
 @pytest.mark.parametrize(("name", "example"), [*EXAMPLES.items()])
-def test_every_example_parses(name, example, tmp_path, monkeypatch):
+def test_every_example_parses(
+    name: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiment.toml").write_text("repeats = 2\n")
     asked = ["fwc-llm", *name.split()]
@@ -87,7 +92,7 @@ def test_every_example_parses(name, example, tmp_path, monkeypatch):
     assert not dict(commands())[name].make_context(name, words[len(asked) :]).args
 
 
-def test_seven_commands_come_first_and_eval_has_at_most_forty_options(fwc):
+def test_seven_commands_come_first_and_eval_has_at_most_forty_options(fwc: Run) -> None:
     shown = fwc("--help", code=0).out
     first, _, more = shown.partition("─ More ─")
     seven = {"task", "shots", "eval", "report", "audit", "gate", "prompt"}
@@ -106,7 +111,7 @@ def test_seven_commands_come_first_and_eval_has_at_most_forty_options(fwc):
     assert len(short - {"--help", "--help-all", "--shots", "--out"}) <= 12
 
 
-def test_an_option_without_a_flag_is_set_by_name(fwc, tmp_path):
+def test_an_option_without_a_flag_is_set_by_name(fwc: Run, tmp_path: Path) -> None:
     small = "eval --task census --model surrogate --shots zero --n-test 20"
     out = tmp_path / "run"
     fwc(f"{small} --set samples=2 --set margin=0.1 -o", out, code=0)
@@ -123,6 +128,6 @@ def test_an_option_without_a_flag_is_set_by_name(fwc, tmp_path):
         assert message in fwc(small, "--set", wrong, code=2).line
 
 
-def test_an_option_of_experiment_files_alone_is_named_as_such(fwc):
+def test_an_option_of_experiment_files_alone_is_named_as_such(fwc: Run) -> None:
     refused = fwc("eval", "--cluster", "customer", code=2)
     assert "--set cluster=VALUE sets it" in refused.line

@@ -3,6 +3,7 @@ beforehand.
 """
 
 import json
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from fwc_llm.metrics.records import Records
 from fwc_llm.runs.recorded_run import read_run
-from tests.command import read_json
+from tests.command import Run, read_json
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import write_run
 
@@ -19,12 +20,14 @@ EVAL = "eval --task census --model surrogate --shots zero --n-test 40"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run whose zero-shot arm is far apart, the fwc arm less so."""
     return write_run(tmp_path_factory.mktemp("runs") / "run", repeats=1, unparsed=0.0)
 
 
-def test_three_outcomes_and_their_exit_codes(fwc, folder, tmp_path):
+def test_three_outcomes_and_their_exit_codes(
+    fwc: Run, folder: Path, tmp_path: Path
+) -> None:
     xml = tmp_path / "gates.xml"
     words = ("gate", folder, "--junit", xml)
     failing = "dp_gap[zero] > 0.1"
@@ -66,7 +69,9 @@ def test_three_outcomes_and_their_exit_codes(fwc, folder, tmp_path):
     assert "applicants" not in failed.out
 
 
-def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc, folder):
+def test_a_designed_run_names_the_gap_of_a_perfect_model(
+    fwc: Run, folder: Path
+) -> None:
     gate = fwc("gate", folder, "--fail-if", "dp_gap[zero] > 0.9")
     assert (
         "rows drawn with base parity 0.5: true answers have a gap of 50 points"
@@ -97,11 +102,13 @@ def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc, folder):
         ),
     ],
 )
-def test_bad_input_is_named(fwc, folder, options, said):
+def test_bad_input_is_named(
+    fwc: Run, folder: Path, options: tuple[str, ...], said: str
+) -> None:
     assert said in fwc("gate", folder, *options, code=2).line
 
 
-def test_an_incomplete_run_is_no_gate(fwc, tmp_path):
+def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", repeats=1)
     xml = tmp_path / "gates.xml"
     results = read_json(run / "results.json")
@@ -126,7 +133,9 @@ def test_an_incomplete_run_is_no_gate(fwc, tmp_path):
         "eval --task nosuch --model surrogate --fail-if 'dp_gap > 0.1'",
     ],
 )
-def test_no_earlier_success_outlives_a_refusal(fwc, tmp_path, line):
+def test_no_earlier_success_outlives_a_refusal(
+    fwc: Run, tmp_path: Path, line: str
+) -> None:
     xml = tmp_path / "gates.xml"
     xml.write_text("<testsuites failures='0' errors='0'/>")
     assert fwc(line, "--junit", xml).code == 2
@@ -134,7 +143,9 @@ def test_no_earlier_success_outlives_a_refusal(fwc, tmp_path, line):
 
 
 @pytest.mark.slow
-def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc, tmp_path):
+def test_eval_refuses_before_it_asks_and_gates_when_it_has(
+    fwc: Run, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     for options in (
         "--fail-if 'dp_gap[fwc] > 0.1'",
@@ -155,7 +166,7 @@ def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc, tmp_path):
 
 
 @pytest.mark.slow
-def test_several_models_are_gated_each(fwc, tmp_path):
+def test_several_models_are_gated_each(fwc: Run, tmp_path: Path) -> None:
     both = EVAL.replace("surrogate", "surrogate,baseline")
     outcome = fwc(both, "--out", tmp_path / "runs", "--fail-if", "dp_gap >= 0", code=5)
     assert "outside  surrogate: yes for " in outcome.out
@@ -163,7 +174,7 @@ def test_several_models_are_gated_each(fwc, tmp_path):
     assert fwc("gate", tmp_path / "runs", "--fail-if", "dp_gap > 1").code == 0
 
 
-def test_an_audit_is_gated_by_each_attribute(fwc, tmp_path):
+def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     k = pd.Series(range(400))
     said = (k % 2 + k // 8 % 2) // 2
     frame = pd.DataFrame(
@@ -204,7 +215,7 @@ MORE = """columns = [
 
 
 @pytest.fixture
-def task(tmp_path):
+def task(tmp_path: Path) -> Path:
     """Sixty people with four rows each, weighted."""
     people = make_people(240, 2)
     person = np.repeat(np.arange(60), 4)
@@ -219,7 +230,7 @@ def task(tmp_path):
     return path
 
 
-def test_people_weights_and_strata(fwc, task, tmp_path):
+def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = f"eval --task {task} --model baseline --shots zero,random --n-test 40"
     words += f" --m 4 --out {run} --base-parity none"
@@ -269,12 +280,14 @@ def test_people_weights_and_strata(fwc, task, tmp_path):
         ("min_group=0", "min_group"),
     ],
 )
-def test_what_does_not_fit_is_refused(fwc, task, option, words):
+def test_what_does_not_fit_is_refused(
+    fwc: Run, task: Path, option: str, words: str
+) -> None:
     asked = f"eval --task {task} --model baseline --shots zero --n-test 16"
     assert words in fwc(asked, "--set", option, code=2).line
 
 
-def test_columns_that_nobody_uses_are_named(fwc, task):
+def test_columns_that_nobody_uses_are_named(fwc: Run, task: Path) -> None:
     words = f"eval --task {task} --model baseline --shots zero --n-test 16 --dry-run"
     assert "'person_id' looks like a cluster and is not used" in fwc(words).err
     assert "looks like" not in fwc(words, "--set", "cluster=person_id").err

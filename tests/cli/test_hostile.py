@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openpyxl
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.cli.console import printing_aside
-from tests.command import peak
+from tests.command import Run, peak
 from tests.conftest import CHECKOUT
 from tests.faults.loopback import HttpReply, completion, serve_in_thread
 
@@ -27,7 +28,9 @@ def steering(text: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_nothing_that_a_service_sends_steers_the_terminal(fwc, tmp_path):
+def test_nothing_that_a_service_sends_steers_the_terminal(
+    fwc: Run, tmp_path: Path
+) -> None:
     body = completion(f"Yes {ESCAPES}", f"model {ESCAPES}")
     with serve_in_thread(lambda request: HttpReply(body)) as url:
         served = f"{EVAL} test-model --base-url {url}/v1 --out"
@@ -49,7 +52,7 @@ def test_nothing_that_a_service_sends_steers_the_terminal(fwc, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_without_its_journal_keeps_its_answers(fwc, tmp_path):
+def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, tmp_path: Path) -> None:
     run = tmp_path / "run"
     fwc(f"{EVAL} surrogate --out", run, code=0)
     answers = (run / "answers.csv").read_bytes()
@@ -64,7 +67,9 @@ def test_a_run_without_its_journal_keeps_its_answers(fwc, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["eval --n-test 8 --shots zero", "tasks"])
-def test_a_reader_that_leaves_early_is_no_trouble(tmp_path, arguments):
+def test_a_reader_that_leaves_early_is_no_trouble(
+    tmp_path: Path, arguments: str
+) -> None:
     running = subprocess.Popen(
         [sys.executable, "-m", "fwc_llm", *arguments.split()],
         cwd=tmp_path,
@@ -105,7 +110,9 @@ def ever_new_keys(path: Path) -> None:
         ("t.jsonl", ever_new_keys, "not rows of one table"),
     ],
 )
-def test_a_table_too_large(fwc, tmp_path, name, write, words):
+def test_a_table_too_large(
+    fwc: Run, tmp_path: Path, name: str, write: Any, words: str
+) -> None:
     write(tmp_path / name)
     audit = f"audit {tmp_path / name} --protected group --answer answer"
     assert words in fwc(audit, code=2).line
@@ -115,7 +122,7 @@ def test_a_table_too_large(fwc, tmp_path, name, write, words):
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="the peak of memory is Linux's"
 )
-def test_audits_grow_linearly_in_groups(tmp_path):
+def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     n = 20_000
     columns = {"first": 50, "second": 50, "label": 2, "answer": 2}  # 2,500 groups
@@ -134,7 +141,9 @@ def test_audits_grow_linearly_in_groups(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(fwc, tmp_path):
+def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(
+    fwc: Run, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     other = tmp_path / "other"
     pipe = tmp_path / "pipe"
@@ -151,7 +160,7 @@ def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(fwc, tmp_path
 # --- What is printed is text
 
 
-def test_a_column_named_like_markup(fwc, tmp_path):
+def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
     rows = [
         f"{'' if k == 7 else 'x'},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}"
         for k in range(60)
@@ -165,7 +174,9 @@ def test_a_column_named_like_markup(fwc, tmp_path):
     assert "1 row left out, no value in [/b]city" in outcome.err
 
 
-def test_what_a_function_prints_by_a_child_process_is_no_output(capfd):
+def test_what_a_function_prints_by_a_child_process_is_no_output(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with printing_aside():
         os.system("echo child")
         print("function")
@@ -262,7 +273,14 @@ OF: dict[str, list[tuple[str, str]]] = {
     ],
     ids=lambda value: ascii(value)[:60],
 )
-def test_a_line_says_what_cannot_be(fwc, tmp_path, data_dir, monkeypatch, words, said):
+def test_a_line_says_what_cannot_be(
+    fwc: Run,
+    tmp_path: Path,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    said: str,
+) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = fwc(*words.split())
     assert (outcome.code, outcome.out) == (2, "")

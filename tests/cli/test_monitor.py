@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.report.monitor_state import DECISION
+from tests.command import Run
 
 OPTIONS = "--answer approved --protected sex --key id --time when --period day"
 GATE = "--fail-if 'dp_gap > 0.1' --undecided pass"
@@ -40,10 +41,10 @@ def line(folder: Path) -> str:
 
 
 @pytest.fixture
-def watch(fwc, tmp_path):
+def watch(fwc: Run, tmp_path: Path) -> Run:
     """Monitor a table, which goes on where the last one ended."""
 
-    def watch(frame, *more, code=None):
+    def watch(frame: pd.DataFrame, *more: object, code: int | None = None) -> Any:
         frame.to_csv(tmp_path / "decisions.csv", index=False)
         return fwc(line(tmp_path), *more, code=code)
 
@@ -74,7 +75,9 @@ def outcome(result: Any) -> str:
     return str(gate["outcome"])
 
 
-def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(watch, tmp_path):
+def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
+    watch: Run, tmp_path: Path
+) -> None:
     page = tmp_path / "page.html"
     outcomes = []
     frame = pd.DataFrame()
@@ -115,7 +118,7 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(watch, tm
     )
 
 
-def test_few_decisions_have_no_metric_yet(watch):
+def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
     few = watch(day(1, 20), code=0).out
     assert (
         "gap unknown (under 30 decisions of two groups in the same periods) in 20 decisions"
@@ -123,7 +126,9 @@ def test_few_decisions_have_no_metric_yet(watch):
     )
 
 
-def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(fwc, tmp_path):
+def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
+    fwc: Run, tmp_path: Path
+) -> None:
     """Nor does a mix of groups that changes between days of equal treatment make a gap."""
     rng = np.random.default_rng(5)
     frames = []
@@ -156,8 +161,8 @@ def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(fwc, tmp_
 
 
 def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
-    watch, tmp_path
-):
+    watch: Run, tmp_path: Path
+) -> None:
     watch(day(1, 200), code=0)
     assert b"1-17" not in (tmp_path / "state.db").read_bytes()
     with sqlite3.connect(tmp_path / "state.db") as database:
@@ -194,14 +199,18 @@ def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
         (lambda frame: day(2).assign(when="7"), "ISO 8601"),
     ],
 )
-def test_bad_input_leaves_the_state_as_it_was(watch, tmp_path, change, why):
+def test_bad_input_leaves_the_state_as_it_was(
+    watch: Run, tmp_path: Path, change: Any, why: str
+) -> None:
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
     assert re.search(why, watch(change(day(1, 200)), code=2).line)
     assert (tmp_path / "state.db").read_bytes() == before
 
 
-def test_other_settings_and_places_leave_the_state_as_it_was(watch, tmp_path):
+def test_other_settings_and_places_leave_the_state_as_it_was(
+    watch: Run, tmp_path: Path
+) -> None:
     """Nor does a page or a JUnit file ever take the place of the state, or of the decisions."""
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
@@ -227,7 +236,7 @@ def test_other_settings_and_places_leave_the_state_as_it_was(watch, tmp_path):
         assert (tmp_path / "state.db").read_bytes() == before
 
 
-def test_what_cannot_be_monitored_is_refused(watch):
+def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
     for text in (
         "dp_gap < 0.1",
         "auc_gap > 0.1",
@@ -245,7 +254,7 @@ def test_what_cannot_be_monitored_is_refused(watch):
     )
 
 
-def test_calls_of_few_decisions_in_other_words(watch):
+def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:
     """Calls of one group, of one value and of none; values keep the meaning that they had."""
     frame = day(1, 300).replace({"approved": {"yes": "granted", "no": "refused"}})
     both = (
@@ -289,7 +298,7 @@ def test_calls_of_few_decisions_in_other_words(watch):
     )
 
 
-def test_unknown_is_counted_and_in_no_gap(watch):
+def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     frame = day(1, 3000, 0.0)
     frame.loc[frame.index % 3 == 0, ["sex", "approved"]] = ["keine Angabe", "yes"]
     document = json.loads(watch(frame, "--json", code=0).out)
@@ -298,7 +307,7 @@ def test_unknown_is_counted_and_in_no_gap(watch):
     assert np.sum(document["history"][0]["counts"]["unknown"]) == 1000
 
 
-def test_times_have_zones_and_come_late(watch):
+def test_times_have_zones_and_come_late(watch: Run) -> None:
     zones = [
         "2026-03-31T23:30:00-05:00",
         "2026-04-01T03:00Z",
@@ -328,12 +337,12 @@ def test_times_have_zones_and_come_late(watch):
     ("every", "name"),
     [("week", "2026-10-26/2026-11-01"), ("quarter", "2026Q4"), ("year", "2026")],
 )
-def test_periods_have_names(watch, every, name):
+def test_periods_have_names(watch: Run, every: str, name: str) -> None:
     document = json.loads(watch(day(1, 50), "--period", every, "--json").out)
     assert [entry["period"] for entry in document["history"]] == [name]
 
 
-def test_wide_input_is_taken(watch):
+def test_wide_input_is_taken(watch: Run) -> None:
     """A key of 10,000 characters, a third level of the protected column."""
     many = day(1)
     many.loc[0, "id"] = "x" * 10_000
@@ -382,7 +391,9 @@ def changed(*statements: str) -> Any:
         ),
     ],
 )
-def test_a_state_that_is_damaged_or_foreign_is_refused(watch, tmp_path, damage, why):
+def test_a_state_that_is_damaged_or_foreign_is_refused(
+    watch: Run, tmp_path: Path, damage: Any, why: str
+) -> None:
     watch(day(4), code=5)
     damage(tmp_path / "state.db")
     before = (tmp_path / "state.db").read_bytes()
@@ -390,7 +401,7 @@ def test_a_state_that_is_damaged_or_foreign_is_refused(watch, tmp_path, damage, 
     assert (tmp_path / "state.db").read_bytes() == before
 
 
-def test_calls_at_once_lose_nothing_and_count_nothing_twice(tmp_path):
+def test_calls_at_once_lose_nothing_and_count_nothing_twice(tmp_path: Path) -> None:
     folders = []
     for number in range(3):
         folder = tmp_path / f"{number}"
@@ -407,7 +418,9 @@ def test_calls_at_once_lose_nothing_and_count_nothing_twice(tmp_path):
     assert kept(tmp_path) == 1200, ends
 
 
-def test_a_call_that_is_killed_leaves_all_or_nothing(tmp_path, watch):
+def test_a_call_that_is_killed_leaves_all_or_nothing(
+    tmp_path: Path, watch: Run
+) -> None:
     watch(day(1, 100), code=0)
     pd.concat([day(number, 4000) for number in range(2, 8)]).to_csv(
         tmp_path / "decisions.csv", index=False

@@ -11,6 +11,7 @@ import pytest
 
 from evals.walks.loans import loans
 from fwc_llm.tasks import load_task
+from tests.command import Run
 
 
 def grants(folder: Path) -> Path:
@@ -41,7 +42,9 @@ def grants(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_an_odd_table_goes_the_whole_way_at_the_defaults(fwc, tmp_path):
+def test_an_odd_table_goes_the_whole_way_at_the_defaults(
+    fwc: Run, tmp_path: Path
+) -> None:
     path = grants(tmp_path)
     columns = ("--protected", "region", "--outcome", "granted")
     drafted = fwc("task init", path, *columns, code=0)
@@ -76,7 +79,9 @@ def test_an_odd_table_goes_the_whole_way_at_the_defaults(fwc, tmp_path):
         ("t.xls", b"\xd0\xcf", "save the sheet as .xlsx or CSV"),
     ],
 )
-def test_what_is_no_table_is_named(fwc, tmp_path, name, content, words):
+def test_what_is_no_table_is_named(
+    fwc: Run, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
     (tmp_path / name).write_bytes(content)
     assert (
         words
@@ -86,8 +91,8 @@ def test_what_is_no_table_is_named(fwc, tmp_path, name, content, words):
 
 @pytest.mark.parametrize(("kind", "extra"), [("xlsx", "excel"), ("parquet", "parquet")])
 def test_a_binary_table_is_read_with_its_extra_and_the_extra_named_without(
-    fwc, tmp_path, monkeypatch, kind, extra
-):
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, extra: str
+) -> None:
     table = tmp_path / f"t.{kind}"
     ok = [True, False, False, True] * 10
     frame = pd.DataFrame({"sex": list("fm") * 20, "pay": range(40), "ok": ok})
@@ -102,7 +107,7 @@ def test_a_binary_table_is_read_with_its_extra_and_the_extra_named_without(
 
 
 @pytest.fixture
-def loan_task(fwc, tmp_path):
+def loan_task(fwc: Run, tmp_path: Path) -> Path:
     (tmp_path / "loans.csv").write_bytes(loans())
     columns = "--protected ethnicity --outcome approved"
     fwc(f"task init {tmp_path / 'loans.csv'} {columns}", code=0)
@@ -110,7 +115,9 @@ def loan_task(fwc, tmp_path):
 
 
 @pytest.mark.slow
-def test_rows_over_three_groups_are_rounded_to_whole_cells(fwc, loan_task):
+def test_rows_over_three_groups_are_rounded_to_whole_cells(
+    fwc: Run, loan_task: Path
+) -> None:
     moved = "200 rows do not divide evenly into the cells of 3 groups: 204"
     dry = ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--dry-run")
     for command in (dry, ("prompt",), ("power",)):
@@ -121,7 +128,9 @@ def test_rows_over_three_groups_are_rounded_to_whole_cells(fwc, loan_task):
         assert "base_parity" in fwc(*command, *designed[:-1], "half", code=2).line
 
 
-def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc, loan_task):
+def test_the_baseline_costs_nothing_and_a_table_is_no_task(
+    fwc: Run, loan_task: Path
+) -> None:
     outcome = fwc(
         f"eval --task {loan_task} --model baseline --shots zero --dry-run", code=0
     )

@@ -3,14 +3,16 @@ one line.
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
+from tests.command import Run
 from tests.report.conftest import write_run
 
 
 @pytest.mark.slow
-def test_it_says_what_the_design_finds(fwc):
+def test_it_says_what_the_design_finds(fwc: Run) -> None:
     outcome = fwc("power --task census --base-parity 0.5 --repeats 1", code=0)
     for said in (
         "600 requests",
@@ -22,7 +24,7 @@ def test_it_says_what_the_design_finds(fwc):
 
 
 @pytest.mark.slow
-def test_what_it_costs_to_find_a_difference(fwc):
+def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     line = "power --task census --shots zero --detect 0.1 --model"
     cheap, dear = (
         json.loads(fwc(line, name, "--json").out)["needed"]
@@ -46,13 +48,13 @@ def test_what_it_costs_to_find_a_difference(fwc):
     assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
 
 
-def test_a_small_table_cannot_find_everything(fwc, data_dir):
+def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
     words = "power --task german --n-test 80 --repeats 20 --detect 0.1 --data-dir"
     outcome = fwc(words, data_dir)
     assert "too few rows for any such design" in outcome.out
 
 
-def test_groups_below_min_group_are_not_planned_for(fwc, data_dir):
+def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) -> None:
     words = "power --task german --protected sex,foreign_worker --n-test 100 --json"
     words += f" --repeats 1 --base-parity none --detect 0.3 --data-dir {data_dir}"
     large, every = (
@@ -68,7 +70,7 @@ def test_groups_below_min_group_are_not_planned_for(fwc, data_dir):
 
 
 @pytest.mark.slow
-def test_a_finished_run_says_how_many_rows_differ(fwc, tmp_path):
+def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", unparsed=0.0)
     outcome = fwc("power --task census --run", folder, "--json", code=0)
     assert (
@@ -89,12 +91,14 @@ def test_a_finished_run_says_how_many_rows_differ(fwc, tmp_path):
         (("--fail-if", "dp_gap[x] > 0.1"), "names the arm 'x'"),
     ],
 )
-def test_no_option_is_left_out_in_silence(fwc, words, line):
+def test_no_option_is_left_out_in_silence(
+    fwc: Run, words: tuple[str, ...], line: str
+) -> None:
     assert line in fwc("power --task census --n-test 60", *words, code=2).line
 
 
 @pytest.mark.slow
-def test_eval_says_it_before_anything_is_paid(fwc):
+def test_eval_says_it_before_anything_is_paid(fwc: Run) -> None:
     small = "--task census --n-test 80"
     said = fwc(f"eval {small} --model gpt-4o-mini --shots zero --dry-run", code=0).out
     _, *lines = fwc(f"power {small}", code=0).out.splitlines()

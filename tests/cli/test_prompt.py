@@ -2,16 +2,17 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 from fwc_llm.prompts import build_prompt, templates
-from fwc_llm.tasks import load_task
-from tests.command import read_json
+from fwc_llm.tasks import Task, load_task
+from tests.command import Run, read_json
 
 
 @pytest.mark.slow
-def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc, tmp_path):
+def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, tmp_path: Path) -> None:
     asked = "--task census --shots balanced --m 4"
     outcome = fwc(f"prompt {asked} --row 3", code=0)
     sent = json.loads(fwc(f"prompt {asked} --row 3 --json").out)
@@ -29,7 +30,7 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_decision_models_question_stands_apart(fwc):
+def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
     outcome = fwc("prompt --task census --api decisions --json", code=0)
     asked = [
         (message["role"], message.get("name")) for message in json.loads(outcome.out)
@@ -37,7 +38,9 @@ def test_a_decision_models_question_stands_apart(fwc):
     assert asked == [("user", None), ("question", None)]
 
 
-def test_a_record_is_shown_without_the_table(fwc, census, tmp_path, monkeypatch):
+def test_a_record_is_shown_without_the_table(
+    fwc: Run, census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = tmp_path / "task.json"
     row = tmp_path / "row.json"
     fwc("task freeze census -o", task, code=0)
@@ -61,7 +64,7 @@ def test_a_record_is_shown_without_the_table(fwc, census, tmp_path, monkeypatch)
 # --- `fwc-llm template init` and `fwc-llm task copy`
 
 
-def test_a_copied_template_set_says_the_same(fwc, tmp_path):
+def test_a_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
     assert {"default", "decision"} <= set(templates())
     for name in ("default", "decision"):
         folder = tmp_path / "new" / name
@@ -74,7 +77,7 @@ def test_a_copied_template_set_says_the_same(fwc, tmp_path):
         assert shown[0] == shown[1] != ""
 
 
-def test_a_template_set_is_not_written_over(fwc, tmp_path):
+def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "query.j2").write_text("mine")
     (tmp_path / "file").touch()
@@ -91,7 +94,7 @@ def test_a_template_set_is_not_written_over(fwc, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_copied_task_is_the_same_task(fwc, tmp_path):
+def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     fwc("task copy adult -o", mine, code=0)
     copy, built_in = (

@@ -1,8 +1,11 @@
 """Several models in one command: one folder each, one limit of cost, one report."""
 
+from pathlib import Path
+
 import pytest
 
 from fwc_llm.runs.group import answered_requests
+from tests.command import Run
 from tests.faults.loopback import Service, refusal, serve_in_thread
 
 SMALL = "eval --task census --shots zero,random --m 2 --n-test 8"
@@ -15,7 +18,9 @@ def asked(service: Service, model: str) -> int:
 
 
 @pytest.mark.slow
-def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc, tmp_path):
+def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(
+    fwc: Run, tmp_path: Path
+) -> None:
     out = tmp_path / "three"
     unknown = {"b/c"}
     missing = refusal(404, "The model does not exist", "model_not_found")
@@ -55,7 +60,7 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc, tmp_p
 
 
 @pytest.mark.slow
-def test_the_limit_of_cost_is_that_of_all_models(fwc, tmp_path):
+def test_the_limit_of_cost_is_that_of_all_models(fwc: Run, tmp_path: Path) -> None:
     """A reply costs a cent: with 30 cents the second model is not asked to the end."""
     (tmp_path / "prices.toml").write_text(PRICES)
     service = Service(lambda body: "yes")

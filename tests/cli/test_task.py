@@ -2,21 +2,25 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
+from tests.command import Run
 
 Init = Callable[..., str]
 
 
 @pytest.fixture
-def init(fwc):
+def init(fwc: Run) -> Init:
     """What a draft prints, on one line for a refusal."""
 
-    def init(table, *options, protected="sex", code=0):
+    def init(
+        table: Path, *options: object, protected: str = "sex", code: int = 0
+    ) -> str:
         words = ("task", "init", table, "--protected", protected, "--outcome", "income")
         outcome = fwc(*words, *options, code=code)
         return outcome.line if code else outcome.out
@@ -39,7 +43,7 @@ def people(folder: Path, name: str = "people.csv", **columns: list[object]) -> P
 
 
 @pytest.mark.slow
-def test_tasks_lists_what_there_is(fwc, data_dir):
+def test_tasks_lists_what_there_is(fwc: Run, data_dir: Path) -> None:
     output = fwc("tasks --data-dir", data_dir, code=0).out
     for name, rows in (
         ("adult", "45,222"),
@@ -58,7 +62,9 @@ def test_tasks_lists_what_there_is(fwc, data_dir):
 
 
 @pytest.mark.slow
-def test_tasks_without_data(fwc, tmp_path, monkeypatch):
+def test_tasks_without_data(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
@@ -78,7 +84,7 @@ def test_tasks_without_data(fwc, tmp_path, monkeypatch):
     assert load_task(tmp_path / "acs-income.toml").offered == ("sex", "race")
 
 
-def test_a_draft_can_be_used_at_once(init, tmp_path):
+def test_a_draft_can_be_used_at_once(init: Init, tmp_path: Path) -> None:
     output = init(people(tmp_path))
     assert "The file can be used: people.csv: 60 of 60 rows kept" in output
     assert "column person: every value differs" in output
@@ -93,23 +99,25 @@ def test_a_draft_can_be_used_at_once(init, tmp_path):
     assert 'positive = ["yes"] # CHECK' in text
 
 
-def test_a_draft_elsewhere_finds_its_table(init, tmp_path):
+def test_a_draft_elsewhere_finds_its_table(init: Init, tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     table = people(tmp_path, "my people.ssv")
     init(table, "-o", tmp_path / "tasks" / "t.toml")
     assert len(load_task(tmp_path / "tasks" / "t.toml").pool()) == 60
 
 
-def test_few_missing_values_drop_their_rows_and_many_make_a_category(init, tmp_path):
-    few = ["NA", *(k / 2 for k in range(59))]
+def test_few_missing_values_drop_their_rows_and_many_make_a_category(
+    init: Init, tmp_path: Path
+) -> None:
+    few: list[object] = ["NA", *(k / 2 for k in range(59))]
     table = people(tmp_path, score=few)
     assert "rows with a missing value are dropped (score 1)" in init(table)
     task = load_task(table.with_suffix(".toml"))
     assert task.column("score").kind == "numeric"
     assert len(task.pool()) == 59
-    some = [["", k / 2][k % 5 > 0] for k in range(60)]
-    words = [["", "a", "b"][k % 3] for k in range(60)]
-    most = [[k / 2, "", "NA"][k % 3] for k in range(60)]
+    some: list[object] = [["", k / 2][k % 5 > 0] for k in range(60)]
+    words: list[object] = [["", "a", "b"][k % 3] for k in range(60)]
+    most: list[object] = [[k / 2, "", "NA"][k % 3] for k in range(60)]
     output = init(people(tmp_path, some=some, words=words, most=most), "--force")
     assert "67 % of its values are missing; it is left out" in output
     assert "20 % are missing; with bands" in output
@@ -137,7 +145,9 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(init, tmp_p
         ({"sex": list(range(60))}, "split it with a threshold", "has 60 levels"),
     ],
 )
-def test_what_cannot_be_guessed(init, tmp_path, columns, said, problem):
+def test_what_cannot_be_guessed(
+    init: Init, tmp_path: Path, columns: Any, said: str, problem: str
+) -> None:
     output = " ".join(init(people(tmp_path, **columns)).split())
     assert said in output
     assert "cannot be used yet" in output
@@ -152,7 +162,9 @@ def test_what_cannot_be_guessed(init, tmp_path, columns, said, problem):
         ("", "no column ''"),
     ],
 )
-def test_bad_input_to_init(init, tmp_path, protected, words):
+def test_bad_input_to_init(
+    init: Init, tmp_path: Path, protected: str, words: str
+) -> None:
     table = people(tmp_path)
     assert words in init(table, protected=protected, code=2)
     for out, why in (
@@ -163,7 +175,9 @@ def test_bad_input_to_init(init, tmp_path, protected, words):
     assert not list(tmp_path.glob("*.toml"))
 
 
-def test_a_test_table_with_one_answer_is_shown_as_it_is(fwc, tmp_path, init):
+def test_a_test_table_with_one_answer_is_shown_as_it_is(
+    fwc: Run, tmp_path: Path, init: Init
+) -> None:
     init(people(tmp_path))
     people(
         tmp_path, "later.csv", income=["no"] * 60, person=[f"q{k}" for k in range(60)]

@@ -42,14 +42,16 @@ def by_hand(model: FairCoreset, X: Any, y: Any = None, d: Any = None) -> np.ndar
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> FairCoreset:
     return FairCoreset(
         8, cost_outcome=0.5, cost_sensitive=2, random_state=0, n_init=1
     ).fit(*people(150))
 
 
 @pytest.mark.parametrize("known", [(), (1,), (2,), (1, 2)])
-def test_distances_are_the_ground_cost_of_what_is_known(model, known):
+def test_distances_are_the_ground_cost_of_what_is_known(
+    model: FairCoreset, known: tuple[int, ...]
+) -> None:
     X, y, d = people(60, 1)
     given = {"y": y if 1 in known else None, "sensitive": d if 2 in known else None}
     expected = by_hand(model, X, given["y"], given["sensitive"])
@@ -60,7 +62,9 @@ def test_distances_are_the_ground_cost_of_what_is_known(model, known):
     np.testing.assert_array_equal(model.transform(shuffled, **given), found)
 
 
-def test_a_category_that_the_fit_did_not_see_differs_from_all(model):
+def test_a_category_that_the_fit_did_not_see_differs_from_all(
+    model: FairCoreset,
+) -> None:
     X, y, d = people(5, 1)
     X = X.assign(town="Z")
     np.testing.assert_allclose(model.transform(X), by_hand(model, X))
@@ -70,7 +74,9 @@ def test_a_category_that_the_fit_did_not_see_differs_from_all(model):
 
 @pytest.mark.parametrize(("make", "cost"), [(people, "l1"), (arrays, "sqeuclidean")])
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
-def test_for_the_rows_of_the_fit_everything_agrees(make, support, cost):
+def test_for_the_rows_of_the_fit_everything_agrees(
+    make, support: str, cost: str
+) -> None:
     table = make(120)
     model = FairCoreset(8, 0.05, cost, support, random_state=1, n_init=1).fit(*table)
     assert model.score(*table) == pytest.approx(-model.objective_, abs=1e-9)
@@ -100,7 +106,7 @@ def test_for_the_rows_of_the_fit_everything_agrees(make, support, cost):
     assert moved == pytest.approx(model.objective_, abs=4 * costs.max() / 120)
 
 
-def test_a_split_row_is_labelled_by_its_largest_part():
+def test_a_split_row_is_labelled_by_its_largest_part() -> None:
     from fwc_llm.coreset.descent.updates import RowAssignment
     from fwc_llm.coreset.fit import main_labels
     from fwc_llm.coreset.weights import Masses
@@ -113,7 +119,9 @@ def test_a_split_row_is_labelled_by_its_largest_part():
     assert shares.label.tolist() == [0, 1, 1, 2, 1]
 
 
-def test_held_out_rows_are_certified_at_the_best_weights_for_them(model):
+def test_held_out_rows_are_certified_at_the_best_weights_for_them(
+    model: FairCoreset,
+) -> None:
     X, y, d = people(40, 3)
     found = model.certify(X, y, d)
     cell = 2 * (model.sensitive_ == "m") + (model.y_ == "yes")
@@ -133,7 +141,7 @@ def test_held_out_rows_are_certified_at_the_best_weights_for_them(model):
     assert not model.certify(X, y, d, np.arange(8)).is_fair
 
 
-def test_points_from_anywhere_are_certified():
+def test_points_from_anywhere_are_certified() -> None:
     X, y, d = arrays(200)
     points = X[:16], y[:16], d[:16]
     free = certify(X, y, d, *points, epsilon=None)
@@ -177,7 +185,7 @@ def test_points_from_anywhere_are_certified():
         ),
     ],
 )
-def test_bad_rows_get_one_clear_line(model, change, words):
+def test_bad_rows_get_one_clear_line(model: FairCoreset, change, words: str) -> None:
     X, y, d = people(5, 1)
     for ask in (model.predict, model.transform, model.score):
         with pytest.raises(InputError, match=words):
@@ -188,7 +196,7 @@ def test_bad_rows_get_one_clear_line(model, change, words):
         model.predict(X, y[:4])
 
 
-def test_labels_are_known_by_their_text_too():
+def test_labels_are_known_by_their_text_too() -> None:
     X, y, d = arrays(80)
     crossed = np.column_stack([d, np.arange(80) % 2])
     model = FairCoreset(8, random_state=0, n_init=1).fit(X, y, crossed)
@@ -207,7 +215,9 @@ def test_labels_are_known_by_their_text_too():
         model.certify(X, y, None)
 
 
-def test_parameters_that_change_after_the_fit_do_not_change_it(model):
+def test_parameters_that_change_after_the_fit_do_not_change_it(
+    model: FairCoreset,
+) -> None:
     X, y, d = people(20, 1)
     kept = pickle.loads(pickle.dumps(model))
     kept.set_params(cost="sqeuclidean", m=3, cost_outcome=9, epsilon=None)
@@ -218,7 +228,7 @@ def test_parameters_that_change_after_the_fit_do_not_change_it(model):
 # --- What the solver refuses is a `ValueError` too
 
 
-def test_the_solver_raises_no_plain_error_of_the_house():
+def test_the_solver_raises_no_plain_error_of_the_house() -> None:
     folder = Path(fwc_llm.coreset.__file__).parent
     plain = [
         path.name

@@ -3,6 +3,7 @@
 import logging
 import os
 import weakref
+from pathlib import Path
 from threading import Event
 
 import numpy as np
@@ -18,8 +19,8 @@ from tests.command import python
 from tests.coreset.programs import peak
 
 
-def test_a_kernel_works_where_nothing_can_be_kept(caplog):
-    names = {}
+def test_a_kernel_works_where_nothing_can_be_kept(caplog: pytest.LogCaptureFixture):
+    names: dict[str, object] = {}
     exec(
         "def double(x):\n    return 2 * x", names
     )  # numba finds no folder for code without a file
@@ -28,7 +29,7 @@ def test_a_kernel_works_where_nothing_can_be_kept(caplog):
     assert "NUMBA_CACHE_DIR" in caplog.text
 
 
-def test_what_is_logged_after_a_warm_up_is_heard(monkeypatch):
+def test_what_is_logged_after_a_warm_up_is_heard(monkeypatch: pytest.MonkeyPatch):
     log = logging.getLogger("fwc_llm.coreset")
     monkeypatch.setitem(
         PROBLEMS, "one", lambda: log.disabled or pytest.fail("it is said twice")
@@ -52,12 +53,12 @@ def test_read_only_arrays_are_not_copied_and_outlive_their_names():
 
 
 @pytest.mark.parametrize("bad", [0, 3, 9])
-def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad):
+def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad: int) -> None:
     threads = Threads(2)
     raised = Event()
     done = []
 
-    def task(item):
+    def task(item: int) -> None:
         if item == bad:
             raise KeyError(item)
         if (
@@ -123,7 +124,9 @@ print(sorted(set(compiled)))
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(tmp_path):
+def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(
+    tmp_path: Path,
+):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "COLUMNS": "200"}
     said = [python("-c", TRANSPORT, env=environment).stderr for _ in range(2)]
     assert (said[0].count("compiling"), said[0].count("fwc-llm warm-up"), said[1]) == (
@@ -157,7 +160,9 @@ def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(tm
         ("float32", 16, "rows", 5.0),
     ],
 )
-def test_a_fit_holds_a_few_tables(form, cells, support, most):
+def test_a_fit_holds_a_few_tables(
+    form: str, cells: int, support: str, most: float
+) -> None:
     rng = np.random.default_rng(0)
     n = 32_768
     p = 25

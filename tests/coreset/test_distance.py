@@ -27,7 +27,9 @@ def agree(cost: np.ndarray, weights: Any, **close: float) -> None:
 @given(
     st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000)
 )
-def test_it_is_the_distance_of_pot_also_under_ties(n, m, decimals, seed):
+def test_it_is_the_distance_of_pot_also_under_ties(
+    n: int, m: int, decimals: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     cost = np.round(rng.random((n, m)), decimals)
     weights = rng.random(m) * (rng.random(m) < 0.8)
@@ -35,13 +37,13 @@ def test_it_is_the_distance_of_pot_also_under_ties(n, m, decimals, seed):
     agree(cost, weights, abs=1e-9)
 
 
-def test_many_rows_and_uneven_weights():
+def test_many_rows_and_uneven_weights() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 6))
     agree(cdist(X, X[:30], "cityblock"), rng.exponential(size=30), rel=1e-10)
 
 
-def test_weights_of_very_different_sizes():
+def test_weights_of_very_different_sizes() -> None:
     """One point carries nearly all rows, one next to nothing."""
     rng = np.random.default_rng(0)
     cost = rng.random((500, 5))
@@ -53,7 +55,7 @@ def test_weights_of_very_different_sizes():
         agree(cost, weights, abs=1e-9)
 
 
-def test_a_huge_cost_somewhere_does_not_blur_the_others():
+def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
     rng = np.random.default_rng(0)
     cost = rng.random((1000, 4))
     cost[:, 3] = 1e9
@@ -68,7 +70,7 @@ def test_a_huge_cost_somewhere_does_not_blur_the_others():
     assert found.objective == pytest.approx(found.lower_bound, rel=1e-6)
 
 
-def test_what_is_no_problem_is_refused():
+def test_what_is_no_problem_is_refused() -> None:
     for cost, weights, message in (
         (np.ones((3, 2)), [1.0], "give one for each"),
         (np.full((3, 2), np.inf), [1.0, 1.0], "cost must be finite"),

@@ -222,7 +222,7 @@ def test_rows_are_named_by_plain_numbers_or_their_text(data):
 
 
 @pytest.fixture
-def table():
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return arrays(90)
 
 
@@ -230,7 +230,7 @@ def quick(m: int = 6, **parameters: object) -> FairCoreset:
     return FairCoreset(m, n_init=1, random_state=0, **parameters)
 
 
-def test_a_pipeline_passes_the_levels_on_with_and_without_routing(table):
+def test_a_pipeline_passes_the_levels_on_with_and_without_routing(table) -> None:
     X, y, d = table
     alone = quick().fit(StandardScaler().fit_transform(X), y, d)
     named = make_pipeline(StandardScaler(), quick()).fit(X, y, faircoreset__sensitive=d)
@@ -246,7 +246,9 @@ def test_a_pipeline_passes_the_levels_on_with_and_without_routing(table):
     assert as_step.shape == (90, 6)
 
 
-def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(table):
+def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(
+    table,
+) -> None:
     X, y, d = table
     grid = {"m": [4, 12], "epsilon": [0.01, None]}
     with sklearn.config_context(enable_metadata_routing=True):
@@ -267,7 +269,7 @@ def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(tabl
         assert score == half.score(X[first], y[first], d[first])
 
 
-def test_an_estimator_whose_fit_failed_is_not_fitted(table):
+def test_an_estimator_whose_fit_failed_is_not_fitted(table) -> None:
     X, y, d = table
     model = quick()
     with pytest.raises(InputError):
@@ -278,7 +280,7 @@ def test_an_estimator_whose_fit_failed_is_not_fitted(table):
         model.certify(X, y, d)
 
 
-def test_errors_name_the_estimator():
+def test_errors_name_the_estimator() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 2))
     y, sex = rng.integers(0, 2, (2, 50))

@@ -51,7 +51,7 @@ def space(cost: str, n: int = 150, apart: float = 0) -> Space:
     ("n", "m", "apart"),  # far apart, most rows do not matter to a candidate
     [(1, 1, 0), (150, 1, 0), (150, 4, 0), (150, 15, 0), (33, 33, 8), (1000, 90, 8)],
 )
-def test_no_swap_within_a_cell_gains(cost, n, m, apart):
+def test_no_swap_within_a_cell_gains(cost: str, n: int, m: int, apart: float) -> None:
     where = space(cost, n, apart)
     rng = np.random.default_rng(m)
     start = rng.permutation(n)[:m]
@@ -76,7 +76,7 @@ def test_no_swap_within_a_cell_gains(cost, n, m, apart):
         assert swapped.min() >= loss - 1e-3
 
 
-def test_an_estimate_from_all_rows_is_what_the_best_swap_changes():
+def test_an_estimate_from_all_rows_is_what_the_best_swap_changes() -> None:
     where = space("sqeuclidean")
     start = np.arange(5)
     points = Points(where.values[start], where.cell[start], start)
@@ -98,7 +98,7 @@ def test_an_estimate_from_all_rows_is_what_the_best_swap_changes():
 
 
 @pytest.mark.parametrize("support", ["rows", "features"])
-def test_on_a_sample_rows_stay_rows_that_may_stand_for_their_cell(support):
+def test_on_a_sample_rows_stay_rows_that_may_stand_for_their_cell(support: str) -> None:
     problem = FairCoreset(30, support=support).problem(*synthetic(2000, 4))
     rng = np.random.default_rng(0)
     rows = start_rows(problem, "random", rng)
@@ -114,7 +114,7 @@ def test_on_a_sample_rows_stay_rows_that_may_stand_for_their_cell(support):
 
 @pytest.mark.parametrize("support", ["free", "rows"])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_what_float32_cannot_hold_is_left_as_it_is(support, cost):
+def test_what_float32_cannot_hold_is_left_as_it_is(support: str, cost: str) -> None:
     X, y, d = synthetic(400, 3)
     options = {"cost": cost, "support": support, "epsilon": None, "random_state": 0}
     huge = X.astype(float) * 1e30

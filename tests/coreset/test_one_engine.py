@@ -33,7 +33,7 @@ for cost in (rng.integers(0, 5, (9000, 4)), rng.random((600_000, 4)).astype(np.f
 
 
 @pytest.mark.slow
-def test_a_process_and_its_threads_do_not_change_a_coreset():
+def test_a_process_and_its_threads_do_not_change_a_coreset() -> None:
     fresh = python("-c", FITS, 1, "fresh").stdout
     assert fresh.count("\n") == 14
     assert python("-c", FITS, 3, "warm").stdout == fresh

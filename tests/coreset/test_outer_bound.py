@@ -1,5 +1,7 @@
 """The outer bound: below the best of all coresets, whatever the problem, and near it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,9 @@ N = 10
     ],
     ids=str,
 )
-def test_it_is_below_the_best_of_all_choices(terms, weighted):
+def test_it_is_below_the_best_of_all_choices(
+    terms: dict[str, Any], weighted: bool
+) -> None:
     settings = {
         "support": "rows",
         "n_init": 1,
@@ -50,7 +54,7 @@ def test_it_is_below_the_best_of_all_choices(terms, weighted):
         assert not model.proven_
 
 
-def test_it_is_within_a_percent_or_two_of_a_coreset_of_many_rows():
+def test_it_is_within_a_percent_or_two_of_a_coreset_of_many_rows() -> None:
     X, y, d = synthetic(700, 6)
     model = FairCoreset(
         12, support="rows", slots="balanced-positive", random_state=0, prove=True
@@ -63,7 +67,7 @@ def test_it_is_within_a_percent_or_two_of_a_coreset_of_many_rows():
     assert plain.outer_bound_ is None
 
 
-def test_where_all_coresets_were_compared_it_is_the_objective():
+def test_where_all_coresets_were_compared_it_is_the_objective() -> None:
     model = FairCoreset(4, support="rows", random_state=0, prove=True).fit(
         *table("numbers", 14, 0)
     )
@@ -71,7 +75,7 @@ def test_where_all_coresets_were_compared_it_is_the_objective():
     assert model.outer_bound_ == model.lower_bound_
 
 
-def test_there_is_none_of_free_points_and_large_tables():
+def test_there_is_none_of_free_points_and_large_tables() -> None:
     with pytest.raises(InputError, match="support"):
         FairCoreset(4, prove=True).fit(*synthetic(100, 2))
     table = synthetic(5100, 2)

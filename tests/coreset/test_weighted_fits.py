@@ -28,7 +28,7 @@ def fit(support: str, *rows: object, **options: object) -> FairCoreset:
 
 
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
-def test_what_weights_change_and_what_not(support):
+def test_what_weights_change_and_what_not(support: str) -> None:
     x, y, d, weights = table(140)
     plain = fit(support, x, y, d)
     equal = fit(support, x, y, d, sample_weight=np.full(140, 0.3))
@@ -62,7 +62,7 @@ def test_what_weights_change_and_what_not(support):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_large_tables_are_searched_by_weight(support):
+def test_large_tables_are_searched_by_weight(support: str) -> None:
     """Compiled steps, samples and swaps: whole weights end where repeated rows end, within a per
     cent.
     """
@@ -79,7 +79,7 @@ def test_large_tables_are_searched_by_weight(support):
     assert found.violation_ <= 0.01 + 1e-9
 
 
-def test_a_cell_without_weight_is_an_empty_cell():
+def test_a_cell_without_weight_is_an_empty_cell() -> None:
     x, y, d, _ = table(100)
     weights = np.where((y == 1) & (d == "f"), 0.0, 1.0)
     with pytest.raises(InputError, match=r"cell \(sensitive = f, y = 1\) has no rows"):
@@ -89,7 +89,7 @@ def test_a_cell_without_weight_is_an_empty_cell():
         fit("free", x, y, d, sample_weight=only)
 
 
-def test_init_and_candidates_are_positions_in_the_table_given():
+def test_init_and_candidates_are_positions_in_the_table_given() -> None:
     x, y, d, _ = table(120)
     weights = np.ones(120)
     weights[:10] = 0
@@ -136,6 +136,6 @@ def test_init_and_candidates_are_positions_in_the_table_given():
     ],
     ids=str,
 )
-def test_what_is_no_weight_is_refused_with_its_row(given, said):
+def test_what_is_no_weight_is_refused_with_its_row(given: object, said: str) -> None:
     with pytest.raises(FwcError, match=said):
         read_weights(given, 3)

@@ -3,6 +3,7 @@ again.
 """
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def verdicts(answers: pd.DataFrame) -> dict[str, str]:
     return {each["first"]: each["verdict"] for each in contrasts(measure(answers))}
 
 
-def test_verdicts_on_known_answers():
+def test_verdicts_on_known_answers() -> None:
     found = verdicts(made({"counter-fwc": 0.0, "counter": 4.0}))
     assert found["counter-fwc"] == "fairer at equal accuracy"
     assert found["fwc-shown"] in {"no difference that matters", "not settled"}
@@ -61,12 +62,12 @@ def test_verdicts_on_known_answers():
     assert worse["counter-fwc"] == "less fair"
 
 
-def test_two_sets_are_no_interval():
+def test_two_sets_are_no_interval() -> None:
     few = made({"counter-fwc": 0.0}).query("set <= 2")
     assert set(verdicts(few).values()) == {"no verdict: too few sets"}
 
 
-def test_a_model_that_says_yes_to_all_differs_in_nothing():
+def test_a_model_that_says_yes_to_all_differs_in_nothing() -> None:
     alike = made({}).assign(reply="Yes", p_yes=1.0)
     scores = measure(alike)
     assert (scores["yes as answered"] == 1.0).all()
@@ -74,7 +75,7 @@ def test_a_model_that_says_yes_to_all_differs_in_nothing():
     assert set(verdicts(alike).values()) == {"no difference that matters"}
 
 
-def test_a_step_counts_where_every_arm_is_whole():
+def test_a_step_counts_where_every_arm_is_whole() -> None:
     answers = made({})
     assert complete_steps(answers) == {
         (number, 1) for number in range(1, draw.SETS + 1)
@@ -101,7 +102,9 @@ class Answerer:
         pass
 
 
-def test_a_killed_process_goes_on_and_another_model_is_refused(data_dir, tmp_path):
+def test_a_killed_process_goes_on_and_another_model_is_refused(
+    data_dir: Path, tmp_path: Path
+) -> None:
     planned = list(calls(load_task(draw.TASK), list(units())[:2]))
     killed = Answerer(killed_after=45)
     with pytest.raises(KeyboardInterrupt):
@@ -121,7 +124,7 @@ def recorded() -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.read_csv(ANSWERS["1.5b"]), read_json(RESULTS / f"{NAME}.json")
 
 
-def test_the_main_numbers_computed_again_by_plain_pandas():
+def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
     answers, reported = recorded()
     second = len(pd.read_csv(ANSWERS[SECOND]))
     asked = [reported["questions"], reported["second"]["questions"]]

@@ -18,7 +18,7 @@ from fwc_llm.metrics.sampling_design import OPTIONS, REFUSED, UNREAD
 WORLDS = {world.name: world for world in worlds()}
 
 
-def test_every_pair_of_options_is_simulated_or_refused():
+def test_every_pair_of_options_is_simulated_or_refused() -> None:
     simulated = {
         frozenset(pair)
         for world in WORLDS.values()
@@ -27,7 +27,7 @@ def test_every_pair_of_options_is_simulated_or_refused():
     assert simulated == set(map(frozenset, combinations(OPTIONS, 2))) - REFUSED
 
 
-def test_the_truth_is_what_the_chances_of_a_world_give():
+def test_the_truth_is_what_the_chances_of_a_world_give() -> None:
     yes = (((0.2, 0.6), (0.4, 0.8)), ((0.35, 0.75), (0.3, 0.7)))
     world = World("two", yes=yes, options=frozenset([UNREAD]))
     truth = Truth.of(world)
@@ -56,15 +56,15 @@ def test_the_truth_is_what_the_chances_of_a_world_give():
     ],
 )
 def test_a_missed_truth_and_a_false_verdict_are_counted(
-    value, verdict, truth, expected
-):
+    value: float, verdict: str, truth: float, expected: tuple[int, int]
+) -> None:
     ends = {"low": value - 0.1, "high": value + 0.1}
     counted = count(Record("dp_gap", value=value, **ends, verdict=verdict), truth)
     assert (counted.missed, counted.false) == expected
     assert (counted.given, counted.told) == (1, 1)
 
 
-def test_a_cell_is_accepted_up_to_the_error_of_its_draws():
+def test_a_cell_is_accepted_up_to_the_error_of_its_draws() -> None:
     missed = np.random.default_rng(0).random(400) < 0.09
     alone = Count(400, 400, int(missed.sum()), int(missed.sum()))
     assert alone.accepted  # 0.91, nearly 0.93
@@ -77,7 +77,7 @@ def test_a_cell_is_accepted_up_to_the_error_of_its_draws():
 @pytest.mark.parametrize(
     "name", ["real gaps", "cluster", "base parity × repeats × weight"]
 )
-def test_the_short_version_is_accepted(name):
+def test_the_short_version_is_accepted(name: str) -> None:
     found = run([WORLDS[name]], 40, 1, 1)
     total = sum(found[name].values(), Count())
     assert total.given > 800

@@ -1,6 +1,7 @@
 """The demonstration: what the pages and the picture show is what one run of it says."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_points(
-    tmp_path,
-):
+    tmp_path: Path,
+) -> None:
     """One test: its runs are made once, whatever else runs beside it."""
     simulated = run("simulated", tmp_path)
     recorded = run("recorded", tmp_path)

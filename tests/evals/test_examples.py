@@ -1,6 +1,7 @@
 """The example applications pass their own tests, in a process that has no key and no data."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.conftest import CHECKOUT
 pytestmark = pytest.mark.slow
 
 
-def test_the_examples_own_tests_pass(tmp_path):
+def test_the_examples_own_tests_pass(tmp_path: Path) -> None:
     hidden = {"FWC_LLM_DATA", "OPENAI_API_KEY"}
     environment = {
         name: value for name, value in os.environ.items() if name not in hidden

@@ -24,7 +24,9 @@ def rows(
 @pytest.mark.parametrize(
     ("cost", "metric"), [("l1", "cityblock"), ("sqeuclidean", "sqeuclidean")]
 )
-def test_equals_the_full_linear_program(cost, metric, epsilon, ties):
+def test_equals_the_full_linear_program(
+    cost: str, metric: str, epsilon: float, ties: bool
+) -> None:
     x, y, sensitive = rows(34, 3, ties)
     n = len(x)
     cell = 2 * (sensitive == "b") + y

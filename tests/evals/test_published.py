@@ -17,7 +17,7 @@ from evals.paper.published import published
 from evals.paper.runner import run_cells
 
 
-def test_every_printed_tradeoff_follows_from_its_disparity_and_auc():
+def test_every_printed_tradeoff_follows_from_its_disparity_and_auc() -> None:
     """The paper's equation "tradeoff" holds for every line, within rounding: nothing was
     miscopied.
     """
@@ -28,7 +28,7 @@ def test_every_printed_tradeoff_follows_from_its_disparity_and_auc():
         assert np.abs(computed - table["tradeoff"]).max() <= 0.02
 
 
-def test_two_readings_of_the_headline():
+def test_two_readings_of_the_headline() -> None:
     """The paper says 53 % and 18 %; its rounded tables give this."""
     table = published("tradeoff")
     plain, reweighed = (table[table["arm"] == arm] for arm in ("plain", "reweighed"))
@@ -40,7 +40,7 @@ def test_two_readings_of_the_headline():
     assert average_gain(reweighed) == pytest.approx(0.182, abs=0.001)
 
 
-def test_the_front_is_what_no_other_beats():
+def test_the_front_is_what_no_other_beats() -> None:
     disparity = np.array([0.1, 0.2, 0.1, 0.3, 0.1])
     auc = np.array([0.7, 0.9, 0.6, 0.9, 0.7])
     assert on_front(disparity, auc).tolist() == [True, True, False, False, True]
@@ -49,7 +49,7 @@ def test_the_front_is_what_no_other_beats():
 # --- The downstream classifier
 
 
-def test_the_network_computes_what_scikit_learn_computes():
+def test_the_network_computes_what_scikit_learn_computes() -> None:
     from sklearn.metrics import log_loss
     from sklearn.neural_network import MLPClassifier
 
@@ -70,7 +70,9 @@ def test_the_network_computes_what_scikit_learn_computes():
 
 
 @pytest.mark.slow
-def test_fwc_is_closest_on_a_small_reference_table(monkeypatch):
+def test_fwc_is_closest_on_a_small_reference_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name, size in (("N", 800), ("P", 8), ("M", 60)):
         monkeypatch.setattr(selectors, name, size)
     runs = list(selectors.reference(range(1)))
@@ -99,7 +101,7 @@ def test_fwc_is_closest_on_a_small_reference_table(monkeypatch):
     assert "| fwc | 16 | no |" in text
 
 
-def test_parity_violation_is_the_worst_ratio():
+def test_parity_violation_is_the_worst_ratio() -> None:
     d = np.array(["a", "a", "b", "b"])
     y = np.array([0, 1, 0, 1])
     # a: p(1) = 3/4 against 1/2; b: p(1) = 1/2.
@@ -150,7 +152,7 @@ def run(
     )
 
 
-def test_a_second_run_measures_nothing(tmp_path):
+def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
     counting = Counting()
     path = tmp_path / "counting.csv"
     assert run(counting, path) == run(counting, path) == (5, 5)
@@ -160,7 +162,7 @@ def test_a_second_run_measures_nothing(tmp_path):
     assert frame["note"].iloc[0] == 'a, "b"'
 
 
-def test_a_torn_cell_is_measured_again(tmp_path):
+def test_a_torn_cell_is_measured_again(tmp_path: Path) -> None:
     counting = Counting()
     path = tmp_path / "counting.csv"
     run(counting, path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -14,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_every_experiment_finishes_reports_and_keeps_what_it_promises(
-    data_dir, tmp_path
-):
+    data_dir: Path, tmp_path: Path
+) -> None:
     """One test: its runs are made once, whatever else runs beside them."""
     words = ("all", "--quick", "--datasets", "german", "--out", tmp_path)
     python(
@@ -54,7 +55,7 @@ def test_every_experiment_finishes_reports_and_keeps_what_it_promises(
     assert (moves["least"] > 0).all()
 
 
-def test_fresh_forgets_nothing_before_it_has_read_the_data(tmp_path):
+def test_fresh_forgets_nothing_before_it_has_read_the_data(tmp_path: Path) -> None:
     data = tmp_path / "german" / "german.data"
     kept = tmp_path / "closeness.csv"
     data.parent.mkdir()

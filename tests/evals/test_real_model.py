@@ -59,7 +59,7 @@ def made(
     return rows
 
 
-def test_the_first_draw_is_the_data_and_intervals_hold_it():
+def test_the_first_draw_is_the_data_and_intervals_hold_it() -> None:
     data = read_experiment(made({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}), ARMS)
     draws = bootstrap(data, draws=200)
     chosen = data.sets()["fwc"]
@@ -79,7 +79,7 @@ def test_the_first_draw_is_the_data_and_intervals_hold_it():
     assert found["examples"][0] < found["value"] < found["examples"][1]
 
 
-def test_the_interval_over_sets_has_their_degrees_of_freedom():
+def test_the_interval_over_sets_has_their_degrees_of_freedom() -> None:
     rng = np.random.default_rng(1)
     draws = np.tile(
         rng.normal(size=5), (2, 1)
@@ -91,7 +91,7 @@ def test_the_interval_over_sets_has_their_degrees_of_freedom():
     assert over_sets(found)["p"] == pytest.approx(expected.pvalue)
 
 
-def test_rows_drawn_by_group_count_as_the_table_has_them():
+def test_rows_drawn_by_group_count_as_the_table_has_them() -> None:
     shares = {"Female": 0.3, "Male": 0.7}
     data = read_experiment(
         made({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}), ARMS, shares
@@ -111,7 +111,7 @@ def judged(shift: dict[str, float], **options: Any) -> list[str]:
     return [each["verdict"].partition(" (")[0] for each in verdicts(found)]
 
 
-def test_verdicts_on_known_answers():
+def test_verdicts_on_known_answers() -> None:
     assert judged({"zero": 3.0, "fwc": 0.0, "balanced": 3.0}, noise=0.3) == [
         "support",
         "support",
@@ -128,7 +128,7 @@ def test_verdicts_on_known_answers():
     )
 
 
-def test_arms_that_were_not_asked_in_full_are_left_out():
+def test_arms_that_were_not_asked_in_full_are_left_out() -> None:
     rows = made(dict.fromkeys(("zero", "fwc", "balanced"), 1.0))
     assert read_experiment(rows[:-1], ARMS).arms == tuple(ARMS[:-1])
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])

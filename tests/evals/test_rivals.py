@@ -31,7 +31,9 @@ RIVALS: list[Callable[..., Any]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize("rival", RIVALS)
 @pytest.mark.parametrize("make", [partial(synthetic, 300, 4), partial(people, 200)])
-def test_every_rival_has_one_signature_and_obeys_its_seed(rival, make):
+def test_every_rival_has_one_signature_and_obeys_its_seed(
+    rival: Callable[..., Any], make: Any
+) -> None:
     X, y, d = make()
     found = rival(X, y, d, 20, seed=3)
     for part in (found.points, found.sensitive, found.y, found.weights):
@@ -56,7 +58,7 @@ def test_every_rival_has_one_signature_and_obeys_its_seed(rival, make):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("individually_fair", [False, True])
-def test_sensitivity_weights_are_unbiased(individually_fair):
+def test_sensitivity_weights_are_unbiased(individually_fair: bool) -> None:
     """E[Σ w] = n: exactly, as Σ_i q_i · m · 1/(m q_i) = n, and so do the means of many draws
     say.
     """
@@ -72,7 +74,9 @@ def test_sensitivity_weights_are_unbiased(individually_fair):
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_fairlets_are_balanced_small_and_partition_the_rows(data):
+def test_fairlets_are_balanced_small_and_partition_the_rows(
+    data: st.DataObject,
+) -> None:
     n = data.draw(st.integers(2, 80))
     seed = data.draw(st.integers(0, 1000))
     rng = np.random.default_rng(seed)

@@ -78,7 +78,7 @@ def pages_ask_no_other_host_fit_a_phone_and_can_be_searched(
 
 
 @pytest.mark.slow
-def test_the_site(tmp_path_factory, browser):
+def test_the_site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> None:
     """Sphinx fails for a broken link, and for a page that the menu lacks."""
     site = tmp_path_factory.mktemp("site")
     assert build(site) == 0
@@ -102,7 +102,7 @@ def said(notebook: dict[str, object]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_notebooks_run_in_one_folder_and_say_what_they_said(tmp_path):
+def test_notebooks_run_in_one_folder_and_say_what_they_said(tmp_path: Path) -> None:
     """Prints are compared; pictures, and rows that the solver chose, may change with versions."""
     for path in NOTEBOOKS:
         kept = read_json(path)
@@ -117,7 +117,7 @@ def test_notebooks_run_in_one_folder_and_say_what_they_said(tmp_path):
         assert "%pip install" in first.partition("\n")[0]
 
 
-def test_notebooks_keep_no_error_and_no_path_of_a_machine():
+def test_notebooks_keep_no_error_and_no_path_of_a_machine() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["audit", "choosing"]
     for path in NOTEBOOKS:
         text = path.read_text()
@@ -126,7 +126,7 @@ def test_notebooks_keep_no_error_and_no_path_of_a_machine():
         assert path.stat().st_size < 200_000
 
 
-def test_every_address_of_the_readme_is_a_file_of_the_checkout():
+def test_every_address_of_the_readme_is_a_file_of_the_checkout() -> None:
     host = r"https://(?:raw\.githubusercontent|github)\.com"
     found = re.findall(
         rf"\({host}(/[\w-]+/[\w.-]+)/(?:blob/)?main/([^)#]+)(#[^)]*)?\)", README
@@ -147,7 +147,7 @@ def test_every_address_of_the_readme_is_a_file_of_the_checkout():
     )
 
 
-def test_the_readme_is_one_screen_and_shows_a_small_picture():
+def test_the_readme_is_one_screen_and_shows_a_small_picture() -> None:
     assert len(README.splitlines()) <= 100
     picture = (CHECKOUT / "docs" / "pictures" / "recorded.png").read_bytes()
     width, height = struct.unpack(">II", picture[16:24])

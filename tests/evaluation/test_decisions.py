@@ -8,13 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from fwc_llm import Client, FwcError, Reply, evaluate
+from fwc_llm import Client, FwcError, Messages, Reply, evaluate
 from fwc_llm.evaluation.tune import tune
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost, cost_line
@@ -35,7 +37,7 @@ SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
 
 
 @pytest.mark.slow
-def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path):
+def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None:
     chat = evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **SMALL)
     assert chat.data["api"] == "chat"
     with serving() as url:
@@ -63,8 +65,12 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path):
     assert f"{said}, a simulation," in page
 
 
-def test_a_model_that_takes_chats_alone_is_refused(tmp_path):
-    usual = {"api": "decisions", "arms": ("zero",), "out": tmp_path / "run"}
+def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
+    usual: dict[str, Any] = {
+        "api": "decisions",
+        "arms": ("zero",),
+        "out": tmp_path / "run",
+    }
     for model, options, words in (
         ("surrogate", {}, "surrogate does not support api='decisions'"),
         (
@@ -89,8 +95,8 @@ def test_a_model_that_takes_chats_alone_is_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_only_the_input_costs_and_the_price_is_marked(tmp_path):
-    price = price_of("gpt-6-luna", api="decisions")
+def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
+    price: Any = price_of("gpt-6-luna", api="decisions")
     assert (price.input, price.output) == (0.10, 0.0)
     assert "third parties" in price.source
     assert price_of("gpt-5", api="decisions") is None, "what chats cost says nothing"
@@ -125,7 +131,7 @@ def test_only_the_input_costs_and_the_price_is_marked(tmp_path):
 
 
 @pytest.mark.slow
-def test_tuning_asks_a_decision_model_too(tmp_path):
+def test_tuning_asks_a_decision_model_too(tmp_path: Path) -> None:
     with serving() as url:
         found = tune(
             CENSUS,
@@ -150,7 +156,7 @@ def test_tuning_asks_a_decision_model_too(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def sparrow():
+def sparrow() -> Iterator[str]:
     if importlib.util.find_spec("sparrow_decider") is None:
         missing("the real decision model is missing: pip install sparrow-decider")
     with socket.socket() as free:
@@ -179,7 +185,7 @@ def sparrow():
 
 
 @pytest.mark.slow
-def test_a_real_model_from_prompt_to_report(sparrow, tmp_path):
+def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> None:
     result = evaluate(
         CENSUS,
         "sparrow",
@@ -214,8 +220,10 @@ def test_a_real_model_from_prompt_to_report(sparrow, tmp_path):
         )
 
 
-def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(tmp_path):
-    def cut_off(messages):
+def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(
+    tmp_path: Path,
+) -> None:
+    def cut_off(messages: Messages) -> Reply:
         return Reply("yes", truncated="age: 4" in messages[-1]["content"])
 
     result = evaluate(CENSUS, cut_off, arms=("zero",), n_test=40, out=tmp_path / "run")

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,13 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from fwc_llm.tasks import census_task
-from tests.faults.loopback import HttpReply, Service, completion, serve_in_thread
+from tests.faults.loopback import (
+    HttpReply,
+    HttpRequest,
+    Service,
+    completion,
+    serve_in_thread,
+)
 
 Served = tuple[Service, str]
 
@@ -30,7 +37,7 @@ def married(body: Any) -> str:
 
 
 @pytest.fixture
-def service():
+def service() -> Iterator[Served]:
     handler = Service(married)
     with serve_in_thread(handler) as url:
         yield handler, f"{url}/v1"
@@ -49,7 +56,9 @@ def run(
 
 
 @pytest.mark.slow
-def test_the_numbers_follow_the_answers(adult, service, tmp_path):
+def test_the_numbers_follow_the_answers(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     result = run(adult, service[1], tmp_path / "run", repeats=2, seed=5)
     for arm in result.arms:
         both = []
@@ -71,7 +80,9 @@ def test_the_numbers_follow_the_answers(adult, service, tmp_path):
         assert result.records.of("coverage", arm).value == 1.0
 
 
-def test_the_folder_holds_the_whole_run(adult, service, tmp_path):
+def test_the_folder_holds_the_whole_run(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     run(adult, service[1], out)
     described = json.loads((out / "run.json").read_text())
@@ -89,7 +100,9 @@ def test_the_folder_holds_the_whole_run(adult, service, tmp_path):
     assert results["usage"]["prompt_tokens"] == 32 * 100
 
 
-def test_a_folder_of_something_else_is_refused(adult, service, tmp_path):
+def test_a_folder_of_something_else_is_refused(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(FwcError, match="and no run"):
@@ -97,7 +110,9 @@ def test_a_folder_of_something_else_is_refused(adult, service, tmp_path):
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
 
 
-def test_prompts_beyond_the_context_are_refused(adult, service, tmp_path):
+def test_prompts_beyond_the_context_are_refused(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     with pytest.raises(
         FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*max_prompt_tokens"
     ):
@@ -108,7 +123,9 @@ def test_prompts_beyond_the_context_are_refused(adult, service, tmp_path):
     assert not service[0].bodies
 
 
-def test_saved_shots_leave_equal_test_rows_out(adult, service, tmp_path):
+def test_saved_shots_leave_equal_test_rows_out(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     twin = draw_split(adult, 16, 0.5, 0).test.iloc[[0]]
     row = str(twin.index[0])
     save_shots(
@@ -125,7 +142,9 @@ def test_saved_shots_leave_equal_test_rows_out(adult, service, tmp_path):
     assert row not in set(result.answers()["row"])
 
 
-def test_a_counterfactual_changes_the_level_alone(adult, service, tmp_path):
+def test_a_counterfactual_changes_the_level_alone(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     result = run(
         adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True
     )
@@ -146,11 +165,18 @@ def test_a_counterfactual_changes_the_level_alone(adult, service, tmp_path):
 
 
 @pytest.mark.parametrize("template", ["default", "decodingtrust", "paper"])
-def test_a_tasks_words_are_asked_for_shown_and_read(template, tmp_path):
+def test_a_tasks_words_are_asked_for_shown_and_read(
+    template: str, tmp_path: Path
+) -> None:
     """P(yes) and models that read no prompt give what they give with yes and no."""
     census = census_task(300, 400)
     in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
-    options = {"arms": ("zero", "random"), "n_test": 12, "m": 4, "template": template}
+    options: dict[str, Any] = {
+        "arms": ("zero", "random"),
+        "n_test": 12,
+        "m": 4,
+        "template": template,
+    }
     answers = []
     for task in (census, in_words):
         result = evaluate(
@@ -176,7 +202,9 @@ def test_a_tasks_words_are_asked_for_shown_and_read(template, tmp_path):
             assert read["p_yes"].notna().all()
 
 
-def test_settings_are_values_and_names_come_first(adult, service, tmp_path):
+def test_settings_are_values_and_names_come_first(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     settings = Settings(
         n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",)
     )
@@ -193,9 +221,11 @@ def test_settings_are_values_and_names_come_first(adult, service, tmp_path):
         assert described["parameters"]["max_tokens"] == most
 
 
-def test_callbacks_hear_every_step(adult, tmp_path, capfd):
-    steps = []
-    states = []
+def test_callbacks_hear_every_step(
+    adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    steps: list[str] = []
+    states: list[int] = []
     evaluate(
         adult,
         Surrogate(),
@@ -224,7 +254,9 @@ def test_callbacks_hear_every_step(adult, tmp_path, capfd):
         ({"m": "many"}, "m: .*many"),
     ],
 )
-def test_bad_input_makes_no_folder(adult, tmp_path, options, message):
+def test_bad_input_makes_no_folder(
+    adult: Task, tmp_path: Path, options: Any, message: str
+) -> None:
     with pytest.raises(FwcError, match=message):
         run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
@@ -237,7 +269,7 @@ def ask_26(url: str, out: Path, **options: Any) -> Result:
     return evaluate(task, "m", ("zero",), base_url=f"{url}/v1", **settings)
 
 
-def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path):
+def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) -> None:
     """The service says Yes, and that No was likelier; with a temperature, that may be."""
     top = [
         {"token": "No", "logprob": math.log(0.9)},
@@ -256,13 +288,15 @@ def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path):
 
 
 @pytest.mark.parametrize("finish", ["unheard-of", ""])
-def test_a_reply_that_the_service_broke_off_is_none(finish, tmp_path):
+def test_a_reply_that_the_service_broke_off_is_none(
+    finish: str, tmp_path: Path
+) -> None:
     """Half of the replies end by a word that nobody knows: they are asked again once, and say
     nothing.
     """
-    asked = Counter()
+    asked: Counter[str] = Counter()
 
-    def service(request):
+    def service(request: HttpRequest) -> HttpReply:
         text = str(request.json()["messages"][-1]["content"])
         asked[text] += 1
         body = completion("No")

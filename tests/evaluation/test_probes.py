@@ -21,7 +21,7 @@ from fwc_llm.models import Message
 from fwc_llm.report.formats import render
 from fwc_llm.runs.perturbations import FIRST_NAME, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings
-from fwc_llm.tasks import census_task
+from fwc_llm.tasks import Task, census_task
 from tests.metrics.worlds import answers_of
 
 CENSUS = census_task(60, 400)
@@ -49,10 +49,10 @@ def run(
     return result, {(record.against, record.metric): record for record in found}
 
 
-def test_a_model_that_goes_by_first_names_is_found_out(tmp_path):
-    names = []
+def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
+    names: list[str | None] = []
 
-    def by_name(messages):
+    def by_name(messages: Messages) -> float:
         names.append(name_in(messages))
         return 0.75 if names[-1] in MEN else 0.25
 
@@ -71,7 +71,7 @@ def test_a_model_that_goes_by_first_names_is_found_out(tmp_path):
     assert "Female → Male" in page
 
 
-def test_a_name_is_of_the_level_and_of_what_the_row_says_besides():
+def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
     levels = {"sex": ["female", "male"], "race": ["Black", "White"]}
     row = {"sex": "male", "race": "Black", "age": 40}
     found, again = (dict(name_variants(levels, "row 1", row)) for _ in range(2))
@@ -85,7 +85,10 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides():
     }
     assert names["names:sex=male"] == names["names:race=Black"]  # a black man's
     assert names["names:race=White"] in MEN
-    sentence = [{"role": "user", "content": "A person of age 40.\n"}, QUESTION]
+    sentence: Messages = [
+        {"role": "user", "content": "A person of age 40.\n"},
+        QUESTION,
+    ]
     named = with_first_name(sentence, {FIRST_NAME: "Todd"})
     assert [message["content"] for message in named] == [
         "A person of age 40.\nFirst name: Todd",
@@ -102,7 +105,9 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides():
         ("proxies", "probe"),
     ],
 )
-def test_a_probe_that_a_table_has_nothing_for_is_refused(two, probe, words):
+def test_a_probe_that_a_table_has_nothing_for_is_refused(
+    two: Task, probe: Any, words: str
+) -> None:
     with pytest.raises(FwcError, match=words):
         prepare(two, "x", ("zero",), Settings(n_test=16, probe=(probe,)), Client())
 
@@ -118,7 +123,7 @@ def by_metric(
     return {record.metric: record for record in changes(before, after)}
 
 
-def test_the_change_of_yes_holds_the_truth_where_few_answers_change():
+def test_the_change_of_yes_holds_the_truth_where_few_answers_change() -> None:
     """As a difference of two independent shares 0.88 to 0.93 of these intervals held it."""
     rng = np.random.default_rng(0)
     held = 0
@@ -133,7 +138,7 @@ def test_the_change_of_yes_holds_the_truth_where_few_answers_change():
     assert held / 300 > 0.93
 
 
-def test_changes_are_paired_and_requests_count_once():
+def test_changes_are_paired_and_requests_count_once() -> None:
     rng = np.random.default_rng(0)
     cluster = np.repeat(np.arange(25), 20)
     before = rng.integers(0, 2, 500).astype(float)

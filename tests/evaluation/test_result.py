@@ -31,11 +31,12 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.tasks import Task, census_task
+from tests.command import Run
 from tests.people import make_people, write_people
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     task = census_task(n_pool=500, n_test=500)
     out = tmp_path_factory.mktemp("runs") / "run"
     return evaluate(
@@ -47,7 +48,7 @@ def read(folder: Path) -> Result:
     return Result(folder, json.loads((folder / "results.json").read_text()))
 
 
-def test_a_result_is_one_line_and_one_table(result):
+def test_a_result_is_one_line_and_one_table(result: Result) -> None:
     assert (
         repr(result)
         == f"<Result census · surrogate, SIMULATED: zero, random; {result.folder}>"
@@ -134,7 +135,9 @@ def said_of_the_gap(result: Result) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(name, tmp_path):
+def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(
+    name: str, tmp_path: Path
+) -> None:
     result = odd_run(name, tmp_path / "run")
     answers = pd.read_csv(result.folder / "answers.csv")
     known = answers[answers["answer"].notna()]
@@ -148,7 +151,9 @@ def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(name, tmp_path
     )
 
 
-def test_a_changed_setting_makes_a_folder_of_its_own(tmp_path, monkeypatch):
+def test_a_changed_setting_makes_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Cells of a notebook that run again at once, and an explicit folder that says what to do."""
     monkeypatch.chdir(tmp_path)
     task = census_task(n_pool=300, n_test=100)
@@ -163,11 +168,11 @@ def test_a_changed_setting_makes_a_folder_of_its_own(tmp_path, monkeypatch):
         )
 
 
-def test_a_result_whose_folder_is_gone_says_so(result, tmp_path):
+def test_a_result_whose_folder_is_gone_says_so(result: Result, tmp_path: Path) -> None:
     assert "is not a folder" in Result(tmp_path / "gone", result.data)._repr_html_()
 
 
-def test_two_runs_are_compared(result, tmp_path):
+def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     shutil.copytree(result.folder, tmp_path / "twin")
     for other in (tmp_path / "twin", str(tmp_path / "twin"), read(tmp_path / "twin")):
         compared = result.compare(other)
@@ -218,13 +223,13 @@ def run(task: Task, model: Any, out: Path, **options: Any) -> Result:
 
 
 @pytest.fixture(scope="module")
-def done(two, tmp_path_factory):
+def done(two: Task, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Shifted]:
     model = Shifted()
     out = tmp_path_factory.mktemp("runs") / "run"
     return run(two, model, out, repeats=2, counterfactual=True), model
 
 
-def test_both_answers_are_written(done, two):
+def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> None:
     result, model = done
     assert len(model.asked) == 2 * 2 * (16 + 2 * 16)
     described = RunFolder(result.folder).describe()
@@ -261,7 +266,9 @@ def test_both_answers_are_written(done, two):
     assert sum(said["ties"] for said in result.data["thresholds"]) > 0
 
 
-def test_reports_show_both_and_scoring_again_changes_nothing(done, two):
+def test_reports_show_both_and_scoring_again_changes_nothing(
+    done: tuple[Result, Shifted], two: Task
+) -> None:
     result, _ = done
     files = [result.folder / name for name in ("answers.csv", "results.json")]
     before = [path.read_bytes() for path in files]
@@ -289,7 +296,9 @@ def test_reports_show_both_and_scoring_again_changes_nothing(done, two):
         assert change.low < change.value < change.high
 
 
-def test_an_interrupted_run_continues(two, tmp_path, done):
+def test_an_interrupted_run_continues(
+    two: Task, tmp_path: Path, done: tuple[Result, Shifted]
+) -> None:
     model = Shifted()
     for stop in (5, 40):  # among the rows of the pool, and among the test rows
         model.stop_after(stop)
@@ -308,10 +317,12 @@ def test_an_interrupted_run_continues(two, tmp_path, done):
         run(two, model, tmp_path / "run", threshold=None)
 
 
-def test_a_model_without_probabilities_is_known_after_a_few_rows(two, tmp_path):
-    asked = []
+def test_a_model_without_probabilities_is_known_after_a_few_rows(
+    two: Task, tmp_path: Path
+) -> None:
+    asked: list[Messages] = []
 
-    def speaks(messages):
+    def speaks(messages: Messages) -> str:
         asked.append(messages)
         return "yes"
 
@@ -323,7 +334,7 @@ def test_a_model_without_probabilities_is_known_after_a_few_rows(two, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_announces_and_shows_it(fwc, tmp_path):
+def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path, make_people(240, 2))
     line = f"eval --task {task} --shots zero,balanced --m 4 --n-test 16"
     more = f"{line} --threshold base-rate --set threshold_rows=24 --model"

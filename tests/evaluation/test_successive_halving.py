@@ -10,14 +10,14 @@ from fwc_llm.evaluation import successive_halving as halving
 from fwc_llm.evaluation.candidates import choose_candidates, recipes
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots.examples import counter_slots
-from fwc_llm.tasks import load_task
+from fwc_llm.tasks import Task, load_task
 from tests.metrics.worlds import metrics_of
 
 GOAL = halving.Goal("dp_gap", 0.05, 0.05)
 
 
 @pytest.fixture(scope="module")
-def pool():
+def pool() -> halving.Pool:
     task = load_task("census")
     return halving.Pool.of(task, task.pool().head(400))
 
@@ -48,7 +48,9 @@ class World:
         return sum(self.questions.values())
 
 
-def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(pool):
+def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(
+    pool: halving.Pool,
+) -> None:
     names = [f"c{number}" for number in range(40)]
     world = World(pool)
     everything = World(pool)
@@ -67,7 +69,9 @@ def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(pool)
     assert len(raced[halving.ZERO]) == len(raced[halving.BALANCED]) == 400
 
 
-def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool):
+def test_who_may_still_win_stays_and_not_who_is_near_on_average(
+    pool: halving.Pool,
+) -> None:
     """The loss decides: a fair candidate far beyond it goes, and one at its edge stays."""
     rng = np.random.default_rng(1)
     right = pool.labels.astype(float)
@@ -76,7 +80,7 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool):
     shares |= {f"filler{number}": 0.3 for number in range(10)}
     flips = {name: rng.random(len(right)) < share for name, share in shares.items()}
 
-    def ask(names, k):
+    def ask(names: Iterable[str], k: int) -> dict[str, halving.Floats]:
         return {name: np.where(flips[name], other, right)[:k] for name in names}
 
     found = halving.successive_halving(
@@ -86,7 +90,7 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool):
     assert sum(len(found[name]) == 400 for name in shares) == 2 + halving.FEWEST_KEPT
 
 
-def test_the_smallest_gains_are_seen_four_times_in_five(pool):
+def test_the_smallest_gains_are_seen_four_times_in_five(pool: halving.Pool) -> None:
     """Ten candidates err at random in a fifth of the rows, as zero-shot does."""
     rng = np.random.default_rng(2)
     right = pool.labels.astype(float)
@@ -115,7 +119,9 @@ def answers(rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("metric", NAMES)
-def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(metric):
+def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(
+    metric: str,
+) -> None:
     rng = np.random.default_rng(2)
     yes = np.array([answers(rng) for _ in range(3)])
     counts = rng.integers(1, 4, (2, 400)).astype(float)
@@ -132,7 +138,7 @@ def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(metric)
 @pytest.mark.parametrize(
     "metric", ["dp_gap", "dp_ratio"]
 )  # the largest of two gaps is not a smooth function
-def test_errors_are_those_of_repetition(metric):
+def test_errors_are_those_of_repetition(metric: str) -> None:
     pool = halving.Pool(pd.DataFrame(), LABELS, GROUPS)
     many = [
         pool.measure(halving.Goal(metric), answers(np.random.default_rng(seed)))
@@ -144,7 +150,7 @@ def test_errors_are_those_of_repetition(metric):
     )
 
 
-def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes():
+def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
     yes = np.array([1.0, np.nan, 1.0, 0.0])
     pool = halving.Pool(
         pd.DataFrame(), np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"])
@@ -153,7 +159,7 @@ def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes():
     assert (values.accuracy.value, values.metric.value) == (0.75, 0.0)
 
 
-def test_the_order_of_choice():
+def test_the_order_of_choice() -> None:
     goal = halving.read_goal(0.2, None, 2.0)
     metric = np.array([0.30, 0.10, 0.15, 0.05, 0.25])
     accuracy = np.array([0.80, 0.79, 0.795, 0.70, 0.79])
@@ -173,7 +179,7 @@ def test_the_order_of_choice():
     assert ratio[0].tolist() == [0, 4, 2, 1, 3]
 
 
-def test_the_last_digit_of_a_float_decides_nothing():
+def test_the_last_digit_of_a_float_decides_nothing() -> None:
     goal = halving.read_goal(0.1, None, 3.0)
     metric = np.array([0.4 - 0.3, 0.05])
     accuracy = np.array([0.8, 0.83 - 0.06])
@@ -186,7 +192,9 @@ def test_the_last_digit_of_a_float_decides_nothing():
 # --- The candidates of a tuning
 
 
-def test_counter_stereotypical_slots_run_against_the_base_rates(two, three):
+def test_counter_stereotypical_slots_run_against_the_base_rates(
+    two: Task, three: Task
+) -> None:
     low, high = two.groups
     assert (
         counter_slots(two, 16, 1.0)
@@ -206,7 +214,7 @@ def test_counter_stereotypical_slots_run_against_the_base_rates(two, three):
     )
 
 
-def test_kinds_take_turns_and_what_a_table_refuses_is_named(three):
+def test_kinds_take_turns_and_what_a_table_refuses_is_named(three: Task) -> None:
     split = draw_split(three, 30, 0.0)
     names = ["strata", "balanced", "random"]
     found, refused = choose_candidates(
@@ -221,7 +229,9 @@ def test_kinds_take_turns_and_what_a_table_refuses_is_named(three):
         assert example.label == may[example.row]
 
 
-def test_every_strategy_that_chooses_once_and_tells_the_truth_is_tried(two):
+def test_every_strategy_that_chooses_once_and_tells_the_truth_is_tried(
+    two: Task,
+) -> None:
     found = recipes(two, 8)
     assert found[0].strategy == "fwc-counter", "the lead of a real model"
     tried = {recipe.strategy for recipe in found}

@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from fwc_llm.report.tuning import describe_tuning
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots import load_shots
-from fwc_llm.tasks import census_task, load_task
+from fwc_llm.tasks import Task, census_task, load_task
+from tests.command import Run
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import Service, refusal, serve_in_thread
 from tests.models.four_members import FourMembers
@@ -60,13 +62,13 @@ class Counting(FourMembers):
 
 
 @pytest.fixture(scope="module")
-def census():
+def census() -> Task:
     """Small: the reference lines of a test learn from all of its pool."""
     return census_task(3000, 1500)
 
 
 @pytest.mark.slow
-def test_it_chooses_tests_and_continues(census, tmp_path):
+def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     first = Counting(most=150)
     options = SMALL | {"out": tmp_path / "t"}
     with pytest.raises(ProviderError):
@@ -153,7 +155,9 @@ def by_hash(messages: Messages) -> str:
 
 
 @pytest.mark.parametrize("model", [heeds, deaf, by_hash])
-def test_a_verdict_is_about_answers_beyond_noise(model, tmp_path):
+def test_a_verdict_is_about_answers_beyond_noise(
+    model: Callable[[Messages], str], tmp_path: Path
+) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
     tuned = tune(task, model, 0.15, 30.0, **LARGER, out=tmp_path / "t")
     if model is not heeds:
@@ -176,7 +180,9 @@ def test_a_verdict_is_about_answers_beyond_noise(model, tmp_path):
     assert gaps[0] < gaps[1] - 0.2
 
 
-def test_the_front_the_verdict_and_the_test_are_printed(fwc, tmp_path):
+def test_the_front_the_verdict_and_the_test_are_printed(
+    fwc: Run, tmp_path: Path
+) -> None:
     task = write_people(tmp_path, make_people(1200, 2))
     asked = f"--task {task} --model python:tests.evaluation.test_tune:heeds"
     goal = "tune --target-dp 0.15 --max-loss 30"
@@ -210,13 +216,17 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc, tmp_path):
     fwc(saved, tmp_path / "run", code=0)
 
 
-def test_two_kinds_meet_every_wording_in_every_order(tmp_path):
+def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
     own = [
         str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / name))
         for name in "ab"
     ]
-    options = {"strategies": ["random", "balanced"], "m": [4, 8], "rows": 120}
+    options: dict[str, Any] = {
+        "strategies": ["random", "balanced"],
+        "m": [4, 8],
+        "rows": 120,
+    }
     names = "strategy", "template", "order", "m"
     for orders, templates in ((None, own), (None, ["default", *own]), (["given"], own)):
         n = 4 * len(orders or "gr") * len(templates)
@@ -240,7 +250,7 @@ def told(messages: Messages) -> str:
     return "no"
 
 
-def test_instructions_are_raced_with_and_without_examples(tmp_path):
+def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
     file = tmp_path / "sentences.txt"
     file.write_text(
@@ -279,7 +289,7 @@ def test_instructions_are_raced_with_and_without_examples(tmp_path):
     assert pool["zero"] == pool["balanced"] != pool["tuned"]
 
 
-def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path):
+def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
     for name in ("one", "two"):
         shutil.copytree(resource_dir("prompts") / "default", tmp_path / "sets" / name)
@@ -338,13 +348,17 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path):
         ),
     ],
 )
-def test_bad_input_makes_no_folder(census, tmp_path, options, message):
+def test_bad_input_makes_no_folder(
+    census: Task, tmp_path: Path, options: Any, message: str
+) -> None:
     with pytest.raises(FwcError, match=message):
         tune(census, FourMembers(), out=tmp_path / "t", **(SMALL | options))
     assert not (tmp_path / "t").exists()
 
 
-def test_a_folder_without_a_reply_is_for_any_model_and_others_refused(census, tmp_path):
+def test_a_folder_without_a_reply_is_for_any_model_and_others_refused(
+    census: Task, tmp_path: Path
+) -> None:
     options = SMALL | {
         "out": tmp_path / "t",
         "candidates": 1,
@@ -370,7 +384,9 @@ def _said(messages: Any) -> str:
 
 
 @pytest.mark.slow
-def test_broken_batches_are_taken_up(census, tmp_path, monkeypatch):
+def test_broken_batches_are_taken_up(
+    census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
     monkeypatch.setattr(batch_module, "POLL_GROWTH", 1.0)
     service = BatchService(answer=_said)
@@ -393,7 +409,9 @@ def test_broken_batches_are_taken_up(census, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_limit_of_cost_counts_race_and_test_together(census, tmp_path):
+def test_a_limit_of_cost_counts_race_and_test_together(
+    census: Task, tmp_path: Path
+) -> None:
     service = Service(lambda body: _said(body["messages"]))
     prices = tmp_path / "prices.toml"
     prices.write_text(

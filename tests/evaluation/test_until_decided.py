@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.special import ndtri
 
-from fwc_llm import Client, FwcError, ProviderError, Reply, Settings, evaluate
+from fwc_llm import Client, FwcError, ProviderError, Reply, Result, Settings, evaluate
 from fwc_llm.evaluation.verification import verify
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.sequential import (
@@ -23,6 +23,7 @@ from fwc_llm.metrics.statistics import statistics
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.splits import interleave_cells
 from fwc_llm.tasks import load_task
+from tests.command import Run
 from tests.faults.loopback import Service, serve_in_thread
 from tests.people import make_people, write_people
 
@@ -48,13 +49,15 @@ def rows_of(folder: Path, file: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return evaluate(
         "census", unequal, out=tmp_path_factory.mktemp("until") / "run", **OPTIONS
     )
 
 
-def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped, tmp_path):
+def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(
+    stopped: Result, tmp_path: Path
+) -> None:
     rows = stopped.data["until_decided"]["rows"]
     assert 60 <= rows < 150
     assert (stopped.data["requests"], stopped.unanswered) == (2 * rows, 0)
@@ -88,7 +91,7 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped, tmp
     assert record["expected"]["fixed"] == 385
 
 
-def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path):
+def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text(
         'source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n'
@@ -118,10 +121,12 @@ def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path):
     )  # what is under way is kept
 
 
-def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_path):
-    heard = []
+def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(
+    tmp_path: Path,
+) -> None:
+    heard: list[Any] = []
 
-    def refusing(messages):
+    def refusing(messages: Any) -> Reply:
         heard.append(messages)
         lost = messages == heard[0]
         if lost:
@@ -135,7 +140,9 @@ def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_
     assert found[0].data["until_decided"]["rows"] == 160  # beyond the first look
 
 
-def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(fwc, stopped):
+def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
+    fwc: Run, stopped: Result
+) -> None:
     compared = stopped.compare(stopped.folder)
     assert "fixed number of rows are invalid" in compared["arms"][0]["reason"]
     for change in compared["records"].where(metric=f"{GAP}_difference"):
@@ -166,12 +173,16 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(fwc, sto
         ({"counterfactual": True}, "go with counterfactual"),
     ],
 )
-def test_what_no_sequence_exists_for_is_refused_by_name(options, why):
+def test_what_no_sequence_exists_for_is_refused_by_name(
+    options: dict[str, Any], why: str
+) -> None:
     with pytest.raises(FwcError, match=why):
         Settings(**{"until_decided": ("dp_gap > 0.1",), **options})
 
 
-def test_the_command_says_what_it_saved_and_what_to_expect(fwc, tmp_path):
+def test_the_command_says_what_it_saved_and_what_to_expect(
+    fwc: Run, tmp_path: Path
+) -> None:
     asked = "eval --task census --model surrogate --shots zero --until-decided"
     result = fwc(asked, "--n-test", 600, "--out", tmp_path / "run", code=0)
     assert re.search(
@@ -188,7 +199,7 @@ def test_the_command_says_what_it_saved_and_what_to_expect(fwc, tmp_path):
         )
 
 
-def test_every_beginning_of_the_order_has_the_same_shares():
+def test_every_beginning_of_the_order_has_the_same_shares() -> None:
     cells = np.random.default_rng(0).permutation(
         np.repeat([0, 1, 2, 3], [15, 45, 45, 15])
     )
@@ -197,7 +208,7 @@ def test_every_beginning_of_the_order_has_the_same_shares():
         np.testing.assert_allclose(share, [0.125, 0.375, 0.375, 0.125], atol=1.01 / n)
 
 
-def test_boundaries_are_those_of_the_literature():
+def test_boundaries_are_those_of_the_literature() -> None:
     """Lan and DeMets' two-sided boundaries of O'Brien and Fleming's form, 5 looks (Reboussin et
     al. 2000).
     """
@@ -224,7 +235,9 @@ ALWAYS = GroupSequential(tuple(range(1, 241)))
         ([0.45, 0.55], ALWAYS),
     ],
 )
-def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(rates, design):
+def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(
+    rates: list[float], design: Any
+) -> None:
     """Also where a run looks after every row."""
     _, failed = simulate(rates, [1.0] * len(rates), (0.1, 0.1), design, 2000)
     assert max((failed == 1).mean(), (failed == 0).mean()) <= 0.025 + 2.6 * np.sqrt(
@@ -245,7 +258,9 @@ def by_group(messages: Any) -> str:
 
 
 @pytest.mark.parametrize(("model", "giant"), [(by_group, 0), (aged, 0), (aged, 200)])
-def test_with_people_looks_are_at_whole_people(model, giant, tmp_path):
+def test_with_people_looks_are_at_whole_people(
+    model: Any, giant: int, tmp_path: Path
+) -> None:
     """Of one to five rows each, or one of them of half of all rows."""
     rng = np.random.default_rng(0)
     size = rng.integers(1, 6, 150)
@@ -282,13 +297,15 @@ def test_with_people_looks_are_at_whole_people(model, giant, tmp_path):
         evaluate(task, model, **options | {"n_test": 150, "base_parity": 0.5})
 
 
-def test_a_cap_is_kept(stopped):
+def test_a_cap_is_kept(stopped: Result) -> None:
     for cap in (600, 200):
         with pytest.raises(FwcError, match="n_test"):
             evaluate("census", unequal, out=stopped.folder, **OPTIONS | {"n_test": cap})
 
 
-def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path):
+def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(
+    tmp_path: Path,
+) -> None:
     """Of weighted rows; 80 answers are those of a look."""
     frame = make_people(700, 2).assign(
         group=["a", "b"] * 350, note=np.arange(700) % 3 + 1
@@ -299,7 +316,7 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
         path.read_text().replace(extra.format("categorical"), extra.format("numeric"))
     )
     task = load_task(path)
-    options = {
+    options: dict[str, Any] = {
         "arms": ["zero"],
         "until_decided": "dp_gap > 0.1",
         "n_test": 200,
@@ -310,7 +327,7 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
     last = None
     asked = 0
 
-    def answer(messages):
+    def answer(messages: Any) -> str:
         nonlocal asked
         asked += 1
         if asked == last:

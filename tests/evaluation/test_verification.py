@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.runs.settings import Settings
+from tests.command import Run
 from tests.data.tables import write_task
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve_in_thread
@@ -29,7 +31,7 @@ PEOPLE = load_task(make_people(240, 2), protected="group", outcome="y")
 
 
 @pytest.fixture(scope="module")
-def untouched(tmp_path_factory):
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = Settings(n_test=24, m=4, counterfactual=True)
     out = tmp_path_factory.mktemp("verify") / "run"
     evaluate(PEOPLE, old, ["zero", "balanced"], settings=settings, out=out)
@@ -55,7 +57,9 @@ def change(path: Path, pattern: str, replacement: str) -> None:
     path.write_text(changed)
 
 
-def test_an_untouched_run_is_the_same_elsewhere(untouched, tmp_path):
+def test_an_untouched_run_is_the_same_elsewhere(
+    untouched: Path, tmp_path: Path
+) -> None:
     moved = shutil.copytree(untouched, tmp_path / "elsewhere")
     assert not with_status(moved)
     assert [file for file, _ in with_status(moved, "not checked")] == [
@@ -76,9 +80,11 @@ def test_an_untouched_run_is_the_same_elsewhere(untouched, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["assisted", "threshold", "batch"])
-def test_every_kind_of_run_can_be_verified(how, tmp_path, monkeypatch):
+def test_every_kind_of_run_can_be_verified(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
-    options = {
+    options: dict[str, Any] = {
         "assisted": {"assist": True, "probe": ["names"]},
         "threshold": {"threshold": "fit"},
         "batch": {},
@@ -121,7 +127,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("file", CHANGES)
-def test_a_change_is_named_by_its_file(untouched, tmp_path, file):
+def test_a_change_is_named_by_its_file(
+    untouched: Path, tmp_path: Path, file: str
+) -> None:
     """Also where the hashes are written anew."""
     folder = shutil.copytree(untouched, tmp_path / "run")
     pattern, replacement, detail = CHANGES[file]
@@ -138,14 +146,16 @@ def test_a_change_is_named_by_its_file(untouched, tmp_path, file):
         assert any(name == file and re.search(detail, text) for name, text in found)
 
 
-def test_an_audit_is_repeated_from_its_table(fwc, tmp_path, monkeypatch):
+def test_an_audit_is_repeated_from_its_table(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [f"{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]},0.{k % 10}" for k in range(60)]
     Path("a.csv").write_text("\n".join(["sex,hired,p", *lines]) + "\n")
     line = "audit a.csv --answer hired --p-yes p --protected sex -o audit.json"
     fwc(line, code=0)
     fwc("verify", ".", code=0)
-    audit = json.loads(Path("audit.json").read_text())
+    audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
     ratio = next(
         r
         for r in audit["records"]
@@ -159,7 +169,7 @@ def test_an_audit_is_repeated_from_its_table(fwc, tmp_path, monkeypatch):
     fwc("verify", ".", "--data", "mine.csv", code=5)
 
 
-def test_a_forged_table_is_found_by_the_checkers_own(fwc, tmp_path):
+def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -> None:
     """Whoever wrote the folder may have written all of it: task and table are the checker's."""
     lines = [
         f"{k % 9},{'rgb'[k % 3]},{'fm'[k % 2]},{('no', 'yes')[k % 5 < 2]}"
@@ -172,7 +182,7 @@ def test_a_forged_table_is_found_by_the_checkers_own(fwc, tmp_path):
     (invented / "data.csv").write_text(
         re.sub("0,r,f,no", "0,r,f,yes", (tmp_path / "data.csv").read_text())
     )
-    answer = lambda messages: "Yes"  # noqa: E731
+    answer: Callable[..., str] = lambda messages: "Yes"  # noqa: E731
     evaluate(
         invented / task.name,
         answer,
@@ -189,7 +199,9 @@ def test_a_forged_table_is_found_by_the_checkers_own(fwc, tmp_path):
     )
 
 
-def test_a_function_that_a_folder_names_is_not_run(untouched, tmp_path, monkeypatch):
+def test_a_function_that_a_folder_names_is_not_run(
+    untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = shutil.copytree(untouched, tmp_path / "run")
     (folder / "its_strategy.py").write_text("raise SystemExit('it ran')\n")
     for name in (
@@ -212,8 +224,8 @@ def test_a_function_that_a_folder_names_is_not_run(untouched, tmp_path, monkeypa
 
 @pytest.mark.parametrize("written", ["answers.csv", "results.json", "hashes.json"])
 def test_a_rescore_that_is_stopped_is_no_forgery(
-    written, untouched, tmp_path, monkeypatch
-):
+    written: str, untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is stopped when this file is written; run again, it leaves the folder as it would have
     been.
     """
@@ -226,7 +238,7 @@ def test_a_rescore_that_is_stopped_is_no_forgery(
     )  # hashes are written first, and last
     replaced = os.replace
 
-    def replace_or_stop(source, target):
+    def replace_or_stop(source: Path, target: Path) -> None:
         nonlocal stopping
         if target.name == written:
             stopping -= 1
@@ -246,7 +258,9 @@ def test_a_rescore_that_is_stopped_is_no_forgery(
     assert "hashes.json" not in dict(with_status(folder, "not checked"))
 
 
-def test_keys_that_are_missing_are_named_and_hide_no_changed_one(untouched, tmp_path):
+def test_keys_that_are_missing_are_named_and_hide_no_changed_one(
+    untouched: Path, tmp_path: Path
+) -> None:
     """A run of another version describes itself by other keys; a forger may claim to be one."""
     forged = shutil.copytree(untouched, tmp_path / "forged")
     described = json.loads((forged / "run.json").read_text())

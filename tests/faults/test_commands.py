@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -88,11 +88,11 @@ Evaluate = Callable[..., Done]
 
 
 @pytest.fixture
-def evaluate(tmp_path):
+def evaluate(tmp_path: Path) -> Iterator[Evaluate]:
     """Run the command to its end; afterwards look for the key in all that was written or said."""
-    said = []
+    said: list[str] = []
 
-    def run(url, key=KEY, **options):
+    def run(url: str, key: str | None = KEY, **options: object) -> Done:
         done = subprocess.run(
             command(url, tmp_path / "run"),
             cwd=tmp_path,
@@ -126,7 +126,9 @@ def last_line(text: str) -> str:
     return text.strip().splitlines()[-1]
 
 
-def test_rows_without_a_reply_end_with_4_and_are_named(tmp_path, evaluate):
+def test_rows_without_a_reply_end_with_4_and_are_named(
+    tmp_path: Path, evaluate: Evaluate
+) -> None:
     too_long = refusal(
         400, f"maximum context length exceeded by {KEY}", "context_length_exceeded"
     )
@@ -149,7 +151,9 @@ def test_rows_without_a_reply_end_with_4_and_are_named(tmp_path, evaluate):
     assert len(service.asked) == REQUESTS + 2 + len(ECHOES)
 
 
-def test_an_interruption_ends_with_130_and_the_run_continues(tmp_path, evaluate):
+def test_an_interruption_ends_with_130_and_the_run_continues(
+    tmp_path: Path, evaluate: Evaluate
+) -> None:
     """By Ctrl-C, then by a supervisor."""
     service = Service()
     run = tmp_path / "run"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from tests.conftest import CHECKOUT
 from tests.faults.decisions import decision_faults, shared_faults
 from tests.faults.loopback import Service, serve_in_thread
 from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
-from tests.faults.table import FAULTS, KEY
+from tests.faults.table import FAULTS, KEY, Fault
 from tests.faults.targets import TARGETS, one_case
 
 # The formats of decisions share a client: they take turns here, and evals.faults tries everything
@@ -33,7 +34,9 @@ CASES = [
 @pytest.mark.parametrize(
     ("api", "fault"), CASES, ids=lambda value: getattr(value, "name", value)[:60]
 )
-def test_a_fault_once(api, fault, tmp_path, monkeypatch):
+def test_a_fault_once(
+    api: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     # A report differs only where a reply does; all of them for all faults: evals.faults.
     if fault.kind == "harmless":
@@ -51,10 +54,10 @@ _FEW = {"run_folder": 30, "table": 60}  # slow
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
-def test_damage_ends_in_a_refusal_at_worst(name):
+def test_damage_ends_in_a_refusal_at_worst(name: str) -> None:
     @settings(max_examples=_FEW.get(name, 200))
     @given(st.integers(0, 2**32))
-    def damage(seed):
+    def damage(seed: int) -> None:
         one_case(name, seed)
 
     damage()
@@ -64,7 +67,7 @@ def test_damage_ends_in_a_refusal_at_worst(name):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_loses_and_repeats_nothing(tmp_path):
+def test_a_run_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
     out = tmp_path / "run"
     service = Service(lambda body: "Yes")
     words = "eval --task census --model m --shots zero --n-test 80 --concurrency 8"

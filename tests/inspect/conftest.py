@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from tests.conftest import CHECKOUT
 
 
 @pytest.fixture(scope="session")
-def logs(with_inspect, tmp_path_factory):
+def logs(with_inspect: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logs")
     command = [sys.executable, "-m", "tests.inspect.runs", str(folder)]
     done = subprocess.run(

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from fwc_llm import FwcError, evaluate
+from fwc_llm import FwcError, Result, evaluate
 from fwc_llm.inspect import import_log
 from fwc_llm.report.document import make_document
-from tests.command import read_json
+from tests.command import Run, read_json
 from tests.inspect.designs import CENSUS, KEY, MOCKED, REASONS
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory):
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The run of our own harness that `plain` is in Inspect."""
     out = tmp_path_factory.mktemp("ours") / "run"
     return evaluate("census", "surrogate", out=out, **CENSUS)
@@ -32,7 +32,9 @@ def read(path: Path) -> Any:
     return read_eval_log(str(path))
 
 
-def test_the_numbers_are_those_of_our_own_harness(logs, ours, tmp_path):
+def test_the_numbers_are_those_of_our_own_harness(
+    logs: Path, ours: Result, tmp_path: Path
+) -> None:
     """In Inspect's own results, in the run that is made of its log, and in the report's
     statistics.
     """
@@ -54,7 +56,7 @@ def test_the_numbers_are_those_of_our_own_harness(logs, ours, tmp_path):
     assert other["about"]["model"] == "fwc/surrogate"
 
 
-def test_report_and_compare_read_a_log(logs, ours, fwc):
+def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Run) -> None:
     done = fwc("report", logs / "plain.eval", "--format", "json", code=0)
     assert json.loads(done.out)["runs"][0]["folder"] == "plain"
     done = fwc("compare", ours.folder, logs / "plain.eval", "--json", code=0)
@@ -64,7 +66,9 @@ def test_report_and_compare_read_a_log(logs, ours, fwc):
     }
 
 
-def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs, tmp_path):
+def test_every_kind_of_reply_is_read_as_it_is_from_a_service(
+    logs: Path, tmp_path: Path
+) -> None:
     result = import_log(logs / "epochs.eval", tmp_path / "run")
     answers = result.answers()
     asked = len(answers)
@@ -89,7 +93,9 @@ def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs, tmp_path):
     }
 
 
-def test_epochs_are_repeats_of_the_same_rows_and_examples(logs, tmp_path):
+def test_epochs_are_repeats_of_the_same_rows_and_examples(
+    logs: Path, tmp_path: Path
+) -> None:
     result = import_log(logs / "epochs.eval", tmp_path / "run")
     rows = result.answers().groupby("repeat")["row"].agg(frozenset)
     assert rows[0] == rows[1] != rows[2] == rows[3]
@@ -111,7 +117,9 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(logs, tmp_path):
 @pytest.mark.parametrize(
     ("name", "status"), [("limit.json", "success"), ("stopped.eval", "error")]
 )
-def test_what_a_limit_or_an_error_left(logs, name, status, tmp_path):
+def test_what_a_limit_or_an_error_left(
+    logs: Path, name: str, status: str, tmp_path: Path
+) -> None:
     """Rows that not every arm was asked about are left out, and no base rate is claimed."""
     result = import_log(logs / name, tmp_path / "run")
     answers = result.answers()
@@ -132,7 +140,9 @@ def test_what_a_limit_or_an_error_left(logs, name, status, tmp_path):
     )
 
 
-def test_our_parameters_are_sent_unless_the_user_sets_others(logs, tmp_path):
+def test_our_parameters_are_sent_unless_the_user_sets_others(
+    logs: Path, tmp_path: Path
+) -> None:
     for name, temperature in (("limit.json", 0), ("stopped.eval", 0.7)):
         (first, *_) = [
             sample for sample in read(logs / name).samples if sample.output.metadata
@@ -147,7 +157,9 @@ def test_our_parameters_are_sent_unless_the_user_sets_others(logs, tmp_path):
             assert not path.is_file() or KEY.encode() not in path.read_bytes()
 
 
-def test_a_log_that_is_not_there_or_named_twice_is_refused(logs, fwc, tmp_path):
+def test_a_log_that_is_not_there_or_named_twice_is_refused(
+    logs: Path, fwc: Run, tmp_path: Path
+) -> None:
     assert fwc("report", tmp_path / "gone.eval").line.endswith(
         f"there is no log {tmp_path / 'gone.eval'}"
     )
@@ -168,7 +180,9 @@ DAMAGED: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_log_is_named(logs, name, tmp_path, fwc):
+def test_a_damaged_log_is_named(
+    logs: Path, name: str, tmp_path: Path, fwc: Run
+) -> None:
     (tmp_path / name).write_bytes(DAMAGED[name]((logs / "plain.eval").read_bytes()))
     done = fwc("report", tmp_path / name, code=2)
     assert "is not a log of Inspect" in done.line
@@ -176,7 +190,9 @@ def test_a_damaged_log_is_named(logs, name, tmp_path, fwc):
     assert "Traceback" not in done.err
 
 
-def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs, fwc):
+def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(
+    logs: Path, fwc: Run
+) -> None:
     """As often "Yes" of both: `report` says how, and `audit` does it."""
     refused = fwc("report", logs / "foreign.eval", code=2)
     assert "fwc-llm audit foreign.eval --answer decision --label target" in refused.line
@@ -217,7 +233,9 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs, fwc):
         (lambda log: log.update(samples=[]), "nothing to report"),
     ],
 )
-def test_a_log_that_somebody_edited_is_named(logs, change, words, tmp_path):
+def test_a_log_that_somebody_edited_is_named(
+    logs: Path, change: Any, words: str, tmp_path: Path
+) -> None:
     content = read_json(logs / "limit.json")
     change(content)
     path = tmp_path / "edited.json"

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("with_inspect")]
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
+def own(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("own")
     return str(
         write_task(folder, table(), outcome='positive = ["yes"]\nnegative = ["no"]')
@@ -34,7 +34,7 @@ def built(own: str, **arguments: Any) -> Any:
     )
 
 
-def test_every_built_in_task_is_a_task_of_inspect():
+def test_every_built_in_task_is_a_task_of_inspect() -> None:
     from inspect_ai._util.registry import registry_info
 
     from fwc_llm.inspect.registry import TASKS
@@ -50,7 +50,7 @@ def test_every_built_in_task_is_a_task_of_inspect():
     }  # Inspect goes by this name
 
 
-def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own):
+def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own: str) -> None:
     task = built(own, shots=["zero", "balanced"], repeats=2)
     assert len(task.dataset) == 2 * 2 * 8
     for first, second in zip(task.dataset[::2], task.dataset[1::2], strict=True):
@@ -74,7 +74,9 @@ def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own):
         ({"file": "gone.toml"}, "gone.toml"),
     ],
 )
-def test_wrong_task_arguments_are_named_without_a_traceback(own, arguments, words):
+def test_wrong_task_arguments_are_named_without_a_traceback(
+    own: str, arguments: Any, words: str
+) -> None:
     from inspect_ai._util.error import PrerequisiteError
 
     with pytest.raises(PrerequisiteError) as caught:
@@ -82,7 +84,9 @@ def test_wrong_task_arguments_are_named_without_a_traceback(own, arguments, word
     assert words in str(caught.value.message).replace("\\[", "[")
 
 
-def test_names_of_messages_are_left_out_and_that_is_said(own, caplog):
+def test_names_of_messages_are_left_out_and_that_is_said(
+    own: str, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = Path(own).parent / "named"
     folder.mkdir()
     for name, role in (
@@ -97,7 +101,7 @@ def test_names_of_messages_are_left_out_and_that_is_said(own, caplog):
     assert "carry no names" in caplog.text
 
 
-def test_the_surrogate_answers_as_it_does_to_us():
+def test_the_surrogate_answers_as_it_does_to_us() -> None:
     from inspect_ai._util.error import PrerequisiteError
     from inspect_ai.model import GenerateConfig
 
@@ -110,7 +114,7 @@ def test_the_surrogate_answers_as_it_does_to_us():
     task = load_task("census")
     messages = build_prompt(task, task.test().iloc[0])
 
-    def asked(messages, **config):
+    def asked(messages: Any, **config: Any) -> Any:
         api = SurrogateAPI("surrogate")
         return to_reply(
             asyncio.run(

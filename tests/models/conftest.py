@@ -1,5 +1,7 @@
 """OpenAI's address, intercepted below the SDK."""
 
+from collections.abc import Iterator
+
 import pytest
 import respx
 
@@ -8,12 +10,12 @@ from tests.models.asking import KEY
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch):
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 @pytest.fixture
-def provider():
+def provider() -> Iterator[respx.MockRouter]:
     """OpenAI's address, intercepted: what no route matches is an error, nothing goes out."""
     address = "https://api.openai.com/v1"
     with respx.mock(

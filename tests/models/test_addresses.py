@@ -4,7 +4,9 @@
 
 import re
 from base64 import b64decode
+from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +50,9 @@ class Place(list[HttpRequest]):
 
 
 @pytest.fixture
-def places(monkeypatch, tmp_path):
+def places(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[tuple[Place, Place, Place]]:
     """A service, another one, and a proxy that the environment names for everything."""
     service = Place()
     another = Place()
@@ -114,8 +118,13 @@ def ask(name: str, **options: Any) -> None:
     ],
 )
 def test_what_reaches_an_address_of_this_machine(
-    places, name, variables, options, reach, monkeypatch
-):
+    places: tuple[Place, Place, Place],
+    name: str,
+    variables: dict[str, str],
+    options: dict[str, str],
+    reach: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     service, another, proxy = places
     urls = {"service": service.url, "another": another.url}
     for variable, url in variables.items():
@@ -125,7 +134,9 @@ def test_what_reaches_an_address_of_this_machine(
     assert (list(another), list(proxy)) == ([], [])
 
 
-def test_a_proxy_sees_what_goes_elsewhere_and_no_key(places):
+def test_a_proxy_sees_what_goes_elsewhere_and_no_key(
+    places: tuple[Place, Place, Place],
+) -> None:
     *_, proxy = places
     ask("gpt-4", base_url="http://service.example/v1")
     assert proxy[0].path == "http://service.example/v1/chat/completions"
@@ -136,7 +147,9 @@ def test_a_proxy_sees_what_goes_elsewhere_and_no_key(places):
     assert proxy.secrets == set()
 
 
-def test_downloads_go_straight_to_this_machine(places, monkeypatch, tmp_path):
+def test_downloads_go_straight_to_this_machine(
+    places: tuple[Place, Place, Place], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     service, _, proxy = places
     monkeypatch.setenv("FWC_LLM_DATA_URL", service.url)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -163,7 +176,7 @@ def test_downloads_go_straight_to_this_machine(places, monkeypatch, tmp_path):
         ("http://[", False),
     ],
 )
-def test_addresses_of_this_machine(url, local):
+def test_addresses_of_this_machine(url: str | None, local: bool) -> None:
     assert is_local(url) == local
 
 
@@ -183,7 +196,9 @@ def test_addresses_of_this_machine(url, local):
         ("my-model", None),
     ],
 )
-def test_a_name_a_letter_from_a_known_one_is_refused(name, meant, monkeypatch):
+def test_a_name_a_letter_from_a_known_one_is_refused(
+    name: str, meant: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     assert open_model(name, base_url="http://127.0.0.1:9/v1").name == name
     if meant is None:

@@ -23,12 +23,12 @@ def ask(answer: HttpReply | Handler, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch):
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
 
 
-def test_a_deployment_is_asked_in_azures_way(monkeypatch):
+def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter(
         [HttpReply("", 503), HttpReply(completion("Yes", "gpt-4o-2024-08-06"))]
     )
@@ -56,7 +56,9 @@ def test_a_deployment_is_asked_in_azures_way(monkeypatch):
         ),
     ],
 )
-def test_a_wrong_deployment_stops(answer, words, monkeypatch):
+def test_a_wrong_deployment_stops(
+    answer: HttpReply, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ProviderError, match=words):
         ask(answer, monkeypatch)
 
@@ -75,14 +77,16 @@ def test_a_wrong_deployment_stops(answer, words, monkeypatch):
     ],
 )
 def test_the_key_is_for_azures_domains_and_the_endpoint_that_is_named(
-    url, expected, monkeypatch
-):
+    url: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9/")
     sdk = AzureModel("azure:d", base_url=url).sdk()
     assert sdk.api_key == (expected or "no-key")
 
 
-def test_what_is_missing_is_named_before_any_request(monkeypatch):
+def test_what_is_missing_is_named_before_any_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(FwcError, match="set AZURE_OPENAI_ENDPOINT"):
         open_model("azure:my-deployment")
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")

@@ -4,6 +4,8 @@ one's own.
 
 import asyncio
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +18,12 @@ from fwc_llm.report.formats import render
 from fwc_llm.runs.plan import make_plan, rows_of
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.examples import features_frame
+from fwc_llm.tasks import Task
 from tests.command import read_json
 from tests.models.four_members import FourMembers
 
 
-def test_rows_and_whole_tables_get_the_same_regression(three):
+def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
     pool = three.pool()
     training = Training(features_frame(three, pool, protected=True), three.labels(pool))
     model = TableModel(LOGISTIC, training.rows, training.labels)
@@ -50,14 +53,14 @@ def test_rows_and_whole_tables_get_the_same_regression(three):
     ).all()
 
 
-def test_it_reads_no_prompt(two):
+def test_it_reads_no_prompt(two: Task) -> None:
     baseline = open_model("baseline")
     assert (traits(baseline).reference, traits(baseline).simulated) == (True, False)
     assert not traits(open_model("gpt-4")).reference
     with pytest.raises(FwcError, match="from a table, not from a prompt"):
         asyncio.run(baseline.ask([{"role": "user", "content": "age: 20"}]))
     call = next(make_plan(two, ["zero"], Settings(n_test=8)).calls())
-    ask_row = traits(baseline).ask_row
+    ask_row: Any = traits(baseline).ask_row
     reply, without = (
         asyncio.run(ask_row(messages, call.asked)) for messages in (call.messages, [])
     )
@@ -81,7 +84,9 @@ class Counting(FourMembers):
         return Reply("yes" if asked.values["age"] > 40 else "no")
 
 
-def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two, tmp_path):
+def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(
+    two: Task, tmp_path: Path
+) -> None:
     model = Counting()
     result = evaluate(
         two,
@@ -116,7 +121,9 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two, tm
         }
 
 
-def test_every_output_says_that_it_is_no_language_model(three, tmp_path):
+def test_every_output_says_that_it_is_no_language_model(
+    three: Task, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, out=folder)
     described = read_json(folder / "run.json")
@@ -138,7 +145,7 @@ def test_every_output_says_that_it_is_no_language_model(three, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["baseline", "surrogate:rates"])
-def test_options_that_only_services_take_are_named(name):
+def test_options_that_only_services_take_are_named(name: str) -> None:
     said = f"{name} does not take params, max_tokens, rpm: it answers without a service"
     with pytest.warns(RunWarning, match=said):
         open_model(name, params={"top_p": 0.3}, max_tokens=5, rpm=1)

@@ -85,7 +85,9 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
 
 
 @given(bodies())
-def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(case):
+def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(
+    case: tuple[Any, str],
+) -> None:
     body, word = case
     try:
         reply = read_reply(body)
@@ -110,7 +112,7 @@ def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(case):
         },
     )
 )
-def test_a_line_of_a_batch_without_a_reply_has_no_answer(line):
+def test_a_line_of_a_batch_without_a_reply_has_no_answer(line: dict[str, Any]) -> None:
     try:
         reply = read_batch_line(line)
     except AttemptError:
@@ -119,7 +121,7 @@ def test_a_line_of_a_batch_without_a_reply_has_no_answer(line):
 
 
 @given(st.text(alphabet=st.characters(categories=("L",)), min_size=1, max_size=20))
-def test_a_word_that_nobody_knows_is_no_end(word):
+def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
     known = (*FINISHED, "end", "eos", "complete", "refusal")
     if word.casefold() not in map(str.casefold, known):
         assert ending_of(word) != "finished"
@@ -175,11 +177,11 @@ def test_a_word_that_nobody_knows_is_no_end(word):
         ),
     ],
 )
-def test_why_a_response_holds_no_answer(body, reason):
+def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
     assert parse_answer(read_reply(body)).reason == reason
 
 
-def test_tokens_of_reasoning_are_paid_for_whatever_the_count_beside_them():
+def test_tokens_of_reasoning_are_paid_for_whatever_the_count_beside_them() -> None:
     usage = {
         "prompt_tokens": 171,
         "completion_tokens": 1,
@@ -192,9 +194,9 @@ def test_tokens_of_reasoning_are_paid_for_whatever_the_count_beside_them():
 
 
 @pytest.mark.parametrize("place", ["body", "choice"])
-def test_an_error_beside_an_answer_is_no_answer(place):
-    choice = {"message": {"content": "yes"}, "finish_reason": "stop"}
-    body = {"choices": [choice]}
+def test_an_error_beside_an_answer_is_no_answer(place: str) -> None:
+    choice: dict[str, Any] = {"message": {"content": "yes"}, "finish_reason": "stop"}
+    body: dict[str, Any] = {"choices": [choice]}
     (body if place == "body" else choice)["error"] = {
         "message": "upstream failed",
         "code": 502,
@@ -208,7 +210,9 @@ def test_an_error_beside_an_answer_is_no_answer(place):
     st.sampled_from(FINISHED),
     st.sampled_from(["yes", "No.", "", None]),
 )
-def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(field, finish, text):
+def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(
+    field: str, finish: str, text: str | None
+) -> None:
     call = {"name": "decide", "arguments": '{"answer": "no"}'}
     message = {"content": text, field: [call] if field == "tool_calls" else call}
     top = {"token": text or "yes", "logprob": -0.1, "top_logprobs": [{"token": "yes"}]}
@@ -226,7 +230,9 @@ def test_a_call_of_a_tool_is_no_answer_whatever_stands_beside_it(field, finish, 
 
 
 @given(st.permutations(["yes", "no", "no", "no"]), ODD)
-def test_the_first_of_several_choices_is_found_by_its_index(words, odd):
+def test_the_first_of_several_choices_is_found_by_its_index(
+    words: list[str], odd: Any
+) -> None:
     """Whatever their order; an index that is no number counts as 0."""
     choices = [
         {"index": int(word == "no") * (1 + number), "message": {"content": word}}

@@ -6,17 +6,21 @@ from functools import partial
 from typing import Any
 
 import pytest
+import respx
 
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Usage
 from fwc_llm.models.bodies import read_reply
+from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import HttpReply, completion
 from tests.faults.table import Raw
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
 
-def test_the_request_holds_what_was_asked_for_and_no_more(provider):
+def test_the_request_holds_what_was_asked_for_and_no_more(
+    provider: respx.MockRouter,
+) -> None:
     route = provider.post("/chat/completions").respond(json=completion("Yes"))
     ask(quick("gpt-4"))
     assert sent(route) == {
@@ -38,7 +42,9 @@ def test_the_request_holds_what_was_asked_for_and_no_more(provider):
     assert route.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_reasoning_model_gets_no_temperature_and_its_own_limit(provider):
+def test_a_reasoning_model_gets_no_temperature_and_its_own_limit(
+    provider: respx.MockRouter,
+) -> None:
     route = provider.post("/chat/completions").respond(
         json=completion("Yes", "gpt-5-mini")
     )
@@ -53,12 +59,14 @@ def test_a_reasoning_model_gets_no_temperature_and_its_own_limit(provider):
 
 
 @pytest.mark.parametrize("name", ["model", "messages", "stream", "n"])
-def test_parameters_of_our_own_are_refused(name):
+def test_parameters_of_our_own_are_refused(name: str) -> None:
     with pytest.raises(FwcError, match=rf"leave out params\[.{name}"):
         quick(params={name: 1})
 
 
-def test_without_a_key_nothing_is_sent(provider, monkeypatch):
+def test_without_a_key_nothing_is_sent(
+    provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     route = provider.post("/chat/completions").respond(json=completion("Yes"))
     model = (
@@ -71,14 +79,16 @@ def test_without_a_key_nothing_is_sent(provider, monkeypatch):
     assert (caught.value.exit_code, route.call_count) == (2, 0)
 
 
-def test_a_key_with_odd_characters_is_refused_unseen(monkeypatch):
+def test_a_key_with_odd_characters_is_refused_unseen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nx")
     with pytest.raises(FwcError, match="characters that no key has") as caught:
         ask(quick())
     assert KEY not in str(caught.value)
 
 
-def test_no_cookie_is_kept():
+def test_no_cookie_is_kept() -> None:
     answer = HttpReply(completion("Yes"), headers={"set-cookie": "a=b; Path=/"})
     assert not [
         request
@@ -87,8 +97,10 @@ def test_no_cookie_is_kept():
     ]
 
 
-def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch):
-    def make(base_url):
+def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def make(base_url: str) -> ChatModel:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{base_url}/")
         model = quick()
         assert model.address == base_url
@@ -126,7 +138,7 @@ def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch)
         {"params": {"x": "Bearer hush-hush"}},
     ],
 )
-def test_no_message_repeats_a_key_or_a_password(options):
+def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None:
     with pytest.raises(FwcError) as caught:
         ask(quick(**options))
     assert "hush" not in str(caught.value).lower()
@@ -147,7 +159,7 @@ def test_no_message_repeats_a_key_or_a_password(options):
         "//host/v1",
     ],
 )
-def test_an_address_that_is_none(url):
+def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(FwcError, match="is not an http") as caught:
         quick(base_url=url)
     assert "\x1b" not in str(caught.value)
@@ -163,7 +175,9 @@ def test_an_address_that_is_none(url):
         ("ALL_PROXY", "http://h:port"),
     ],
 )
-def test_an_environment_without_a_way_out(variable, value, monkeypatch):
+def test_an_environment_without_a_way_out(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(variable, value)
     model = quick(base_url="https://host.example/v1")
     with pytest.raises(
@@ -173,7 +187,7 @@ def test_an_environment_without_a_way_out(variable, value, monkeypatch):
     assert caught.value.exit_code == 2
 
 
-def test_a_simulation_is_marked_whatever_it_is_called():
+def test_a_simulation_is_marked_whatever_it_is_called() -> None:
     for name, fingerprint in (("gpt-4", "SIMULATED 1"), ("surrogate (simulated)", "")):
         body = completion("Yes", name, system_fingerprint=fingerprint)
         _, model, _ = over_http(HttpReply(body))
@@ -181,7 +195,7 @@ def test_a_simulation_is_marked_whatever_it_is_called():
     assert not quick().simulated
 
 
-def test_a_reply_is_read_whole(provider):
+def test_a_reply_is_read_whole(provider: respx.MockRouter) -> None:
     top = [
         {"token": "Yes", "logprob": -0.1, "bytes": None},
         {"token": " no", "logprob": -2.5, "bytes": None},
@@ -217,7 +231,7 @@ def test_a_reply_is_read_whole(provider):
         ("STOP", "other"),
     ],
 )
-def test_how_other_makers_say_that_a_reply_ended(finish, reason):
+def test_how_other_makers_say_that_a_reply_ended(finish: str, reason: str) -> None:
     body = {"choices": [{"message": {"content": "Well"}, "finish_reason": finish}]}
     assert parse_answer(read_reply(body)).reason == reason
 
@@ -266,8 +280,8 @@ def _position(token: str, *top: str) -> dict[str, Any]:
     ],
 )
 def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
-    provider, tokens, expected
-):
+    provider: respx.MockRouter, tokens: list[tuple[str, ...]], expected: float | None
+) -> None:
     answer = next(
         (word for word, *_ in tokens for word in re.findall("yes|no$", word)), "yes"
     )
@@ -302,7 +316,9 @@ def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
         ("No", [("No", 0.5, {"No": 0.5, "Y": 0.45})], None),
     ],
 )
-def test_p_yes_follows_the_tokens_of_the_answer(text, tokens, expected):
+def test_p_yes_follows_the_tokens_of_the_answer(
+    text: str, tokens: list[tuple[str, float, dict[str, float]]], expected: float | None
+) -> None:
     body = completion(text, "m")
     body["choices"][0]["logprobs"] = {
         "content": [
@@ -321,9 +337,9 @@ def test_p_yes_follows_the_tokens_of_the_answer(text, tokens, expected):
     assert found == (None if expected is None else pytest.approx(expected, abs=0.001))
 
 
-def test_another_model_than_asked_for_is_said_once(provider):
+def test_another_model_than_asked_for_is_said_once(provider: respx.MockRouter) -> None:
     provider.post("/chat/completions").respond(json=completion("Yes", "llama-3"))
-    notices = []
+    notices: list[str] = []
     ask(quick(notice=notices.append), times=3)
     assert notices == ["OpenAI answers as 'llama-3', not as 'gpt-4'"]
 
@@ -342,18 +358,18 @@ def test_another_model_than_asked_for_is_said_once(provider):
     ],
 )
 def test_a_version_is_the_same_model_and_a_smaller_one_is_not(
-    provider, served, is_said
-):
+    provider: respx.MockRouter, served: str, is_said: bool
+) -> None:
     provider.post("/chat/completions").respond(json=completion("Yes", served))
-    notices = []
+    notices: list[str] = []
     ask(quick(notice=notices.append))
     assert bool(notices) == is_said
 
 
-def test_a_response_that_nobody_asked_for_is_nobody_s_answer():
+def test_a_response_that_nobody_asked_for_is_nobody_s_answer() -> None:
     """A broken proxy sends each response a second time, with the opposite word."""
     both = [HttpReply(completion(word, "m")).encode() for word in ("Yes", "No")]
-    notices = []
+    notices: list[str] = []
     make = partial(quick, "m", notice=notices.append)
     replies, _, _ = over_http(Raw(b"".join(both)), make, times=20)
     assert {reply.text for reply in replies} == {"Yes"}

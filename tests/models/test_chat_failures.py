@@ -4,14 +4,17 @@ import asyncio
 import re
 import time
 from contextlib import suppress
+from typing import Any
 
 import httpx
 import pytest
+import respx
 
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import ProviderError
+from fwc_llm.models import Reply
 from fwc_llm.models.openai.retry import retry_after
-from tests.faults.loopback import HttpReply, completion, refusal
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
 
@@ -56,7 +59,9 @@ from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
         ),
     ],
 )
-def test_a_rejected_run_stops_at_once(provider, response, words):
+def test_a_rejected_run_stops_at_once(
+    provider: respx.MockRouter, response: HttpReply, words: str
+) -> None:
     body = response.encode().partition(b"\r\n\r\n")[2]
     headers = response.headers
     route = provider.post("/chat/completions").respond(
@@ -68,14 +73,16 @@ def test_a_rejected_run_stops_at_once(provider, response, words):
     assert not {"\n", KEY} & {*str(caught.value), *str(caught.value).split()}
 
 
-def test_many_failures_in_a_row_stop_the_run(provider):
+def test_many_failures_in_a_row_stop_the_run(provider: respx.MockRouter) -> None:
     route = provider.post("/chat/completions").respond(500)
     with pytest.raises(ProviderError, match=r"failed 7 times in a row .*500"):
         ask(quick(breaker=7, deadline=60.0))
     assert route.call_count == 7
 
 
-def test_a_short_outage_does_not_stop_a_run_that_works(provider):
+def test_a_short_outage_does_not_stop_a_run_that_works(
+    provider: respx.MockRouter,
+) -> None:
     good = httpx.Response(200, json=completion("Yes"))
     bad = httpx.Response(502)
     route = provider.post("/chat/completions").mock(
@@ -92,7 +99,9 @@ def test_a_short_outage_does_not_stop_a_run_that_works(provider):
         (HttpReply("?", 422), 3),
     ],
 )
-def test_a_hopeless_row_is_given_up(provider, response, times):
+def test_a_hopeless_row_is_given_up(
+    provider: respx.MockRouter, response: HttpReply, times: int
+) -> None:
     body = response.encode().partition(b"\r\n\r\n")[2]
     route = provider.post("/chat/completions").respond(response.status, content=body)
     reply = ask(quick())
@@ -135,7 +144,9 @@ _FILTERED = (
         ),
     ],
 )
-def test_what_a_filter_refuses_is_a_reply_and_final(provider, response):
+def test_what_a_filter_refuses_is_a_reply_and_final(
+    provider: respx.MockRouter, response: HttpReply
+) -> None:
     content = response.encode().partition(b"\r\n\r\n")[2]
     route = provider.post("/chat/completions").respond(response.status, content=content)
     reply = ask(quick())
@@ -148,7 +159,7 @@ def test_what_a_filter_refuses_is_a_reply_and_final(provider, response):
 
 
 # Where nothing listens, and what often does.
-def test_a_server_that_does_not_run_is_said_after_two_attempts():
+def test_a_server_that_does_not_run_is_said_after_two_attempts() -> None:
     with pytest.raises(
         ProviderError, match=r"nothing listens.*is the server running.*base_url"
     ) as caught:
@@ -156,7 +167,9 @@ def test_a_server_that_does_not_run_is_said_after_two_attempts():
     assert caught.value.exit_code == 3
 
 
-def test_the_deadline_of_a_row_covers_all_its_attempts(provider):
+def test_the_deadline_of_a_row_covers_all_its_attempts(
+    provider: respx.MockRouter,
+) -> None:
     provider.post("/chat/completions").respond(500, text="oops")
     began = time.monotonic()
     reply = ask(quick(deadline=1.5, backoff=0.05, breaker=10_000))
@@ -165,8 +178,8 @@ def test_the_deadline_of_a_row_covers_all_its_attempts(provider):
     assert re.search(r"deadline of 1\.5 s .*500: oops", str(reply.error))
 
 
-def test_a_dripping_response_does_not_pass_the_deadline():
-    async def drip(reader, writer):
+def test_a_dripping_response_does_not_pass_the_deadline() -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
         with suppress(asyncio.CancelledError):
@@ -174,7 +187,7 @@ def test_a_dripping_response_does_not_pass_the_deadline():
                 writer.write(b" ")
                 await asyncio.sleep(0.02)
 
-    async def go():
+    async def go() -> Reply:
         server = await asyncio.start_server(drip, "127.0.0.1", 0)
         model = quick(
             base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1",
@@ -199,7 +212,9 @@ def test_a_dripping_response_does_not_pass_the_deadline():
         ({"retry-after": "Wed, 21 Oct 2099 07:28:00 GMT"}, 120.0),
     ],
 )
-def test_retry_after_is_read_in_all_its_forms(headers, seconds):
+def test_retry_after_is_read_in_all_its_forms(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     assert retry_after(headers) == seconds
 
 
@@ -220,7 +235,9 @@ def test_retry_after_is_read_in_all_its_forms(headers, seconds):
         ),
     ],
 )
-def test_refusals_adapt(provider, message, parameter, expected):
+def test_refusals_adapt(
+    provider: respx.MockRouter, message: str, parameter: str, expected: Any
+) -> None:
     first = httpx.Response(
         400, json=refusal(400, message, "unsupported_value", param=parameter).body
     )
@@ -237,7 +254,7 @@ def test_refusals_adapt(provider, message, parameter, expected):
     )
 
 
-def test_what_the_user_set_is_never_adapted(provider):
+def test_what_the_user_set_is_never_adapted(provider: respx.MockRouter) -> None:
     refused = refusal(
         400, "Unsupported value", "unsupported_value", param="temperature"
     )
@@ -247,8 +264,8 @@ def test_what_the_user_set_is_never_adapted(provider):
     assert route.call_count == 1
 
 
-def test_workers_that_hit_the_same_refusal_adapt_together():
-    async def handler(request):
+def test_workers_that_hit_the_same_refusal_adapt_together() -> None:
+    async def handler(request: HttpRequest) -> HttpReply:
         await asyncio.sleep(0.02)
         for name in ("max_tokens", "temperature"):
             if name in request.json():

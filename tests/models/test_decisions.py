@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import respx
 
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
@@ -43,7 +44,7 @@ def exchange(
     return found, [request.json() for request in requests]
 
 
-def test_a_prompt_of_the_user_alone_is_one_text(provider):
+def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> None:
     route = provider.post("/decisions").respond(json=decision(0.75, "gpt-6-luna"))
     model = quick(params={"prompt_cache_key": "census"})
     reply = ask(model, TEXT)
@@ -62,9 +63,11 @@ def test_a_prompt_of_the_user_alone_is_one_text(provider):
     assert model.parameters == {"api": "decisions", "prompt_cache_key": "census"}
 
 
-def test_other_prompts_are_messages_where_roles_are_taken(provider):
+def test_other_prompts_are_messages_where_roles_are_taken(
+    provider: respx.MockRouter,
+) -> None:
     route = provider.post("/decisions").respond(json=decision(0.25))
-    named = [
+    named: list[Message] = [
         {"role": "system", "content": "Example", "name": "example_user"},
         {"role": "system", "content": "yes", "name": "example_assistant"},
     ]
@@ -100,10 +103,12 @@ def test_other_prompts_are_messages_where_roles_are_taken(provider):
     ],
     ids=["parameter", "words", "validation"],
 )
-def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused):
+def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(
+    refused: HttpReply,
+) -> None:
     """Also by requests that were under way with roles when it was found out."""
 
-    def handler(request):
+    def handler(request: HttpRequest) -> HttpReply:
         if isinstance(request.json()["input"], str):
             return HttpReply(decision(0.9))
         return refused
@@ -119,8 +124,8 @@ def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused)
     assert len([note for note in model.notices if "several roles" in note]) == 1
 
 
-def test_system_one_takes_a_state_and_named_questions():
-    def reply(request):
+def test_system_one_takes_a_state_and_named_questions() -> None:
+    def reply(request: HttpRequest) -> Any:
         assert request.path == "/v1/systemone"
         return nouls(
             0.99,
@@ -136,8 +141,8 @@ def test_system_one_takes_a_state_and_named_questions():
 
 
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_criteria_go_with_the_question(api):
-    meant = [
+def test_criteria_go_with_the_question(api: str) -> None:
+    meant: list[Message] = [
         {"role": "question", "name": "criteria:true", "content": "above $50k"},
         {"role": "question", "name": "criteria:false", "content": "no more than that"},
     ]
@@ -154,14 +159,14 @@ def test_criteria_go_with_the_question(api):
 
 
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_a_refusal_is_a_refusal(api):
+def test_a_refusal_is_a_refusal(api: str) -> None:
     refused = {"type": "refusal", "name": "answer"}
-    answers = [refused] if api == "decisions" else {"answer": refused}
+    answers: Any = [refused] if api == "decisions" else {"answer": refused}
     reply, _ = exchange(decision(answers=answers), CHAT, api)
     assert (parse_answer(reply).reason, reply.p_yes) == ("refused", None)
 
 
-def test_an_answer_is_found_by_name_or_is_the_only_one():
+def test_an_answer_is_found_by_name_or_is_the_only_one() -> None:
     by_name = decision(
         answers=decision(0.9, names=["other"])["answers"] + decision(0.2)["answers"]
     )
@@ -179,8 +184,10 @@ def test_an_answer_is_found_by_name_or_is_the_only_one():
         ("systemone", ("other",)),
     ],
 )
-def test_an_answer_that_is_named_for_another_question_is_never_taken(api, names):
-    answers = [{"name": name, "probability": 0.9, "noul": 0.9} for name in names]
+def test_an_answer_that_is_named_for_another_question_is_never_taken(
+    api: str, names: Any
+) -> None:
+    answers: Any = [{"name": name, "probability": 0.9, "noul": 0.9} for name in names]
     if api == "systemone":
         answers = {
             str(name): answer for name, answer in zip(names, answers, strict=True)
@@ -191,7 +198,7 @@ def test_an_answer_that_is_named_for_another_question_is_never_taken(api, names)
         )
 
 
-def test_the_address_tells_the_dialect_of_services_that_are_known():
+def test_the_address_tells_the_dialect_of_services_that_are_known() -> None:
     model = quick(base_url="https://api.perplexity.ai/v1")
     assert "state" in model.request_body(TEXT)
     assert "System One's format" in model.notices[0]
@@ -214,7 +221,9 @@ def test_the_address_tells_the_dialect_of_services_that_are_known():
         },
     ],
 )
-def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said):
+def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(
+    said: dict[str, Any],
+) -> None:
     reply, _ = exchange(nouls(0.75, **said), TEXT, "systemone")
     assert (reply.p_yes, reply.truncated) == (0.75, True)
     with pytest.raises(
@@ -236,7 +245,7 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said):
         ({"api": "systemone"}, "api='systemone' needs the service's address"),
     ],
 )
-def test_options_that_make_no_sense(options, words):
+def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
     with pytest.raises(FwcError, match=words):
         quick(**options)
 
@@ -261,12 +270,14 @@ def test_options_that_make_no_sense(options, words):
         (refusal(401, "no key"), "rejects the key"),
     ],
 )
-def test_what_every_request_would_meet_stops_the_run_and_says_why(reply, words):
+def test_what_every_request_would_meet_stops_the_run_and_says_why(
+    reply: HttpReply, words: str
+) -> None:
     with pytest.raises(ProviderError, match=words):
         exchange(reply, TEXT)
 
 
-def test_a_probability_that_is_none_is_asked_for_again_but_not_for_long():
+def test_a_probability_that_is_none_is_asked_for_again_but_not_for_long() -> None:
     replies = iter([decision(1.5), decision(None), decision(0.75)])
     found, seen = exchange(lambda request: next(replies), TEXT)
     assert (found.p_yes, found.attempts, len(seen)) == (0.75, 3, 3)
@@ -277,7 +288,9 @@ def test_a_probability_that_is_none_is_asked_for_again_but_not_for_long():
 
 @pytest.mark.parametrize("kind", ["choice", "", 7, ["noul"], "\x1b[31m"])
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_the_probability_of_another_kind_of_answer_is_no_p_yes(api, kind):
+def test_the_probability_of_another_kind_of_answer_is_no_p_yes(
+    api: str, kind: Any
+) -> None:
     answer = {
         "type": kind,
         "name": "answer",
@@ -285,7 +298,7 @@ def test_the_probability_of_another_kind_of_answer_is_no_p_yes(api, kind):
         "probability": 0.9,
         "noul": 0.9,
     }
-    answers = [answer] if api == "decisions" else {"answer": answer}
+    answers: Any = [answer] if api == "decisions" else {"answer": answer}
     found, seen = exchange(decision(answers=answers), TEXT, api)
     assert (found.text, found.p_yes, len(seen)) == (None, None, 3)
     assert f"an answer that is not a P(yes) (its type is {kind!r})" in found.error

@@ -1,6 +1,9 @@
 """What families.toml says of models: what they accept, and what the client says of it."""
 
+from typing import Any
+
 import pytest
+import respx
 
 from fwc_llm.models import Usage
 from fwc_llm.models.openai.prices import family_of, price_of
@@ -20,7 +23,7 @@ from tests.models.asking import KEY, ask, quick, sent
         ("gpt-6.1-sol", (True, False)),
     ],
 )
-def test_the_family_of_a_name(name, family):
+def test_the_family_of_a_name(name: str, family: tuple[bool, bool]) -> None:
     of = family_of(name)
     assert (of.reasons, of.effort_none, of.openai) == (*family, True)
 
@@ -38,13 +41,15 @@ def test_the_family_of_a_name(name, family):
         ("llama-3.3-70b-instruct", False),
     ],
 )
-def test_a_reasoning_model_of_another_maker_gets_room(name, reasons):
+def test_a_reasoning_model_of_another_maker_gets_room(name: str, reasons: bool) -> None:
     sent = quick(name).parameters
     assert sent == {"temperature": 0, "max_tokens": 2000 if reasons else 20}
     assert quick(name, max_tokens=50).parameters["max_tokens"] == 50
 
 
-def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider):
+def test_logprobs_switch_reasoning_off_where_nothing_was_set(
+    provider: respx.MockRouter,
+) -> None:
     route = provider.post("/chat/completions").respond(
         json=completion("Yes", "gpt-5.4-mini")
     )
@@ -68,8 +73,8 @@ def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider):
 
 
 def test_the_key_is_hidden_although_something_was_said_before_it_was_there(
-    provider, monkeypatch
-):
+    provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     model = quick("gpt-5-mini")
     assert model.notices
@@ -78,8 +83,8 @@ def test_the_key_is_hidden_although_something_was_said_before_it_was_there(
     assert KEY not in str(ask(model).text)
 
 
-def test_what_is_written_to_the_cache_and_long_requests_cost_more():
-    price = price_of("gpt-6-luna")
+def test_what_is_written_to_the_cache_and_long_requests_cost_more() -> None:
+    price: Any = price_of("gpt-6-luna")
     plain = Usage(1000, 10)
     written = Usage(1000, 10, 200, 600)
     assert price.dollars(plain) == pytest.approx((1000 * 0.10 + 10 * 0.50) / 1e6)
@@ -88,5 +93,5 @@ def test_what_is_written_to_the_cache_and_long_requests_cost_more():
     )
     long = (2 * 300_000 * 0.10 + 1.5 * 10 * 0.50) / 1e6
     assert price.dollars(Usage(300_000, 10), longest=300_000) == pytest.approx(long)
-    decisions = price_of("gpt-6-luna", api="decisions")
+    decisions: Any = price_of("gpt-6-luna", api="decisions")
     assert decisions.dollars(Usage(1000, 10, 1000)) == 0.0

@@ -12,8 +12,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import combinations
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,11 +22,20 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from fwc_llm import FunctionModel, FwcError, Model, ProviderError, Reply, evaluate
+from fwc_llm import (
+    FunctionModel,
+    FwcError,
+    Model,
+    ProviderError,
+    Reply,
+    Result,
+    evaluate,
+)
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
 from fwc_llm.models.functions import LARGEST_BATCH, as_model
 from fwc_llm.models.identity import qualified_name
+from fwc_llm.tasks import Task
 from tests.command import python
 
 MESSAGES = [{"role": "user", "content": "Is it?"}]
@@ -64,7 +74,9 @@ def returning(value: Any) -> Callable[[Messages], Any]:
         ("I cannot say", None, None),
     ],
 )
-def test_texts_numbers_and_replies_are_answers(value, answer, p_yes):
+def test_texts_numbers_and_replies_are_answers(
+    value: Any, answer: str | None, p_yes: float | None
+) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
     assert (reply.error, parse_answer(reply).value, probability(reply)) == (
         None,
@@ -92,7 +104,9 @@ def test_texts_numbers_and_replies_are_answers(value, answer, p_yes):
         (TimeoutError("theirs"), "TimeoutError: theirs"),
     ],
 )
-def test_nonsense_is_the_rows_error_and_says_what_it_was(value, words):
+def test_nonsense_is_the_rows_error_and_says_what_it_was(
+    value: Any, words: str
+) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
     said = str(reply.error)
     assert words in said
@@ -100,13 +114,13 @@ def test_nonsense_is_the_rows_error_and_says_what_it_was(value, words):
     assert len(said) <= 320
 
 
-def test_a_provider_error_stops_the_run():
+def test_a_provider_error_stops_the_run() -> None:
     with pytest.raises(ProviderError, match="gone"):
         ask(FunctionModel(returning(ProviderError("gone"))))
 
 
-def test_replies_are_made_fit_for_the_journal():
-    circle = {}
+def test_replies_are_made_fit_for_the_journal() -> None:
+    circle: dict[str, Any] = {}
     circle["self"] = circle
     odd = Reply(
         "Yes \ud800",
@@ -125,22 +139,22 @@ def test_replies_are_made_fit_for_the_journal():
     assert reply.p_yes == 0.5
 
 
-def test_sync_async_objects_and_partials_are_called():
+def test_sync_async_objects_and_partials_are_called() -> None:
     class Later:
-        async def __call__(self, messages):
+        async def __call__(self, messages: Messages) -> float:
             await asyncio.sleep(0)
             return 0.9
 
-        def method(self, messages):
+        def method(self, messages: Messages) -> str:
             return "no"
 
-    async def later(messages, word="yes"):
+    async def later(messages: Messages, word: str = "yes") -> str:
         return word
 
-    def hands_over(messages):
+    def hands_over(messages: Messages) -> Awaitable[str]:
         return later(messages)
 
-    given = [
+    given: list[tuple[Any, str]] = [
         (Later(), "yes"),
         (Later().method, "no"),
         (later, "yes"),
@@ -153,12 +167,12 @@ def test_sync_async_objects_and_partials_are_called():
         assert reply.text == text, function
 
 
-def test_a_sync_function_is_called_in_a_thread_one_row_after_another():
+def test_a_sync_function_is_called_in_a_thread_one_row_after_another() -> None:
     inside = 0
     most = 0
     mains = 0
 
-    def watch(messages):
+    def watch(messages: Messages) -> str:
         nonlocal inside, most, mains
         inside += 1
         most = max(most, inside)
@@ -171,7 +185,7 @@ def test_a_sync_function_is_called_in_a_thread_one_row_after_another():
     assert (most, mains) == (1, 0)
     together = threading.Barrier(4, timeout=60)
 
-    def meet(messages):
+    def meet(messages: Messages) -> str:
         together.wait()  # only four calls at once pass
         return "yes"
 
@@ -179,7 +193,7 @@ def test_a_sync_function_is_called_in_a_thread_one_row_after_another():
     assert {reply.text for reply in replies} == {"yes"}
 
 
-def test_what_hangs_is_given_up_and_many_of_it_end_the_run():
+def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
     stop = threading.Event()
     model = FunctionModel(lambda messages: stop.wait(60), timeout=0.01, threads=40)
     (reply,) = ask(model)
@@ -188,7 +202,7 @@ def test_what_hangs_is_given_up_and_many_of_it_end_the_run():
         ask(model, times=40)
     stop.set()
 
-    async def forever(messages):
+    async def forever(messages: Messages) -> str:
         await asyncio.sleep(60)
         return "yes"
 
@@ -197,7 +211,7 @@ def test_what_hangs_is_given_up_and_many_of_it_end_the_run():
         == "it gave no answer within 0.01 s"
     )
 
-    async def leaves(messages):
+    async def leaves(messages: Messages) -> str:
         raise SystemExit(0)
 
     assert "SystemExit: 0" in str(ask(FunctionModel(leaves))[0].error)
@@ -213,14 +227,14 @@ class Batches:
         return self.answers(len(conversations))
 
 
-def test_an_object_with_ask_many_is_asked_in_batches():
+def test_an_object_with_ask_many_is_asked_in_batches() -> None:
     batches = Batches(lambda n: [0.1, ValueError("row 2"), *["no"] * (n - 2)])
     replies = ask(FunctionModel(batches), times=6)
     assert batches.sizes == [6]
     assert [reply.text for reply in replies] == ["no", None, "no", "no", "no", "no"]
     assert replies[1].error == "it raised ValueError: row 2"
 
-    async def later(n):
+    async def later(n: int) -> Any:
         await asyncio.sleep(0)
         return np.full(n, 0.75)
 
@@ -229,7 +243,7 @@ def test_an_object_with_ask_many_is_asked_in_batches():
     ] * 3
 
 
-def test_batches_are_bounded_in_size_and_in_time():
+def test_batches_are_bounded_in_size_and_in_time() -> None:
     batches = Batches()
     assert [reply.text for reply in ask(FunctionModel(batches), times=150)] == [
         "yes"
@@ -251,12 +265,16 @@ def test_batches_are_bounded_in_size_and_in_time():
         (lambda n: 1 / 0, "it raised ZeroDivisionError"),
     ],
 )
-def test_a_batch_that_goes_wrong_is_the_error_of_its_rows(answers, words):
+def test_a_batch_that_goes_wrong_is_the_error_of_its_rows(
+    answers: Any, words: str
+) -> None:
     for reply in ask(FunctionModel(Batches(answers)), times=3):
         assert words in str(reply.error)
 
 
-def test_the_identity_of_a_function_is_its_name_its_code_and_what_the_user_names():
+def test_the_identity_of_a_function_is_its_name_its_code_and_what_the_user_names() -> (
+    None
+):
     here = f"{__name__}:says_yes"
     model = FunctionModel(says_yes)
     code = model.parameters["code"]
@@ -287,11 +305,13 @@ def _with(limit: int) -> Any:
     return lambda _: float(limit > LIMIT)
 
 
-def test_functions_that_answer_differently_share_no_identity(monkeypatch):
-    def identity(function):
+def test_functions_that_answer_differently_share_no_identity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def identity(function: Any) -> Any:
         return FunctionModel(function).parameters
 
-    def different():
+    def different() -> list[Any]:
         return [
             lambda _: 0.2,
             lambda _: 0.9,
@@ -332,7 +352,7 @@ def test_functions_that_answer_differently_share_no_identity(monkeypatch):
         ),
     ],
 )
-def test_what_is_no_model_is_refused(model, words):
+def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words):
         as_model(model)
 
@@ -350,7 +370,7 @@ def test_what_is_no_model_is_refused(model, words):
         {"parameters": {"x": [math.nan]}},
     ],
 )
-def test_options_that_make_no_sense_are_refused(options):
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(FwcError, match=next(iter(options))):
         FunctionModel(says_yes, **options)
 
@@ -365,10 +385,12 @@ class Grumpy:
         return 0.8 if self.service["mended"] or age < 50 else None
 
 
-def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two, tmp_path):
+def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
+    two: Task, tmp_path: Path
+) -> None:
     grumpy = Grumpy()
 
-    def go():
+    def go() -> Result:
         return evaluate(
             two, grumpy, ("zero",), n_test=16, out=tmp_path / "run", progress=False
         )
@@ -397,7 +419,9 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("awake", "notebook"), [(True, False), (False, True)])
-def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path, awake, notebook):
+def test_ctrl_c_ends_a_run_whose_function_hangs(
+    tmp_path: Path, awake: bool, notebook: bool
+) -> None:
     # A signal that another thread receives does not wake the main one: as if it came just before a
     # sleep.
     program = textwrap.dedent(
@@ -430,7 +454,9 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path, awake, notebook):
         assert process.wait(30) == 0
 
 
-def test_a_function_that_tells_its_keys_tells_them_nowhere_else(tmp_path, monkeypatch):
+def test_a_function_that_tells_its_keys_tells_them_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In an exception, a reply, a print, a warning, a log: not in a file, not on the screen."""
     keys = {
         "SERVICE_PAT": "INVENTED/0123456789",

@@ -4,6 +4,7 @@ loopback server.
 
 import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ NAME = "inspect:openai-api/mine/some-model"
 
 
 @pytest.fixture(autouse=True)
-def inspect_and_key(with_inspect, monkeypatch):
+def inspect_and_key(with_inspect: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("MINE_API_KEY", KEY)
 
@@ -31,7 +32,7 @@ def asked(
     return over_http(answer, partial(open_model, NAME), **{"deadline": 60.0} | options)
 
 
-def test_a_reply_is_read_whole():
+def test_a_reply_is_read_whole() -> None:
     top = [
         {"token": "Yes", "logprob": -0.1, "bytes": None},
         {"token": "No", "logprob": -2.4, "bytes": None},
@@ -113,7 +114,9 @@ def test_a_reply_is_read_whole():
         ),
     ],
 )
-def test_refusals_and_what_is_no_answer_are_told_apart(change, reason):
+def test_refusals_and_what_is_no_answer_are_told_apart(
+    change: dict[str, Any], reason: str
+) -> None:
     body = completion("Yes")
     body["choices"][0] |= change
     (reply,), _, _ = asked(HttpReply(body))
@@ -137,30 +140,30 @@ def test_refusals_and_what_is_no_answer_are_told_apart(change, reason):
         (refusal(404, "The model does not exist", "model_not_found"), "check its name"),
     ],
 )
-def test_what_fails_for_every_row_stops_the_run(answer, words):
+def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -> None:
     with pytest.raises(ProviderError, match=words) as caught:
         asked(answer)
     assert KEY not in str(caught.value)
 
 
-def test_a_row_has_a_deadline():
+def test_a_row_has_a_deadline() -> None:
     (reply,), _, _ = asked(HttpReply(completion("Yes"), delay=5.0), deadline=0.3)
     assert reply.text is None
     assert "no reply within the deadline of 0.3 s" in str(reply.error)
 
 
-def test_every_attempt_is_one_request_that_a_budget_hears_of():
+def test_every_attempt_is_one_request_that_a_budget_hears_of() -> None:
     heard = list[bool]()
 
     class Poor(Attempts):
-        def lost(self, billed):
+        def lost(self, billed: bool) -> None:
             heard.append(billed)
 
-        async def again(self):
+        async def again(self) -> bool:
             return len(heard) < 2
 
-    def make(**options):
-        model = open_model(NAME, **options)
+    def make(**options: Any) -> Any:
+        model: Any = open_model(NAME, **options)
         model.ask = partial(model.ask_within, attempts=Poor())
         return model
 
@@ -172,8 +175,8 @@ def test_every_attempt_is_one_request_that_a_budget_hears_of():
     assert heard == [True, True]
 
 
-def test_what_a_provider_cannot_do_is_said_once():
-    named = [{"role": "system", "name": "example_user", "content": "x"}, *MESSAGES]
+def test_what_a_provider_cannot_do_is_said_once() -> None:
+    named: Any = [{"role": "system", "name": "example_user", "content": "x"}, *MESSAGES]
     make = partial(open_model, NAME)  # Inspect's own mock model would fetch a rank file
     _, model, _ = over_http(
         HttpReply(completion("Yes")), make, named, 2, deadline=60.0, logprobs=True
@@ -195,7 +198,9 @@ def test_what_a_provider_cannot_do_is_said_once():
         (NAME, {"params": {"temperature": "hot"}}, "temperature"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_a_request(name, options, words):
+def test_what_makes_no_sense_is_refused_before_a_request(
+    name: str, options: Any, words: str
+) -> None:
     with pytest.raises(FwcError, match=words) as caught:
         open_model(
             name, **{"base_url": "http://127.0.0.1:9/v1"} | options
@@ -204,18 +209,18 @@ def test_what_makes_no_sense_is_refused_before_a_request(name, options, words):
     assert not re.search(r"\n|\[bold\]", str(caught.value))
 
 
-def test_a_missing_extra_names_the_pip_command(monkeypatch):
+def test_a_missing_extra_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fwc_llm.models.inspect.find_spec", lambda name: None)
     with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[inspect\]'"):
         open_model("inspect:anthropic/claude-x")
 
 
 @pytest.mark.slow
-def test_a_run_through_inspect_is_the_run_without(tmp_path):
+def test_a_run_through_inspect_is_the_run_without(tmp_path: Path) -> None:
     """The journal, the statistics and a second pass: nothing is asked twice, and the numbers are
     the same.
     """
-    small = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4}
+    small: Any = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4}
     with serving() as url:
         asked = {"logprobs": True, "base_url": url, "out": tmp_path / "a", **small}
         there = evaluate("census", "inspect:openai-api/mine/surrogate", **asked)

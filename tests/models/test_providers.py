@@ -5,6 +5,7 @@ module.
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from fwc_llm import FunctionModel, FwcError
 from fwc_llm.models import open_model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.surrogate.model import Surrogate
+from tests.command import Run
 from tests.models.test_functions import says_yes
 
 PROVIDER = """
@@ -46,12 +48,12 @@ Install = Callable[..., None]
 
 
 @pytest.fixture
-def install(tmp_path, monkeypatch):
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Install a distribution with these entry points: a real one, in a folder of its own on the
     path.
     """
 
-    def make(name="fwc-echo", **points):
+    def make(name: str = "fwc-echo", **points: str) -> None:
         folder = tmp_path / "site" / name
         info = folder / f"{name.replace('-', '_')}-1.5.dist-info"
         info.mkdir(parents=True)
@@ -71,7 +73,7 @@ def install(tmp_path, monkeypatch):
     return make
 
 
-def test_an_installed_package_provides_its_names(install):
+def test_an_installed_package_provides_its_names(install: Install) -> None:
     install(echo="echoing:open_model")
     model = open_model(
         "echo:Yes", params={"temperature": 0.5}, base_url="http://127.0.0.1:1/v1"
@@ -83,7 +85,7 @@ def test_an_installed_package_provides_its_names(install):
         assert isinstance(open_model(other), ChatModel)
 
 
-def test_prints_are_no_output(fwc, install, tmp_path):
+def test_prints_are_no_output(fwc: Run, install: Install, tmp_path: Path) -> None:
     install()
     asked = f"--task census --shots zero --n-test 8 --json --out {tmp_path / 'run'}"
     outcome = fwc(f"eval --model python:echoing:talks {asked}")
@@ -91,7 +93,7 @@ def test_prints_are_no_output(fwc, install, tmp_path):
     assert json.loads(outcome.out)  # nothing but the document
 
 
-def test_names_of_ours_stay_ours(install):
+def test_names_of_ours_stay_ours(install: Install) -> None:
     install(surrogate="echoing:open_model", python="echoing:open_model")
     assert isinstance(open_model("surrogate"), Surrogate)
     assert isinstance(
@@ -120,7 +122,9 @@ def test_names_of_ours_stay_ours(install):
         ("leaving:open_model", "cannot be loaded: SystemExit: 0"),
     ],
 )
-def test_a_broken_entry_point_is_named(install, target, words):
+def test_a_broken_entry_point_is_named(
+    install: Install, target: str, words: str
+) -> None:
     install(echo=target)
     with pytest.raises(FwcError, match=words):
         open_model("echo")
@@ -138,7 +142,9 @@ def test_a_broken_entry_point_is_named(install, target, words):
         ("python:leaving:f", "cannot be imported: SystemExit: 0"),
     ],
 )
-def test_no_function(install, name, words, capsys):
+def test_no_function(
+    install: Install, name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     install()
     with pytest.raises(FwcError, match=words):
         open_model(name)

@@ -8,10 +8,10 @@ from typing import Any
 import openai
 import pytest
 
-from fwc_llm import FwcError, Reply, evaluate, open_model, tune
+from fwc_llm import FwcError, Messages, Reply, evaluate, open_model, tune
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import traits
-from fwc_llm.tasks import load_task
+from fwc_llm.tasks import Task, load_task
 from fwc_llm.testing import answers
 from tests.command import read_json
 from tests.evaluation.test_tune import LARGER, heeds
@@ -33,13 +33,13 @@ OPTIONS: dict[str, Any] = {
 
 
 @pytest.fixture
-def moody():
+def moody() -> Any:
     """A model that answers the same question differently every time; every ninth row has no
     answer.
     """
     calls = count()
 
-    async def moody(messages):
+    async def moody(messages: Messages) -> Reply:
         number = next(calls)
         if number % 9 == 8:
             return Reply(None, error="busy")
@@ -58,7 +58,9 @@ def numbers(folder: Path) -> Any:
     return {key: value for key, value in data.items() if key not in {"model", "local"}}
 
 
-def test_a_replay_gives_every_reply_again_in_its_place(two, moody, tmp_path):
+def test_a_replay_gives_every_reply_again_in_its_place(
+    two: Task, moody: Any, tmp_path: Path
+) -> None:
     """Arms, samples and changed levels may send the same messages, and were answered
     differently.
     """
@@ -83,8 +85,8 @@ def test_a_replay_gives_every_reply_again_in_its_place(two, moody, tmp_path):
     assert "moody" in page
 
 
-def test_the_marks_of_the_source_stay(tmp_path):
-    options = {"n_test": 8, "base_parity": None, "progress": False}
+def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
+    options: Any = {"n_test": 8, "base_parity": None, "progress": False}
     said = "surrogate"
     for name in ("source", "once", "twice"):
         out = tmp_path / name
@@ -100,9 +102,9 @@ def test_the_marks_of_the_source_stay(tmp_path):
     )
 
 
-def test_a_tuning_is_replayed(tmp_path):
+def test_a_tuning_is_replayed(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(400, 2)))
-    options = LARGER | {"candidates": 4, "n_test": 40, "strategies": ["strata"]}
+    options: Any = LARGER | {"candidates": 4, "n_test": 40, "strategies": ["strata"]}
     tune(task, heeds, 0.15, 30.0, **options, out=tmp_path / "tuned")
     tune(
         task,
@@ -118,7 +120,9 @@ def test_a_tuning_is_replayed(tmp_path):
     assert {key for key in first if first[key] != again[key]} == {"model", "parameters"}
 
 
-def test_other_questions_are_refused_by_name(two, moody, tmp_path):
+def test_other_questions_are_refused_by_name(
+    two: Task, moody: Any, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     options = OPTIONS | {"samples": 1, "counterfactual": False}
     evaluate(two, moody, ("zero", "balanced"), out=source, **options)
@@ -152,7 +156,9 @@ def test_other_questions_are_refused_by_name(two, moody, tmp_path):
         (("journal.jsonl", '{"format":"fwc-llm-journal/1"}\n'), {}, "no prompts"),
     ],
 )
-def test_bad_input(two, moody, tmp_path, damage, options, words):
+def test_bad_input(
+    two: Task, moody: Any, tmp_path: Path, damage: Any, options: Any, words: str
+) -> None:
     evaluate(
         two, moody, ("zero",), out=tmp_path, n_test=8, base_parity=None, progress=False
     )
@@ -162,7 +168,7 @@ def test_bad_input(two, moody, tmp_path, damage, options, words):
         open_model(f"replay:{tmp_path}", **options)
 
 
-def test_an_application_is_tested_with_recorded_replies():
+def test_an_application_is_tested_with_recorded_replies() -> None:
     first = json.loads((REAL / "journal.jsonl").read_text().splitlines()[1])
     messages = first["prefix"] + first["prompt"]
     with answers(REAL):

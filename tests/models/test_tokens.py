@@ -2,7 +2,9 @@
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ MESSAGES = [{"role": "system", "content": "You are a helpful assistant."}, QUEST
 
 
 @pytest.fixture
-def rank_files():
+def rank_files() -> Path:
     folder = Path(os.environ.get("TIKTOKEN_CACHE_DIR", "/nowhere"))
     if not (folder / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4").exists():
         missing(
@@ -27,7 +29,7 @@ def rank_files():
 
 
 @pytest.fixture
-def fresh():
+def fresh() -> Iterator[None]:
     tokens.load_encoding.cache_clear()
     yield
     tokens.load_encoding.cache_clear()
@@ -36,7 +38,7 @@ def fresh():
 @pytest.mark.parametrize(
     "model", ["gpt-4", "gpt-4-0314", "gpt-3.5-turbo", "gpt-4o-mini", "ft:gpt-4o:x"]
 )
-def test_known_models_are_counted_exactly(model, rank_files):
+def test_known_models_are_counted_exactly(model: str, rank_files: Path) -> None:
     counter = TokenCounter(model, fetch=False)
     assert counter.exact
     # 3 a message, its role, its text; 3 for the reply (OpenAI's cookbook): 3+1+6 + 3+1+3 + 3
@@ -45,17 +47,19 @@ def test_known_models_are_counted_exactly(model, rank_files):
 
 
 @pytest.mark.parametrize("model", ["gpt-6-luna", "my-model", "azure:deployment"])
-def test_unknown_models_are_estimated_and_say_so(model, rank_files):
+def test_unknown_models_are_estimated_and_say_so(model: str, rank_files: Path) -> None:
     counter = TokenCounter(model, fetch=False)
     assert (counter.exact, counter.count(MESSAGES)) == (False, 20)
 
 
-def test_special_tokens_in_a_cell_are_text(rank_files):
+def test_special_tokens_in_a_cell_are_text(rank_files: Path) -> None:
     assert TokenCounter("gpt-4", fetch=False).length("<|endoftext|> \ud800") > 3
 
 
 @pytest.mark.usefixtures("fresh")
-def test_an_estimate_without_a_rank_file(tmp_path, monkeypatch):
+def test_an_estimate_without_a_rank_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     counter = TokenCounter("gpt-4", fetch=False)
     assert not counter.exact
@@ -66,7 +70,9 @@ def test_an_estimate_without_a_rank_file(tmp_path, monkeypatch):
     assert not TokenCounter("gpt-4", fetch=False).exact
 
 
-def test_a_service_without_end(tmp_path, monkeypatch, fresh):
+def test_a_service_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
+) -> None:
     never = threading.Event()
     monkeypatch.setattr(tokens, "FETCH_SECONDS", 0.1)
     monkeypatch.setattr("tiktoken.get_encoding", lambda name: never.wait(60))
@@ -75,7 +81,7 @@ def test_a_service_without_end(tmp_path, monkeypatch, fresh):
     never.set()
 
 
-def test_a_key_in_the_wrong_place_is_not_repeated():
+def test_a_key_in_the_wrong_place_is_not_repeated() -> None:
     for options in (
         {"params": KEY},
         {"params": KEY[:9]},
@@ -97,6 +103,6 @@ def test_a_key_in_the_wrong_place_is_not_repeated():
         {"max_tokens": 0},
     ],
 )
-def test_options_that_make_no_sense_are_refused(options):
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(FwcError, match=next(iter(options))):
         Client(**options)

@@ -31,7 +31,13 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import census_task
 from tests.faults.batch_service import PAGE, BatchService, answer_of
-from tests.faults.loopback import HttpReply, refusal, serve, serve_in_thread
+from tests.faults.loopback import (
+    HttpReply,
+    HttpRequest,
+    refusal,
+    serve,
+    serve_in_thread,
+)
 
 N = 23
 
@@ -50,7 +56,7 @@ def calls(n: int = N) -> list[PlannedCall]:
 
 
 @pytest.fixture(autouse=True)
-def small_files(monkeypatch):
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten requests a file, so that 23 make three."""
     monkeypatch.setattr(batch_module, "MOST_REQUESTS", 10)
 
@@ -124,7 +130,7 @@ def expected() -> dict[str, str]:
     return {call.row: answer_of(call.messages) for call in calls()}
 
 
-def test_replies_are_joined_to_their_questions(tmp_path):
+def test_replies_are_joined_to_their_questions(tmp_path: Path) -> None:
     service = BatchService()
     seen = []
     asyncio.run(run(service, tmp_path, progress=seen.append))
@@ -134,10 +140,10 @@ def test_replies_are_joined_to_their_questions(tmp_path):
     assert (len(service.batches), seen[-1].done, seen[-1].total) == (3, N, N)
 
 
-def test_a_batch_is_found_on_a_later_page_of_the_account(tmp_path):
+def test_a_batch_is_found_on_a_later_page_of_the_account(tmp_path: Path) -> None:
     service = BatchService()
 
-    async def find():
+    async def find() -> str | None:
         async with asking(service, tmp_path) as (model, _):
             return await BatchClient(model).find("file-0")
 
@@ -146,7 +152,9 @@ def test_a_batch_is_found_on_a_later_page_of_the_account(tmp_path):
     assert asyncio.run(find()) == "batch-0"
 
 
-def test_files_are_split_by_size(tmp_path, monkeypatch):
+def test_files_are_split_by_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_module, "MOST_BYTES", 1000)
     service = BatchService()
     asyncio.run(run(service, tmp_path))
@@ -157,9 +165,9 @@ def test_files_are_split_by_size(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("blank", ["", " ", None])
-def test_a_blank_id_is_no_file(blank, tmp_path):
+def test_a_blank_id_is_no_file(blank: str | None, tmp_path: Path) -> None:
     class Blank(BatchService):
-        def __call__(self, request):
+        def __call__(self, request: HttpRequest) -> HttpReply:
             reply = super().__call__(request)
             if isinstance(reply.body, dict) and reply.body.get("object") == "batch":
                 files = {
@@ -174,14 +182,16 @@ def test_a_blank_id_is_no_file(blank, tmp_path):
 
 
 @pytest.mark.parametrize("ends_as", ["completed", "expired"])
-def test_what_batches_leave_is_asked_live_only_if_wanted(ends_as, tmp_path):
+def test_what_batches_leave_is_asked_live_only_if_wanted(
+    ends_as: str, tmp_path: Path
+) -> None:
     service = BatchService(fails=lambda number: number > 2, ends_as=ends_as)
     prices = tmp_path / "prices.toml"
     prices.write_text(
         'date = "2030-01-01"\nbatch = 0.5\n[models]\nmine = { input = 1000, output = 4000 }\n'
     )
 
-    def go(url, **options):
+    def go(url: str, **options: Any) -> dict[str, Any]:
         client = Client(base_url=f"{url}/v1", batch=True, prices=prices, **options)
         plan = Settings(n_test=13, m=4, base_parity=None)
         job = prepare(census_task(600, 300), "mine", ["zero"], plan, client)
@@ -207,7 +217,7 @@ def test_what_batches_leave_is_asked_live_only_if_wanted(ends_as, tmp_path):
 
 
 @pytest.mark.slow
-def test_passing_failures_of_the_service_are_waited_out(tmp_path):
+def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
     whole = BatchService(fails=lambda number: number == 3)
     asyncio.run(run(whole, tmp_path))
     for step in range(1, whole.steps + 1):
@@ -223,7 +233,7 @@ def test_passing_failures_of_the_service_are_waited_out(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path):
+def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> None:
     service = BatchService(ends_as="failed")
     with pytest.raises(ProviderError, match="enqueued token limit"):
         asyncio.run(run(service, tmp_path))
@@ -232,10 +242,10 @@ def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path):
     assert answers(tmp_path) == expected()
 
 
-def test_the_cost_limit_holds_for_batches(tmp_path):
+def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
     service = BatchService()
 
-    async def go():
+    async def go() -> ExecutionSummary:
         async with asking(service, tmp_path, "gpt-4") as (model, journal):
             price = price_of("gpt-4")
             counter = TokenCounter("unknown", fetch=False)
@@ -254,13 +264,15 @@ def test_the_cost_limit_holds_for_batches(tmp_path):
 
 
 @pytest.mark.parametrize("ends_as", ["completed", "expired"])
-def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as, tmp_path):
+def test_what_a_batch_has_lost_counts_towards_the_limit(
+    ends_as: str, tmp_path: Path
+) -> None:
     service = BatchService(ends_as=ends_as)
     price = price_of("gpt-4")
     service.kept = 0.2
     assert price is not None
 
-    async def go():
+    async def go() -> Budget:
         async with asking(service, tmp_path, "gpt-4") as (model, journal):
             # For all requests as a batch, with those of unknown usage at the most, and ten of them
             # live.
@@ -303,12 +315,14 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as, tmp_path):
         ),
     ],
 )
-def test_a_service_that_takes_no_batch_says_why(tmp_path, reply, words):
+def test_a_service_that_takes_no_batch_says_why(
+    tmp_path: Path, reply: HttpReply, words: str
+) -> None:
     with pytest.raises(ProviderError, match=words):
         asyncio.run(run(lambda request: reply, tmp_path))
 
 
-def test_batches_under_way_can_be_cancelled(tmp_path):
+def test_batches_under_way_can_be_cancelled(tmp_path: Path) -> None:
     service = BatchService()
     interrupt(service, tmp_path, 9)
     asyncio.run(run(service, tmp_path, then_live=True, begin=False, cancel=True))
@@ -341,7 +355,7 @@ ODD_LINES = [
 
 
 @pytest.mark.slow
-def test_odd_lines_are_not_the_end_of_the_collection(tmp_path):
+def test_odd_lines_are_not_the_end_of_the_collection(tmp_path: Path) -> None:
     service = BatchService()
     first = call_id(parameters_json(ChatModel("test-model")), calls()[0]).encode()
     service.odd_lines = [line.replace(b"ID", first) + b"\n" for line in ODD_LINES]
@@ -359,7 +373,7 @@ def test_odd_lines_are_not_the_end_of_the_collection(tmp_path):
         {"odd": 1},
     ],
 )
-def test_an_edited_state_is_refused(tmp_path, change):
+def test_an_edited_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     part = {
         "name": "0001",
         "requests": 1,
@@ -375,14 +389,16 @@ def test_an_edited_state_is_refused(tmp_path, change):
         batches_under_way(tmp_path)
 
 
-def test_the_key_is_in_no_file_of_a_batch(tmp_path, monkeypatch):
+def test_the_key_is_in_no_file_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = "sk-planted+0123456789abcdef"
     monkeypatch.setenv("OPENAI_API_KEY", key)
     service = BatchService()
     escaped = "".join(f"\\u{ord(c):04x}" for c in key)
     service.odd_lines = [f'{{"custom_id": "x", "echo": "{escaped} {key}"}}\n'.encode()]
 
-    async def go():
+    async def go() -> None:
         async with asking(service, tmp_path, api_key_env="OPENAI_API_KEY") as (
             model,
             journal,
@@ -396,7 +412,9 @@ def test_the_key_is_in_no_file_of_a_batch(tmp_path, monkeypatch):
     assert "[key]" in (tmp_path / "batch" / "0001.output.jsonl").read_text()
 
 
-def test_a_batch_that_never_began_is_not_begun_over_live_answers(tmp_path):
+def test_a_batch_that_never_began_is_not_begun_over_live_answers(
+    tmp_path: Path,
+) -> None:
     service = BatchService()
     interrupt(service, tmp_path, 1)
     ask_live(service, tmp_path)
@@ -405,7 +423,9 @@ def test_a_batch_that_never_began_is_not_begun_over_live_answers(tmp_path):
 
 
 @pytest.mark.slow
-def test_any_order_of_passes_asks_nothing_twice_and_loses_nothing(tmp_path):
+def test_any_order_of_passes_asks_nothing_twice_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
     parameters = parameters_json(ChatModel("test-model"))
     sent = {call_id(parameters, call): json.dumps(call.messages) for call in calls()}
     for seed in range(10):
@@ -437,7 +457,7 @@ def test_any_order_of_passes_asks_nothing_twice_and_loses_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("lost", ["batches", "files"])
-def test_what_the_service_has_lost_can_be_given_up(tmp_path, lost):
+def test_what_the_service_has_lost_can_be_given_up(tmp_path: Path, lost: str) -> None:
     service = BatchService()
     interrupt(service, tmp_path, 12)
     for batch in service.batches.values():
@@ -452,7 +472,9 @@ def test_what_the_service_has_lost_can_be_given_up(tmp_path, lost):
     assert not batches_under_way(tmp_path)
 
 
-def test_a_folder_that_is_gone_is_not_made_again_and_no_batch_is_sent_off(tmp_path):
+def test_a_folder_that_is_gone_is_not_made_again_and_no_batch_is_sent_off(
+    tmp_path: Path,
+) -> None:
     service = BatchService()
     folder = tmp_path / "run"
     folder.mkdir()

@@ -19,7 +19,14 @@ from fwc_llm.runs.budget import Budget, forecast
 from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.tasks import census_task
-from tests.faults.loopback import HttpReply, answered, completion, serve_in_thread
+from tests.command import Run
+from tests.faults.loopback import (
+    HttpReply,
+    HttpRequest,
+    answered,
+    completion,
+    serve_in_thread,
+)
 
 PRICE = Price(
     model="test",
@@ -60,7 +67,7 @@ def calls(n: int, tail: int = 100) -> list[PlannedCall]:
     ]
 
 
-def test_a_forecast_counts_everything():
+def test_a_forecast_counts_everything() -> None:
     numbers = forecast(Model("test"), calls(10), PRICE, counter=Counter())  # type: ignore[arg-type]
     assert (numbers.calls, numbers.prompt_tokens, numbers.longest_prompt) == (
         10,
@@ -78,7 +85,7 @@ def test_a_forecast_counts_everything():
     assert half.dollars_most == pytest.approx((16_000 * 10 + 200 * 100) / 2e6)
 
 
-def test_a_prompt_beyond_the_context_is_refused():
+def test_a_prompt_beyond_the_context_is_refused() -> None:
     with pytest.raises(
         FwcError, match="test:0 has 1990 tokens and its reply up to 20: "
     ):
@@ -94,7 +101,7 @@ def run(folder: Path, model: Model, max_cost: float) -> tuple[Any, Budget]:
         ), budget
 
 
-def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path):
+def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path: Path) -> None:
     model = Model(
         "test"
     )  # a request may cost 1600·10 + 20·100 = 0.018, and really costs 0.0105 dollars
@@ -112,7 +119,7 @@ def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path):
     assert budget.spent == pytest.approx(50 * 0.0105)
 
 
-def test_without_a_reported_usage_the_worst_case_counts(tmp_path):
+def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
     model = Model("test")
     model.used = None  # type: ignore[assignment]
     outcome, budget = run(tmp_path, model, 0.1)
@@ -124,7 +131,7 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path):
     assert budget.spent == pytest.approx(5 * 0.018)
 
 
-def test_a_limit_is_a_positive_number():
+def test_a_limit_is_a_positive_number() -> None:
     with pytest.raises(FwcError, match="must be above 0"):
         Budget(Model("test"), PRICE, 0.0)
 
@@ -138,30 +145,32 @@ def test_a_limit_is_a_positive_number():
         ("azure:gpt-4o", "gpt-4o"),
     ],
 )
-def test_prices_cover_dated_versions_and_nothing_else(name, known):
+def test_prices_cover_dated_versions_and_nothing_else(
+    name: str, known: str | None
+) -> None:
     price = price_of(name)
     assert (price.model if price else None) == known
 
 
-def test_a_price_file_of_ones_own(tmp_path):
+def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(
         'date = "2030-01-01"\n[models]\n"mine" = { input = 1, output = 2 }\n'
     )
-    price = price_of("mine", file)
+    price: Any = price_of("mine", file)
     assert (price.cached, price.date, price.context) == (1.0, "2030-01-01", None)
     assert price.dollars(Usage(1_000_000, 1_000_000, 500_000)) == pytest.approx(3.0)
     assert price_of("gpt-4", file) is None
 
 
-def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path):
+def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     listed = 'date = "2030-01-01"\n[models]\nmine = { input = 1, output = 2 }\n'
     file.write_text(
         listed + "[parameters.service_tier]\nflex = 0.5\n[parameters.web]\nTrue = 3\n"
     )
-    usual = price_of("mine", file, sent={"temperature": 0, "max_tokens": 20})
-    changed = price_of("mine", file, sent={"service_tier": "flex", "web": True})
+    usual: Any = price_of("mine", file, sent={"temperature": 0, "max_tokens": 20})
+    changed: Any = price_of("mine", file, sent={"service_tier": "flex", "web": True})
     assert (usual.input, usual.output) == (1.0, 2.0)
     assert (changed.input, changed.cached, changed.output) == (1.5, 1.5, 3.0)
     for sent in (
@@ -174,7 +183,7 @@ def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path):
         assert next(iter(sent)) in why_unpriced("mine", file, "chat", sent)
 
 
-def test_a_limit_is_refused_without_a_price(fwc, tmp_path):
+def test_a_limit_is_refused_without_a_price(fwc: Run, tmp_path: Path) -> None:
     words = "eval --task census --n-test 13 --shots zero --m 4"
     service = (
         "--base-url",
@@ -206,7 +215,7 @@ def test_a_limit_is_refused_without_a_price(fwc, tmp_path):
         'date = "x"\n[models]\na = { input = -1, output = 1 }\n',
     ],
 )
-def test_a_file_that_is_no_price_file_is_refused(tmp_path, text):
+def test_a_file_that_is_no_price_file_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(text)
     with pytest.raises(FwcError, match=r"prices\.toml"):
@@ -222,18 +231,18 @@ def _lost(body: Any, kind: str) -> HttpReply:
 @pytest.mark.parametrize("concurrency", [1, 96])
 @pytest.mark.parametrize("options", [{}, {"api": "decisions"}], ids=str)
 def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
-    options, concurrency, tmp_path
-):
+    options: Any, concurrency: int, tmp_path: Path
+) -> None:
     """It takes a tenth of a dollar and more for each attempt, and loses four of five replies."""
     prices = tmp_path / "prices.toml"
     prices.write_text(
         'date = "2030-01-01"\n[models]\nmine = { input = 1000, output = 4000 }\n'
     )
-    price = price_of("mine", prices)
+    price: Any = price_of("mine", prices)
     attempts = itertools.count()
     bill = [0.0]
 
-    def service(request):
+    def service(request: HttpRequest) -> HttpReply:
         number = next(attempts)
         chat = request.path.endswith("/chat/completions")
         used = Usage(len(request.body) // 5, 2 if chat else 1)
@@ -251,7 +260,7 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
             return HttpReply(body)
         return _lost(body, ("cut", "status 500", "html")[number % 3])
 
-    kind = partial(DecisionModel, **options) if "api" in options else ChatModel
+    kind: Any = partial(DecisionModel, **options) if "api" in options else ChatModel
     with serve_in_thread(service) as url:
         for most in (2.0, 3.0):
             result = evaluate(
@@ -317,11 +326,15 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
         ({"total_tokens": 101}, None),
     ],
 )
-def test_what_is_not_known_of_a_usage_is_not_zero(usage, expected):
+def test_what_is_not_known_of_a_usage_is_not_zero(
+    usage: dict[str, Any], expected: Usage | None
+) -> None:
     assert read_reply(completion("Yes") | {"usage": usage}).usage == expected
 
 
-def test_what_costs_more_than_its_worst_case_is_expected_from_then_on(tmp_path):
+def test_what_costs_more_than_its_worst_case_is_expected_from_then_on(
+    tmp_path: Path,
+) -> None:
     model = Model("test")
     model.used = Usage(
         1600, 200, 0

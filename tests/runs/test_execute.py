@@ -4,7 +4,7 @@ import asyncio
 import gc
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import pytest
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.progress import Progress
 from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall
-from tests.faults.loopback import HttpReply, completion, refusal, serve
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
 
 
 class Scripted:
@@ -68,7 +69,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
         return list(journal.records())
 
 
-def test_every_call_is_asked_once_and_recorded_whole(tmp_path):
+def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
     model = Scripted(lambda content: "Yes" if content == "q1" else "I cannot say")
     assert run(model, [call(1), call(2)], tmp_path) == ExecutionSummary(2, 0, 0)
     first = next(record for record in records(tmp_path) if record["row"] == "test:1")
@@ -107,7 +108,7 @@ def test_every_call_is_asked_once_and_recorded_whole(tmp_path):
     assert model.closed == 1
 
 
-def test_a_second_run_asks_only_what_is_missing(tmp_path):
+def test_a_second_run_asks_only_what_is_missing(tmp_path: Path) -> None:
     flaky = Scripted(lambda content: None if content == "q3" else "No")
     assert run(flaky, map(call, range(5)), tmp_path) == ExecutionSummary(4, 1, 0)
     assert [
@@ -120,13 +121,15 @@ def test_a_second_run_asks_only_what_is_missing(tmp_path):
     assert run(nobody, map(call, range(7)), tmp_path).skipped == 7
 
 
-def test_a_call_that_comes_twice_is_asked_once(tmp_path):
+def test_a_call_that_comes_twice_is_asked_once(tmp_path: Path) -> None:
     model = Scripted()
     assert run(model, [call(1), call(1), call(2)], tmp_path).skipped == 1
     assert sorted(model.asked) == ["q1", "q2"]
 
 
-def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(tmp_path):
+def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(
+    tmp_path: Path,
+) -> None:
     model = Scripted(
         lambda content: ProviderError("no quota") if content == "q10" else "Yes"
     )
@@ -138,8 +141,8 @@ def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(tmp_path):
     )
 
 
-def test_a_prompt_that_cannot_be_built_ends_the_run(tmp_path):
-    def calls():
+def test_a_prompt_that_cannot_be_built_ends_the_run(tmp_path: Path) -> None:
+    def calls() -> Iterator[PlannedCall]:
         yield call(1)
         raise FwcError("the attribute age is missing")
 
@@ -153,8 +156,10 @@ class Instant(Scripted):
 
 
 @pytest.mark.parametrize("model", [Scripted(), Instant()], ids=["waits", "never waits"])
-def test_cancellation_is_heard_and_keeps_what_was_answered(tmp_path, model):
-    async def go():
+def test_cancellation_is_heard_and_keeps_what_was_answered(
+    tmp_path: Path, model: Scripted
+) -> None:
+    async def go() -> None:
         with Journal(tmp_path) as journal:
             task = asyncio.ensure_future(
                 Execution(model, map(call, itertools.count()), journal).run()
@@ -181,10 +186,10 @@ def test_cancellation_is_heard_and_keeps_what_was_answered(tmp_path, model):
     ],
 )
 def test_counts_are_live_and_the_first_replies_are_told_if_most_are_alike(
-    tmp_path, script, words, caplog
-):
-    seen = []
-    options = {"progress": seen.append, "total": 30, "concurrency": 1}
+    tmp_path: Path, script: Any, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[Progress] = []
+    options: Any = {"progress": seen.append, "total": 30, "concurrency": 1}
     run(Scripted(script), map(call, range(30)), tmp_path, **options)
     assert [words in text for text in caplog.messages] == [True] * bool(words)
     answers = Counter(record["answer"] or "unread" for record in records(tmp_path))
@@ -194,10 +199,10 @@ def test_counts_are_live_and_the_first_replies_are_told_if_most_are_alike(
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_calls(tmp_path):
+def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
     """Objects, not bytes: what stays of a call is its place in the journal."""
 
-    def objects(n):
+    def objects(n: int) -> int:
         folder = tmp_path / str(n)
         folder.mkdir()
         with Journal(folder) as journal:
@@ -209,12 +214,12 @@ def test_memory_does_not_grow_with_the_calls(tmp_path):
     assert objects(2000) - objects(200) < 500
 
 
-def test_progress_says_when_the_service_makes_everybody_wait(tmp_path):
+def test_progress_says_when_the_service_makes_everybody_wait(tmp_path: Path) -> None:
     """It answers 429 once, and asks for patience; no reply comes that would be reported."""
     asked = [0]
     lines = list[str]()
 
-    def service(request):
+    def service(request: HttpRequest) -> HttpReply:
         asked[0] += 1
         if asked[0] == 1:
             return replace(
@@ -222,7 +227,7 @@ def test_progress_says_when_the_service_makes_everybody_wait(tmp_path):
             )
         return HttpReply(completion("Yes"))
 
-    async def go():
+    async def go() -> None:
         async with serve(service) as url:
             model = ChatModel("m", base_url=f"{url}/v1")
             with Journal(tmp_path) as journal:

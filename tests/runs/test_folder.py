@@ -41,7 +41,9 @@ HOSTILE = (
 )
 
 
-def test_a_command_is_recorded_as_a_shell_reads_it(monkeypatch):
+def test_a_command_is_recorded_as_a_shell_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     words = ["eval", "--out", "my runs/it's", "--fail-if", "dp_gap > 0.1", "$HOME", ""]
     monkeypatch.setattr(sys, "argv", ["/usr/bin/fwc-llm", *words])
     assert shlex.split(command()) == ["fwc-llm", *words]
@@ -86,7 +88,9 @@ def rescore(folder: Path) -> Result:
         return Result(folder, score(RunFolder.existing(folder), journal))
 
 
-def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(tmp_path):
+def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "run"
     result = run_plan(plan(), Probabilities(), folder)
     assert set(result.answers()["p_yes"]) == set(Probabilities.found)
@@ -102,7 +106,7 @@ def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(tmp_pat
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
-def test_every_reader_reads_what_a_reply_holds(tmp_path, text):
+def test_every_reader_reads_what_a_reply_holds(tmp_path: Path, text: str) -> None:
     result = run_plan(plan(), Answers(text, "Yes"), tmp_path / "run")
     assert result.unanswered == 0
     assert rescore(tmp_path / "run").data == result.data
@@ -112,7 +116,7 @@ def test_every_reader_reads_what_a_reply_holds(tmp_path, text):
     read_run(tmp_path / "run")
 
 
-def test_no_cell_is_a_formula_and_ordinary_ones_stay(tmp_path):
+def test_no_cell_is_a_formula_and_ordinary_ones_stay(tmp_path: Path) -> None:
     run_plan(plan(), Answers("=1+1", "Yes, 'quoted' -no"), tmp_path / "run")
     text = (tmp_path / "run" / "answers.csv").read_text()
     assert ",'=1+1," in text
@@ -122,7 +126,7 @@ def test_no_cell_is_a_formula_and_ordinary_ones_stay(tmp_path):
 
 @pytest.mark.parametrize("name", ["answers.csv", "results.json"])
 @pytest.mark.parametrize("damage", ["gone", "cut", "a row less", "foreign"])
-def test_what_is_derived_is_made_again(tmp_path, name, damage):
+def test_what_is_derived_is_made_again(tmp_path: Path, name: str, damage: str) -> None:
     whole = run_plan(plan(), Answers(), tmp_path / "run")
     path = tmp_path / "run" / name
     good = path.read_text()
@@ -150,7 +154,9 @@ def replaced(folder: Path) -> None:
     [shutil.rmtree, replaced, lambda folder: (folder / "journal.jsonl").unlink()],
     ids=["deleted", "replaced", "journal deleted"],
 )
-def test_a_folder_that_vanishes_ends_the_run(tmp_path, vanish):
+def test_a_folder_that_vanishes_ends_the_run(
+    tmp_path: Path, vanish: Callable[[Path], Any]
+) -> None:
     folder = tmp_path / "run"
     model = Answers(after=lambda count: vanish(folder) if count == 3 else None)
     with pytest.raises(StorageError, match="is gone") as caught:
@@ -159,7 +165,9 @@ def test_a_folder_that_vanishes_ends_the_run(tmp_path, vanish):
     assert model.asked == 3
 
 
-def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(tmp_path):
+def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(
+    tmp_path: Path,
+) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     precious = tmp_path / "precious"
     precious.write_text("")
@@ -184,7 +192,9 @@ def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(tmp_path):
         ("questions.jsonl", rescore),
     ],
 )
-def test_a_pipe_is_not_waited_for(tmp_path, name, read):
+def test_a_pipe_is_not_waited_for(
+    tmp_path: Path, name: str, read: Callable[[Path], object]
+) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     (tmp_path / "run" / name).unlink()
     os.mkfifo(tmp_path / "run" / name)
@@ -202,7 +212,9 @@ def test_a_pipe_is_not_waited_for(tmp_path, name, read):
         ("calls", -1),
     ],
 )
-def test_an_edited_description_is_refused(tmp_path, key, value):
+def test_an_edited_description_is_refused(
+    tmp_path: Path, key: str, value: object
+) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     path = tmp_path / "run" / "run.json"
     path.write_text(json.dumps(read_json(path) | {key: value}))
@@ -210,7 +222,7 @@ def test_an_edited_description_is_refused(tmp_path, key, value):
         rescore(tmp_path / "run")
 
 
-def test_long_names_fit_into_a_file_system():
+def test_long_names_fit_into_a_file_system() -> None:
     names = {file_name(name) for name in ("gpt-4", "m" * 300, "m" * 301, "ä" * 300)}
     assert len(names) == 4
     assert "gpt-4" in names
@@ -241,7 +253,7 @@ def question(row: str, repeat: int = 0) -> dict[str, Any]:
     }
 
 
-def test_the_last_record_of_a_question_counts(tmp_path):
+def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
     rows = [f"rows.parquet:{k}\n ü" for k in range(6)]
     with Journal(tmp_path) as journal:
         assert Replies(journal).row(question("a"))["reason"] == "error"

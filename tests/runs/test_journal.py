@@ -31,7 +31,7 @@ def fill(folder: Path, n: int) -> bytes:
     return (folder / "journal.jsonl").read_bytes()
 
 
-def test_what_is_appended_is_there_again(tmp_path):
+def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.append(record(1, usage=USAGE, note="é \u2028 \ud800"))
         journal.append(record(2, None, error="no reply"))
@@ -50,7 +50,7 @@ def test_what_is_appended_is_there_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_journal_cut_anywhere_is_repaired(tmp_path):
+def test_a_journal_cut_anywhere_is_repaired(tmp_path: Path) -> None:
     whole = fill(tmp_path, 3)
     lines = whole.splitlines(keepends=True)
     for size in range(len(whole)):
@@ -67,7 +67,7 @@ def test_a_journal_cut_anywhere_is_repaired(tmp_path):
             assert [each["row"] for each in journal.records()] == [*complete, "99"]
 
 
-def test_zeros_after_a_power_failure_are_cut_off(tmp_path):
+def test_zeros_after_a_power_failure_are_cut_off(tmp_path: Path) -> None:
     whole = fill(tmp_path, 2)
     (tmp_path / "journal.jsonl").write_bytes(whole + b"\0" * 100)
     with Journal(tmp_path) as journal:
@@ -79,7 +79,7 @@ def test_zeros_after_a_power_failure_are_cut_off(tmp_path):
     "content",
     ["row,answer\n1,yes\n", '{"format": "other/1"}\n', "hello", "[1]\n", "\n", "7"],
 )
-def test_a_foreign_file_is_refused_and_left_alone(tmp_path, content):
+def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.jsonl").write_text(content)
     with pytest.raises(FwcError, match=r"journal\.jsonl is not a journal of this tool"):
         Journal(tmp_path)
@@ -97,7 +97,7 @@ def test_a_foreign_file_is_refused_and_left_alone(tmp_path, content):
         b'{"request": "ab", "text": "Yes", "usage": {"odd": 1}}\n',
     ],
 )
-def test_a_damaged_line_is_named_and_left_alone(tmp_path, damage):
+def test_a_damaged_line_is_named_and_left_alone(tmp_path: Path, damage: bytes) -> None:
     lines = fill(tmp_path, 3).splitlines(keepends=True)
     lines[2] = damage
     (tmp_path / "journal.jsonl").write_bytes(b"".join(lines))
@@ -106,14 +106,14 @@ def test_a_damaged_line_is_named_and_left_alone(tmp_path, damage):
     assert (tmp_path / "journal.jsonl").read_bytes() == b"".join(lines)
 
 
-def test_a_second_holder_is_refused(tmp_path):
+def test_a_second_holder_is_refused(tmp_path: Path) -> None:
     """Here of one process; tests/faults/test_commands.py has two."""
     with Journal(tmp_path), pytest.raises(FwcError, match="in use by another process"):
         Journal(tmp_path)
     Journal(tmp_path).close()
 
 
-def test_a_full_disk_leaves_the_journal_whole(tmp_path):
+def test_a_full_disk_leaves_the_journal_whole(tmp_path: Path) -> None:
     before = fill(tmp_path, 3)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Journal(tmp_path) as journal:
@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_the_journal_whole(tmp_path):
         assert [each["row"] for each in journal.records()] == ["0", "1", "2", "7"]
 
 
-def test_requests_differ_by_all_their_parts():
+def test_requests_differ_by_all_their_parts() -> None:
     parts = [("p", 1, "a"), ("q", 1, "a"), ("p", 1, "b"), ("p", 12, "")]
     assert len({request_id(*each) for each in parts * 2}) == 4
     assert len(request_id("p", "\ud800")) == 32

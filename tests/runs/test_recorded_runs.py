@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from fwc_llm import Result
 from fwc_llm.metrics.records import Records
 from fwc_llm.report.audit_file import AuditOptions, audit_of_file
-from tests.command import read_json
+from tests.command import Run, read_json
 from tests.conftest import CHECKOUT
 
 NAMES = {  # of metrics in version 0
@@ -22,14 +23,18 @@ VERSIONS = sorted((CHECKOUT / "tests" / "recorded_runs").glob("v*"))
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda path: path.name)
-def recorded(request, tmp_path, monkeypatch):
+def recorded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
     """A copy of what a version wrote, which is the current folder, and the numbers that it gave."""
     folder = shutil.copytree(request.param, tmp_path / "recorded")
     monkeypatch.chdir(folder)
     return read_json(folder / "expected.json")
 
 
-def test_a_recorded_run_is_rescored_verified_and_reported(fwc, recorded):
+def test_a_recorded_run_is_rescored_verified_and_reported(
+    fwc: Run, recorded: Any
+) -> None:
     before = read_json("run/results.json")
     verified = json.loads(fwc("verify run --json", code=0).out)["folders"][0]
     assert verified["differs"] == 0
@@ -55,7 +60,9 @@ def test_a_recorded_run_is_rescored_verified_and_reported(fwc, recorded):
     fwc("report run -o report.html", code=0)
 
 
-def test_readers_of_answers_take_the_columns_that_they_know(fwc, recorded):
+def test_readers_of_answers_take_the_columns_that_they_know(
+    fwc: Run, recorded: Any
+) -> None:
     answers = pd.read_csv("run/answers.csv", dtype=str, keep_default_na=False)
     later = answers[sorted(answers.columns.drop("simulated"))].assign(tokens="3")
     later.to_csv("run/answers.csv", index=False)
@@ -71,7 +78,7 @@ def test_readers_of_answers_take_the_columns_that_they_know(fwc, recorded):
     )
 
 
-def test_a_recorded_audit_is_repeated(recorded):
+def test_a_recorded_audit_is_repeated(recorded: Any) -> None:
     asked = AuditOptions(**read_json("audit/audit.json")["asked"])
     made = audit_of_file(Path("audit/decisions.csv"), asked).document
     first = made["protected"][0]

@@ -5,11 +5,12 @@ apart.
 import json
 import random
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fwc_llm import FwcError, Settings, evaluate, load_task
+from fwc_llm import FwcError, Settings, Task, evaluate, load_task
 from fwc_llm.files import resource_dir
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.formats import render
@@ -45,14 +46,14 @@ SAMPLED: dict[str, Any] = {"settings": SMALL, "samples": 3, "counterfactual": Tr
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory):
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(
         write_people(tmp_path_factory.mktemp("people"), make_people(300, 2))
     )
 
 
 @pytest.mark.slow
-def test_a_run_that_was_interrupted_asks_the_rest(task, tmp_path):
+def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) -> None:
     with pytest.raises(FwcError, match="interrupted"):
         evaluate(task, Dice(100), ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
     rest = Dice()
@@ -77,8 +78,10 @@ def test_a_run_that_was_interrupted_asks_the_rest(task, tmp_path):
     assert [one["repeat"] for one in run["examples"]["balanced"]] == [0, 1]
 
 
-def test_agreement_and_probabilities_are_those_of_the_dice(task, tmp_path):
-    options = {
+def test_agreement_and_probabilities_are_those_of_the_dice(
+    task: Task, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {
         "n_test": 100,
         "base_parity": None,
         "samples": 5,
@@ -101,9 +104,9 @@ def test_agreement_and_probabilities_are_those_of_the_dice(task, tmp_path):
 
 
 @pytest.mark.slow
-def test_each_template_set_makes_an_arm(task, tmp_path):
+def test_each_template_set_makes_an_arm(task: Task, tmp_path: Path) -> None:
     own = shutil.copytree(resource_dir("prompts") / "default", tmp_path / "my, own")
-    options = {
+    options: dict[str, Any] = {
         "settings": SMALL,
         "orders": ("random", "given"),
         "out": tmp_path / "run",

@@ -27,7 +27,7 @@ from tests.data.tables import small_task
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory):
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     """Three groups of 60 rows with base rates 1/3, 1/2 and 2/3; every row stands there twice."""
     rows = [
         f"{k % 30},c{k % 7},{group},{'yes' if k % 6 < yes else 'no'}"
@@ -42,7 +42,9 @@ def task(tmp_path_factory):
 
 @pytest.mark.slow
 @given(st.integers(2, 6), st.integers(1, 600), st.integers(0, 20))
-def test_counts_are_exact_or_the_nearest_number_is_named(n_groups, n, twentieths):
+def test_counts_are_exact_or_the_nearest_number_is_named(
+    n_groups: int, n: int, twentieths: int
+) -> None:
     groups = [f"g{k}" for k in range(n_groups)]
     parity = twentieths / 20
     try:
@@ -73,7 +75,9 @@ def test_counts_are_exact_or_the_nearest_number_is_named(n_groups, n, twentieths
     st.sampled_from([0.0, 0.5, None]),
     st.integers(0, 10_000),
 )
-def test_a_split_keeps_its_promises(task, n, parity, seed):
+def test_a_split_keeps_its_promises(
+    task: Task, n: int, parity: float | None, seed: int
+) -> None:
     if parity is not None:
         assume(n % 3 == 0 and (parity == 0.0 or n % 12 == 0))
     split = draw_split(task, n, parity, seed)
@@ -94,14 +98,14 @@ def test_a_split_keeps_its_promises(task, n, parity, seed):
     assert again.test.index.tolist() == split.test.index.tolist()
 
 
-def test_rows_that_equal_an_example_are_not_drawn(task):
+def test_rows_that_equal_an_example_are_not_drawn(task: Task) -> None:
     examples = task.pool().iloc[::9]
     for equal in (examples, examples.to_dict("records")):
         split = draw_split(task, 12, 0.0, 3, not_equal_to=equal)
         assert not set(row_values(task, split.test)) & set(row_values(task, examples))
 
 
-def test_no_person_stands_in_test_rows_validation_rows_and_examples(task):
+def test_no_person_stands_in_test_rows_validation_rows_and_examples(task: Task) -> None:
     """People are told apart by the column x, which a third of them share with a test row."""
     judged = task.with_columns("", "x")
     split = draw_split(judged, 12, 0.0, 3)
@@ -113,7 +117,7 @@ def test_no_person_stands_in_test_rows_validation_rows_and_examples(task):
     assert not any(one & other for one, other in combinations(people, 2))
 
 
-def test_an_example_without_a_value_is_refused(task):
+def test_an_example_without_a_value_is_refused(task: Task) -> None:
     with pytest.raises(FwcError, match="an example has no value for 'colour'"):
         draw_split(task, 12, 0.0, not_equal_to=[{"x": 1, "sex": "a"}])
 
@@ -132,7 +136,9 @@ def test_an_example_without_a_value_is_refused(task):
         ),
     ],
 )
-def test_what_cannot_be_drawn_is_named(task, n, parity, words):
+def test_what_cannot_be_drawn_is_named(
+    task: Task, n: int, parity: float, words: str
+) -> None:
     with pytest.raises(FwcError, match=words):
         draw_split(task, n, parity)
 
@@ -182,8 +188,12 @@ def at_the_defaults(task: Task) -> tuple[Settings, tuple[str, ...]]:
     ],
 )
 def test_every_table_comes_through_and_what_moved_is_said(
-    tmp_path, sizes, n_test, parity, m
-):
+    tmp_path: Path,
+    sizes: list[tuple[int, int]],
+    n_test: int,
+    parity: float | None,
+    m: int,
+) -> None:
     settings, notes = at_the_defaults(table(tmp_path, sizes))
     assert (settings.n_test, settings.base_parity, settings.m) == (n_test, parity, m)
     said = " ".join(notes)
@@ -193,13 +203,17 @@ def test_every_table_comes_through_and_what_moved_is_said(
     assert len(notes) <= 2
 
 
-def test_a_table_of_few_different_rows_keeps_some_for_the_examples(tmp_path):
+def test_a_table_of_few_different_rows_keeps_some_for_the_examples(
+    tmp_path: Path,
+) -> None:
     """A row that equals a test row is not an example: too many test rows would leave none."""
     settings, _ = at_the_defaults(table(tmp_path, [(300, 300), (300, 300)], values=12))
     assert settings.n_test < 200 or settings.base_parity is None or settings.m < 16
 
 
-def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path):
+def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(
+    tmp_path: Path,
+) -> None:
     task = table(tmp_path, [(300, 100), (200, 250), (400, 500)])
     for options in (
         {"n_test": 200},
@@ -232,7 +246,7 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path):
     assert cells[0, 1] <= 10
 
 
-def test_an_empty_cell_is_refused_with_what_to_do(tmp_path):
+def test_an_empty_cell_is_refused_with_what_to_do(tmp_path: Path) -> None:
     task = table(tmp_path, [(300, 100), (200, 250), (7, 0)])
     assert make_plan(task, ["zero", "random"], Settings()).settings.base_parity is None
     for arm, words in (
@@ -244,7 +258,7 @@ def test_an_empty_cell_is_refused_with_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["adult", "german", "communities", "drug", "census"])
-def test_the_tasks_of_the_paper_keep_its_numbers(name, built_in):
+def test_the_tasks_of_the_paper_keep_its_numbers(name: str, built_in: Any) -> None:
     settings, notes = fit_defaults(built_in(name), Settings())
     parity = None if name == "census" else 0.5
     assert (settings.n_test, settings.base_parity, settings.m, notes) == (
@@ -255,7 +269,9 @@ def test_the_tasks_of_the_paper_keep_its_numbers(name, built_in):
     )
 
 
-def test_the_default_task(tmp_path, data_dir, monkeypatch):
+def test_the_default_task(
+    tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert default_task(data_dir).name == "adult"
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
@@ -276,7 +292,9 @@ def chosen(rule: str, *rows: tuple[float | None, str, str]) -> dict[str, Any]:
     )[KEY]
 
 
-def test_fit_takes_the_most_accurate_threshold_then_that_of_the_least_gap_then_the_nearest_to_half():
+def test_fit_takes_the_most_accurate_threshold_then_that_of_the_least_gap_then_the_nearest_to_half() -> (
+    None
+):
     low = (0.1, "no", "a"), (0.2, "no", "b")
     found = chosen("fit", *low, (0.3, "yes", "a"), (0.3, "no", "b"), (0.4, "yes", "b"))
     assert (found["threshold"], found["accuracy"], found["accuracy_at_half"]) == (
@@ -297,13 +315,13 @@ def test_fit_takes_the_most_accurate_threshold_then_that_of_the_least_gap_then_t
     assert (same["threshold"], same["dp_gap"]) == (0.45, 0.0)
 
 
-def test_a_threshold_may_never_say_yes():
+def test_a_threshold_may_never_say_yes() -> None:
     found = chosen("fit", (0.9, "no", "a"), (1.0, "no", "b"))
     assert found["threshold"] == NEVER
     assert at_threshold({"p_yes": 1.0}, NEVER) == "no"
 
 
-def test_rows_without_a_probability_are_left_out_and_counted():
+def test_rows_without_a_probability_are_left_out_and_counted() -> None:
     found = chosen("fit", (None, "no", "a"), (0.3, "yes", "b"))
     assert (found["rows"], found["known"], found["threshold"]) == (2, 1, 0.3)
     none = chosen("fit", (None, "no", "a"))
@@ -327,12 +345,12 @@ def test_rows_without_a_probability_are_left_out_and_counted():
         ({"threshold": "fit", "threshold_rows": 1}, "threshold_rows.*1"),
     ],
 )
-def test_what_is_no_threshold_is_refused(options, words):
+def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(FwcError, match=words):
         Settings(**options)
 
 
-def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two):
+def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> None:
     saved = select_shots(two, "random", m=8, seed=5)
     arms = ("balanced", "nearest", saved)
     settings = Settings(
@@ -363,7 +381,7 @@ def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two):
             assert (two.sensitive(rows) == "a").sum() == 8
     calls = list(plan.calls())
     assert len(calls) == plan.n_calls
-    first = [call for call in calls if call.variant == THRESHOLD]
+    first: Any = [call for call in calls if call.variant == THRESHOLD]
     assert calls[:96] == first
     assert {call.arm for call in first} == {arm.name for arm in plan.arms}
     learnt = set(first[0].asked.training().rows.index.astype(str))
@@ -372,10 +390,10 @@ def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two):
     }  # neither held nor test rows
 
 
-def test_a_table_that_is_too_small_says_so_or_gives_fewer(two):
+def test_a_table_that_is_too_small_says_so_or_gives_fewer(two: Task) -> None:
     split = draw_split(two, 16, 0.5, 0)
 
-    def drawn(**options):
+    def drawn(**options: Any) -> Any:
         return draw_validation_rows(two, split, Settings(**options), 0, [])
 
     with pytest.raises(FwcError, match=r"threshold needs .*the cell"):

@@ -1,6 +1,7 @@
 """A run whose replies hold no answer stops after a dozen, keeps what came, and names a remedy."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
+from tests.command import Run
 from tests.faults.loopback import (
     HttpReply,
     Service,
@@ -43,11 +45,13 @@ def chatty(body: Any) -> str:
         (chatty, {"answer_format": "json"}, "answer_format=.json", 96),
     ],
 )
-def test_the_remedy_is_named_and_helps(answer, remedy, option, concurrency, tmp_path):
+def test_the_remedy_is_named_and_helps(
+    answer: Any, remedy: dict[str, Any], option: str, concurrency: int, tmp_path: Path
+) -> None:
     service = Service(answer)
     out = tmp_path / "run"
     with serve_in_thread(service) as url:
-        asked = {
+        asked: Any = {
             **SMALL,
             "out": out,
             "base_url": f"{url}/v1",
@@ -74,7 +78,9 @@ def test_the_remedy_is_named_and_helps(answer, remedy, option, concurrency, tmp_
     ]
 
 
-def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(tmp_path):
+def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(
+    tmp_path: Path,
+) -> None:
     filtered = refusal(400, "x", "content_filter")
     for answer, options, reason in (
         (lambda body: "I'm sorry, I can't help with that.", {}, "refused"),
@@ -97,15 +103,22 @@ def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(tmp_pat
         assert len(service.bodies) == 40  # asked once each
 
 
-def test_one_answer_among_the_first_is_enough(tmp_path):
+def test_one_answer_among_the_first_is_enough(tmp_path: Path) -> None:
     service = Service(lambda body: "Yes" if len(service.bodies) == FIRST - 1 else "Hm.")
     with serve_in_thread(service) as url:
-        options = {**SMALL, "out": tmp_path, "base_url": f"{url}/v1", "concurrency": 1}
+        options: Any = {
+            **SMALL,
+            "out": tmp_path,
+            "base_url": f"{url}/v1",
+            "concurrency": 1,
+        }
         result = evaluate(CENSUS, "some-model", ("zero",), **options)
     assert result.records.of("coverage", "zero").value == 1 / 40
 
 
-def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc, tmp_path):
+def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
+    fwc: Run, tmp_path: Path
+) -> None:
     service = Service(lambda body: "Hm." if len(service.bodies) % 3 else "Yes")
     with serve_in_thread(service) as url:
         words = (
@@ -133,10 +146,12 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc, tmp_path):
     ],
     ids=["500", "ignored", "refused"],
 )
-def test_a_service_without_json_ends_the_run_after_a_trial(refused, trials, tmp_path):
+def test_a_service_without_json_ends_the_run_after_a_trial(
+    refused: HttpReply, trials: int, tmp_path: Path
+) -> None:
     service = Service(lambda body: refused)
     with serve_in_thread(service) as url:
-        asked = {**SMALL, "base_url": f"{url}/v1", "out": tmp_path}
+        asked: Any = {**SMALL, "base_url": f"{url}/v1", "out": tmp_path}
         with pytest.raises(
             FwcError, match=r"gives no answer in JSON.*answer_format=.word"
         ):
@@ -144,13 +159,13 @@ def test_a_service_without_json_ends_the_run_after_a_trial(refused, trials, tmp_
     assert len(service.bodies) == trials
 
 
-def test_json_is_in_the_words_of_the_task(tmp_path):
+def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:
     task = replace(CENSUS, words={"yes": "bewilligt", "no": "abgelehnt"})
     service = Service(
         lambda body: '{"answer": "bewilligt"}' if "response_format" in body else "nein"
     )
     with serve_in_thread(service) as url:
-        asked = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path}
+        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path}
         result = evaluate(task, "some-model", ("zero",), answer_format="json", **asked)
     forms = [body["response_format"] for body in service.bodies]
     assert len(forms) == 10

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fwc_llm.notebook import MOST_ROWS
 from fwc_llm.shots import ORDERS, Certificate, Example, Shots, order_shots, select_shots
 from fwc_llm.shots.storage import kept_shots
-from fwc_llm.tasks import census_task
+from fwc_llm.tasks import Task, census_task
 
 EVIL = "</td><script>alert(1)</script>\u202e"
 
@@ -35,7 +35,7 @@ def shots_of(found: tuple[Example, ...]) -> Shots:
     return Shots("s", "t", "f", 0, found)
 
 
-def test_a_table_has_the_examples_in_prompt_order(two):
+def test_a_table_has_the_examples_in_prompt_order(two: Task) -> None:
     shots = select_shots(two, "fwc", m=8)
     frame = shots.to_frame()
     expected = [(one.row, one.label, one.weight) for one in shots.examples]
@@ -45,7 +45,7 @@ def test_a_table_has_the_examples_in_prompt_order(two):
     assert (frame["label"] == pool["y"]).all()
 
 
-def test_columns_of_the_task_keep_their_names_and_no_weight_is_nan():
+def test_columns_of_the_task_keep_their_names_and_no_weight_is_nan() -> None:
     assert shots_of(()).to_frame().columns.tolist() == ["label", "weight"]
     frame = shots_of(
         examples(2, None, {"label": "a", "label_": "b", "weight": 70})
@@ -65,7 +65,7 @@ def test_columns_of_the_task_keep_their_names_and_no_weight_is_nan():
     assert frame["weight_"].isna().all()
 
 
-def test_where_all_weights_are_zero_every_example_is_shown_without_one():
+def test_where_all_weights_are_zero_every_example_is_shown_without_one() -> None:
     for weight in (None, 0.0):
         shots = shots_of(examples(3, weight))
         assert shots.shown() == tuple((example, None) for example in shots.examples)
@@ -76,8 +76,8 @@ def test_where_all_weights_are_zero_every_example_is_shown_without_one():
     assert "hidden" in some._repr_html_()
 
 
-def test_a_mapping_becomes_a_certificate(two):
-    shots = select_shots(two, "fwc", m=8)
+def test_a_mapping_becomes_a_certificate(two: Task) -> None:
+    shots: Any = select_shots(two, "fwc", m=8)
     again = replace(shots, certificate=dict(shots.certificate))
     assert type(again.certificate) is type(shots.certificate) is Certificate
     assert json.loads(json.dumps(again.certificate)) == shots.certificate
@@ -85,7 +85,7 @@ def test_a_mapping_becomes_a_certificate(two):
     assert shots_of(()).certificate is None
 
 
-def test_thousands_of_examples_print_one_line():
+def test_thousands_of_examples_print_one_line() -> None:
     long = {
         "rows": ["r"] * 5000,
         "weights": [1.0] * 5000,
@@ -102,7 +102,7 @@ def test_thousands_of_examples_print_one_line():
     assert "rows" not in repr(shots.certificate)
 
 
-def test_the_picture_shows_weights_and_escapes_cells():
+def test_the_picture_shows_weights_and_escapes_cells() -> None:
     shots = Shots(
         EVIL,
         EVIL,
@@ -129,14 +129,16 @@ any_examples = st.lists(
 
 
 @given(any_examples, st.sampled_from(ORDERS), st.integers(0, 5))
-def test_every_order_keeps_the_examples(found, order, seed):
+def test_every_order_keeps_the_examples(
+    found: tuple[Example, ...], order: str, seed: int
+) -> None:
     ordered = order_shots(shots_of(found), order, seed).examples
     assert sorted(e.row for e in ordered) == sorted(e.row for e in found)
     assert order_shots(shots_of(found), order, seed).examples == ordered
 
 
 @given(any_examples)
-def test_what_the_orders_mean(found):
+def test_what_the_orders_mean(found: tuple[Example, ...]) -> None:
     assert order_shots(shots_of(found), "given").examples == found
     weights = [
         e.weight or 0.0 for e in order_shots(shots_of(found), "by-weight").examples
@@ -148,7 +150,7 @@ def test_what_the_orders_mean(found):
     assert len(set(labels[paired:])) <= 1
 
 
-def test_random_depends_on_the_seed():
+def test_random_depends_on_the_seed() -> None:
     shots = shots_of(tuple(Example(f"t:{i}", {}, "no") for i in range(10)))
     orders = {
         tuple(e.row for e in order_shots(shots, "random", seed).examples)
@@ -158,12 +160,12 @@ def test_random_depends_on_the_seed():
 
 
 @pytest.fixture(scope="module")
-def task():
+def task() -> Task:
     return census_task(400, 50)
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path
@@ -173,7 +175,7 @@ def files(cache: Path) -> list[Path]:
     return sorted(path for path in cache.rglob("*") if path.is_file())
 
 
-def test_what_is_kept_is_what_would_be_chosen(task, cache):
+def test_what_is_kept_is_what_would_be_chosen(task: Task, cache: Path) -> None:
     fresh = select_shots(task, "kmeans", 4, progress=False)
     assert kept_shots(task, "kmeans", 4) == fresh  # chosen
     (path,) = files(cache)
@@ -182,7 +184,9 @@ def test_what_is_kept_is_what_would_be_chosen(task, cache):
     assert kept_shots(task, "kmeans", 4).strategy == "from the cache"
 
 
-def test_whatever_a_choice_depends_on_makes_another_entry(task, cache):
+def test_whatever_a_choice_depends_on_makes_another_entry(
+    task: Task, cache: Path
+) -> None:
     pool = task.pool()
     older = pool.assign(age=pool["age"] + 1)
     some = np.arange(len(pool)) % 2 == 0
@@ -203,7 +207,9 @@ def test_whatever_a_choice_depends_on_makes_another_entry(task, cache):
 
 
 @pytest.mark.parametrize("damage", ["half", "folder"])
-def test_a_damaged_entry_is_ignored_and_made_again(task, cache, damage):
+def test_a_damaged_entry_is_ignored_and_made_again(
+    task: Task, cache: Path, damage: str
+) -> None:
     fresh = kept_shots(task, "kmeans", 4)
     (path,) = files(cache)
     whole = path.read_text()
@@ -217,7 +223,9 @@ def test_a_damaged_entry_is_ignored_and_made_again(task, cache, damage):
         assert path.read_text() == whole
 
 
-def test_what_is_quick_and_what_is_not_ours_is_not_kept(task, cache):
+def test_what_is_quick_and_what_is_not_ours_is_not_kept(
+    task: Task, cache: Path
+) -> None:
     kept_shots(task, "random", 4)
     kept_shots(task, "fwc_llm.shots.coresets:kmeans", 4)
     assert not files(cache)

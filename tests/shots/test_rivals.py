@@ -7,6 +7,7 @@ import pytest
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Shots
+from fwc_llm.tasks import Task
 
 
 def cells(shots: Shots) -> list[tuple[str, str]]:
@@ -18,7 +19,7 @@ def cells(shots: Shots) -> list[tuple[str, str]]:
 SLOTS = "A:no=1,a:yes=5, b:no=4,B:YES=2"
 
 
-def test_slots_can_be_written_as_words(two):
+def test_slots_can_be_written_as_words(two: Task) -> None:
     wanted = [("a", "no")] + [("a", "yes")] * 5 + [("b", "no")] * 4 + [("b", "yes")] * 2
     for strategy in ("fwc", "strata"):
         assert cells(select_shots(two, strategy, 12, slots=SLOTS)) == wanted
@@ -50,7 +51,9 @@ def test_slots_can_be_written_as_words(two):
         ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
     ],
 )
-def test_slots_that_do_not_read_are_refused_in_words(two, slots, message):
+def test_slots_that_do_not_read_are_refused_in_words(
+    two: Task, slots: str, message: str
+) -> None:
     for strategy in ("fwc", "strata"):
         with pytest.raises(FwcError, match=message):
             select_shots(two, strategy, 8, slots=slots)

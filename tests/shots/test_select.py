@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def cell(example: Example) -> tuple[str, str]:
     return example.values["group"], example.label
 
 
-def test_fwc_counter_is_fwc_in_counter_slots_without_weights(two):
+def test_fwc_counter_is_fwc_in_counter_slots_without_weights(two: Task) -> None:
     shots = select_shots(two, "fwc-counter", 8)
     fwc = select_shots(two, "fwc", 8, slots="counter")
     assert {example.row for example in shots.examples} == {
@@ -52,7 +53,9 @@ def test_fwc_counter_is_fwc_in_counter_slots_without_weights(two):
 
 
 @pytest.mark.parametrize("name", CHOOSING)
-def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(name, two):
+def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(
+    name: str, two: Task
+) -> None:
     pool = two.pool()
     candidates = np.arange(240) % 2 == 0
     shots = select_shots(
@@ -80,8 +83,8 @@ def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(name, two
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHOOSING)
-def test_the_seed_decides(name, two):
-    def rows(seed):
+def test_the_seed_decides(name: str, two: Task) -> None:
+    def rows(seed: int) -> list[str]:
         return [
             e.row
             for e in select_shots(
@@ -95,7 +98,9 @@ def test_the_seed_decides(name, two):
         assert rows(1) != rows(2)
 
 
-def test_balanced_has_equal_cells_and_alternating_labels(two, three):
+def test_balanced_has_equal_cells_and_alternating_labels(
+    two: Task, three: Task
+) -> None:
     shots = select_shots(two, "balanced", 16, seed=3)
     assert set(Counter(map(cell, shots.examples)).values()) == {4}
     assert [example.label for example in shots.examples] == ["no", "yes"] * 8
@@ -104,10 +109,10 @@ def test_balanced_has_equal_cells_and_alternating_labels(two, three):
     assert sum(count for (_, label), count in uneven.items() if label == "yes") == 8
 
 
-def test_fwc_meets_the_limit_and_certifies_it(two):
+def test_fwc_meets_the_limit_and_certifies_it(two: Task) -> None:
     shots = select_shots(two, "fwc", 12, epsilon=0.05, seed=2)
-    certificate = shots.certificate
-    weights = Counter()
+    certificate: Any = shots.certificate
+    weights: Any = Counter()
     for example in shots.examples:
         weights[cell(example)] += example.weight
     target = (two.pool()["y"] == "yes").mean()
@@ -132,43 +137,43 @@ def test_fwc_meets_the_limit_and_certifies_it(two):
     json.dumps(certificate)
 
 
-def test_soft_limits_and_limits_of_each_attribute_are_recorded(two):
-    soft = select_shots(two, "fwc", 12, penalty=0.4)
+def test_soft_limits_and_limits_of_each_attribute_are_recorded(two: Task) -> None:
+    soft: Any = select_shots(two, "fwc", 12, penalty=0.4)
     assert (soft.options["penalty"], soft.options["epsilon"]) == (0.4, None)
     assert 0 <= soft.certificate["imbalance"] < 0.5
     json.dumps(soft.certificate)
     both = replace(two, protected=("group", "job"))
-    each = select_shots(both, "fwc", 40, epsilon=0.1, crossed=False)
+    each: Any = select_shots(both, "fwc", 40, epsilon=0.1, crossed=False)
     assert each.options["crossed"] is False
     assert each.certificate["violation"] <= 0.1 + 1e-9
-    proven = select_shots(two, "fwc", 12, prove=True)
+    proven: Any = select_shots(two, "fwc", 12, prove=True)
     assert 0 < proven.certificate["outer_bound"] <= proven.certificate["objective"]
     assert "outer_bound" not in soft.certificate
     json.dumps(proven.certificate)
 
 
-def test_weights_of_columns_are_given_or_the_task_s(two):
+def test_weights_of_columns_are_given_or_the_task_s(two: Task) -> None:
     weights = {"age": 3.0, "job": 0.25}
-    given = select_shots(two, "fwc", 12, column_weights="age=3, job=0.25")
+    given: Any = select_shots(two, "fwc", 12, column_weights="age=3, job=0.25")
     assert given.options["column_weights"] == weights
     own = replace(
         two, column_weights=weights | {"group": 2.0}
     )  # which is protected, and no feature
     assert select_shots(own, "fwc", 12).examples == given.examples
-    plain = select_shots(two, "fwc", 12)
+    plain: Any = select_shots(two, "fwc", 12)
     assert "column_weights" not in plain.options
     assert given.certificate["objective"] != plain.certificate["objective"]
 
 
-def test_fwc_without_limit_does_not_keep_it(two):
-    free = select_shots(two, "fwc", 12, epsilon=None)
+def test_fwc_without_limit_does_not_keep_it(two: Task) -> None:
+    free: Any = select_shots(two, "fwc", 12, epsilon=None)
     assert free.options["epsilon"] is None
     assert (
         free.certificate["violation"] > 0.05
     )  # the groups' rates differ, and nothing evens them out
 
 
-def test_strata_has_the_shares_asked_for(two, three):
+def test_strata_has_the_shares_asked_for(two: Task, three: Task) -> None:
     counts = Counter(map(cell, select_shots(two, "strata", 12).examples))
     assert counts == {("a", "no"): 6, ("a", "yes"): 6}  # a is the smaller group
     only = select_shots(two, "strata", 10, group="b", positive_share=1).examples
@@ -186,7 +191,7 @@ def test_strata_has_the_shares_asked_for(two, three):
     }
 
 
-def test_nearest_is_nearest(two):
+def test_nearest_is_nearest(two: Task) -> None:
     pool = two.pool()
     query = two.test().iloc[17].to_dict()
     rank = {"low": 0, "middle": 1, "high": 2}
@@ -211,7 +216,7 @@ def test_nearest_is_nearest(two):
             assert best == {e.row for e in within.examples if cell(e) == (level, label)}
 
 
-def test_of_equally_near_rows_the_earlier_comes_first(tmp_path):
+def test_of_equally_near_rows_the_earlier_comes_first(tmp_path: Path) -> None:
     """Ages on both sides of the query, and one mismatch or several, are as near but for
     rounding.
     """
@@ -235,7 +240,7 @@ def test_of_equally_near_rows_the_earlier_comes_first(tmp_path):
         )
 
 
-def test_ids_are_the_rows_named_in_their_order(two):
+def test_ids_are_the_rows_named_in_their_order(two: Task) -> None:
     index = [str(row) for row in two.pool().index]
     shots = select_shots(two, "ids", rows=[index[7], index[2]])
     assert [example.row for example in shots.examples] == [index[7], index[2]]
@@ -315,12 +320,14 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("name", "options", "message"), REFUSED.values(), ids=REFUSED)
-def test_bad_input_is_refused_in_words(name, options, message, two):
+def test_bad_input_is_refused_in_words(
+    name: str, options: dict[str, Any], message: str, two: Task
+) -> None:
     with pytest.raises(FwcError, match=message):
         select_shots(two, name, **options)
 
 
-def test_bad_tables_are_refused(two):
+def test_bad_tables_are_refused(two: Task) -> None:
     pool = two.pool()
     twice = pool.set_axis([pool.index[0], *pool.index[:-1]])
     with pytest.raises(FwcError, match=re.escape(f"{pool.index[0]!r} occurs twice")):
@@ -383,14 +390,14 @@ def nonsense(request: Request) -> Any:
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-def test_a_strategy_that_returns_nonsense_is_refused(kind, two):
+def test_a_strategy_that_returns_nonsense_is_refused(kind: str, two: Task) -> None:
     with pytest.raises(FwcError, match=NONSENSE[kind][1]):
         select_shots(
             two, f"{__name__}:nonsense", 4, candidates=np.arange(240) != 9, kind=kind
         )
 
 
-def test_a_strategy_of_ones_own(two):
+def test_a_strategy_of_ones_own(two: Task) -> None:
     own = f"{__name__}:every_other"
     shots = select_shots(two, own, 3, skip=1)
     assert shots.strategy == own
@@ -401,7 +408,9 @@ def test_a_strategy_of_ones_own(two):
     assert not is_per_row(own)
 
 
-def test_a_package_adds_a_strategy(two, tmp_path, monkeypatch):
+def test_a_package_adds_a_strategy(
+    two: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "first_rows.py").write_text(
         "from fwc_llm.shots.examples import make_shots\n"
         "def first(request):\n"

@@ -47,14 +47,14 @@ def any_shots(draw: st.DrawFn) -> Shots:
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(any_shots())
-def test_a_file_gives_back_what_was_saved(tmp_path, shots):
+def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
     save_shots(shots, tmp_path / "shots.json", force=True)
     assert load_shots(tmp_path / "shots.json") == shots
     assert os.listdir(tmp_path) == ["shots.json"]
 
 
 @pytest.fixture(scope="module")
-def saved(two, tmp_path_factory):
+def saved(two: Task, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("saved") / "shots.json"
     save_shots(select_shots(two, "fwc", 8), path)
     return dict(read_json(path))
@@ -68,7 +68,9 @@ def load(
     return load_shots(path, task, **options)
 
 
-def test_the_file_says_how_its_examples_were_chosen(saved, tmp_path, two):
+def test_the_file_says_how_its_examples_were_chosen(
+    saved: dict[str, Any], tmp_path: Path, two: Task
+) -> None:
     assert load(tmp_path, saved, two).options == {
         "m": 8,
         "epsilon": 0.01,
@@ -80,7 +82,9 @@ def test_the_file_says_how_its_examples_were_chosen(saved, tmp_path, two):
     assert saved["certificate"]["violation"] <= 0.01 + 1e-9
 
 
-def test_another_task_and_changed_data_are_refused(saved, tmp_path, two):
+def test_another_task_and_changed_data_are_refused(
+    saved: dict[str, Any], tmp_path: Path, two: Task
+) -> None:
     changed = {**saved, "fingerprint": "0" * 64}
     with pytest.raises(
         FwcError, match=r"another version of the table .*allow_changed_data=True"
@@ -125,14 +129,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("fields", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_examples(fields, message, saved, tmp_path):
+def test_wrong_examples(
+    fields: dict[str, Any], message: str, saved: dict[str, Any], tmp_path: Path
+) -> None:
     content = json.loads(json.dumps(saved))
     content["examples"][1].update(fields)
     with pytest.raises(FwcError, match=message):
         load(tmp_path, content)
 
 
-def test_a_wrong_file_is_refused(saved, tmp_path):
+def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
     for content, message in (
         ("[" * 100_000, "cannot be read"),
         ("[]", "shots file"),
@@ -158,7 +164,9 @@ def test_a_wrong_file_is_refused(saved, tmp_path):
         load_shots(tmp_path / "none.json")
 
 
-def test_an_unwritable_place_is_refused_and_the_old_file_kept(two, tmp_path):
+def test_an_unwritable_place_is_refused_and_the_old_file_kept(
+    two: Task, tmp_path: Path
+) -> None:
     shots = select_shots(two, "random", 4)
     (tmp_path / "file").write_text("")
     with pytest.raises(FwcError, match="cannot write the shots to"):

@@ -1,5 +1,7 @@
 """Survey weights: examples are chosen by them, comparisons and the cache know them."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.report.strategies import compare
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.storage import kept_shots
-from fwc_llm.tasks import load_task, recorded_task
+from fwc_llm.tasks import Task, load_task, recorded_task
+from tests.command import Run
 
 DRAWN = ("random", "balanced", "strata", "reweighing")
 CLOSE = ("fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset")
@@ -30,22 +33,22 @@ def survey(n: int = 300) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def task():
+def task() -> Task:
     return load_task(survey(), protected="sex", outcome="hired", weight="people")
 
 
-def test_the_weight_is_no_feature_and_stands_in_the_file(task):
+def test_the_weight_is_no_feature_and_stands_in_the_file(task: Task) -> None:
     assert "people" not in [column.name for column in task.features]
     assert 'weight = "people"' in task.text
     assert recorded_task(task.text, "survey", None).weight == task.weight == "people"
-    weights = task.weights(task.pool())
+    weights: Any = task.weights(task.pool())
     assert weights.tolist() == survey()["people"].tolist()
     plain = load_task(survey().drop(columns="people"), protected="sex", outcome="hired")
     assert plain.weights(plain.pool()) is None
 
 
 @pytest.mark.parametrize("strategy", DRAWN + CLOSE)
-def test_examples_are_chosen_by_weight(task, strategy):
+def test_examples_are_chosen_by_weight(task: Task, strategy: str) -> None:
     frame = survey().set_index(task.pool().index)
     shots = select_shots(task, strategy, m=12)
     rows = [example.row.split(" as ")[0] for example in shots.examples]
@@ -63,7 +66,7 @@ def test_examples_are_chosen_by_weight(task, strategy):
     assert [one.row for one in bare.examples] == [one.row for one in equal.examples]
 
 
-def test_what_cannot_be_weighed_says_so(task):
+def test_what_cannot_be_weighed_says_so(task: Task) -> None:
     with pytest.raises(FwcError, match=r"sample_weight of row 2 is -1"):
         select_shots(
             task, "random", m=4, sample_weight=np.where(np.arange(300) == 2, -1, 1)
@@ -81,7 +84,7 @@ def test_what_cannot_be_weighed_says_so(task):
         load_task(frame, protected="sex", outcome="hired", weight="nobody")
 
 
-def test_kept_choices_and_comparisons_know_the_weight():
+def test_kept_choices_and_comparisons_know_the_weight() -> None:
     adult = load_task("census")
     by = load_task("census", weight="fnlwgt")
     assert by.fingerprint == adult.fingerprint
@@ -91,14 +94,14 @@ def test_kept_choices_and_comparisons_know_the_weight():
     assert chosen[1].options["sample_weight"] == "fnlwgt"
 
 
-def test_a_comparison_is_by_weight(task):
+def test_a_comparison_is_by_weight(task: Task) -> None:
     (weighted,) = compare(task, ["fwc"], m=8)
     bare = load_task(survey(), protected="sex", outcome="hired", weight="people")
-    certificate = select_shots(bare, "fwc", m=8).certificate
+    certificate: Any = select_shots(bare, "fwc", m=8).certificate
     assert weighted.distance == pytest.approx(certificate["objective"], rel=1e-6)
 
 
-def test_the_command_takes_a_column(fwc):
+def test_the_command_takes_a_column(fwc: Run) -> None:
     asked = "shots --task census --strategy random --m 4 --weight"
     fwc(asked, "fnlwgt", code=0)
     for column, said in (

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from fwc_llm import FwcError, Reply, build_prompt, evaluate, load_task
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.testing import answers
+from fwc_llm.testing import Answers, Call, answers
 from fwc_llm.testing.plugin import fwc_openai as fwc_openai
 from tests.faults.loopback import HttpReply, serve_in_thread
 
@@ -38,13 +39,15 @@ def decision(
 
 
 @pytest.mark.slow
-def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai):
+def test_the_surrogate_answers_chats_and_decisions_of_both_clients(
+    fwc_openai: Answers,
+) -> None:
     task = load_task("census")
-    prompt = build_prompt(task, task.test().iloc[0])
+    prompt: Any = build_prompt(task, task.test().iloc[0])
     ours = Surrogate().reply(prompt)
     assert chat(prompt).choices[0].message.content == ours.text
 
-    async def asked():
+    async def asked() -> tuple[Any, Any]:
         async with openai.AsyncOpenAI() as client:
             decided = await client.decisions.create(
                 model="x", input=prompt, questions=[QUESTION]
@@ -83,7 +86,9 @@ def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai):
         (Reply("I will not", refusal=True), None, None),
     ],
 )
-def test_fixed_answers(source, text, probability):
+def test_fixed_answers(
+    source: Any, text: str | None, probability: float | None
+) -> None:
     with answers(source):
         message = chat().choices[0].message
         assert message.content == text
@@ -98,8 +103,8 @@ def test_fixed_answers(source, text, probability):
             )
 
 
-def test_a_function_sees_the_call():
-    def answer(call):
+def test_a_function_sees_the_call() -> None:
+    def answer(call: Call) -> Any:
         if call.question is not None:
             return 0.9 if call.question["name"] == "q" else 0.1
         if "it" in call.messages[-1]["content"]:
@@ -115,7 +120,7 @@ def test_a_function_sees_the_call():
         assert said() == "changed"
 
 
-def test_recorded_answers():
+def test_recorded_answers() -> None:
     with answers("recorded"):
         body = chat().model_dump()
     for source in ([body, "No"], {"Is it": body, "Other": "No"}):
@@ -148,10 +153,12 @@ def twice() -> None:
     ],
 )
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_unexpected_calls_fail(source, act, named, swallowed):
+def test_unexpected_calls_fail(
+    source: Any, act: Callable[[], Any], named: str, swallowed: bool
+) -> None:
     """Also where the application catches whatever happens."""
 
-    def application():
+    def application() -> None:
         try:
             act()
         except Exception:
@@ -175,12 +182,12 @@ def test_unexpected_calls_fail(source, act, named, swallowed):
         (Path("a.json"), "folder of a run"),
     ],
 )
-def test_what_is_no_source_is_refused(source, words):
+def test_what_is_no_source_is_refused(source: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words), answers(source):
         pass
 
 
-def test_everything_is_as_before_at_the_end(monkeypatch):
+def test_everything_is_as_before_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     before = (
         httpx2.HTTPTransport.handle_request,
@@ -204,7 +211,7 @@ def test_everything_is_as_before_at_the_end(monkeypatch):
     assert "OPENAI_API_KEY" not in os.environ
 
 
-def test_a_tests_own_server_is_still_reached():
+def test_a_tests_own_server_is_still_reached() -> None:
     with (
         serve_in_thread(lambda request: HttpReply("hello")) as url,
         answers("Yes") as given,
@@ -221,7 +228,7 @@ def test_a_tests_own_server_is_still_reached():
 
 
 @pytest.mark.slow
-def test_our_own_client_is_answered_too(fwc_openai, tmp_path):
+def test_our_own_client_is_answered_too(fwc_openai: Answers, tmp_path: Path) -> None:
     """A whole evaluation by name of a model, without a key: the surrogate behind OpenAI's
     address.
     """
@@ -234,8 +241,10 @@ def test_our_own_client_is_answered_too(fwc_openai, tmp_path):
     assert fwc_openai.calls[0].body["temperature"] == 0
 
 
-def test_a_forgotten_answer_fails_the_test_even_if_the_application_catches_the_error():
-    def application():
+def test_a_forgotten_answer_fails_the_test_even_if_the_application_catches_the_error() -> (
+    None
+):
+    def application() -> None:
         with answers(), suppress(openai.OpenAIError):
             said()
 

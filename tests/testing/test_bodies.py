@@ -2,6 +2,7 @@
 decisions.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import openai
@@ -25,7 +26,7 @@ CLERK: list[Message] = [{"role": "user", "content": PERSON.format(*CLERICAL)}]
 
 
 @pytest.fixture
-def client():
+def client() -> Iterator[openai.OpenAI]:
     with answers(), openai.OpenAI(max_retries=0) as client:
         yield client
 
@@ -36,7 +37,9 @@ def ask(client: openai.OpenAI, messages: list[Message], **options: Any) -> Any:
     )  # type: ignore[arg-type]
 
 
-def test_openais_client_gets_an_answer_with_everything_a_completion_has(client):
+def test_openais_client_gets_an_answer_with_everything_a_completion_has(
+    client: openai.OpenAI,
+) -> None:
     completion = ask(client, MANAGER, temperature=0, max_tokens=20)
     choice = completion.choices[0]
     assert (choice.message.role, choice.message.content, choice.finish_reason) == (
@@ -61,9 +64,9 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(client):
     )
 
 
-def test_the_responses_api_answers_as_the_chat_does(client):
-    text = MANAGER[0]["content"]
-    whole = client.responses.create(model="surrogate", input=text)
+def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> None:
+    text: str = MANAGER[0]["content"]
+    whole: Any = client.responses.create(model="surrogate", input=text)
     assert (whole.output_text, whole.status, whole.model) == (
         "yes",
         "completed",
@@ -71,8 +74,10 @@ def test_the_responses_api_answers_as_the_chat_does(client):
     )
     assert whole.metadata["system_fingerprint"].startswith("SIMULATED")
     assert whole.usage.input_tokens == len(text.split())
-    messages = [{"role": "user", "content": [{"type": "input_text", "text": text}]}]
-    instructed = {
+    messages: Any = [
+        {"role": "user", "content": [{"type": "input_text", "text": text}]}
+    ]
+    instructed: Any = {
         "model": "surrogate",
         "input": messages,
         "instructions": "Say yes or no.",
@@ -96,10 +101,12 @@ TOOL: Any = {
 }
 
 
-def test_structured_answers_and_tools_are_honoured_or_refused(client):
+def test_structured_answers_and_tools_are_honoured_or_refused(
+    client: openai.OpenAI,
+) -> None:
     wanted = Decision(high_income=True, answer="Yes")
-    chat = {"model": "surrogate", "messages": MANAGER}
-    answer = {"model": "surrogate", "input": MANAGER}
+    chat: Any = {"model": "surrogate", "messages": MANAGER}
+    answer: Any = {"model": "surrogate", "input": MANAGER}
     assert (
         client.chat.completions.parse(**chat, response_format=Decision)
         .choices[0]
@@ -139,7 +146,7 @@ def test_structured_answers_and_tools_are_honoured_or_refused(client):
             ask(client, MANAGER, **refused)
 
 
-def test_a_chat_has_the_probability_of_its_answer(client):
+def test_a_chat_has_the_probability_of_its_answer(client: openai.OpenAI) -> None:
     (choice,) = ask(client, MANAGER, logprobs=True, top_logprobs=2).choices
     (token,) = choice.logprobs.content
     assert token.token == choice.message.content
@@ -149,8 +156,8 @@ def test_a_chat_has_the_probability_of_its_answer(client):
             ask(client, MANAGER, **wanted)
 
 
-def test_an_unreadable_prompt_is_refused():
-    def application():
+def test_an_unreadable_prompt_is_refused() -> None:
+    def application() -> None:
         with answers(), openai.OpenAI(max_retries=0) as client:
             with pytest.raises(
                 openai.BadRequestError, match=r"did not find 'age'.* in 'hi'"
@@ -165,9 +172,9 @@ def test_an_unreadable_prompt_is_refused():
         application()
 
 
-def test_a_decision_has_the_chats_probability(client):
+def test_a_decision_has_the_chats_probability(client: openai.OpenAI) -> None:
     question = {"type": "predicate", "name": "q", "instructions": "Is the income high?"}
-    inputs = (MANAGER, MANAGER[0]["content"])
+    inputs: Any = (MANAGER, MANAGER[0]["content"])
     for given in inputs:
         (answer,) = client.decisions.create(
             model="surrogate", input=given, questions=[question]

@@ -48,7 +48,9 @@ def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("decimals", [0, 1, 9])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 12), (2000, 3), (900, 100)])
-def test_moves_of_what_changed_are_those_of_all(kind, decimals, n, m):
+def test_moves_of_what_changed_are_those_of_all(
+    kind: type, decimals: int, n: int, m: int
+):
     rng = np.random.default_rng(n + decimals)
     x = rng.normal(size=(n, 3)).round(decimals).astype(kind)
     x[:, 2] = np.where(rng.random(n) < 0.7, 0, x[:, 2])  # most values are one
@@ -71,7 +73,7 @@ def test_moves_of_what_changed_are_those_of_all(kind, decimals, n, m):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_medians_are_those_of_sorted_values(kind, weighted):
+def test_medians_are_those_of_sorted_values(kind: type, weighted: bool):
     rng = np.random.default_rng(int(weighted))
     for trial in range(60):
         n = rng.integers(1, 200)
@@ -101,7 +103,7 @@ def test_medians_are_those_of_sorted_values(kind, weighted):
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_whole_weights_move_as_repeated_rows_do(cost):
+def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 6, (300, 3)).astype(float)
     y, d = rng.integers(0, 2, (2, 300))

@@ -1,5 +1,8 @@
 """Where the rows may lie: all places give the same rows, and what is wrong there is named."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -22,7 +25,7 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
     monkeypatch.setattr(
         "fwc_llm.coreset.problem.ground_cost.L1.sampled", 100
@@ -54,7 +57,7 @@ def joined(found: list[Block]) -> pd.DataFrame:
     )
 
 
-def test_all_places_give_the_same_rows_in_the_same_order(folder):
+def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
     paths = sorted(folder.glob("rows-*.parquet"))
     frame()[:0].to_parquet(
         folder / "empty.parquet"
@@ -86,7 +89,7 @@ def test_all_places_give_the_same_rows_in_the_same_order(folder):
     )
 
 
-def test_folders_of_partitions_are_columns(tmp_path):
+def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
     rows = frame()
     rows.to_parquet(tmp_path / "parts", partition_cols=["d", "y"])
     found = joined(collected(open_table(Columns(tmp_path / "parts", "y", "d"))))
@@ -95,7 +98,7 @@ def test_folders_of_partitions_are_columns(tmp_path):
         assert sorted(found[name].astype(str)) == sorted(rows[name].astype(str))
 
 
-def test_files_of_several_writers_are_one_table(tmp_path):
+def test_files_of_several_writers_are_one_table(tmp_path: Path) -> None:
     rows = frame()
     parts = [
         rows[:0].assign(pay=None),
@@ -115,7 +118,7 @@ def test_files_of_several_writers_are_one_table(tmp_path):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_memory_maps_and_parts_of_them(tmp_path, order):
+def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
     rows = np.random.default_rng(0).normal(size=(N, 3)).astype(np.float32, order)
     np.save(tmp_path / "x.npy", rows)
     changed = np.load(tmp_path / "x.npy", mmap_mode="c")
@@ -128,7 +131,7 @@ def test_memory_maps_and_parts_of_them(tmp_path, order):
         assert np.array_equal(found.columns.sensitive, X[:, 0])
 
 
-def test_ordinary_tables_are_none():
+def test_ordinary_tables_are_none() -> None:
     rows = frame()
     for X in (
         rows,
@@ -141,11 +144,11 @@ def test_ordinary_tables_are_none():
         assert open_table(Columns(X, "y", "d")) is None
 
 
-def test_what_is_wrong_with_files_is_named(folder):
+def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
     pattern = str(folder / "rows-*.parquet")
     rows = frame()
 
-    def refused(X, words, y="y", d="d"):
+    def refused(X: Any, words: str, y: Any = "y", d: Any = "d") -> None:
         with pytest.raises(InputError, match=words):
             collected(open_table(Columns(X, y, d)))
 
@@ -189,7 +192,9 @@ def test_what_is_wrong_with_files_is_named(folder):
         ({"w": 0.0}, "zero for every row"),
     ],
 )
-def test_values_that_cannot_be_used_are_named(folder, change, words):
+def test_values_that_cannot_be_used_are_named(
+    folder: Path, change: Any, words: str
+) -> None:
     rows = frame().assign(**change)
     rows.to_parquet(folder / "t.parquet", row_group_size=700)
     weight = "w" if "w" in change else None
@@ -199,7 +204,7 @@ def test_values_that_cannot_be_used_are_named(folder, change, words):
         )
 
 
-def test_a_missing_value_of_an_array_is_named(folder):
+def test_a_missing_value_of_an_array_is_named(folder: Path) -> None:
     x = np.ones((N, 3))
     x[1700, 1] = np.nan
     np.save(folder / "x.npy", x)

@@ -51,11 +51,13 @@ def fit(X: Any, y: Any = "y", sensitive: Any = "d", **options: Any) -> FairCores
 
 
 @pytest.fixture(autouse=True)
-def small_samples(monkeypatch):
+def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 300)
 
 
-def test_partitions_give_the_result_of_blocks(tmp_path, monkeypatch):
+def test_partitions_give_the_result_of_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1000)
     FRAME.to_parquet(tmp_path / "t.parquet")
     wanted = fit(tmp_path / "t.parquet")
@@ -91,7 +93,7 @@ def broken(part: pd.DataFrame, k: int) -> pd.DataFrame:
     ("change", "words"),
     [(ordered, "'b'"), (hole, "'a' .*has no value in row 1955"), (broken, "'y'")],
 )
-def test_what_is_wrong_with_a_partition_is_said(change, words):
+def test_what_is_wrong_with_a_partition_is_said(change: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         fit(parts(change))
 
@@ -116,8 +118,8 @@ REFUSED: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_does_not_fit_is_refused(words):
-    def read(*given):
+def test_what_does_not_fit_is_refused(words: str) -> None:
+    def read(*given: Any) -> None:
         DaskTable(Columns(*given)).read(lambda block: 0, list, lambda share: None)
 
     with pytest.raises(InputError, match=words) as caught:
@@ -135,12 +137,18 @@ def dies_once(rows: pd.DataFrame, flag: str) -> pd.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(tmp_path):
+def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(
+    tmp_path: Path,
+) -> None:
     import distributed
 
     X = dd.from_pandas(FRAME, npartitions=4)
     wanted = fit(X)
-    quiet = {"host": "127.0.0.1", "dashboard_address": ":0", "silence_logs": "CRITICAL"}
+    quiet: Any = {
+        "host": "127.0.0.1",
+        "dashboard_address": ":0",
+        "silence_logs": "CRITICAL",
+    }
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit=None, **quiet

@@ -20,7 +20,7 @@ M = 6
 
 
 @pytest.fixture(autouse=True)
-def small_samples(monkeypatch):
+def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables have more rows than the samples, and several blocks."""
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 300)
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.SQUARED_L2.sampled", 400)
@@ -74,7 +74,9 @@ def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> No
         ({"scale": True, "column_weights": [2, 1, 0, 0.5]}, {}),
     ],
 )
-def test_the_certificate_is_that_of_the_whole_table(tmp_path, options, table):
+def test_the_certificate_is_that_of_the_whole_table(
+    tmp_path: Path, options: Any, table: Any
+) -> None:
     x, y, d = made(**table)
     fitted = model(n_init=3, **options).fit(mapped(tmp_path, x), y, d)
     check(fitted, x, y, d)
@@ -84,7 +86,7 @@ def test_the_certificate_is_that_of_the_whole_table(tmp_path, options, table):
 
 
 @pytest.mark.parametrize("support", ["rows", "features"])
-def test_representatives_are_rows_of_the_table(tmp_path, support):
+def test_representatives_are_rows_of_the_table(tmp_path: Path, support: str) -> None:
     x, y, d = made()
     fitted = model(support=support).fit(mapped(tmp_path, x), y, d)
     rows = fitted.row_index_
@@ -96,7 +98,7 @@ def test_representatives_are_rows_of_the_table(tmp_path, support):
     check(fitted, x, y, d)
 
 
-def test_columns_of_all_kinds_and_weights(tmp_path):
+def test_columns_of_all_kinds_and_weights(tmp_path: Path) -> None:
     x, y, d = made(dtype=np.float64)
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(x, columns=list("abef"))
@@ -114,7 +116,7 @@ def test_columns_of_all_kinds_and_weights(tmp_path):
         frame.iloc[k * 1700 : (k + 1) * 1700].to_parquet(
             tmp_path / f"{k}.parquet", row_group_size=300
         )
-    names = {"y": "y", "sensitive": ["d", "r"], "sample_weight": "w"}
+    names: Any = {"y": "y", "sensitive": ["d", "r"], "sample_weight": "w"}
     there = FairCoreset(8, sample=1, swaps=False, random_state=0).fit(
         str(tmp_path / "*.parquet"), **names
     )
@@ -124,7 +126,7 @@ def test_columns_of_all_kinds_and_weights(tmp_path):
     assert there.feature_names_in_.tolist() == list(X.columns)
 
 
-def test_threads_and_files_change_nothing(tmp_path):
+def test_threads_and_files_change_nothing(tmp_path: Path) -> None:
     x, y, d = made()
     frame = pd.DataFrame(x).rename(columns="x{}".format).assign(y=y, d=d)
     for name, step in (("a", 1700), ("b", 701)):
@@ -143,10 +145,12 @@ def test_threads_and_files_change_nothing(tmp_path):
         assert other.weights_.tolist() == fits[0].weights_.tolist()
 
 
-def test_prices_far_off_take_another_reading(tmp_path, monkeypatch):
+def test_prices_far_off_take_another_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y, d = made()
     monkeypatch.setattr(certifying_pass, "doubt_margin", lambda table, prices: 1e-6)
-    said = []
+    said: list[str] = []
     fitted = model(epsilon=0).fit(mapped(tmp_path, x), y, d, progress=said.append)
     check(fitted, x, y, d)
     assert any(line.startswith("pass 3") for line in said)
@@ -156,7 +160,7 @@ def test_prices_far_off_take_another_reading(tmp_path, monkeypatch):
         model().fit(mapped(tmp_path, x), y, d)
 
 
-def test_rare_cells_are_in_the_sample(tmp_path):
+def test_rare_cells_are_in_the_sample(tmp_path: Path) -> None:
     x, y, d = made()
     d = np.where(np.arange(N) % 125 == 7, 2, d)  # 40 rows
     y[d == 2] = np.arange((d == 2).sum()) % 2
@@ -168,14 +172,20 @@ def test_rare_cells_are_in_the_sample(tmp_path):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path, weighted):
+def test_a_table_within_the_sample_is_fitted_as_in_memory(
+    tmp_path: Path, weighted: bool
+) -> None:
     x, y, d = made(n=600)
     frame = pd.DataFrame(x).rename(columns="x{}".format)
     frame = frame.assign(
         job=np.where(y, "cook", "clerk"), y=y, d=d, w=np.arange(600) % 4
     )
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=70)
-    names = {"y": "y", "sensitive": "d", "sample_weight": "w" if weighted else None}
+    names: Any = {
+        "y": "y",
+        "sensitive": "d",
+        "sample_weight": "w" if weighted else None,
+    }
     weights = frame["w"] if weighted else None
     for there, here, labels in (
         (tmp_path / "rows.parquet", frame, names),
@@ -189,7 +199,9 @@ def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path, weighted):
         assert one.labels_.tolist() == two.labels_.tolist()
 
 
-def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path, monkeypatch):
+def test_a_sample_that_lacks_far_rows_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 100)
     x, y, d = made()
     with warnings.catch_warnings():
@@ -201,7 +213,7 @@ def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path, monkeypatch):
     assert [Path(each.filename).name for each in told] == ["test_fit.py"]
 
 
-def test_what_needs_all_rows_in_memory_is_refused(tmp_path):
+def test_what_needs_all_rows_in_memory_is_refused(tmp_path: Path) -> None:
     x, y, d = made(n=800)
     pd.DataFrame(x).rename(columns=str).assign(y=y, d=d).to_parquet(
         tmp_path / "t.parquet"
@@ -215,14 +227,16 @@ def test_what_needs_all_rows_in_memory_is_refused(tmp_path):
             FairCoreset(M, **options).fit(path, y="y", sensitive="d", **more)
 
 
-def test_a_table_that_changes_is_not_certified(tmp_path):
+def test_a_table_that_changes_is_not_certified(tmp_path: Path) -> None:
     x, y, d = made()
     X = mapped(tmp_path, x)
     for change, word in ((np.zeros, "new"), (lambda n: y[:n], "other rows")):
         labels = y.copy()
         weight = np.ones(N)
 
-        def say(words, change=change, labels=labels, weight=weight):
+        def say(
+            words: str, change: Any = change, labels: Any = labels, weight: Any = weight
+        ) -> None:
             if words.startswith("solving"):
                 labels[:2000] = 5 if change is np.zeros else labels[:2000]
                 weight[:2000] += change(2000)

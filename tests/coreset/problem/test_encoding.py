@@ -76,14 +76,14 @@ def test_value_ids_are_equal_exactly_for_equal_rows():
 
 
 @pytest.fixture
-def table():
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.normal(50_000, 20_000, 120), rng.integers(18, 80, 120)])
     d = rng.integers(0, 2, 120)
     return x, (rng.random(120) < 0.3 + 0.4 * d).astype(int), d
 
 
-def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table):
+def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table) -> None:
     x, y, d = table
     model = FairCoreset(8, random_state=0, n_init=1)
     frame = pd.DataFrame(x, columns=["pay", "age"])
@@ -109,7 +109,7 @@ def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table):
     ],
     ids=["pandas", "objects", "Arrow", "Polars", "array"],
 )
-def test_booleans_are_0_and_1_in_frames_and_arrays(table, form):
+def test_booleans_are_0_and_1_in_frames_and_arrays(table, form) -> None:
     x, y, d = table
     frame = pd.DataFrame({"pay": x[:, 0], "member": x[:, 1] > 50})
     model = FairCoreset(8, cost="sqeuclidean", random_state=0, n_init=1)
@@ -122,7 +122,7 @@ def test_booleans_are_0_and_1_in_frames_and_arrays(table, form):
 @pytest.mark.parametrize("support", ["free", "rows"])
 def test_a_scaled_array_gives_representatives_in_its_own_units_and_precision(
     table, dtype, support
-):
+) -> None:
     x, y, d = table[0].astype(dtype), *table[1:]
     found = FairCoreset(8, scale=True, support=support, random_state=0, n_init=1).fit(
         x, y, d
@@ -145,7 +145,7 @@ def test_a_scaled_array_gives_representatives_in_its_own_units_and_precision(
     )
 
 
-def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table):
+def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> None:
     x, y, d = table
     for fit in (
         lambda: FairCoreset(8, n_init=1).fit(x, y, d),
@@ -164,7 +164,7 @@ def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table):
         FairCoreset(8, n_init=1).fit(named, y, d)
 
 
-def test_what_is_given_explicitly_or_alike_in_size_is_silent(table):
+def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
     x, y, d = table
     rng = np.random.default_rng(0)
     rare = np.zeros(120)
@@ -189,7 +189,7 @@ def test_what_is_given_explicitly_or_alike_in_size_is_silent(table):
             encode(x * 1e-200)
 
 
-def test_scaling_there_and_back():
+def test_scaling_there_and_back() -> None:
     x = np.column_stack(
         [np.arange(5.0) * 1e300, np.full(5, 7.0), np.arange(5.0) * 1e-300]
     )
@@ -204,7 +204,7 @@ def test_scaling_there_and_back():
 # --- The memory of reading a table
 
 
-def test_a_float64_array_is_read_where_it_is():
+def test_a_float64_array_is_read_where_it_is() -> None:
     X = np.random.default_rng(0).normal(
         size=(400_000, 10)
     )  # far more than the rows whose scale is looked at
@@ -294,7 +294,7 @@ def test_bad_slots_are_refused(slots, m, words):
         count_slots(slots, m, cells, room, constrained=True)
 
 
-def test_labels_of_mixed_types_are_known_by_what_the_caller_called_them():
+def test_labels_of_mixed_types_are_known_by_what_the_caller_called_them() -> None:
     y = np.array([1, "x", 1, "x"], dtype=object)
     cells = find_cells(y, ["a", "a", "b", "b"], 4)
     assert overall_target(cells, {1: 0.25, "x": 0.75}).tolist() == [0.25, 0.75]
@@ -314,7 +314,7 @@ def test_labels_of_mixed_types_are_known_by_what_the_caller_called_them():
             find_cells(*labels, 4)
 
 
-def test_a_constant_column_counts_nothing_in_other_rows_either():
+def test_a_constant_column_counts_nothing_in_other_rows_either() -> None:
     frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "year": 50_000.0})
     other = frame.assign(year=90_000.0)
     y = [0, 1, 0, 1]

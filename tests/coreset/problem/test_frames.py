@@ -3,6 +3,7 @@
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import dask.dataframe as dd
 import numpy as np
@@ -19,7 +20,7 @@ from tests.coreset.people import people
 
 
 @pytest.fixture
-def frame():
+def frame() -> pd.DataFrame:
     X, y, d = people(60)
     return X.assign(sex=pd.Series(d, dtype="str"), hired=(y == "yes").astype(int))
 
@@ -28,7 +29,7 @@ def fit(table, y, d) -> FairCoreset:
     return FairCoreset(8, random_state=0).fit(table, y, d)
 
 
-def test_polars_and_arrow_tables_are_read_as_pandas_are(frame):
+def test_polars_and_arrow_tables_are_read_as_pandas_are(frame: pd.DataFrame) -> None:
     features = ["pay", "town", "grade"]
     expected = fit(frame[features], frame["hired"], frame["sex"])
     polars = pl.from_pandas(frame.astype({"grade": "str"})).with_columns(
@@ -61,13 +62,17 @@ def test_polars_and_arrow_tables_are_read_as_pandas_are(frame):
         ([[k] for k in range(60)], "'when' holds a list in row 0"),
     ],
 )
-def test_columns_that_are_no_numbers_are_refused_by_name(frame, values, words):
+def test_columns_that_are_no_numbers_are_refused_by_name(
+    frame: pd.DataFrame, values, words: str
+) -> None:
     with pytest.raises(FwcError, match=words):
         fit(frame[["pay"]].assign(when=values), frame["hired"], frame["sex"])
 
 
 @pytest.mark.parametrize("kind", [Decimal, float, int])
-def test_numbers_in_a_column_of_objects_are_numbers(frame, kind):
+def test_numbers_in_a_column_of_objects_are_numbers(
+    frame: pd.DataFrame, kind: type
+) -> None:
     whole = frame["pay"].round()
     expected = fit(whole.to_frame(), frame["hired"], frame["sex"])
     objects = pd.Series([kind(value) for value in whole], name="pay", dtype=object)
@@ -84,12 +89,14 @@ def test_numbers_in_a_column_of_objects_are_numbers(frame, kind):
         (np.full((60, 2), np.datetime64("2020-01-01")), "X holds dates"),
     ],
 )
-def test_arrays_that_are_no_numbers_are_refused(frame, x, words):
+def test_arrays_that_are_no_numbers_are_refused(
+    frame: pd.DataFrame, x, words: str
+) -> None:
     with pytest.raises(FwcError, match=words):
         FairCoreset(4).fit(x, frame["hired"], frame["sex"])
 
 
-def test_crossed_attributes_keep_their_types(frame):
+def test_crossed_attributes_keep_their_types(frame: pd.DataFrame) -> None:
     crossed = frame[["sex"]].assign(old=np.arange(60) % 2)
     found = FairCoreset(8, random_state=0).fit(frame[["pay"]], frame["hired"], crossed)
     assert {tuple(level) for level in found.sensitive_} == {
@@ -103,7 +110,7 @@ def test_crossed_attributes_keep_their_types(frame):
         fit(frame[["pay"]], frame["hired"] * (crossed["old"] == 0), crossed)
 
 
-def test_labels_that_are_missing_or_no_labels_are_named(frame):
+def test_labels_that_are_missing_or_no_labels_are_named(frame: pd.DataFrame) -> None:
     times = pd.Series(pd.date_range("2020-01-01", periods=60)).where(
         lambda when: when.index != 7
     )
@@ -124,7 +131,9 @@ def test_labels_that_are_missing_or_no_labels_are_named(frame):
 
 @pytest.mark.parametrize("form", [pd.DataFrame, pl.from_pandas])
 @pytest.mark.parametrize("sensitive", ["sex", ["sex", "race"]])
-def test_columns_by_name_are_the_columns(frame, form, sensitive):
+def test_columns_by_name_are_the_columns(
+    frame: pd.DataFrame, form: Any, sensitive: Any
+) -> None:
     frame = frame.drop(columns="grade")  # whose order Polars does not keep
     frame = frame.assign(
         race=np.where(frame["age"] % 2, "a", "b"), w=frame["age"] % 5 + 1
@@ -147,7 +156,7 @@ def test_columns_by_name_are_the_columns(frame, form, sensitive):
     assert model.score(form(frame), "hired", sensitive) == model.score(rest, *values)
 
 
-def test_names_that_are_no_columns_are_refused(frame):
+def test_names_that_are_no_columns_are_refused(frame: pd.DataFrame) -> None:
     for y, sensitive, words in (
         (
             "z",
@@ -167,7 +176,7 @@ def test_names_that_are_no_columns_are_refused(frame):
     ]  # labels of two rows
 
 
-def test_rows_on_disk_are_refused_where_they_are_needed_themselves():
+def test_rows_on_disk_are_refused_where_they_are_needed_themselves() -> None:
     frame = pd.DataFrame(
         {"a": np.arange(40.0), "y": [0, 1] * 20, "d": list("ffmm") * 10}
     )

@@ -38,12 +38,12 @@ def weights(numeric: int, categorical: int) -> dict[str, float]:
 
 
 @pytest.fixture(params=SHAPES, ids=str)
-def table(request):
+def table(request: pytest.FixtureRequest) -> EncodedTable:
     return encode(mixed(60, *request.param), column_weights=weights(*request.param))[1]
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_numpy_follows_the_formula(table, cost):
+def test_numpy_follows_the_formula(table: EncodedTable, cost: str) -> None:
     expected = formula(table, cost)
     values = table.values.T
     np.testing.assert_allclose(cost_matrix(table, table, cost), expected, atol=1e-12)
@@ -60,7 +60,9 @@ def test_numpy_follows_the_formula(table, cost):
 @pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
 @pytest.mark.parametrize("tiny", [0, 10**9])  # compiled and plain steps
-def test_weights_of_columns_multiply_their_costs(tiny, support, cost, monkeypatch):
+def test_weights_of_columns_multiply_their_costs(
+    tiny: int, support: str, cost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(schedule, "TINY", tiny)
     rng = np.random.default_rng(4)
     frame = mixed(150, 2, 2).assign(idle=1e6 * np.arange(150))
@@ -88,7 +90,7 @@ def test_weights_of_columns_multiply_their_costs(tiny, support, cost, monkeypatc
     assert -model.score(frame, y, d) == pytest.approx(model.objective_, rel=1e-9)
 
 
-def test_weights_of_an_arrays_columns_go_by_position():
+def test_weights_of_an_arrays_columns_go_by_position() -> None:
     X = mixed(300, 2, 0).to_numpy()
     labels = np.arange(300) % 4
     table = labels % 2, labels // 2
@@ -111,7 +113,7 @@ def test_weights_of_an_arrays_columns_go_by_position():
         ("n0", r"give \{column: weight\}"),
     ],
 )
-def test_wrong_weights_of_columns_are_refused(given, message):
+def test_wrong_weights_of_columns_are_refused(given: object, message: str) -> None:
     X = mixed(40, 1, 1)
     labels = np.arange(40) % 4
     with pytest.raises(InputError, match=message):

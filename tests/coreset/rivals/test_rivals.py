@@ -25,7 +25,7 @@ def joint(rows: LabelledTable) -> np.ndarray:
     return rows.dense(0.5).astype(float)
 
 
-def test_kmedoids_is_as_good_as_the_reference_implementation():
+def test_kmedoids_is_as_good_as_the_reference_implementation() -> None:
     rows = as_rows(*table(600, 10))
     distance = cdist(joint(rows), joint(rows), "cityblock")
     theirs = min(
@@ -37,7 +37,7 @@ def test_kmedoids_is_as_good_as_the_reference_implementation():
     assert ours <= theirs * 1.01
 
 
-def test_kmedoids_says_when_it_stopped_early_and_refuses_other_metrics():
+def test_kmedoids_says_when_it_stopped_early_and_refuses_other_metrics() -> None:
     rows = as_rows(*table())
     rng = np.random.default_rng(0)
     _, note = kmedoids(rows, 9, rng, np.arange(300), max_passes=1)
@@ -46,7 +46,7 @@ def test_kmedoids_says_when_it_stopped_early_and_refuses_other_metrics():
         kmedoids(rows, 9, rng, np.arange(300), "cosine")
 
 
-def test_kmeans_stands_still_where_it_stops_and_is_the_same_every_time():
+def test_kmeans_stands_still_where_it_stops_and_is_the_same_every_time() -> None:
     points = as_rows(*table(400, 3)).squared_points()
     clusters = lloyd(points, 10, 0)
     again = lloyd(points, 10, 0)
@@ -58,7 +58,7 @@ def test_kmeans_stands_still_where_it_stops_and_is_the_same_every_time():
     assert lloyd(few, 5, 0).inertia_ < 1e-9  # fewer distinct rows than centres
 
 
-def test_a_weight_of_two_is_a_row_that_is_there_twice():
+def test_a_weight_of_two_is_a_row_that_is_there_twice() -> None:
     X, y, d = table(60)
     weights = np.random.default_rng(0).integers(0, 3, 60)
     rows = as_rows(X, y, d, weights)
@@ -70,7 +70,7 @@ def test_a_weight_of_two_is_a_row_that_is_there_twice():
 
 
 @pytest.mark.parametrize("individually_fair", [False, True])
-def test_sensitivity_is_the_formula(individually_fair):
+def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
     rows = as_rows(*table(200))
     scores = sensitivity(rows, 4, 5, individually_fair)
     points = rows.squared_points()
@@ -98,7 +98,9 @@ def test_sensitivity_is_the_formula(individually_fair):
         max_size=60,
     )
 )
-def test_reweighing_equalises_and_keeps_the_margins(rows):
+def test_reweighing_equalises_and_keeps_the_margins(
+    rows: list[tuple[int, int, float]],
+) -> None:
     d, y, w = (np.array(column) for column in zip(*rows, strict=True))
     new = reweigh(y, d, w)
     cells = {(a, b) for a, b in zip(d, y, strict=True)}

@@ -16,7 +16,7 @@ from fwc_llm.coreset.search.start import sampling_order, start_rows
 from tests.coreset.programs import best_of_all
 
 
-def test_the_path_is_chosen_by_size():
+def test_the_path_is_chosen_by_size() -> None:
     effort = 300, "auto", "auto", None
     tiny = FairCoreset(4).problem(*synthetic(1000))
     large = FairCoreset(200).problem(*synthetic(30_000))
@@ -28,7 +28,9 @@ def test_the_path_is_chosen_by_size():
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_plain_and_compiled_steps_find_the_same_coreset(cost, monkeypatch):
+def test_plain_and_compiled_steps_find_the_same_coreset(
+    cost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y, d = synthetic(800, 5)
     frame = (
         pd.DataFrame(x)
@@ -50,7 +52,9 @@ def test_plain_and_compiled_steps_find_the_same_coreset(cost, monkeypatch):
 
 @pytest.mark.parametrize("epsilon", [None, 0.01])
 @pytest.mark.parametrize("support", ["rows", "features"])
-def test_swaps_improve_on_the_descent_and_no_step_rises(support, epsilon):
+def test_swaps_improve_on_the_descent_and_no_step_rises(
+    support: str, epsilon: float | None
+) -> None:
     table = synthetic(800, 4)
     terms = {"epsilon": epsilon, "support": support}
     few = FairCoreset(16, **terms, random_state=0, swaps=False).fit(*table)
@@ -67,7 +71,7 @@ def test_swaps_improve_on_the_descent_and_no_step_rises(support, epsilon):
 
 
 @pytest.mark.slow
-def test_a_growing_start_ends_near_the_plain_one():
+def test_a_growing_start_ends_near_the_plain_one() -> None:
     table = synthetic(20_000, 6)
     plain = FairCoreset(40, random_state=0, progressive=False).fit(*table)
     grown = FairCoreset(40, random_state=0, progressive=True).fit(*table)
@@ -77,7 +81,7 @@ def test_a_growing_start_ends_near_the_plain_one():
     assert grown.objective_ == pytest.approx(grown.lower_bound_, abs=1e-9)
 
 
-def test_moving_twice_as_far_ends_lower_and_empties_no_representative():
+def test_moving_twice_as_far_ends_lower_and_empties_no_representative() -> None:
     table = synthetic(5000, 25)
     plain = FairCoreset(250, random_state=0, progressive=False).fit(*table)
     far = FairCoreset(250, random_state=0).fit(*table)
@@ -89,7 +93,9 @@ def test_moving_twice_as_far_ends_lower_and_empties_no_representative():
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_a_few_far_rows_get_representatives_though_samples_lack_them(support):
+def test_a_few_far_rows_get_representatives_though_samples_lack_them(
+    support: str,
+) -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(9000, 7))
     X[:40] += 1e4 * np.repeat(rng.normal(size=(20, 7)), 2, axis=0)
@@ -110,7 +116,7 @@ def test_a_few_far_rows_get_representatives_though_samples_lack_them(support):
 
 
 @pytest.mark.parametrize("name", ["random", "k-means++"])
-def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name):
+def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name: str) -> None:
     rng = np.random.default_rng(0)
     cell = rng.integers(0, 3, 200)
     x = rng.integers(0, 4, (200, 2)).astype(float)  # 16 values
@@ -123,7 +129,7 @@ def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name):
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_spread_rows_take_one_of_each_heap(cost):
+def test_spread_rows_take_one_of_each_heap(cost: str) -> None:
     # Heaps so far apart that a second row of one heap has no chance against the first of another.
     rng = np.random.default_rng(1)
     heap = np.repeat(np.arange(6), 30)
@@ -139,7 +145,7 @@ def test_spread_rows_take_one_of_each_heap(cost):
 # --- Samples
 
 
-def test_samples_hold_every_cell_and_enough_candidates():
+def test_samples_hold_every_cell_and_enough_candidates() -> None:
     X, y, d = synthetic(3000, 3)
     rare = np.flatnonzero((y == 1) & (d == 1))[10:]
     y[rare] = 0  # ten rows are left in that cell
@@ -166,7 +172,9 @@ def test_samples_hold_every_cell_and_enough_candidates():
         ("sqeuclidean", 0.05, False),
     ],
 )
-def test_the_best_of_all_coresets_is_found_and_proven(cost, epsilon, weighted):
+def test_the_best_of_all_coresets_is_found_and_proven(
+    cost: str, epsilon: float | None, weighted: bool
+) -> None:
     for seed, support in enumerate(["rows", "features"]):
         rng = np.random.default_rng([3, seed])
         x = rng.integers(0, 4, (12, 2)).astype(float)  # equal rows count once
@@ -196,7 +204,7 @@ def test_the_best_of_all_coresets_is_found_and_proven(cost, epsilon, weighted):
 
 
 @pytest.mark.slow
-def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads():
+def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
     X, y, d = synthetic(9000, 5)
     y[np.flatnonzero((y == 1) & (d == 1))[2:]] = (
         0  # two rows are left in a cell, both of which are wanted
@@ -215,7 +223,9 @@ def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads():
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(support):
+def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(
+    support: str,
+) -> None:
     X, y, d = synthetic(1500, 6)
     starts = FairCoreset(
         12, support=support, random_state=0, swaps=False, n_init=2
@@ -230,7 +240,7 @@ def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(support):
     assert (np.diff(kept.history_) <= 1e-9).all()
 
 
-def test_swaps_at_fixed_prices_do_not_overshoot():
+def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
     # Parity binds: at the last prices alone, swaps swing from one side to the other and end 2 %
     # higher.
     X, y, d = synthetic(2000, 4)
@@ -249,7 +259,7 @@ def test_swaps_at_fixed_prices_do_not_overshoot():
 # --- Small tables are solved
 
 
-def test_starts_end_when_four_agree_and_larger_tables_start_twice():
+def test_starts_end_when_four_agree_and_larger_tables_start_twice() -> None:
     cell = np.arange(15) % 4
     rng = np.random.default_rng(0)
     x = rng.normal(size=(15, 3))

@@ -42,7 +42,9 @@ def by_cell(full: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("levels", "outcomes"), [(2, 2), (3, 3), (1, 2), (2, 1), (5, 2)]
 )
-def test_equals_the_full_linear_program(levels, outcomes, epsilon, kind):
+def test_equals_the_full_linear_program(
+    levels: int, outcomes: int, epsilon: float | None, kind: str
+) -> None:
     for seed in range(2):
         rng = np.random.default_rng([seed, levels, outcomes])
         full, cell = instance(rng, 40, 14, levels, outcomes, kind)
@@ -60,7 +62,9 @@ def test_equals_the_full_linear_program(levels, outcomes, epsilon, kind):
 
 
 @pytest.mark.parametrize("missing", [[4], [3, 4, 5], [0, 4], [0, 1, 2, 4]])
-def test_a_level_without_some_representatives_carries_nothing(missing):
+def test_a_level_without_some_representatives_carries_nothing(
+    missing: list[int],
+) -> None:
     rng = np.random.default_rng(5)
     full, cell = instance(rng, 40, 20, 3, 3, "plain")
     kept = ~np.isin(cell, missing)
@@ -77,7 +81,7 @@ def test_a_level_without_some_representatives_carries_nothing(missing):
 
 
 @pytest.mark.parametrize(("levels", "outcomes"), [(2, 2), (3, 4), (16, 2)])
-def test_rows_may_be_barred_from_cells(levels, outcomes):
+def test_rows_may_be_barred_from_cells(levels: int, outcomes: int) -> None:
     rng = np.random.default_rng(1)
     cells = levels * outcomes
     cost = rng.random((60, cells))
@@ -92,7 +96,7 @@ def test_rows_may_be_barred_from_cells(levels, outcomes):
     assert result.objective == pytest.approx(expected, abs=1e-9)
 
 
-def test_what_has_no_plan_is_named():
+def test_what_has_no_plan_is_named() -> None:
     barred = np.full((10, 4), np.inf)
     barred[:, 0], barred[0] = 1.0, 1.0
     with pytest.raises(FwcError, match="parity limit"):
@@ -104,7 +108,7 @@ def test_what_has_no_plan_is_named():
     ("levels", "outcomes", "n"),
     [(32, 2, 1500), (8, 8, 800), (2, 32, 400), (1, 64, 300), (64, 1, 500)],
 )
-def test_sixty_four_cells(levels, outcomes, n):
+def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
     rng = np.random.default_rng(2)
     cost = rng.random((n, 64)) + 0.5 * rng.random(64)
     target = rng.dirichlet(np.full(outcomes, 5.0))
@@ -119,7 +123,7 @@ def test_sixty_four_cells(levels, outcomes, n):
 
 
 @pytest.mark.parametrize("n", [60, 6000])
-def test_shift_order_doubling_and_every_scale_from_any_prices(n):
+def test_shift_order_doubling_and_every_scale_from_any_prices(n: int) -> None:
     rng = np.random.default_rng(3)
     cost = rng.random((n, 6))
     terms = (2, 3, np.array([0.2, 0.3, 0.5]), 0.01)
@@ -155,7 +159,7 @@ def test_shift_order_doubling_and_every_scale_from_any_prices(n):
                 )
 
 
-def test_large_table_with_a_rare_level_and_ties():
+def test_large_table_with_a_rare_level_and_ties() -> None:
     rng = np.random.default_rng(8)
     cost = (
         1
@@ -184,14 +188,16 @@ place = np.arange(20).reshape(5, 4)
         (good * np.inf, None, "no protected level"),
     ],
 )
-def test_costs_that_no_plan_can_use_are_named(cost, epsilon, message):
+def test_costs_that_no_plan_can_use_are_named(
+    cost: Any, epsilon: float | None, message: str
+) -> None:
     with pytest.raises(FwcError, match=message):
         fair_transport(cost, 2, 2, [0.5, 0.5], epsilon)
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
 @pytest.mark.parametrize("epsilon", [0.1, None])
-def test_bad_rows_of_a_large_table_are_named(epsilon, bad):
+def test_bad_rows_of_a_large_table_are_named(epsilon: float | None, bad: float) -> None:
     cost = np.random.default_rng(0).random((50_000, 4))
     cost[40_001, 2] = bad
     with pytest.raises(FwcError, match=f"row 40001 to the cells are .* {bad}"):

@@ -2,6 +2,8 @@
 scale.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,7 +54,7 @@ WRONG_ONCE = (56, 83, 222, 383, 557, 2170, 2498)
 @pytest.mark.parametrize(
     "seeds", [WRONG_ONCE, pytest.param(range(150), marks=pytest.mark.slow)]
 )
-def test_many_plans_keep_parity_and_their_bound(seeds):
+def test_many_plans_keep_parity_and_their_bound(seeds: Sequence[int]) -> None:
     for seed in seeds:
         rows = 200 if seeds is WRONG_ONCE or seed % 6 == 0 else 30
         cost, levels, outcomes, target, epsilon = instance(seed, rows)
@@ -64,7 +66,7 @@ def test_many_plans_keep_parity_and_their_bound(seeds):
         )
 
 
-def test_a_rare_outcome_keeps_parity_in_the_weights():
+def test_a_rare_outcome_keeps_parity_in_the_weights() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(13, 2))
     y = np.arange(13) % 2
@@ -76,7 +78,7 @@ def test_a_rare_outcome_keeps_parity_in_the_weights():
     assert coreset.violation_ == pytest.approx(violation_of(by_cell, target), abs=1e-15)
 
 
-def test_shares_that_double_precision_does_not_balance_are_exact_or_refused():
+def test_shares_that_double_precision_does_not_balance_are_exact_or_refused() -> None:
     rng = np.random.default_rng(3)
     refused = 0
     for _ in range(30):
@@ -91,7 +93,7 @@ def test_shares_that_double_precision_does_not_balance_are_exact_or_refused():
     assert refused < 10
 
 
-def test_costs_beyond_double_precision_name_the_column():
+def test_costs_beyond_double_precision_name_the_column() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 2)) * np.array([1.0, 1e200])
     y = np.arange(20) % 2
@@ -103,7 +105,7 @@ def test_costs_beyond_double_precision_name_the_column():
     assert np.isfinite(FairCoreset(4, scale=False).fit(x, y, d).objective_)
 
 
-def test_one_outlier_does_not_take_the_digits_of_the_others():
+def test_one_outlier_does_not_take_the_digits_of_the_others() -> None:
     rng = np.random.default_rng(0)
     x = rng.random((3000, 1))
     x[17] = 1e8
@@ -119,7 +121,7 @@ def test_one_outlier_does_not_take_the_digits_of_the_others():
 
 
 @pytest.mark.parametrize("kind", constraints.KINDS)
-def test_every_kind_of_constraint_gives_the_optimum_of_highs(kind):
+def test_every_kind_of_constraint_gives_the_optimum_of_highs(kind: str) -> None:
     for seed in range(40):
         assert max(constraints.errors(constraints.KINDS[kind](seed))) <= 1e-9, seed
 
@@ -135,16 +137,16 @@ def table(n: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "epsilon",
     [{"a": 0.1}, {"a": 0.1, "b": 0.1, "c": 0, "z": 0.1}, {}, {"a": 2}, {"a": None}],
 )
-def test_limits_for_other_levels_are_refused(epsilon):
+def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
     with pytest.raises(InputError, match="epsilon"):
         FairCoreset(8, epsilon).fit(*table())
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_a_penalty_is_a_soft_limit(support):
+def test_a_penalty_is_a_soft_limit(support: str) -> None:
     X, y, d = table()
     y[d == "c"] = 0  # a cell without rows
-    terms = {"support": support, "random_state": 0, "n_init": 1, "swaps": False}
+    terms: Any = {"support": support, "random_state": 0, "n_init": 1, "swaps": False}
     unlimited = FairCoreset(10, None, **terms).fit(X, y, d)
     with pytest.raises(InputError, match="no rows"):
         FairCoreset(10, 0.0, **terms).fit(X, y, d)
@@ -167,14 +169,16 @@ def test_a_penalty_is_a_soft_limit(support):
 
 
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
-def test_each_attribute_keeps_its_limits(way, tmp_path, monkeypatch):
+def test_each_attribute_keeps_its_limits(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 20)
     X, y, d = table()
     both = np.column_stack([d, np.where(X[:, 1] > 1, "old", "young")])
     both[d == "b", 1] = "young"  # an empty crossing
     y[(both == ["c", "old"]).all(axis=1)] = 0  # one that lacks an outcome
     limits = {"young": 0.2, "c": 0.05, "a": 0.0, "old": 0.0, "b": 0.1}
-    terms = {
+    terms: Any = {
         "crossed": False,
         "n_init": 1,
         "swaps": False,
@@ -231,11 +235,13 @@ BARE = np.flatnonzero([0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1])
         ({"y": 0}, "level 0: 0 has no rows with y = 1"),
     ],
 )
-def test_limits_of_attributes_that_cannot_hold_are_named(change, words):
+def test_limits_of_attributes_that_cannot_hold_are_named(
+    change: dict[str, Any], words: str
+) -> None:
     y = np.repeat(BARE, 5) % 2
     d = np.repeat(BARE, 5)[:, None] // [8, 4, 2] % 2
     X = np.random.default_rng(0).normal(size=(len(y), 2))
-    terms = {"target": [0.5, 0.5], "crossed": False, "n_init": 1} | change
+    terms: Any = {"target": [0.5, 0.5], "crossed": False, "n_init": 1} | change
     changed = np.where(d[:, 0] == 0, terms.pop("y", y), y)
     with pytest.raises(InputError, match=words):
         FairCoreset(8, **terms).fit(X, changed, d)

@@ -27,7 +27,9 @@ def drawn(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> np.nda
 @pytest.mark.parametrize("kind", ["whole", "mismatches", "halves", "barred"])
 @pytest.mark.parametrize("levels", [2, 3])
 @pytest.mark.parametrize("terms", ["limit", "weights", "penalty", "levels' limits"])
-def test_ties_have_the_optimum_of_the_program(kind, levels, terms):
+def test_ties_have_the_optimum_of_the_program(
+    kind: str, levels: int, terms: str
+) -> None:
     for seed in range(2):
         rng = np.random.default_rng(seed)
         n = 400
@@ -55,7 +57,7 @@ def test_ties_have_the_optimum_of_the_program(kind, levels, terms):
             certified(found, cost, share, epsilon, weights)
 
 
-def test_a_step_is_known_only_where_costs_tie_on_a_grid():
+def test_a_step_is_known_only_where_costs_tie_on_a_grid() -> None:
     rng = np.random.default_rng(0)
     whole = rng.integers(0, 9, (900, 4))
     mass = np.ones(900)

@@ -8,7 +8,7 @@ from tests.coreset.programs import certified, violation_of
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_whole_weights_are_repeated_rows(ties):
+def test_whole_weights_are_repeated_rows(ties: bool) -> None:
     rng = np.random.default_rng(int(ties))
     for turn in range(60):
         n = int(rng.integers(3, 60))
@@ -30,7 +30,7 @@ def test_whole_weights_are_repeated_rows(ties):
         certified(found, cost, target, epsilon, weights)
 
 
-def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place():
+def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place() -> None:
     rng = np.random.default_rng(3)
     cost = rng.random((50, 4))
     weights = rng.random(50)
@@ -47,7 +47,7 @@ def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place():
     certified(found, cost, [0.3, 0.7], 0.01, weights)
 
 
-def test_a_table_that_is_narrowed():
+def test_a_table_that_is_narrowed() -> None:
     rng = np.random.default_rng(5)
     cost = rng.random((60_000, 4))
     weights = rng.integers(1, 4, 60_000)
@@ -60,7 +60,7 @@ def test_a_table_that_is_narrowed():
 
 @pytest.mark.parametrize("kind", ["one", "few", "half", "log"])
 @pytest.mark.parametrize("light", [1e-6, 1e-12, 1e-24])
-def test_weights_of_any_size_keep_the_limit(kind, light):
+def test_weights_of_any_size_keep_the_limit(kind: str, light: float) -> None:
     rng = np.random.default_rng(1)
     for turn in range(20):
         n = int(rng.integers(8, 120))
@@ -81,7 +81,7 @@ def test_weights_of_any_size_keep_the_limit(kind, light):
 
 
 @pytest.mark.parametrize("far", [1e6, 1e9, 1e12])
-def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far):
+def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far: float) -> None:
     rng = np.random.default_rng(3)
     for _ in range(40):
         cost = rng.random((24, 6))
@@ -93,7 +93,7 @@ def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far):
         certified(found, cost, target, 0.01, weights)
 
 
-def test_groups_without_mass_have_a_plan():
+def test_groups_without_mass_have_a_plan() -> None:
     for seed in range(24):
         rng = np.random.default_rng(seed)
         groups = (rng.random((3, 4)) < 0.4).astype(
@@ -115,7 +115,7 @@ def test_groups_without_mass_have_a_plan():
 
 
 @pytest.mark.parametrize("seed", [0, 6, 19, 39, 83, 98, 99])
-def test_groups_may_have_rows_of_hardly_any_weight(seed):
+def test_groups_may_have_rows_of_hardly_any_weight(seed: int) -> None:
     rng = np.random.default_rng(seed)
     groups = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
     cost = rng.random((40, 8))

@@ -59,7 +59,7 @@ def user(text: str) -> list[Message]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
-def test_all_template_sets_say_the_same_to_it(census, weighted):
+def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> None:
     shots = examples(
         census, "ynnyyn", (1.0, 0.5, 0.25, 0.75, 1.0, 0.1) if weighted else None
     )
@@ -104,14 +104,14 @@ def test_all_template_sets_say_the_same_to_it(census, weighted):
         f"unknown.",
     ],
 )
-def test_other_wordings_are_read_where_they_name_the_attributes(text):
+def test_other_wordings_are_read_where_they_name_the_attributes(text: str) -> None:
     assert describe(text) == describe(SENTENCE)
     assert describe(text).number("age") == 37
     assert describe(text).word("marital status") == "Divorced"
 
 
 @pytest.mark.parametrize("name", [*NUMERIC, *CATEGORICAL])
-def test_an_attribute_that_is_not_there_is_named(name):
+def test_an_attribute_that_is_not_there_is_named(name: str) -> None:
     parts = SENTENCE.removeprefix(
         "A person in 1996 has the following attributes: "
     ).split(", ")
@@ -144,7 +144,7 @@ def test_an_attribute_that_is_not_there_is_named(name):
         ),
     ],
 )
-def test_what_it_cannot_read_it_says(messages, says):
+def test_what_it_cannot_read_it_says(messages: list[Message], says: str) -> None:
     with pytest.raises(UnreadablePromptError, match=says) as refused:
         asyncio.run(Surrogate().ask(messages))
     assert refused.value.exit_code == 2
@@ -165,7 +165,7 @@ conversations = st.lists(
 
 
 @given(conversations)
-def test_any_conversation_is_answered_or_refused(messages):
+def test_any_conversation_is_answered_or_refused(messages: list[Message]) -> None:
     try:
         reply = Surrogate().reply(messages)
     except UnreadablePromptError:
@@ -176,7 +176,7 @@ def test_any_conversation_is_answered_or_refused(messages):
 # --- examples and weights (an assumption of ours: evals/surrogate.md)
 
 
-def test_its_forms_have_names_and_differ_with_examples_alone(census):
+def test_its_forms_have_names_and_differ_with_examples_alone(census: Task) -> None:
     forms = {form: open_model(f"surrogate:{form}") for form in FORMS}
     assert [model.name for model in forms.values()] == [
         "surrogate",
@@ -198,8 +198,8 @@ def test_its_forms_have_names_and_differ_with_examples_alone(census):
         open_model("surrogate:foo")
 
 
-def test_equal_weights_count_as_none_and_zero_as_absent(census):
-    def p_yes(labels, weights=None):
+def test_equal_weights_count_as_none_and_zero_as_absent(census: Task) -> None:
+    def p_yes(labels: str, weights: tuple[float, ...] | None = None) -> float:
         shots = examples(census, labels, weights)
         return Surrogate().p_yes(Prompt(census, shots).build(rows_of(census, 1)[0]))
 

@@ -17,8 +17,9 @@ EVALS = Path(__file__).resolve().parents[3] / "evals"
 
 
 @pytest.fixture(scope="module")
-def report():
-    return read_json(EVALS / "results" / "surrogate.json")
+def report() -> dict[str, Any]:
+    content: dict[str, Any] = read_json(EVALS / "results" / "surrogate.json")
+    return content
 
 
 def overall(report: dict[str, Any]) -> dict[int, float]:
@@ -29,7 +30,7 @@ def overall(report: dict[str, Any]) -> dict[int, float]:
     }
 
 
-def test_what_was_asked_of_it_is_reached(report):
+def test_what_was_asked_of_it_is_reached(report: dict[str, Any]) -> None:
     agreement = overall(report)
     assert agreement[0] >= 0.945
     assert min(agreement[4], agreement[16]) >= 0.92
@@ -51,7 +52,9 @@ def test_what_was_asked_of_it_is_reached(report):
         (("gpt-4-0314_adult_30",), 30),
     ],
 )
-def test_it_gives_the_recorded_answers(data_dir, report, files, m):
+def test_it_gives_the_recorded_answers(
+    data_dir: Path, report: Any, files: tuple[str, ...], m: int
+) -> None:
     same = []
     for file in files:
         for messages, response in read_json(
@@ -64,7 +67,9 @@ def test_it_gives_the_recorded_answers(data_dir, report, files, m):
     )  # fitted to them: better than on rows held out
 
 
-def test_the_page_and_the_model_card_say_what_was_measured(report):
+def test_the_page_and_the_model_card_say_what_was_measured(
+    report: dict[str, Any],
+) -> None:
     assert (EVALS / "results" / "surrogate.md").read_text() == fit.page(report)
     card = (EVALS / "surrogate.md").read_text()
     lines = {(line["examples"], line["group"]): line for line in report["held_out"]}
@@ -78,7 +83,7 @@ def test_the_page_and_the_model_card_say_what_was_measured(report):
         assert cells.split(" | ") == [f"{number:.3f}" for number in expected]
 
 
-def test_forms_that_fit_alike_disagree_and_the_default_fits_best(report):
+def test_forms_that_fit_alike_disagree_and_the_default_fits_best(report: Any) -> None:
     changes = [line["women_yes"] - line["men_yes"] for line in report["reversal"]]
     assert min(changes) < 0 < max(changes)
     losses = dict.fromkeys(FORMS, 0.0)
