@@ -7,7 +7,7 @@ shares, estimate the table's rates. The cell shares count as estimates too.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from fwc_llm.metrics.records import (
     READ,
     TABLE_SCOPE,
     Record,
+    Records,
     record_of,
     with_readings,
 )
@@ -62,6 +63,7 @@ CONFUSION = {  # the reason why a rate is undefined
     "false_positive_rate": "0/0: no parsed answer to a row with label no",
     "precision": "0/0: no row was answered yes",
 }
+_LEFT_OUT = "left out"
 _CELLS = "true_negatives", "false_positives", "false_negatives", "true_positives"
 _WITHHELD_MIX = (
     "withheld: it depends on the mix of {} in the test rows; the table's is not known"
@@ -69,33 +71,13 @@ _WITHHELD_MIX = (
 
 
 @dataclass(frozen=True)
-class ImpactView:
-    """What is known of one attribute, or of all crossed, beside its records.
-
-    `lost` has the rows read, kept and lost before the run by level, `unknown` the number of rows of
-    unknown category. `references` has, by arm, the level with the highest rate of those counted in
-    ratios (`score_references`: of scores), `small` the levels under 2 % of the rows, and `left_out`
-    those that were left out.
-    """
-
-    attribute: str
-    crossed: bool
-    levels: tuple[str, ...]
-    lost: Mapping[str, Mapping[str, int]]
-    unknown: int
-    references: dict[str, str] = field(default_factory=dict)
-    score_references: dict[str, str] = field(default_factory=dict)
-    small: dict[str, set[str]] = field(default_factory=dict)
-    left_out: dict[str, set[str]] = field(default_factory=dict)
-    pairs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Impact:
-    """Selection by group: records, and facts by attribute.
+    """Selection by group: records, and facts beside them.
 
     `kind` says whom rates are about, in words `text`; `scope` is that of its rates. `asked_once`:
-    each row is one person, asked about once, without weights or looks.
+    each row is one person, asked about once, without weights or looks. `views` are the attributes,
+    and last all crossed; `lost` has the rows read, kept and lost before the run, by attribute and
+    level.
     """
 
     kind: str
@@ -104,15 +86,35 @@ class Impact:
     asked_once: bool
     weighted: bool
     arms: tuple[str, ...]
-    views: Sequence[ImpactView]
-    records: Sequence[Record]
+    views: Sequence[View]
+    lost: Mapping[str, Mapping[str, Mapping[str, int]]]
+    records: Records
 
     def plain(self) -> dict[str, Any]:
         """The facts as plain values for JSON, without the records."""
-        views = [
-            {"attribute": v.attribute, "references": v.references} for v in self.views
+        found = [
+            {"attribute": view.name, "references": references(self.records, view.name)}
+            for view in self.views
         ]
-        return {"kind": self.kind, "text": self.text, "attributes": views}
+        return {"kind": self.kind, "text": self.text, "attributes": found}
+
+
+def references(
+    found: Records, attribute: str, metric: str = "impact_ratio"
+) -> dict[str, str]:
+    """The level with the highest rate of those counted in ratios, by arm."""
+    ratios = found.where(metric=metric, attribute=attribute)
+    return {ratio.arm: ratio.against for ratio in ratios if ratio.against}
+
+
+def is_small(share: Record) -> bool:
+    """Whether a level's share of the rows is under 2 %."""
+    return share.value < LEAST_SHARE - _ROUNDING
+
+
+def is_left_out(ratio: Record) -> bool:
+    """Whether a small level has no impact ratio."""
+    return ratio.reason.startswith(_LEFT_OUT)
 
 
 def impact_tables(
@@ -164,36 +166,21 @@ def impact_tables(
     elif answered.assist:
         scope = ASKED_SCOPE
     lost = list(lost)
-    first = next(iter(answered.plain_samples.values()))
-    people = first.of_groups(first.row)
-    described = []
+    all_views = views(answered.groups, answered.attributes)
+    several = len(answered.attributes)
+    lost_levels = {
+        view.name: _lost(lost, view, several, number)
+        for number, view in enumerate(all_views)
+    }
     found = list[Record]()
-    for number, view in enumerate(views(answered.groups, answered.attributes)):
-        sizes_of_levels = np.bincount(view.level_of, people, len(view.levels))
-        known = np.array([is_known(level) for level in view.levels])
-        about = ImpactView(
-            view.name,
-            view.crossed,
-            view.levels,
-            _lost(lost, view, len(answered.attributes), number),
-            int(sizes_of_levels[~known].sum()),
-        )
-        described.append(about)
+    for view in all_views:
         for arm in answered.arms:
             of: Any = {"arm": arm, "attribute": view.name}
-            selection = _Selection(
-                answered, arm, view, about, kind, table, leave_out_small
-            )
+            selection = _Selection(answered, arm, view, kind, table, leave_out_small)
             found += [replace(record, **of) for record in selection.records(scope)]
             if scored is not None:
-                no_facts = replace(
-                    about, references={}, small={}, left_out={}, pairs={}
-                )
-                above = _Selection(
-                    scored, arm, view, no_facts, kind, None, leave_out_small
-                )
+                above = _Selection(scored, arm, view, kind, None, leave_out_small)
                 found += [replace(record, **of) for record in above.of_scores()]
-                about.score_references.update(no_facts.references)
     rows = 0 if table is None else int(table.sum())
     weighted = any(
         sample.weight is not None for sample in answered.plain_samples.values()
@@ -205,8 +192,9 @@ def impact_tables(
         asked_once,
         weighted,
         answered.arms,
-        described,
-        found,
+        all_views,
+        lost_levels,
+        Records(found),
     )
 
 
@@ -277,14 +265,13 @@ def _weighted(
 
 
 class _Selection:
-    """Selection of one arm in one view; it fills in the facts of `about`."""
+    """Selection of one arm in one view."""
 
     def __init__(
         self,
         answered: RunAnswers,
         arm: str,
         view: View,
-        about: ImpactView,
         kind: str,
         table: Floats | None,
         leave_out_small: bool,
@@ -293,7 +280,8 @@ class _Selection:
         groups = len(view.levels)
         self.estimates = answered.in_view(view)[arm]
         self.sample = self.estimates.sample
-        self.arm, self.view, self.about, self.kind = arm, view, about, kind
+        self.view = view
+        self.kind = kind
         self.scope = scope_words(self.sample.scope, answered.with_examples)
         self.leave_out_small = leave_out_small
         cells = 6 * self.sample.group + self.sample.kind
@@ -304,7 +292,7 @@ class _Selection:
         ]
         self.no_reply = np.bincount(view.level_of[lost], minlength=groups)
         self.people = self.sample.of_groups(self.sample.row)
-        self.readings: RateEstimates | None = None  # of replies without an answer
+        self.readings: arm_estimates.Sides | None = None  # of replies without an answer
         self.confused: Mapping[str, Sequence[arm_estimates.MetricEstimate]] = {}
         self.in_table = None
         if table is not None:
@@ -317,12 +305,10 @@ class _Selection:
             self.rates = _weighted(of_cells, table, level, level)
             self.confused = _confusion_reweighted(of_cells, table, level)
             if whole.worst:
-                low, high = (
-                    _of_cells(arm_estimates.read_as(whole, RATE, side))
-                    for side in (0, 1)
-                )
-                lowered = _weighted(low, table, level, level)
-                self.readings = lowered.beside(_weighted(high, table, level, level))
+                sides = (arm_estimates.read_as(whole, RATE, side) for side in (0, 1))
+                self.readings = [
+                    _weighted(_of_cells(side), table, level, level) for side in sides
+                ]
         else:
             self.rates = self.estimates.counted(RATE)
             if whole.worst:
@@ -397,15 +383,13 @@ class _Selection:
         reference = -1
         if len(counted) > 1 and value[counted].max() > 0:
             reference = int(counted[np.argmax(value[counted])])
-            self.about.references[self.arm] = levels[reference]
-        self.about.small[self.arm] = {levels[i] for i in np.flatnonzero(small)}
         why_not = self._reasons(
             known, asked, parsed, defined, counted, small, reference
         )
         limits = arm_estimates.share_limits(self.rates, self.readings)
-        low, high = _least_ratios(self.rates, counted)
+        low, high = _least_ratios([self.rates], counted)
         if self.readings is not None:
-            least, most = _least_ratios(self.readings, counted, len(levels))
+            least, most = _least_ratios(self.readings, counted)
             low, high = np.fmin(low, least), np.fmax(high, most)
         for place, level in enumerate(levels):
             own = limits[place]
@@ -455,17 +439,11 @@ class _Selection:
             & (parsed > 0),
             "0/0: no parsed answer to rows of this group": unknown,
             "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
-            "left out: under 2 % of the rows": left_out,
+            f"{_LEFT_OUT}: under 2 % of the rows": left_out,
             "too few rows to be judged": ~np.isin(places, self.sample.eligible_groups),
             "0/0: no answer to any group is yes": no_ratio & (reference < 0),
         }
         reasons: list[str] = np.select(list(why.values()), list(why), "").tolist()
-        out = {
-            level
-            for level, reason in zip(self.view.levels, reasons, strict=True)
-            if reason.startswith("left out")
-        }
-        self.about.left_out[self.arm] = out
         return reasons
 
     def _pairs(self, places: Codes, reference: int, scope: str) -> Iterator[Record]:
@@ -484,14 +462,14 @@ class _Selection:
         if not pairs.size:
             return
         first, second = np.take_along_axis(pairs, np.argsort(p[pairs], 0), 0)
-        gap = arm_estimates.gaps_of_pairs(self.rates, second, first, number)
+        gap = arm_estimates.gaps_of_pairs([self.rates], second, first, number)
         low, high = gap.low, gap.high
-        under, over = arm_estimates.ratios_of_pairs(self.rates, first, second, number)
+        under, over = arm_estimates.ratios_of_pairs([self.rates], first, second, number)
         if self.readings is not None:
             both = arm_estimates.gaps_of_readings(self.readings, second, first, number)
             low, high = np.fmin(low, both[0].low), np.fmax(high, both[1].high)
-            least, most = arm_estimates.ratios_of_readings(
-                self.readings, first, second, len(levels), number
+            least, most = arm_estimates.ratios_of_pairs(
+                self.readings, first, second, number
             )
             under, over = np.fmin(under, least), np.fmin(over, most)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -500,7 +478,6 @@ class _Selection:
         least = np.minimum(ratio, np.minimum(under, over))
         most = np.maximum(ratio, most)
         named = [(levels[i], levels[j]) for i, j in zip(first, second, strict=True)]
-        self.about.pairs[self.arm] = named
         for i, (group, against) in enumerate(named):
             errors, freedom = float(gap.errors[i]), float(gap.freedom[i])
             chance = math.nan
@@ -551,20 +528,15 @@ class _Selection:
                     yield from with_readings(estimate, record_of(estimate, **of, n=n))
 
 
-def _least_ratios(
-    rates: RateEstimates, counted: Codes, raised: int = 0
-) -> tuple[Floats, Floats]:
+def _least_ratios(sides: arm_estimates.Sides, counted: Codes) -> tuple[Floats, Floats]:
     """Least lower and upper limits (L,) of each counted level's ratios to all counted levels; 1
-    to itself. `raised` is the offset of raised readings.
+    to itself.
     """
-    levels = raised or len(rates.values)
-    low = np.ones(levels)
-    high = np.ones(levels)
-    kinds, of, _ = arm_estimates.representatives(rates, counted, raised or None)
-    for first, second in arm_estimates.pairs_of(rates, counted, raised or None):
-        under, over = arm_estimates.ratios_of_readings(
-            rates, first, second, raised, len(counted)
-        )
+    low = np.ones(len(sides[0].values))
+    high = np.ones_like(low)
+    kinds, of, _ = arm_estimates.representatives(sides, counted)
+    for first, second in arm_estimates.pairs_of(sides, counted):
+        under, over = arm_estimates.ratios_of_pairs(sides, first, second, len(counted))
         with np.errstate(divide="ignore"):
             for level, least, most in (
                 (first, under, 1.0 / over),
@@ -592,7 +564,7 @@ def _precision(joint: RateEstimates) -> list[arm_estimates.MetricEstimate]:
     The shares of each level are first the wrong yes, then the right yes.
     """
     wrong = np.arange(0, len(joint.values), 2)
-    under, over = arm_estimates.ratios_of_pairs(joint, wrong + 1, wrong)
+    under, over = arm_estimates.ratios_of_pairs([joint], wrong + 1, wrong)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = joint.values[1::2] / (joint.values[1::2] + joint.values[::2])
     low = np.minimum(under / (1 + under), value)

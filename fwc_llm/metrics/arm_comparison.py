@@ -7,6 +7,7 @@ an answer is missing from the value of its own arm only.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -31,6 +32,7 @@ from fwc_llm.metrics.variance import (
     MIN_SETS,
     THESE_EXAMPLES,
     THIS_STRATEGY,
+    Influence,
     RateEstimates,
     Scope,
     both_answered,
@@ -45,6 +47,7 @@ STOPPED = (
     "is not tested: tests for a fixed number of rows are invalid with --until-decided"
 )
 _TINY = 1e-12
+_FIRST = np.zeros(1, dtype=np.int64)  # the first share
 
 
 @dataclass(frozen=True)
@@ -145,30 +148,25 @@ def _test(
     strategy: bool,
 ) -> Difference:
     """Return a metric's difference; its worst case, too, if verdicts must hold in it."""
+    own = first[metric]
+    other = second[metric]
+    rate = f"{metric} of all"
     if metric == "accuracy":
-        shares = first.counted("accuracy of all"), second.counted("accuracy of all")
+        shares = first.counted(rate), second.counted(rate)
         test = _Net(shares, -1.0, aligned, strategy).test()
     elif metric in COMPARED:
         test = _gap(metric, first, second, aligned, strategy)
     else:
-        test = from_intervals(first[metric], second[metric])
-    worst = BY_KEY[metric].source == "answers" and (
-        first.sample.worst or second.sample.worst
-    )
-    if not worst or np.isnan(test.low):
+        test = from_intervals(own, other)
+    worst = own.worst_case or other.worst_case
+    if worst is None or np.isnan(test.low):
         return test
-    (least, most), (low, high) = first.worst_case(metric)
-    (least_of_second, most_of_second), (low_of_second, high_of_second) = (
-        second.worst_case(metric)
-    )
+    (least, most), (low, high) = own.readings
+    (least_of_second, most_of_second), (low_of_second, high_of_second) = other.readings
     ends = least_of_second - most, most_of_second - least
     if metric == "accuracy":
-        readings = (
-            first.readings("accuracy of all"),
-            second.readings("accuracy of all", raised=True),
-        )
-        net = _Net(readings, -1.0, aligned, strategy)
-        limits = net.test(np.array([1])).low, net.test(np.array([0])).high
+        lowered, raised = _nets(first, second, rate, -1.0, aligned, strategy)
+        limits = lowered.test().low, raised.test().high
     elif metric in COMPARED:
         gap = _gap(metric, first, second, aligned, strategy, ends)
         limits = gap.low, gap.high
@@ -176,9 +174,7 @@ def _test(
         down = np.hypot(least_of_second - low_of_second, high - most)
         up = np.hypot(high_of_second - most_of_second, least - low)
         limits = max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up))
-    return replace(
-        test, worst_case=(ends, (min(limits[0], test.low), max(limits[1], test.high)))
-    )
+    return test.over(ends, limits)
 
 
 def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
@@ -214,27 +210,43 @@ def _gap(
     if np.isnan(least):
         return Difference(np.nan)
     i, j = (judged[places] for places in np.triu_indices(len(judged), 1))
-    lowest = highest = i, j
-    turned = shares = first.counted(rate), second.counted(rate)
+    how = aligned, strategy
     if ends:
-        raised = second.sample.groups
-        lowest = (i, j + raised)
-        highest = (i + raised, j)
-        shares = first.readings(rate), second.readings(rate)
-        turned = shares[0], second.readings(rate, raised=True)
-    apart = _Net(turned, -1.0, aligned, strategy)
+        lowered, raised = _nets(first, second, rate, -1.0, *how)
+        sums = _nets(first, second, rate, 1.0, *how)
+    else:
+        shares = first.counted(rate), second.counted(rate)
+        lowered = raised = _Net(shares, -1.0, *how)
+        sums = [_Net(shares, 1.0, *how)] * 2
     if len(judged) == 2:
-        together = _Net(shares, 1.0, aligned, strategy)
-        of_apart = replace(apart.test(*highest), low=apart.test(*lowest).low)
-        of_together = replace(together.test(*lowest), low=together.test(*highest).low)
+        of_apart = lowered.test(i, j, raised)
+        of_apart = replace(of_apart, low=raised.test(i, j, lowered).low)
+        of_together = sums[0].test(i, j, sums[1])
+        of_together = replace(of_together, low=sums[1].test(i, j, sums[0]).low)
         return _of_sizes((least, most), of_apart, of_together)
     # The largest gap changes by at most as much as the pair of groups that changes most.
-    pairs = (np.concatenate(places) for places in zip(lowest, highest, strict=True))
-    variance, freedom = apart.moments(*pairs)
+    sides = [raised.moments(i, j, lowered), lowered.moments(i, j, raised)]
+    variance, freedom = (np.concatenate(parts) for parts in zip(*sides, strict=True))
     widest = int(np.argmax(variance))
     error = float(np.sqrt(variance[widest])), float(freedom[widest])
     down, up = (Difference.of_error(end, *error, len(judged)) for end in (least, most))
     return replace(down, high=up.high)
+
+
+def _nets(
+    first: ArmEstimates,
+    second: ArmEstimates,
+    rate: str,
+    sign: float,
+    aligned: bool,
+    strategy: bool,
+) -> "list[_Net]":
+    """The net shares in which replies without an answer lower them most, then raise them most."""
+    of_first = first.readings(rate)
+    if sign < 0:
+        of_first = of_first[::-1]
+    sides = zip(of_first, second.readings(rate), strict=True)
+    return [_Net(side, sign, aligned, strategy) for side in sides]
 
 
 def _of_sizes(
@@ -274,49 +286,58 @@ class _Net:
     aligned: bool
     strategy: bool
 
-    def moments(
-        self, first: Codes, second: Codes | None = None
-    ) -> tuple[Floats, Floats]:
-        """Return variances (P,) and degrees of freedom of shares `first`, or of `second` minus
-        `first`.
-        """
-        first_arm, second_arm = self.own
-        sets = None
-        if (
-            self.strategy and self.aligned
-        ):  # a set of both arms together, for each arm's questions
-            redrawn = [
-                share.sample.redrawn
-                for share in self.own
-                if share.sample.redrawn is not None
-            ]
-            both = np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel()
-            sets = np.resize(both, sum(len(share.influence.psi) for share in self.own))
+    @cached_property
+    def _sets(self) -> Codes | None:
+        """A set of both arms together, for each arm's questions (2n,)."""
+        if not (self.strategy and self.aligned):
+            return None
+        samples = [share.sample for share in self.own]
+        redrawn = [one.redrawn for one in samples if one.redrawn is not None]
+        both = np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel()
+        return np.resize(both, sum(len(one.answer) for one in samples))
+
+    @cached_property
+    def _influence(self) -> Influence:
         one, other = (share.influence for share in self.own)
         psi = np.concatenate([self.sign * one.psi, other.psi])
         owner = np.concatenate([one.owner, other.owner])
         unit = np.concatenate([one.unit, other.unit])
-        net = replace(one, psi=psi, owner=owner, unit=unit, sets=sets)
-        by_row = net.over_units + np.nan_to_num(
-            (first_arm.two_rows + second_arm.two_rows) / 2
-        )
-        of_arms = np.minimum(first_arm.freedom, second_arm.freedom)
-        variance = by_row[first]
-        freedom = of_arms[first]
+        return replace(one, psi=psi, owner=owner, unit=unit, sets=self._sets)
+
+    @cached_property
+    def _by_row(self) -> tuple[Floats, Floats]:
+        """Variances over rows and degrees of freedom (O,)."""
+        first, second = self.own
+        two_rows = np.nan_to_num((first.two_rows + second.two_rows) / 2)
+        freedom = np.minimum(first.freedom, second.freedom)
+        return self._influence.over_units + two_rows, freedom
+
+    def moments(
+        self, first: Codes, second: Codes | None = None, other: "_Net | None" = None
+    ) -> tuple[Floats, Floats]:
+        """Return variances (P,) and degrees of freedom of shares `first`, or of the other's
+        `second` minus `first`.
+        """
+        other = other or self
+        variance, freedom = (part[first] for part in self._by_row)
         if second is not None:
-            variance = variance + by_row[second] - 2 * net.shared(first, second)
-            freedom = np.minimum(freedom, of_arms[second])
+            of_second = [part[second] for part in other._by_row]
+            shared = self._influence.shared(first, other._influence, second)
+            variance = variance + of_second[0] - 2 * shared
+            freedom = np.minimum(freedom, of_second[1])
         if not self.strategy:
             return variance, np.maximum(1.0, freedom)
-        if sets is not None:
-            fewer = np.minimum(freedom, max(1.0, effective_number(sets) - 1.0))
-            return variance + net.over_sets(first, second), np.maximum(1.0, fewer)
+        if self._sets is not None:
+            of_sets = self._influence.over_sets(first, other._influence, second)
+            fewer = np.minimum(freedom, max(1.0, effective_number(self._sets) - 1.0))
+            return variance + of_sets, np.maximum(1.0, fewer)
+        both = zip(self.own, other.own, strict=True)
         parts = [
             (
-                share.influence.over_sets(first, second),
+                share.influence.over_sets(first, of_other.influence, second),
                 share.sample.number_of_sets - 1.0,
             )
-            for share in self.own
+            for share, of_other in both
             if share.influence.sets is not None
         ]
         total = np.sum([part for part, _ in parts], axis=0)
@@ -329,24 +350,25 @@ class _Net:
             np.isnan(welch), fewest, np.maximum(fewest, welch)
         )
 
+    @property
+    def values(self) -> Floats:
+        """The net shares (O,)."""
+        return self.own[1].values + self.sign * self.own[0].values
+
     def test(
-        self, first: Codes | None = None, second: Codes | None = None
+        self,
+        first: Codes = _FIRST,
+        second: Codes | None = None,
+        other: "_Net | None" = None,
     ) -> Difference:
-        """Return the test of the share `first` (default: share 0), or of the share `second`
-        minus `first`.
-        """
-        if first is None:
-            position = np.zeros(1, dtype=np.int64)
-        else:
-            position = first
-        value = self.own[1].values + self.sign * self.own[0].values
-        net = float(
-            value[position][0]
-            if second is None
-            else value[second][0] - value[position][0]
+        """Return the test of the share `first`, or of the other's share `second` minus `first`."""
+        net = self.values[first]
+        if second is not None:
+            net = (other or self).values[second] - net
+        variance, freedom = self.moments(first, second, other)
+        return Difference.of_error(
+            float(net[0]), float(np.sqrt(variance[0])), float(freedom[0])
         )
-        variance, freedom = self.moments(position, second)
-        return Difference.of_error(net, float(np.sqrt(variance[0])), float(freedom[0]))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ numpy operations, so that simulations can call them often.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,6 +48,8 @@ from fwc_llm.metrics.variance import (
 
 MARGIN = 0.05  # largest negligible gap
 _PAIRS = 1_000_000  # pairs of groups in memory at once
+# The shares of a sample, or in two readings of replies without an answer: lowered and raised.
+Sides = Sequence[RateEstimates]
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,6 @@ class MetricEstimate(Enclosed):
     def ends(self) -> dict[str, float]:
         """Value and limits."""
         return {"value": self.value, "low": self.low, "high": self.high}
-
-    def over(self, lowered: "MetricEstimate", raised: "MetricEstimate") -> Self:
-        """The estimate with the limits of its lowest and highest readings."""
-        low, high = np.fmin(lowered.low, self.low), np.fmax(raised.high, self.high)
-        ends = lowered.value, raised.value
-        return replace(self, worst_case=(ends, (float(low), float(high))))
 
     def verdict(self, margin: float = MARGIN) -> Verdict | None:
         """Return the verdict on a gap; None for other metrics, and without an interval."""
@@ -121,25 +116,16 @@ class ArmEstimates:
         self.sample = sample
         self._metrics: dict[str, MetricEstimate] = {}
         self._shares: dict[str, RateEstimates] = {}
-        self._worst: dict[str, tuple[Interval, Interval]] = {}
+        self._readings: dict[str, Sides] = {}
 
     def __getitem__(self, key: str) -> MetricEstimate:
-        """Return a metric of `counts.TABLE` or `counts.REPLIES`."""
-        estimate = self._read(key)
-        metric = BY_KEY[key]
-        if metric.source != "answers":
-            return estimate
-        alike = metric.kind != "share" and bool(self.sample.alike)
-        if self.sample.worst:
-            worst = self.worst_case(key)
-        else:
-            worst = None
-        if alike or worst:
-            return replace(estimate, alike=alike, worst_case=worst)
-        return estimate
+        """Return a metric of `counts.TABLE` or `counts.REPLIES`.
 
-    def _read(self, key: str) -> MetricEstimate:
-        """A metric of the parsed answers alone."""
+        Its worst case has the lowest and highest value over all readings, and limits. A reading
+        chooses an answer for every reply without one. The limits cover the true value under any
+        reading (Stoye 2009, for each pair of groups), and enclose the limits of the parsed answers.
+        Some reading attains the worst value; the best value is a bound, off by less than one row.
+        """
         if key not in self._metrics:
             self._metrics[key] = self._of_metric(BY_KEY[key])
         return self._metrics[key]
@@ -149,104 +135,74 @@ class ArmEstimates:
             return self.rates(f"{metric.rates[0]} of all")[0]
         judged = self.sample.eligible_groups
         shares = {rate: self.counted(rate) for rate in metric.rates}
-        each = value_of(
-            metric,
-            {
-                rate: rate_estimates.per_repeat[:, judged]
-                for rate, rate_estimates in shares.items()
-            },
-        )
-        if len(judged) < 2 or any(
-            np.isnan(rate_estimates.values[judged]).any()
-            for rate_estimates in shares.values()
-        ):
-            return MetricEstimate(np.nan, np.nan, np.nan, each)
+        of_repeats = {
+            rate: found.per_repeat[:, judged] for rate, found in shares.items()
+        }
+        each = value_of(metric, of_repeats)
+        estimate = self._between([[found] for found in shares.values()], metric)
+        estimate = replace(estimate, per_repeat=each)
+        if metric.source != "answers":
+            return estimate
+        estimate = replace(estimate, alike=bool(self.sample.alike))
+        if not self.sample.worst:
+            return estimate
+        return estimate.over(*self._worst_case(metric))
+
+    def _between(self, shares: Sequence[Sides], metric: Metric) -> MetricEstimate:
+        """A gap or ratio of the judged groups, by the parsed answers alone."""
+        judged = self.sample.eligible_groups
+        if not _defined(shares, judged):
+            return UNDEFINED
         if metric.kind == "ratio":
-            (rates,), gap = shares.values(), self._read("dp_gap")
-            p = rates.values[judged]
+            (sides,) = shares
+            gap = self["dp_gap"]
+            p = sides[0].values[judged]
             if p.max() <= 0:
-                return MetricEstimate(np.nan, np.nan, np.nan, each)
-            low, high = _ratio_ends(rates, judged)
-            high = (
-                min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
-            )  # below 1 exactly if the gap differs
+                return UNDEFINED
+            low, high = _ratio_ends(sides, judged)
+            # below 1 exactly if the gap differs
+            high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
             value = float(p.min() / p.max())
-            return MetricEstimate(
-                value, min(value, low), max(value, high), each, gap.p_value
-            )
+            ends = min(value, low), max(value, high)
+            return MetricEstimate(value, *ends, p_value=gap.p_value)
         size = len(judged), len(shares)
         pairs = (
-            gaps_of_pairs(rate_estimates, *pair, *size)
-            for rate_estimates in shares.values()
-            for pair in pairs_of(rate_estimates, judged)
+            gaps_of_pairs(sides, *pair, *size)
+            for sides in shares
+            for pair in pairs_of(sides, judged)
         )
-        return replace(_largest(self.sample, pairs, *size, each), judged=metric.judged)
-
-    def readings(self, rate: str, raised: bool = False) -> RateEstimates:
-        """Return a rate twice: with replies without an answer read as they lower it most, then
-        raise it most.
-
-        With `raised`, the raised rate comes first.
-        """
-        key = f"{rate}, {raised}"
-        if key not in self._shares:
-            sides = (
-                read_as(self.sample, rate, side) for side in (int(raised), 1 - raised)
-            )
-            low, high = (ArmEstimates(side).counted(rate) for side in sides)
-            self._shares[key] = low.beside(high)
-        return self._shares[key]
-
-    def worst_case(self, key: str) -> tuple[Interval, Interval]:
-        """Return a metric's (lowest, highest) value over all readings, and limits; NaN if
-        undefined.
-
-        A reading chooses an answer for every reply without one. The limits cover the true value
-        under any reading (Stoye 2009, for each pair of groups), and enclose the limits of the
-        parsed answers. Some reading attains the worst value; the best value is a bound, off by less
-        than one row.
-        """
-        if key not in self._worst:
-            (ends, (low, high)), estimate = (
-                self._worst_case(BY_KEY[key]),
-                self._read(key),
-            )
-            if not np.isnan(estimate.low):
-                low = float(np.minimum(low, estimate.low))
-                high = float(np.maximum(high, estimate.high))
-            self._worst[key] = ends, (low, high)
-        return self._worst[key]
+        return replace(_largest(self.sample, pairs, *size), judged=metric.judged)
 
     def _worst_case(self, metric: Metric) -> tuple[Interval, Interval]:
-        if metric.kind == "share":
-            low_end, high_end = share_limits(self.readings(f"{metric.rates[0]} of all"))
-            return (low_end.value, high_end.value), (low_end.low, high_end.high)
+        """A gap's or ratio's lowest and highest value over all readings, and limits."""
         judged = self.sample.eligible_groups
-        raised = self.sample.groups
-        shares = [self.readings(rate) for rate in metric.rates]
-        size = (len(judged), len(metric.rates))
-        both = np.concatenate([judged, judged + raised])
-        if size[0] < 2 or any(
-            np.isnan(rate_estimates.values[both]).any() for rate_estimates in shares
-        ):
+        readings = [self.readings(rate) for rate in metric.rates]
+        if not _defined(readings, judged):
             return NOWHERE, NOWHERE
         if metric.kind == "ratio":
-            rates = shares[0]
-            exact = replace(rates, below=0 * rates.below, above=0 * rates.above)
-            if rates.values[raised + judged].max() <= 0:
+            (sides,) = readings
+            if sides[1].values[judged].max() <= 0:
                 return NOWHERE, NOWHERE
-            return _ratio_ends(exact, judged, raised), _ratio_ends(
-                rates, judged, raised
-            )
-        least = most = low = high = 0.0
-        for rate_estimates in shares:
-            for pair in pairs_of(rate_estimates, judged, raised):
-                down, up = gaps_of_readings(rate_estimates, *pair, *size)
-                least = max(least, float(np.maximum(down.value, -up.value).max()))
-                most = max(most, float(np.maximum(up.value, -down.value).max()))
-                low = max(low, float(np.maximum(down.low, -up.high).max()))
-                high = max(high, float(np.maximum(up.high, -down.low).max()))
+            none = np.zeros_like(sides[0].values)
+            exact = [replace(side, below=none, above=none) for side in sides]
+            return _ratio_ends(exact, judged), _ratio_ends(sides, judged)
+        size = len(judged), len(readings)
+        found = [np.zeros((2, 2))]
+        for sides in readings:
+            for pair in pairs_of(sides, judged):
+                down, up = gaps_of_readings(sides, *pair, *size)
+                found.append(_sizes((down.value, down.low), (up.value, up.high)))
+        (least, low), (most, high) = np.max(found, axis=0).tolist()
         return (least, most), (low, high)
+
+    def readings(self, rate: str) -> Sides:
+        """Return a rate twice: with replies without an answer read as they lower it most, then
+        raise it most.
+        """
+        if rate not in self._readings:
+            sides = (read_as(self.sample, rate, side) for side in (0, 1))
+            self._readings[rate] = [ArmEstimates(side).counted(rate) for side in sides]
+        return self._readings[rate]
 
     def value(self, key: str) -> float:
         """Return the value of a metric over all groups, judged or not."""
@@ -339,10 +295,12 @@ class ArmEstimates:
         )
 
     def rates(self, rate: str = "selection_rate") -> list[MetricEstimate]:
-        """Return a rate of each group (G,), with limits."""
+        """Return a rate of each group (G,), with limits; with " of all" in its name, that of all
+        (1,).
+        """
         own = self.counted(rate)
-        of_answers = rate in RATES and rate not in REPLY_RATES
-        if not self.sample.worst or not of_answers:
+        name = rate.removesuffix(" of all")
+        if not self.sample.worst or name not in RATES or name in REPLY_RATES:
             return share_limits(own)
         return share_limits(own, self.readings(rate))
 
@@ -355,29 +313,31 @@ class ArmEstimates:
         return smallest_difference(error**2, groups)
 
 
+def _defined(shares: Sequence[Sides], judged: Codes) -> bool:
+    """Whether there are two groups, and all their rates are known."""
+    rates = [side.values[judged] for sides in shares for side in sides]
+    return len(judged) > 1 and not np.isnan(rates).any()
+
+
 def share_limits(
-    shares: RateEstimates, readings: RateEstimates | None = None
+    shares: RateEstimates, readings: Sides | None = None
 ) -> list[MetricEstimate]:
     """Return each of the shares (O,) with its own limits.
 
-    With `readings` (2 O,) of replies without an answer, lowered and then raised, their limits, too.
+    With `readings` of replies without an answer, their limits, too.
     """
     if readings is not None:
-        ends = share_limits(readings)
-        owners = len(shares.values)
-        sides = zip(share_limits(shares), ends[:owners], ends[owners:], strict=True)
-        return [own.over(lowered, raised) for own, lowered, raised in sides]
+        sides = zip(*map(share_limits, (shares, *readings)), strict=True)
+        return [
+            own.over((lowered.value, raised.value), (lowered.low, raised.high))
+            for own, lowered, raised in sides
+        ]
     factor, freedom = shares.spread()
     grown = factor * shares.sample.critical_values(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
-    limits = zip(
-        shares.values.tolist(),
-        low.tolist(),
-        high.tolist(),
-        shares.per_repeat.T,
-        strict=True,
-    )
+    ends = (part.tolist() for part in (shares.values, low, high))
+    limits = zip(*ends, shares.per_repeat.T, strict=True)
     return [MetricEstimate(*numbers) for numbers in limits]
 
 
@@ -395,97 +355,95 @@ class Pairs(NamedTuple):
 
 
 def gaps_of_pairs(
-    shares: RateEstimates,
+    sides: Sides,
     first: Codes,
     second: Codes,
     groups: int,
     kinds: int = 1,
     width: Floats | None = None,
 ) -> Pairs:
-    """Return the gaps of pairs of shares (P,), second minus first, by MOVER (Zou & Donner 2008).
+    """Return the gaps of pairs of shares (P,), by MOVER (Zou & Donner 2008): the last side's second
+    minus the first side's first.
 
     Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With a `width`
     (P,), each gap is one end of a range of that width over the readings of replies without an
     answer.
     """
-    factor, freedom = shares.spread(first, second)
-    critical = shares.sample.critical_values(freedom, groups, kinds)
-    value = shares.values[second] - shares.values[first]
-    down = factor * np.hypot(shares.below[second], shares.above[first])
-    up = factor * np.hypot(shares.above[second], shares.below[first])
+    one = sides[0]
+    other = sides[-1]
+    factor, freedom = one.spread(first, second, other)
+    critical = one.sample.critical_values(freedom, groups, kinds)
+    value = other.values[second] - one.values[first]
+    down = factor * np.hypot(other.below[second], one.above[first])
+    up = factor * np.hypot(other.above[second], one.below[first])
     with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.where(
-            value == 0, 0.0, np.abs(value) / np.where(value > 0, down, up) * Z
-        )
-    if width is not None and (groups, kinds, shares.sample.design.sequential) == (
-        2,
-        1,
-        None,
-    ):
+        errors = np.abs(value) / np.where(value > 0, down, up) * Z
+        errors = np.where(value == 0, 0.0, errors)
+    alone = groups == 2 and kinds == 1 and not one.sample.design.sequential
+    if width is not None and alone:
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
-        critical = np.array(
-            [
-                range_critical_value(w, f)
-                for w, f in zip(wide.tolist(), freedom.tolist(), strict=True)
-            ]
-        )
-    low = value - critical / Z * down
-    high = value + critical / Z * up
-    return Pairs(
-        value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, critical
-    )
+        ranges = zip(wide.tolist(), freedom.tolist(), strict=True)
+        critical = np.array([range_critical_value(*one_range) for one_range in ranges])
+    low = np.maximum(value - critical / Z * down, -1.0)
+    high = np.minimum(value + critical / Z * up, 1.0)
+    return Pairs(value, low, high, errors, freedom, critical)
 
 
-def representatives(
-    shares: RateEstimates, places: Codes, owners: int | None = None
-) -> tuple[Codes, Codes, Codes]:
+def representatives(sides: Sides, places: Codes) -> tuple[Codes, Codes, Codes]:
     """Group the shares at `places` into kinds of equal value and error: thousands of groups have
     few kinds.
 
     Returns the index of one share per kind (K,), each share's kind (P,), and the size of each kind
-    (K,). With `owners`, owner g has the shares g, g + owners, ….
+    (K,).
     """
-    if len(places) <= 50 or shares.influence.sets is not None or shares.influence.spans:
+    influence = sides[0].influence
+    if len(places) <= 50 or influence.sets is not None or influence.spans:
         return places, np.arange(len(places)), np.ones(len(places), dtype=np.int64)
     kinds = np.stack(
-        [shares.values, shares.below, shares.above, shares.plain, shares.variance]
+        [
+            numbers[places].round(12)
+            for side in sides
+            for numbers in (
+                *(side.values, side.below, side.above),
+                *(side.plain, side.variance),
+            )
+        ]
     )
-    kinds = kinds.reshape(-1, owners or len(shares.values))[:, places]
     _, first, of, count = np.unique(
-        kinds.round(12),
-        axis=1,
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
+        kinds, axis=1, return_index=True, return_inverse=True, return_counts=True
     )
     return places[first], of.ravel(), count
 
 
-def pairs_of(
-    shares: RateEstimates, places: Codes, owners: int | None = None
-) -> Iterator[tuple[Codes, Codes]]:
+def pairs_of(sides: Sides, places: Codes) -> Iterator[tuple[Codes, Codes]]:
     """Yield all pairs of the shares at `places`, in blocks that fit into memory.
 
     One of several equal shares represents them all, and is also paired with itself
     (`representatives`).
     """
-    places, _, count = representatives(shares, places, owners)
+    places, _, count = representatives(sides, places)
     if len(twice := places[count > 1]):
         yield twice, twice
     n = len(places)
-    sets = len(shares.influence.of_sets)
+    sets = len(sides[0].influence.of_sets)
     rows = max(1, _PAIRS // max(n, 1) // (1 + sets // 50))
     for start in range(0, n - 1, rows):
         first, second = np.triu_indices(min(rows, n - start), 1, n - start)
         yield places[start + first], places[start + second]
 
 
+def _sizes(low: Sequence[Floats], high: Sequence[Floats]) -> Floats:
+    """The largest lower and upper limits (2, k) of the sizes of differences, from their limits
+    (k, P).
+    """
+    lower = np.array(low)
+    upper = np.array(high)
+    sizes = [np.maximum(lower, -upper), np.maximum(upper, -lower)]
+    return np.asarray(np.max(sizes, axis=-1))
+
+
 def _largest(
-    sample: ArmArrays,
-    pairs: Iterable[Pairs],
-    groups: int,
-    kinds: int,
-    per_repeat: Floats,
+    sample: ArmArrays, pairs: Iterable[Pairs], groups: int, kinds: int
 ) -> MetricEstimate:
     """Return the largest |gap| of one or several rates, and the largest limits of any pair's |gap|.
 
@@ -495,91 +453,73 @@ def _largest(
     freedom = np.inf
     for pair in pairs:
         value = max(value, float(np.abs(pair.value).max()))
-        low = max(low, float(np.maximum(pair.low, -pair.high).max()))
-        high = max(high, float(np.maximum(pair.high, -pair.low).max()))
-        half_width = max(
-            half_width,
-            float(np.maximum(pair.high - pair.value, pair.value - pair.low).max()),
-        )
-        most = int(np.argmax(pair.errors / pair.critical))
-        if pair.errors[most] / pair.critical[most] > beyond:
-            beyond = float(pair.errors[most] / pair.critical[most])
+        ends = _sizes([pair.low], [pair.high]).ravel().tolist()
+        low = max(low, ends[0])
+        high = max(high, ends[1])
+        reach = np.maximum(pair.high - pair.value, pair.value - pair.low)
+        half_width = max(half_width, float(reach.max()))
+        relative = pair.errors / pair.critical
+        most = int(np.argmax(relative))
+        if relative[most] > beyond:
+            beyond = float(relative[most])
             errors = float(pair.errors[most])
             freedom = float(pair.freedom[most])
     p = p_value(errors, groups, kinds, freedom)
     looks = sample.design.sequential
     if looks:  # tests for a fixed number of rows are invalid
-        half_width *= critical_value(groups, kinds) / looks.critical_value(
-            sample.rows, groups, kinds
-        )
+        at_look = looks.critical_value(sample.rows, groups, kinds)
+        half_width *= critical_value(groups, kinds) / at_look
         p = np.nan
-    p = (
-        min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)
-    )  # agree despite rounding
-    return MetricEstimate(
-        value,
-        min(low, value),
-        min(1.0, max(high, value)),
-        per_repeat,
-        p,
-        True,
-        half_width,
-    )
+    # agree despite rounding
+    p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)
+    ends = min(low, value), min(1.0, max(high, value))
+    return MetricEstimate(value, *ends, p_value=p, judged=True, half_width=half_width)
 
 
 def ratios_of_pairs(
-    shares: RateEstimates, first: Codes, second: Codes, groups: int = 2
+    sides: Sides, first: Codes, second: Codes, groups: int = 2
 ) -> tuple[Floats, Floats]:
-    """Return the lower limits of first over second and of second over first, for pairs of shares
-    (P,).
+    """The lower limits (P,) of first over second, and of second over first (`_least_ratios`)."""
+    under = _least_ratios(sides, first, second, groups)
+    return under, _least_ratios(sides, second, first, groups)
+
+
+def _least_ratios(sides: Sides, first: Codes, second: Codes, groups: int) -> Floats:
+    """Return the lower limits of the first side's first over the last side's second share, for
+    pairs of shares (P,).
 
     An upper limit is 1 over the lower limit of the inverse ratio.
     """
-    relative = shares
-    p = shares.values
-    if (
-        shares.influence.sets is not None
-        and (np.minimum(p[first], p[second]) > 0).all()
-    ):
+    low = sides[0]
+    high = sides[-1]
+    p = low.values[first]
+    q = high.values[second]
+    relative = sides
+    if low.influence.sets is not None and (np.minimum(p, q) > 0).all():
         # Over sets of examples, a ratio varies with the relative deviations of its rates.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative = shares.combined(
-                np.arange(len(p)), np.where(p > 0, 1.0 / p, 0.0), len(p)
-            )
-    factor, freedom = relative.spread(first, second)
-    grown = factor * shares.sample.critical_values(freedom, groups) / Z
-    under = ratio_limits(
-        p[first], grown * shares.below[first], p[second], grown * shares.above[second]
-    )
-    over = ratio_limits(
-        p[second], grown * shares.below[second], p[first], grown * shares.above[first]
-    )
-    return under, over
+        relative = [_relative(side) for side in sides]
+    factor, freedom = relative[0].spread(first, second, relative[-1])
+    grown = factor * low.sample.critical_values(freedom, groups) / Z
+    return ratio_limits(p, grown * low.below[first], q, grown * high.above[second])
 
 
-def ratios_of_readings(
-    shares: RateEstimates, first: Codes, second: Codes, raised: int, groups: int
-) -> tuple[Floats, Floats]:
-    """The limits of `ratios_of_pairs` over readings; `raised` is the raised ones' offset, or 0."""
-    if not raised:
-        return ratios_of_pairs(shares, first, second, groups)
-    under, _ = ratios_of_pairs(shares, first, raised + second, groups)
-    _, over = ratios_of_pairs(shares, raised + first, second, groups)
-    return under, over
+def _relative(side: RateEstimates) -> RateEstimates:
+    """Shares divided by their values."""
+    p = side.values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight = np.where(p > 0, 1.0 / p, 0.0)
+    return side.combined(np.arange(len(p)), weight, len(p))
 
 
 def gaps_of_readings(
-    shares: RateEstimates, first: Codes, second: Codes, groups: int, kinds: int = 1
+    sides: Sides, first: Codes, second: Codes, groups: int, kinds: int = 1
 ) -> tuple[Pairs, Pairs]:
-    """The gaps (P,) of pairs, second minus first, in their lowest and highest readings.
-
-    `shares` (2 G,) are lowered, then raised.
-    """
-    raised = len(shares.values) // 2
-    grown = shares.values[raised:] - shares.values[:raised]
+    """The gaps (P,) of pairs, second minus first, in their lowest and highest readings."""
+    low, high = sides
+    grown = high.values - low.values
     width = grown[first] + grown[second]
-    down = gaps_of_pairs(shares, raised + first, second, groups, kinds, width)
-    up = gaps_of_pairs(shares, first, raised + second, groups, kinds, width)
+    down = gaps_of_pairs([high, low], first, second, groups, kinds, width)
+    up = gaps_of_pairs(sides, first, second, groups, kinds, width)
     return down, up
 
 
@@ -597,13 +537,11 @@ def read_as(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
     )
 
 
-def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interval:
-    """Limits of the smallest ratio of pairs of groups; `raised` is the offset of raised
-    readings.
-    """
+def _ratio_ends(sides: Sides, judged: Codes) -> Interval:
+    """Limits of the smallest ratio of pairs of groups."""
     low = high = 1.0
-    for first, second in pairs_of(shares, judged, raised or None):
-        under, over = ratios_of_readings(shares, first, second, raised, len(judged))
+    for first, second in pairs_of(sides, judged):
+        under, over = ratios_of_pairs(sides, first, second, len(judged))
         low = min(low, float(np.minimum(under, over).min()))
         with np.errstate(divide="ignore"):
             high = min(high, float((1.0 / np.maximum(under, over)).min()))
@@ -642,80 +580,69 @@ def conditional_parity(
         weight = arm.parsed * (1.0 if arm.weight is None else arm.weight)
         weight = weight * (arm.parsed.sum() / max(weight.sum(), 1e-300))
         cell = np.ravel_multi_index((code, arm.group), shape)
-        yes, n = (
-            np.bincount(cell, w, shape[0] * shape[1])
-            for w in (weight * arm.yes, 1.0 * weight)
+        sums = (
+            np.bincount(cell, parts, shape[0] * shape[1])
+            for parts in (weight * arm.yes, weight)
         )
-        return np.asarray(yes.reshape(shape), float), np.asarray(
-            n.reshape(shape), float
-        )
+        yes, n = (np.asarray(part.reshape(shape), float) for part in sums)
+        return yes, n
 
     yes, n = counts(known)
-    if sample.worst:
-        readings = [counts(read_as(sample, "selection_rate", side)) for side in (0, 1)]
-    else:
-        readings = []
     kept = (n[:, eligible] > 0).all(1)
     dropped = [names[index] for index in np.flatnonzero(~kept)]
-    gaps = list[Pairs]()
-    worst = list[Pairs]()
-    if kept.any():
-        pairs = [np.array(pair) for pair in combinations(eligible, 2)]
-    else:
-        pairs = []
-    for pair in pairs:
-        factor, freedom = rates.spread(pair[:1], pair[1:])
-        p = rates.values[pair]
-        questions = n[:, pair].sum(0)
-        independent = float((p * (1 - p) / questions).sum())
-        if independent > 0:
-            effect = float(factor[0] ** 2 * rates.plain[pair].sum()) / independent
-        else:
-            effect = 1.0
-        of_pair = (effect, sample.critical_values(freedom, len(eligible)), freedom)
-        gaps.append(_mantel_haenszel(yes[kept][:, pair], n[kept][:, pair], *of_pair))
-        worst.append(gaps[-1])
-        if readings:
-            (lowered, read), (raised, _) = (
-                (x[kept], m[kept][:, pair]) for x, m in readings
-            )
-            ends = (
-                np.stack([raised[:, pair[0]], lowered[:, pair[1]]], 1),
-                np.stack([lowered[:, pair[0]], raised[:, pair[1]]], 1),
-            )
-            down, up = (_mantel_haenszel(end, read, *of_pair) for end in ends)
-            worst[-1] = gaps[-1]._replace(low=down.low, high=up.high)
-    if not gaps:
+    pairs = eligible[np.array(np.triu_indices(len(eligible), 1))]
+    if not kept.any() or not pairs.size:
         return ParityWithinStrata(UNDEFINED, int(kept.sum()), dropped)
-    nothing = np.zeros(0)
-    largest = _largest(sample, gaps, len(eligible), 1, nothing)
-    if readings:
-        limits = _largest(sample, worst, len(eligible), 1, nothing)
-        value = largest.value
-        largest = replace(
-            largest, worst_case=((value, value), (limits.low, limits.high))
+    factor, freedom = rates.spread(*pairs)
+    p = rates.values[pairs]
+    independent = (p * (1 - p) / n.sum(0)[pairs]).sum(0)
+    designed = factor**2 * rates.plain[pairs].sum(0)
+    ones = np.ones_like(independent)
+    effect = np.divide(designed, independent, out=ones, where=independent > 0)
+    of_pairs = effect, sample.critical_values(freedom, len(eligible)), freedom
+    gaps = _mantel_haenszel(yes[kept][:, pairs], n[kept][:, pairs], *of_pairs)
+    estimate = _largest(sample, [gaps], len(eligible), 1)
+    estimate = replace(estimate, alike=bool(sample.alike))
+    if sample.worst:
+        (lowered, read), (raised, _) = (
+            counts(read_as(sample, "selection_rate", side)) for side in (0, 1)
         )
-    widest = pairs[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
+        first, second = pairs
+        ends = [
+            np.stack([one[:, first], other[:, second]], 1)
+            for one, other in ((raised, lowered), (lowered, raised))
+        ]
+        down, up = (
+            _mantel_haenszel(end[kept], read[kept][:, pairs], *of_pairs) for end in ends
+        )
+        worst = gaps._replace(low=down.low, high=up.high)
+        limits = _largest(sample, [worst], len(eligible), 1)
+        value = estimate.value
+        ends_of_all = (value, value), (limits.low, limits.high)
+        estimate = replace(estimate, worst_case=ends_of_all)
+    widest = pairs[:, int(np.argmax(np.abs(gaps.value)))]
     of_groups = tuple(groups[index] for index in widest)
-    estimate = replace(largest, alike=bool(sample.alike))
     return ParityWithinStrata(estimate, int(kept.sum()), dropped, of_groups)
 
 
 def _mantel_haenszel(
-    yes: Floats, n: Floats, effect: float, critical: Floats, freedom: Floats
+    yes: Floats, n: Floats, effect: Floats, critical: Floats, freedom: Floats
 ) -> Pairs:
-    """Return the difference of two rates within strata (K, 2), second minus first.
+    """Return the differences (P,) of two rates within strata (K, 2, P), second minus first.
 
     The variance is Sato's (1989) plus that of two rows that changed, one each way, so that it is
-    never 0; `effect` multiplies it.
+    never 0; `effect` (P,) multiplies it.
     """
-    (x, other), (m, k) = yes.T, n.T
+    x = yes[:, 0]
+    other = yes[:, 1]
+    m = n[:, 0]
+    k = n[:, 1]
     share = k / (m + k)
     rest = m / (m + k)
-    total = (m * share).sum(keepdims=True)
-    value = (other * rest - x * share).sum() / total
-    sparse = (x * share**2 - other * rest**2 + share * rest * (m - k) / 2).sum()
-    mixed = ((other * (m - x) + x * (k - other)) / (m + k)).sum() / 2
+    total = (m * share).sum(0)
+    value = (other * rest - x * share).sum(0) / total
+    sparse = (x * share**2 - other * rest**2 + share * rest * (m - k) / 2).sum(0)
+    mixed = ((other * (m - x) + x * (k - other)) / (m + k)).sum(0) / 2
     error = np.sqrt(effect * (value * sparse + mixed + 0.5)) / total
     low, high = (
         np.clip(value + side * critical * error, -1.0, 1.0) for side in (-1, 1)

@@ -4,8 +4,9 @@ See docs/statistics.md, "Intervals". All intervals are two-sided at 95 %.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -63,9 +64,18 @@ class Enclosed:
     @property
     def decisive(self) -> Interval:
         """The interval that is shown, and that decides verdicts and gates."""
-        if self.worst_case is None:
-            return (self.low, self.high)
-        return self.worst_case[1]
+        return self.readings[1]
+
+    @property
+    def readings(self) -> tuple[Interval, Interval]:
+        """The worst case; without replies that hold no answer, the value and its limits."""
+        return self.worst_case or ((self.value, self.value), (self.low, self.high))
+
+    def over(self, ends: Interval, limits: Interval) -> Self:
+        """The estimate with the values and the limits of its lowest and highest readings."""
+        low, high = np.fmin(limits[0], self.low), np.fmax(limits[1], self.high)
+        found: Any = self
+        return cast(Self, replace(found, worst_case=(ends, (float(low), float(high)))))
 
 
 def lacks_answers(

@@ -379,20 +379,26 @@ class Influence:
             self._by(codes(self.unit * (int(self.sets.max()) + 1) + self.sets))
         )
 
-    def shared(self, first: Codes, second: Codes) -> Floats:
-        """Return the covariance (P,) over units of pairs of shares; 0 unless units span shares."""
+    def shared(self, first: Codes, other: "Influence", second: Codes) -> Floats:
+        """Return the covariance (P,) over units of pairs of shares, the second of the `other`; 0
+        unless units span shares.
+        """
         if not self.spans:
             return np.zeros(len(first))
-        table = self._by_unit
-        return np.asarray(table[:, first].multiply(table[:, second]).sum(0)).ravel()
+        both = self._by_unit[:, first].multiply(other._by_unit[:, second])
+        return np.asarray(both.sum(0)).ravel()
 
-    def over_sets(self, first: Codes, second: Codes | None = None) -> Floats:
-        """Return the variance (P,) that sets add to shares, or to second minus first."""
+    def over_sets(
+        self, first: Codes, other: "Influence", second: Codes | None
+    ) -> Floats:
+        """Return the variance (P,) that sets add to shares, or to the other's second minus
+        first.
+        """
         sets = self.of_sets[:, first]
         both = self._of_both[first]
         if second is not None:
-            sets = self.of_sets[:, second] - sets
-            both = both + self._of_both[second]
+            sets = other.of_sets[:, second] - sets
+            both = both + other._of_both[second]
         return np.asarray(np.maximum(0.0, (sets**2).sum(0) - both))
 
 
@@ -424,10 +430,13 @@ class RateEstimates:
     influence: Influence
 
     def spread(
-        self, first: Codes | None = None, second: Codes | None = None
+        self,
+        first: Codes | None = None,
+        second: Codes | None = None,
+        other: "RateEstimates | None" = None,
     ) -> tuple[Floats, Floats]:
         """Return a factor of distances, and degrees of freedom (P,), of shares or of second
-        minus first.
+        minus first; the second share may be of another reading of the same answers.
 
         The factor is the root of the ratio of the clustered variance to that in `below` and
         `above`. Degrees of freedom are Student's, from people or sets of examples, or infinite. For
@@ -436,61 +445,31 @@ class RateEstimates:
         """
         if first is None:
             first = np.arange(len(self.values))
+        other = other or self
         variance = self.variance[first]
         plain = self.plain[first]
         freedom = self.freedom[first]
         if second is not None:
             first_variance = variance
-            others = self.variance[second]
+            others = other.variance[second]
             variance = first_variance + others
-            plain = plain + self.plain[second]
+            plain = plain + other.plain[second]
             if np.isfinite(freedom).any():
                 with np.errstate(divide="ignore", invalid="ignore"):
                     both = variance**2 / (
-                        first_variance**2 / freedom + others**2 / self.freedom[second]
+                        first_variance**2 / freedom + others**2 / other.freedom[second]
                     )
-                fewer = np.minimum(freedom, self.freedom[second])
+                fewer = np.minimum(freedom, other.freedom[second])
                 freedom = np.where(np.isnan(both) | (fewer < FEW_FREEDOM), fewer, both)
-            variance = np.maximum(
-                variance - 2 * self.influence.shared(first, second), 0.05 * variance
-            )
+            shared = self.influence.shared(first, other.influence, second)
+            variance = np.maximum(variance - 2 * shared, 0.05 * variance)
         if self.influence.sets is not None:
-            variance = variance + self.influence.over_sets(first, second)
+            of_sets = self.influence.over_sets(first, other.influence, second)
+            variance = variance + of_sets
             freedom = np.minimum(freedom, self.sample.number_of_sets - 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.sqrt(np.where(plain > 0, variance / plain, 1.0))
         return np.asarray(factor), np.maximum(1.0, np.floor(freedom))
-
-    def beside(self, other: "RateEstimates") -> "RateEstimates":
-        """Append other shares of the same questions."""
-        names = (
-            "values",
-            "per_repeat",
-            "below",
-            "above",
-            "plain",
-            "variance",
-            "two_rows",
-            "freedom",
-        )
-        arrays: Any = {
-            n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names
-        }
-        this_influence = self.influence
-        more = other.influence
-        influence = replace(
-            this_influence,
-            psi=np.concatenate([this_influence.psi, more.psi]),
-            owner=np.concatenate(
-                [this_influence.owner, more.owner + this_influence.owners]
-            ),
-            owners=this_influence.owners + more.owners,
-            unit=np.tile(this_influence.unit, 2),
-            sets=None
-            if this_influence.sets is None
-            else np.tile(this_influence.sets, 2),
-        )
-        return replace(self, **arrays, influence=influence)
 
     def combined(
         self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None

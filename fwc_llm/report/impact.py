@@ -14,9 +14,11 @@ from fwc_llm.metrics.adverse_impact import (
     REWEIGHTED,
     WITHHELD,
     Impact,
-    ImpactView,
+    is_small,
+    references,
 )
 from fwc_llm.metrics.records import Record, Records
+from fwc_llm.metrics.run_answers import View
 from fwc_llm.number_format import DASH, p_value
 from fwc_llm.report.table_model import (
     Cells,
@@ -48,30 +50,34 @@ _CELLS = {
 _RATES = {rate: rate.replace("_", " ").capitalize() for rate in CONFUSION}
 
 
+_RATIOS = "impact_ratio", "scoring_impact_ratio"
 _MOST_UNKNOWN = 3  # groups of unknown category in a first table
 
 
 class ImpactTables:
     """The tables of one attribute: pivots of the records by group and by arm."""
 
-    def __init__(self, impact: Impact, view: ImpactView, records: Records) -> None:
-        self.impact, self.view, self.records = impact, view, records
+    def __init__(self, impact: Impact, view: View, records: Records) -> None:
+        self.impact = impact
+        self.view = view
+        self.records = records
+        self.references = {
+            metric: references(records, view.name, metric) for metric in _RATIOS
+        }
         crossed = ", crossed" * view.crossed
-        self.by = f"by {view.attribute}{crossed}"
+        self.by = f"by {view.name}{crossed}"
         self.several = len(impact.arms) > 1
 
     def of(self, metric: str, arm: str, level: str, against: str = "") -> Record:
         """Look a level's record up; of several scopes, take that of the impact tables."""
-        where = (metric, arm, level, against, self.view.attribute)
+        where = (metric, arm, level, against, self.view.name)
         found = self.records.find(*where, scope=self.impact.scope)
         return found if found.metric else self.records.find(*where)
 
     def ratio(self, arm: str, level: str, metric: str = "impact_ratio") -> Record:
         """A level's impact ratio, or that of scores."""
-        references = self.view.references
-        if metric != "impact_ratio":
-            references = self.view.score_references
-        found = self.of(metric, arm, level, references.get(arm, ""))
+        against = self.references[metric].get(arm, "")
+        found = self.of(metric, arm, level, against)
         return found if found.metric else self.of(metric, arm, level)
 
     def count(self, metric: str, arm: str, level: str) -> str:
@@ -85,7 +91,7 @@ class ImpactTables:
 
     def name(self, arm: str, level: str) -> str:
         """A level's name, marked if it is under 2 % of the rows."""
-        small = level in self.view.small.get(arm, ())
+        small = is_small(self.of("share_of_rows", arm, level))
         return f"{level} (under 2 %)" if small else level
 
     def _table(
@@ -99,7 +105,7 @@ class ImpactTables:
         scales: Mapping[int, Scale] = {},
     ) -> Section:
         """A table with a row for each (arm, level), named by level and by arm."""
-        keys = [self.view.attribute, *["Arm"] * self.several]
+        keys = [self.view.name, *["Arm"] * self.several]
         named_rows = [
             [self.name(arm, level), *[arm] * self.several, *row]
             for (arm, level), row in rows.items()
@@ -121,9 +127,11 @@ class ImpactTables:
         """Numbers of rows lost, asked and answered, without uninformative columns."""
         before = {
             level: f"{lost['lost']:,} of {lost['read']:,}"
-            for level, lost in self.view.lost.items()
+            for level, lost in self.impact.lost[self.view.name].items()
         }
-        lost = any(losses["lost"] for losses in self.view.lost.values())
+        lost = any(
+            losses["lost"] for losses in self.impact.lost[self.view.name].values()
+        )
         lines = list(self.lines())
         again = any(
             self.of("questions", *at).value != self.of("rows", *at).value
@@ -149,10 +157,14 @@ class ImpactTables:
             "the rates."
         )
         notes = [summed] * again
-        if self.view.unknown:
+        unknown = sum(
+            self.of("rows", self.impact.arms[0], level).value
+            for level in self.view.levels
+            if not is_known(level)
+        )
+        if unknown:
             notes.append(
-                f"{self.view.unknown:,} rows have no known category: ratios and tests leave them "
-                f"out."
+                f"{unknown:,.0f} rows have no known category: ratios and tests leave them out."
             )
         headings = [*["Lost before the run"] * lost, *counted, "Answered", *rest]
         return self._table(f"Rows and answers, {self.by}", headings, rows, notes)
@@ -170,7 +182,8 @@ class ImpactTables:
             rate = _or_undefined(valued(self.of("selection_rate", arm, level), 3))
             ratio = self.ratio(arm, level)
             cell = _or_undefined(valued(ratio, 2))
-            if level == self.view.references.get(arm):
+            highest = self.references["impact_ratio"].get(arm, "")
+            if level == highest:
                 cell = replace(cell, note="highest rate")
             if most and not is_known(level):
                 n = self.count("rows", arm, level)
@@ -181,13 +194,11 @@ class ImpactTables:
                 continue
             yes = self.of("selected", arm, level).value
             answered = yes + self.of("not_selected", arm, level).value
-            shortfall = self.of(
-                "shortfall", arm, level, self.view.references.get(arm, "")
-            )
+            shortfall = self.of("shortfall", arm, level, highest)
             lacking = f"{shortfall.value:,.0f}" if shortfall.known else DASH
             chosen = f"{yes:,.0f} of {answered:,.0f}"
             rows[arm, level] = [chosen, rate, cell, ratio.verdict or DASH, lacking]
-        title = f"Who was selected, by {self.view.attribute}"
+        title = f"Who was selected, by {self.view.name}"
         headings = [
             "Selected",
             "Selection rate",
@@ -226,17 +237,24 @@ class ImpactTables:
         order = order or list(self.view.levels)
         return [*order[: most - 1], *order[most - 1 :][-1:]]
 
+    @property
+    def named_pairs(self) -> Sequence[tuple[str, str, str]]:
+        """Arm and levels of each pair."""
+        of = {"metric": "selection_rate_difference", "attribute": self.view.name}
+        found = self.records.where(**of)
+        return [*dict.fromkeys((one.arm, one.group, one.against) for one in found)]
+
     def pairs(self) -> Section:
         """Differences, ratios and tests of pairs of groups."""
         rows: list[Row] = []
-        for arm in self.impact.arms:
-            for first, second in self.view.pairs.get(arm, ()):
-                gap = self.of("selection_rate_difference", arm, first, second)
-                ratio = self.of("selection_rate_ratio", arm, first, second)
-                name = f"{self.name(arm, first)} − {self.name(arm, second)}"
-                p = p_value(self.records.p_of(gap))
-                cells: Cells = [difference(gap, 3), valued(ratio, 2), p]
-                rows.append([name, *[arm] * self.several, *cells])
+        for pair in self.named_pairs:
+            arm, first, second = pair
+            gap = self.of("selection_rate_difference", *pair)
+            ratio = self.of("selection_rate_ratio", *pair)
+            name = f"{self.name(arm, first)} − {self.name(arm, second)}"
+            p = p_value(self.records.p_of(gap))
+            cells: Cells = [difference(gap, 3), valued(ratio, 2), p]
+            rows.append([name, *[arm] * self.several, *cells])
         all_of_them = len(self.view.levels) * (len(self.view.levels) - 1) // 2
         some = len(rows) < all_of_them and len(self.view.levels) > 30
         intro = (
@@ -244,7 +262,7 @@ class ImpactTables:
             "groups."
         )
         headings = [
-            self.view.attribute,
+            self.view.name,
             *["Arm"] * self.several,
             "Rates",
             "Ratio",
@@ -272,7 +290,7 @@ class ImpactTables:
         return self._table(f"Confusion matrix, {self.by}", headings, rows, notes)
 
     def _reading(self) -> Iterator[str]:
-        if not self.view.pairs:
+        if not self.named_pairs:
             return
         if any(self.ratio(*at).verdict == CANNOT_SAY for at in self.lines()):
             yield "Cannot say: the interval of the ratio contains 0.8."
@@ -325,8 +343,6 @@ def who_was_selected(
     return Section("Who was selected", intro=intro, parts=parts, name="impact")
 
 
-def selected(
-    impact: Impact, records: Records, view: ImpactView, most: int = 0
-) -> Section:
+def selected(impact: Impact, records: Records, view: View, most: int = 0) -> Section:
     """The table of one attribute's selection rates and impact ratios."""
     return ImpactTables(impact, view, records).selected(most)

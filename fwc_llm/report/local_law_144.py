@@ -8,10 +8,10 @@ the data may be left out of the impact ratios; its number, its rate and the reas
 5-302: historical or test data. § 5-303: published information. This is no legal advice.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fwc_llm.metrics.adverse_impact import AS_DRAWN, Impact, ImpactView
+from fwc_llm.metrics.adverse_impact import AS_DRAWN, Impact, is_left_out, is_small
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.number_format import DASH, day, number
 from fwc_llm.report.impact import ImpactTables
@@ -84,7 +84,7 @@ def summary(
             "and Local Law 144's table counts every applicant once: run without them"
         )
     views = () if refused else impact.views
-    records = Records(impact.records)
+    records = impact.records if views else Records([])
     lines = [
         {**heading, **line}
         for view in views
@@ -104,24 +104,24 @@ def summary(
         ),
         "How categories are known": stated["categories"],
     }
-    if any(out for view in views for out in view.left_out.values()):
+    if any(map(is_left_out, records.where(metric="impact_ratio"))):
         entries["Why categories under 2 % are left out, § 5-301 (d)"] = (
             because or NOT_STATED
         )
     return {
         "rule": RULE,
         "refused": refused,
-        "differs": _difference(views),
+        "differs": _difference(records),
         "about": entries,
         "lines": lines,
     }
 
 
-def _difference(views: Sequence[ImpactView]) -> str:
+def _difference(records: Records) -> str:
     """A sentence on small categories, which this page and the rest of an audit judge apart."""
-    if not any(levels for view in views for levels in view.small.values()):
+    if not any(map(is_small, records.where(metric="share_of_rows"))):
         return ""
-    if any(levels for view in views for levels in view.left_out.values()):
+    if any(map(is_left_out, records.where(metric="impact_ratio"))):
         how = "leaves categories under 2 % of the rows out of its ratios"
     else:
         how = "has ratios of categories under 2 % of the rows, however few they are"
@@ -133,7 +133,7 @@ def _difference(views: Sequence[ImpactView]) -> str:
 
 def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, Any]]:
     view = tables.view
-    first = {"arm": arm, "table": view.attribute}
+    first = {"arm": arm, "table": view.name}
     scored = any(tables.of("above_median", arm, level).known for level in view.levels)
     unknown = dict.fromkeys(_COUNTS, 0)
     for level in view.levels:
@@ -186,15 +186,15 @@ def _note(
     because: str,
 ) -> str:
     reason = rates["impact_ratio"].reason
-    share = tables.of("share_of_rows", arm, level).value
-    if reason.startswith("left out"):
-        return f"{reason} ({share:.2%}); reason: {because or NOT_STATED}"
+    share = tables.of("share_of_rows", arm, level)
+    if is_left_out(rates["impact_ratio"]):
+        return f"{reason} ({share.value:.2%}); reason: {because or NOT_STATED}"
     of_score = rates["scoring_impact_ratio"].reason
     parts = [f"undefined: {reason}"] * bool(reason) + [f"score: {of_score}"] * bool(
         of_score
     )
-    small = level in tables.view.small.get(arm, ())
-    return "; ".join([*parts, *["under 2 % of the rows, kept"] * small])
+    kept = ["under 2 % of the rows, kept"] * is_small(share)
+    return "; ".join([*parts, *kept])
 
 
 def missing(summarized: Mapping[str, Any]) -> Iterator[str]:

@@ -17,13 +17,14 @@ from fwc_llm.gates.sentences import (
     who_gets,
     who_gets_how_much,
 )
-from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, ImpactView
+from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, references
 from fwc_llm.metrics.arm_comparison import ComparedArms
 from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import EQUAL, SHOWN, TOO_FEW
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record, Records
+from fwc_llm.metrics.run_answers import View
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
@@ -529,15 +530,12 @@ def _lacks_draws(pair: ComparedArms) -> bool:
     return bool(pair.compared.reason) and pair.compared.scope == THIS_STRATEGY
 
 
-def four_fifths(
-    impact: Impact, view: ImpactView, found: Records
-) -> Iterator[dict[str, str]]:
+def four_fifths(impact: Impact, view: View, found: Records) -> Iterator[dict[str, str]]:
     """Yield findings by arm on the impact ratios of one attribute."""
-    for arm in impact.arms:
+    for arm, reference in references(found, view.name).items():
         who = arm if len(impact.arms) > 1 else ""
-        reference = view.references.get(arm, "")
         ratios = {
-            level: found.find("impact_ratio", arm, level, reference, view.attribute)
+            level: found.find("impact_ratio", arm, level, reference, view.name)
             for level in view.levels
         }
         judged = {level: ratio for level, ratio in ratios.items() if ratio.known}

@@ -41,9 +41,6 @@ class _About(BaseModel):
     left_out: int
     one_fit: bool
     protected: list[str]
-    thresholds_on: str = (
-        ""  # for lines with a threshold per group, from earlier versions
-    )
     missing: str = ""
 
 
@@ -51,10 +48,6 @@ class _Line(BaseModel):
     line: str
     model: str
     uses_protected: StrictBool
-    by_group: StrictBool = (
-        False  # earlier versions: a threshold for each group, which keeps a `limit`
-    )
-    limit: float | None = None
     answer: list[Literal[0, 1]]
 
 
@@ -86,28 +79,24 @@ class References(BaseModel):
         samples = samples_of({"": first, **answers}, run.groups, run.design)
         found = list[Record]()
         tests = []
-        compared = []
         for line in self.lines:
             of_line = ArmEstimates(samples[line.line])
             found += _values(run, line.line, of_line, len(first))
-            if not line.by_group:
-                compared.append(line.line)
-                tests += [
-                    compare_estimates(of_line, estimates[arm], line.line, arm)
-                    for arm in run.arms
-                ]
+            tests += [
+                compare_estimates(of_line, estimates[arm], line.line, arm)
+                for arm in run.arms
+            ]
         for test in adjust(tests, run.design.margin):
             found += test.records(run.attribute, run.with_examples)
         names = [line.line for line in self.lines]
-        return ReferenceLines(names, compared, list(_notes(self.about))), found
+        return ReferenceLines(names, list(_notes(self.about))), found
 
 
 @dataclass(frozen=True)
 class ReferenceLines:
-    """The names of all lines, of those that arms are `compared` with, and notes on all."""
+    """The names of all lines, and notes on them."""
 
     names: Sequence[str]
-    compared: Sequence[str]
     notes: Sequence[str]
 
 

@@ -344,7 +344,7 @@ def references(stats: Statistics) -> Section:
         [name, *(shown(stats.of(metric.key, name), metric) for metric in PLAIN)]
         for name in lines.names
     ]
-    pairs = [(arm.arm, line) for line in lines.compared for arm in stats.arms]
+    pairs = [(arm.arm, line) for line in lines.names for arm in stats.arms]
     tests = Section(
         "Arms minus reference lines",
         _COMPARISON,

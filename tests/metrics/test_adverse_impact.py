@@ -19,9 +19,10 @@ from fwc_llm.metrics.adverse_impact import (
     Impact,
     four_fifths,
     impact_tables,
+    is_small,
     views,
 )
-from fwc_llm.metrics.records import Record, Records
+from fwc_llm.metrics.records import Record
 from fwc_llm.report.impact import ImpactTables
 from fwc_llm.words import is_known
 
@@ -34,10 +35,10 @@ class Found:
     def __init__(self, impact: Impact, place: int = -1) -> None:
         self.impact = impact
         self.view = impact.views[place]
-        self.records = Records(impact.records)
+        self.records = impact.records
         self.tables = ImpactTables(impact, self.view, self.records)
         (self.arm,) = impact.arms
-        self.reference = self.view.references.get(self.arm)
+        self.reference = self.tables.references["impact_ratio"].get(self.arm)
 
     def of(self, metric: str, level: str, against: str = "") -> Record:
         if metric == "impact_ratio":
@@ -50,8 +51,7 @@ class Found:
         return tuple(self.of(metric, level).value for metric in metrics)
 
     def pairs(self, metric: str = "selection_rate_difference") -> list[Record]:
-        named = self.view.pairs.get(self.arm, [])
-        return [self.of(metric, first, second) for first, second in named]
+        return [self.of(metric, *levels) for _, *levels in self.tables.named_pairs]
 
 
 def tables(
@@ -177,12 +177,12 @@ def test_a_group_under_two_percent_is_marked_and_no_measure_for_others() -> None
     found = of(counts, of_law=True, leave_out_small=True)
     tiny = found.of("impact_ratio", "tiny")
     assert found.reference == "b"
-    assert found.view.small[found.arm] == found.view.left_out[found.arm] == {"tiny"}
+    assert [is_small(found.of("share_of_rows", name)) for name in counts] == [0, 0, 1]
     assert (tiny.known, tiny.reason) == (False, "left out: under 2 % of the rows")
     assert found.of("share_of_rows", "tiny").value < LEAST_SHARE
     assert len(found.pairs()) == 3
     two_percent = of({"a": (30, 96), "b": (50, 100), "two": (2, 4)})
-    assert two_percent.view.small[found.arm] == set()
+    assert not is_small(two_percent.of("share_of_rows", "two"))
     both = of({"a": (30, 1000), "tiny": (3, 3)})
     assert both.of("impact_ratio", "tiny").value == 1, (
         "of fewer than two groups there is no ratio"
@@ -191,7 +191,7 @@ def test_a_group_under_two_percent_is_marked_and_no_measure_for_others() -> None
 
 def test_people_of_unknown_category_are_counted_and_in_no_ratio() -> None:
     found = of({"a": (5, 20), "b": (10, 20), "Unknown": (9, 10)})
-    assert found.view.unknown == 10
+    assert "10 rows have no known category" in found.tables.asked().notes[0]
     assert found.reference == "b"
     reason = found.of("impact_ratio", "Unknown").reason
     assert reason == "the category of these people is unknown"
@@ -232,7 +232,7 @@ def test_rows_asked_again_are_one_person() -> None:
 def test_each_attribute_stands_by_itself_and_crossed() -> None:
     counts = {"F & x": (1, 30), "F & y": (9, 30), "M & x": (10, 30), "M & y": (20, 40)}
     impact = tables(counts, attributes=("sex", "race"))
-    crossed = {view.attribute: view.crossed for view in impact.views}
+    crossed = {view.name: view.crossed for view in impact.views}
     assert crossed == {"sex": False, "race": False, "sex & race": True}
     sex = Found(impact, 0)
     assert sex.values("F", "selected", "rows") == (10, 60)
@@ -382,7 +382,8 @@ def test_rows_lost_before_the_run_are_summed_by_level() -> None:
     )
     impact = impact_tables(from_frame(frame, attributes=("sex", "job")), lost=lost)
     assert [
-        {level: n["lost"] for level, n in view.lost.items()} for view in impact.views
+        {level: n["lost"] for level, n in levels.items()}
+        for levels in impact.lost.values()
     ] == [
         {"f": 1, "m": 5},
         {"field": 2, "office": 4},

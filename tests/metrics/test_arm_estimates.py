@@ -458,18 +458,18 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
         for guess in guesses
     ]
     for metric in COUNTED:
-        low, high = ArmEstimates(sample).worst_case(metric.key)[1]
+        low, high = ArmEstimates(sample)[metric.key].readings[1]
         values = [one[metric.key].value for one in filled]
         assert low < min(values) <= max(values) < high, metric.key
         whole = filled[2][metric.key]
-        same = filled[2].worst_case(metric.key)[1]
+        same = filled[2][metric.key].readings[1]
         assert same[0] == pytest.approx(whole.low)
         assert same[1] == pytest.approx(
             whole.high, abs=0.05 if metric.kind == "ratio" else 1e-9
         )
     silent = replace(sample, answer=np.where(sample.group == 0, np.nan, sample.answer))
     for metric in COUNTED[1:]:
-        low, high = ArmEstimates(silent).worst_case(metric.key)[1]
+        low, high = ArmEstimates(silent)[metric.key].readings[1]
         assert low == pytest.approx(0.0)
         assert 0.5 < high <= 1.0
 

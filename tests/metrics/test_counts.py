@@ -121,7 +121,7 @@ def bounds(
     fixed = SamplingDesign(labels_fixed=True)
     sample = ArmArrays(predicted, labels, member, *once, len(names), design=fixed)
     return {
-        metric.key: ArmEstimates(sample).worst_case(metric.key)[0] for metric in COUNTED
+        metric.key: ArmEstimates(sample)[metric.key].readings[0] for metric in COUNTED
     }
 
 
