@@ -278,13 +278,8 @@ class ArmEstimates:
                 np.arange(cells) // 2, np.full(cells, 0.5), sample.groups
             )
         if rate == "brier":
-            if sample.p_yes is None:
-                p = np.full(n, np.nan)
-            else:
-                p = sample.p_yes
-            counted = (~np.isnan(p) if sample.design.labelled else np.zeros(n)).astype(
-                np.float64
-            )
+            p = sample.scores
+            counted = 1.0 * (~np.isnan(p) & sample.design.labelled)
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
             return mean_shares(sample, counted, off, owner, owners, by_label)
         no, yes, _ = RATES[
@@ -577,7 +572,7 @@ def conditional_parity(
         """Yes and answers (K, G) by stratum and group, with weights scaled to the number of
         answers.
         """
-        weight = arm.parsed * (1.0 if arm.weight is None else arm.weight)
+        weight = arm.parsed * arm.weights
         weight = weight * (arm.parsed.sum() / max(weight.sum(), 1e-300))
         cell = np.ravel_multi_index((code, arm.group), shape)
         sums = (

@@ -188,7 +188,7 @@ def calibrate(sample: ArmArrays, owner: Codes, owners: int) -> Calibration:
     """
     p = np.asarray(sample.p_yes)
     off = p - sample.label
-    weight = np.ones(len(p)) if sample.weight is None else sample.weight
+    weight = sample.weights
     total = np.bincount(owner, weight, owners)
     pooled = replace(sample, repeat=np.zeros_like(sample.repeat), assist=None)
     halved = (1.0 + off) / 2  # from 0 to 1

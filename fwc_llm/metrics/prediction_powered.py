@@ -424,10 +424,8 @@ def _predictions(
     """
     known = sample.parsed
     target = sample.yes
-    if sample.p_yes is not None:  # P(yes) says more than the answer
-        target = np.asarray(
-            np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64
-        )
+    # P(yes) says more than the answer
+    target = np.where(np.isnan(sample.scores), target, sample.scores)
     predicted = np.zeros(len(fold))
     cells = len(size)
     shape = (sample.groups, -1)

@@ -175,6 +175,17 @@ class ArmArrays:
         return ~np.isnan(self.answer)
 
     @property
+    def weights(self) -> Floats:
+        """(n,) the row weights, 1 without any."""
+        return np.ones(len(self.answer)) if self.weight is None else self.weight
+
+    @property
+    def scores(self) -> Floats:
+        """(n,) P(yes), NaN without any."""
+        unknown = np.full(len(self.answer), np.nan)
+        return unknown if self.p_yes is None else self.p_yes
+
+    @property
     def yes(self) -> Floats:
         """(n,) 1 for yes, 0 for everything else."""
         return np.where(self.parsed, self.answer, 0.0)
@@ -214,10 +225,7 @@ class ArmArrays:
 
     def of_groups(self, unit: Codes) -> Floats:
         """Return (G,) the number of distinct values of `unit` (n,), rows or people, per group."""
-        first = np.unique(
-            self.group * (int(unit.max(initial=0)) + 1) + unit, return_index=True
-        )[1]
-        return np.bincount(self.group[first], minlength=self.groups).astype(np.float64)
+        return distinct(self.group, unit, self.groups)
 
     @cached_property
     def eligible_groups(self) -> Codes:
@@ -285,13 +293,16 @@ def arrays_of(
     row = np.arange(len(group))
     given = np.asarray(answer, np.float64)
     truth = np.asarray(label, np.int64)
-    if weight is None:
-        counts_for = None
-    else:
-        counts_for = np.asarray(weight, np.float64)
-    return ArmArrays(
-        given, truth, group, none, row, len(names), weight=counts_for
-    ), names
+    counts_for = None if weight is None else np.asarray(weight, np.float64)
+    arrays = (given, truth, group, none, row, len(names))
+    return ArmArrays(*arrays, weight=counts_for), names
+
+
+def distinct(owner: Codes, unit: Codes, owners: int) -> Floats:
+    """Return (O,) the number of distinct units (n,) of each owner (n,)."""
+    many = int(unit.max(initial=0)) + 1
+    of = np.unique(owner * many + unit) // many
+    return np.bincount(of, minlength=owners).astype(np.float64)
 
 
 def effective_number(sets: Codes) -> int:
@@ -544,10 +555,7 @@ def mean_shares(
     known `rate`. Strata are groups and labels if `by_label`, else the owners.
     """
     stratum, strata = (sample.cell, 2 * sample.groups) if by_label else (owner, owners)
-    if sample.weight is None:
-        used = counted
-    else:
-        used = counted * sample.weight
+    used = counted * sample.weights
     index = sample.repeat * owners + owner
     shape = (sample.repeats, owners)
     n_rows, hits = (
@@ -735,17 +743,11 @@ def auc_shares(sample: ArmArrays, owner: Codes, owners: int) -> RateEstimates:
     the share of the rows with the other label relative to which the row is ranked correctly
     (DeLong, DeLong & Clarke-Pearson 1988).
     """
-    if sample.p_yes is None:
-        score = np.full(len(sample.answer), np.nan)
-    else:
-        score = sample.p_yes
-    if sample.weight is None:
-        weight = np.ones(len(score))
-    else:
-        weight = sample.weight
+    known = ~np.isnan(sample.scores)
+    weight = np.where(known, sample.weights, 0.0)
+    cell = 2 * owner + sample.label
     values = np.full(owners, np.nan)
-    few = np.full(owners, np.nan)
-    psi = np.zeros(len(score))
+    psi = np.zeros(len(known))
     per_repeat = np.full((sample.repeats, owners), np.nan)
 
     def of(chosen: Codes) -> tuple[float, Floats]:
@@ -753,23 +755,18 @@ def auc_shares(sample: ArmArrays, owner: Codes, owners: int) -> RateEstimates:
             sample.design.labelled and 0 < sample.label[chosen].sum() < len(chosen)
         ):
             return np.nan, np.zeros(len(chosen))
-        return area(score[chosen], sample.label[chosen], weight[chosen])
+        return area(sample.scores[chosen], sample.label[chosen], weight[chosen])
 
     for one in range(owners):
-        chosen = np.flatnonzero((owner == one) & ~np.isnan(score))
+        chosen = np.flatnonzero((owner == one) & known)
         values[one], psi[chosen] = of(chosen)
-        psi[chosen] *= bias_reduced(
-            weight[chosen],
-            sample.label[chosen],
-            codes(sample.unit[chosen] * 2 + sample.label[chosen]),
-        )
-        few[one] = min(
-            len(np.unique(sample.unit[chosen][sample.label[chosen] == side]))
-            for side in (0, 1)
-        )
         per_repeat[:, one] = [
             of(chosen[sample.repeat[chosen] == r])[0] for r in range(sample.repeats)
         ]
+    unit_of = codes(sample.unit * 2 * owners + cell)
+    psi = psi * bias_reduced(weight, cell, unit_of)
+    of_labels = distinct(cell[known], sample.unit[known], 2 * owners)
+    few = of_labels.reshape(-1, 2).min(1)
     people = sample.cluster is not None
     influence = Influence(psi, owner, owners, sample.unit, people, sample.redrawn)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -781,15 +778,9 @@ def auc_shares(sample: ArmArrays, owner: Codes, owners: int) -> RateEstimates:
         rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
     freedom = np.full(owners, np.inf)
-    if (
-        people or sample.weight is not None
-    ):  # rows of a person with one label count as alike
-        known_weight = np.where(np.isnan(score), 0.0, weight)
-        cell = 2 * owner + sample.label
-        of_label = (
-            known_weight / np.maximum(np.bincount(cell, known_weight), 1e-300)[cell]
-        )
-        unit_of = codes(sample.unit * 2 * owners + cell)
+    if people or sample.weight is not None:
+        # rows of a person with one label count as alike
+        of_label = weight / np.maximum(np.bincount(cell, weight), 1e-300)[cell]
         spread = np.bincount(unit_of, of_label).astype(np.float64) ** 2
         freedom = np.minimum(
             few - 1, _freedom(spread, unit_of, owner, owners, sample.unit)
@@ -801,14 +792,8 @@ def auc_shares(sample: ArmArrays, owner: Codes, owners: int) -> RateEstimates:
     )
 
 
-def area(
-    score: Floats, label: Any, weights: Floats | None = None
-) -> tuple[float, Floats]:
+def area(score: Floats, label: Any, weight: Floats) -> tuple[float, Floats]:
     """Return the area under the ROC curve, and each row's influence on the area (n,)."""
-    if weights is None:
-        weight = np.ones(len(score))
-    else:
-        weight = weights
     values, inverse = np.unique(score, return_inverse=True)
     by_label = [
         np.bincount(inverse, weight * (label == side), len(values)) for side in (0, 1)

@@ -98,9 +98,10 @@ def test_the_influence_on_an_area_is_its_derivative() -> None:
     label = (rng.random(40) < 0.25).astype(int)
     score = rng.random(40).round(1)
     step = 1e-6
-    value, influence = area(score, label)
+    weight = np.ones(40)
+    value, influence = area(score, label, weight)
     slopes = [
-        (area(score, label, 1 + step * (np.arange(40) == i))[0] - value) / step
+        (area(score, label, weight + step * (np.arange(40) == i))[0] - value) / step
         for i in range(40)
     ]
     assert influence == pytest.approx(np.array(slopes), abs=1e-5)
