@@ -83,63 +83,6 @@ class Difference(Enclosed):
         return cls(difference, low, high, chance, smallest)
 
 
-@dataclass(frozen=True)
-class ArmComparison:
-    """Differences of two arms by metric; `reason` explains the absence of limits and p-values.
-
-    The differences `of_these` always have the scope "these examples": the prompts that were sent,
-    on other rows like these.
-    """
-
-    scope: Scope
-    tests: Mapping[str, Difference]
-    of_these: Mapping[str, Difference]
-    reason: str = ""
-
-    def __getitem__(self, metric: str) -> Difference:
-        return self.tests[metric]
-
-
-def compare(
-    first: ArmEstimates,
-    second: ArmEstimates,
-    aligned: bool = True,
-    metrics: Sequence[str] = COMPARED,
-) -> ArmComparison:
-    """Compare two arms, second minus first; a row has the same number in both arms.
-
-    `aligned`: both were asked the same questions in the same order, like the arms of one run.
-    Otherwise rows that both were asked about still count as pairs, but the two arms' repeats are
-    unrelated.
-    """
-    samples = first.sample, second.sample
-    of_these = {
-        metric: _test(metric, first, second, aligned, False) for metric in metrics
-    }
-    unknown = {metric: Difference(test.value) for metric, test in of_these.items()}
-    if any(sample.design.sequential is not None for sample in samples):
-        return ArmComparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
-    drawn = [sample for sample in samples if sample.sets is not None]
-    if not drawn:
-        if any(sample.per_row for sample in samples):
-            scope = THIS_STRATEGY
-        else:
-            scope = THESE_EXAMPLES
-        return ArmComparison(scope, of_these, of_these)
-    fewest = min(sample.number_of_sets for sample in drawn)
-    if fewest >= MIN_SETS:
-        tests = {
-            metric: _test(metric, first, second, aligned, True) for metric in metrics
-        }
-        return ArmComparison(THIS_STRATEGY, tests, of_these)
-    few = (
-        f"cannot be told with {fewest} draws of examples: to compare strategies takes {MIN_SETS} "
-        f"repeats, "
-        "each with its own examples"
-    )
-    return ArmComparison(THIS_STRATEGY, unknown, of_these, few)
-
-
 def _test(
     metric: str,
     first: ArmEstimates,
@@ -378,29 +321,35 @@ class ComparedArms:
     `n` is the number of questions that both were asked, `same` whether all answers that both gave
     agree, `alike` whether an arm's answers are all alike. Of `rows` that both answered, the second
     arm is right more often on `better`, and less often on `worse`. Only `decided` pairs were asked
-    for.
+    for. `reason` explains the absence of limits and p-values. The differences `of_these` always
+    have the scope "these examples": the prompts that were sent, on other rows like these.
     """
 
     first: str
     second: str
-    compared: ArmComparison
-    n: int
-    alike: bool
-    same: bool
+    scope: Scope
+    tests: Mapping[str, Difference]
+    of_these: Mapping[str, Difference]
+    reason: str = ""
+    n: int = 0
+    alike: bool = False
+    same: bool = False
     rows: int = 0
     better: int = 0
     worse: int = 0
     labelled: bool = True
     decided: bool = True
 
+    def __getitem__(self, metric: str) -> Difference:
+        return self.tests[metric]
+
     def records(self, attribute: str, with_examples: bool) -> Iterator[Record]:
         """Yield the differences, those of these examples, and what could have been found."""
         between: Any = {"arm": self.second, "against": self.first, "n": self.n}
-        scope = scope_words(self.compared.scope, with_examples)
-        reason = self.compared.reason
-        tests = {scope: self.compared.tests}
-        if reason or self.compared.scope != THESE_EXAMPLES:
-            tests[scope_words(THESE_EXAMPLES, with_examples)] = self.compared.of_these
+        scope = scope_words(self.scope, with_examples)
+        tests = {scope: self.tests}
+        if self.reason or self.scope != THESE_EXAMPLES:
+            tests[scope_words(THESE_EXAMPLES, with_examples)] = self.of_these
         for of, differences in tests.items():
             for metric, test in differences.items():
                 if np.isnan(test.value):
@@ -416,7 +365,7 @@ class ComparedArms:
                     test, **where, metric=name, verdict=test.verdict or ""
                 )
                 if of == scope:
-                    found = replace(found, reason=reason)
+                    found = replace(found, reason=self.reason)
                     yield from with_readings(test, found)
                 else:
                     yield found
@@ -433,7 +382,7 @@ class ComparedArms:
 def comparisons(
     run: RunAnswers, estimates: Mapping[str, ArmEstimates]
 ) -> list[ComparedArms]:
-    """Compare every pair of arms by `compare_estimates`, and add verdicts.
+    """Compare every pair of arms, and add verdicts.
 
     Pairs with the arm `run.against` have it first, and are `decided`. Decided pairs are corrected
     for their number, the others for the number of all pairs (`adjust`).
@@ -443,7 +392,7 @@ def comparisons(
     for first, second in combinations(
         sorted(run.arms, key=lambda arm: arm != against), 2
     ):
-        test = compare_estimates(estimates[first], estimates[second], first, second)
+        test = compare(estimates[first], estimates[second], first, second)
         tests.append(replace(test, decided=against in (ALL, first, second)))
     decided = [test for test in tests if test.decided]
     margin = run.design.margin
@@ -451,29 +400,59 @@ def comparisons(
     return [*adjust(decided, margin), *others]
 
 
-def compare_estimates(
+def compare(
     first: ArmEstimates,
     second: ArmEstimates,
-    first_name: str,
-    second_name: str,
+    first_name: str = "",
+    second_name: str = "",
     aligned: bool = True,
     metrics: Sequence[str] = tuple(BY_KEY),
 ) -> ComparedArms:
-    """Compare two arms of these names, without verdicts."""
+    """Compare two arms, second minus first, without verdicts; a row has the same number in both.
+
+    `aligned`: both were asked the same questions in the same order, like the arms of one run.
+    Otherwise rows that both were asked about still count as pairs, but the two arms' repeats are
+    unrelated.
+    """
     before = first.sample.assumed
     after = second.sample.assumed
+    samples = first.sample, second.sample
+    how = first, second, aligned
+    of_these = {metric: _test(metric, *how, False) for metric in metrics}
+    unknown = {metric: Difference(test.value) for metric, test in of_these.items()}
+    drawn = [sample.number_of_sets for sample in samples if sample.sets is not None]
+    scope: Scope = THESE_EXAMPLES
+    tests = of_these
+    reason = ""
+    if any(sample.design.sequential is not None for sample in samples):
+        reason = STOPPED
+        tests = of_these = unknown
+    elif drawn or any(sample.per_row for sample in samples):
+        scope = THIS_STRATEGY
+        fewest = min(drawn, default=MIN_SETS)
+        if fewest < MIN_SETS:
+            reason = (
+                f"cannot be told with {fewest} draws of examples: to compare strategies takes "
+                f"{MIN_SETS} repeats, each with its own examples"
+            )
+            tests = unknown
+        elif drawn:
+            tests = {metric: _test(metric, *how, True) for metric in metrics}
     position, there = both_answered(before, after)
     right_before = (before.yes == before.label)[position].astype(float)
     right_after = (after.yes == after.label)[there]
     net = np.bincount(before.row[position], right_after - right_before)
+    same = np.array_equal(before.yes[position], after.yes[there])
     return ComparedArms(
         first_name,
         second_name,
-        compare(first, second, aligned, metrics),
-        len(both_asked(before, after)[0]),
+        scope,
+        tests,
+        of_these,
+        reason,
+        n=len(both_asked(before, after)[0]),
         alike=bool(before.alike or after.alike),
-        same=len(position) > 0
-        and np.array_equal(before.yes[position], after.yes[there]),
+        same=len(position) > 0 and same,
         rows=len(np.unique(before.row[position])),
         better=int((net > 0).sum()),
         worse=int((net < 0).sum()),
@@ -483,7 +462,7 @@ def compare_estimates(
 
 def adjust(tests: Sequence[ComparedArms], margin: float = MARGIN) -> list[ComparedArms]:
     """Correct limits and p-values for k comparisons (Bonferroni), and add verdicts."""
-    corrected = [dict(test.compared.tests) for test in tests]
+    corrected = [dict(test.tests) for test in tests]
     for metric in COMPARED:
         k = max(
             1,
@@ -499,10 +478,8 @@ def adjust(tests: Sequence[ComparedArms], margin: float = MARGIN) -> list[Compar
                 one = _corrected(own[metric], k, wider)
                 alike = test.alike and metric != "accuracy"
                 own[metric] = replace(one, verdict=judge(one, margin, alike))
-    return [
-        replace(test, compared=replace(test.compared, tests=own))
-        for test, own in zip(tests, corrected, strict=True)
-    ]
+    both = zip(tests, corrected, strict=True)
+    return [replace(test, tests=own) for test, own in both]
 
 
 def _corrected(test: Difference, k: int, wider: float) -> Difference:

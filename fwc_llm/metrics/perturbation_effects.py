@@ -11,7 +11,7 @@ from fwc_llm.metrics.arm_estimates import UNDEFINED, MetricEstimate, share_limit
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.predicted_probabilities import Probabilities
-from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, Record
+from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, Record
 from fwc_llm.metrics.run_answers import (
     ArmAnswers,
     RunAnswers,
@@ -110,25 +110,18 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
 def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
     """Yield the effects of first names, with the probe's name as scope."""
     perturbed = run.probes[arm]
-    kinds = list(perturbed.variant.categories)
+    kinds = [kind for kind in perturbed.variant.categories if kind.startswith("names:")]
 
-    def answers_to(beginning: str) -> ArmAnswers:
-        return perturbed.where(
-            perturbed.variant.isin(
-                [kind for kind in kinds if kind.startswith(beginning)]
-            )
-        )
+    def answers_to(kind: str) -> ArmAnswers:
+        return perturbed.where(np.asarray(perturbed.variant == kind))
 
-    name_kinds = [kind for kind in kinds if kind.startswith("names:")]
-    for first, second in combinations(name_kinds, 2):
+    for first, second in combinations(kinds, 2):
         (attribute, level), (other, told_as) = (
             kind[6:].split("=", 1) for kind in (first, second)
         )
         if attribute == other:
             before, after = _twins(answers_to(first), answers_to(second))
-            yield from changes(
-                before, after, group=told_as, against=level, scope="names"
-            )
+            yield from changes(before, after, group=told_as, against=level, scope=NAMES)
 
 
 def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[Record]:

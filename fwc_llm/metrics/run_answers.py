@@ -72,8 +72,9 @@ class ArmAnswers:
 
     @property
     def unparsed(self) -> dict[str, int]:
-        """Number of missing answers by reason."""
-        return dict(Counter(self.reason[np.isnan(self.answer)].tolist()))
+        """Number of missing answers by reason, "empty" if none is known."""
+        reasons = self.reason[np.isnan(self.answer)].tolist()
+        return dict(Counter(reason or "empty" for reason in reasons))
 
     @property
     def unread(self) -> npt.NDArray[np.bool_]:

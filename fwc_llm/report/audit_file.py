@@ -19,21 +19,15 @@ from fwc_llm.files import sha256
 from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
-from fwc_llm.metrics.audit_table import answers_of, empty_but
+from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
+from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.audit_answers import Audit, audit_by_attribute
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import (
-    findings,
-    four_fifths,
-    missed,
-    next_step,
-    what_was_decided,
-)
+from fwc_llm.report.narrative import all_findings, four_fifths, what_was_decided
 from fwc_llm.report.predictions_reader import (
     HowRead,
     answered_at,
@@ -121,19 +115,16 @@ class AuditOfFile:
         described[-1]["ll144"] = self.document["ll144"] if with_law else None
         if with_rows:  # the last audit, of all attributes crossed, has every row
             described[-1]["browser"] = rows_of_audit(
-                _with_reasons(self.crossed), self.about["numbered"]
+                self.crossed.answered.answers, self.about["numbered"]
             )
         return document_of(self.about["predictions"], title, described)
 
     def _describe(self, audit: Audit, title: str) -> dict[str, Any]:
         names = list(audit.answered.attributes)
         digest = self.document["files"]["predictions"]["sha256"]
-        answers = _with_reasons(audit)
+        answers = audit.answered.answers
         where = {**self.about, "sha256": digest, "protected": names}
-        unparsed = {arm: a.unparsed for arm, a in answers.items()}
         stats = audit.statistics
-        arms = [replace(arm, unparsed=unparsed[arm.arm]) for arm in stats.arms]
-        stats = replace(stats, arms=arms)  # reasons change no number
         first = next(iter(answers.values()))
         label = f"{where['answer']}, by {' & '.join(names)}"
         repeats = int(first.repeat.max()) + 1
@@ -167,7 +158,7 @@ class AuditOfFile:
             "results.json": _sha256(audit.to_dict()),
         }
         hashes["table as used"] = digest
-        answer, *others = findings(stats, record["created"], self.limits)
+        between = four_fifths(impact, impact.views[-1], stats.records)
         return entry(
             label,
             list(answers),
@@ -175,13 +166,7 @@ class AuditOfFile:
             provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
             about={**record, "returned_models": []},
             paragraph=what_was_decided(where, list(answers), stats),
-            findings=[
-                answer,
-                *four_fifths(impact, impact.views[-1], stats.records),
-                *others,
-                *({"arm": "", "text": text} for text in missed(stats)),
-                {"arm": "", "text": f"Next: {next_step(stats, self.limits)[0]}."},
-            ],
+            findings=all_findings(stats, record["created"], self.limits, between),
             outcomes=by_arm(checked(stats, self.limits)),
             statistics=stats,
             records=stats.records,
@@ -382,15 +367,6 @@ def _check_options(options: AuditOptions, of_population: bool) -> None:
     for mistake, made in mistakes.items():
         if made:
             raise FwcError(mistake)
-
-
-def _with_reasons(audit: Audit) -> dict[str, ArmAnswers]:
-    """The answers by arm; missing answers without a reason get the reason "empty"."""
-    with_reasons = {}
-    for arm, a in audit.answered.answers.items():
-        reasons = mapped(a.reason, lambda reason: reason or "empty")
-        with_reasons[arm] = replace(a, reason=empty_but(reasons, np.isnan(a.answer)))
-    return with_reasons
 
 
 def _sha256(content: Mapping[str, Any]) -> str:

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 
-from fwc_llm.metrics.arm_comparison import (
-    COMPARED,
-    ComparedArms,
-    adjust,
-    compare_estimates,
-)
+from fwc_llm.metrics.arm_comparison import COMPARED, ComparedArms, adjust, compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.records import Record, Records
@@ -87,14 +82,9 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
         "second": {"label": second.label, "folder": str(second.folder)},
         "changed": list(_changed(first.described, second.described)),
         "arms": [
-            {
-                "arm": arm.arm,
-                "paired": arm.paired,
-                "of": test.compared.scope,
-                "reason": reason,
-            }
+            {"arm": arm.arm, "paired": arm.paired, "of": test.scope, "reason": reason}
             for arm, test in zip(compared_arms, tests, strict=True)
-            for reason in [test.compared.reason]
+            for reason in [test.reason]
         ],
         "records": Records(records, attribute),
         "only_first": [arm for arm in first.arms if arm not in second.answers],
@@ -197,7 +187,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
         ArmEstimates(replace(samples["second"], design=designs[1])),
     )
     aligned = same_table and question_sets[0] == question_sets[1]
-    test = compare_estimates(*estimates, BEFORE, arm, aligned)
+    test = compare(*estimates, BEFORE, arm, aligned)
     if set(first.groups) != set(
         second.groups
     ):  # gaps of each run by its own groups, without differences

@@ -14,11 +14,10 @@ from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import selected, who_was_selected
 from fwc_llm.report.narrative import (
-    findings,
+    all_findings,
     limits,
     low_coverage,
-    missed,
-    next_step,
+    told,
     what_was_run,
 )
 from fwc_llm.report.probability_sections import probabilities
@@ -125,7 +124,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.coverage(stats, run["unread"]),
         sections.lost(run["rows"]),
         sections.flips(stats),
-        *sections.probes(stats),
+        sections.probes(stats),
         probabilities(stats),
         at_threshold(run["threshold"], stats),
         tuned(run["tuning"]),
@@ -205,8 +204,9 @@ def describe_run(
     impact = run.impact(task, of_law)
     stats = statistics_of(run, impact.records)
     conditions = limits(run)
-    answer, *others = findings(stats, run.created, conditions)
     checks = run.table_checks.items()
+    between = [told(f"Check column {name}: {text}.") for name, text in checks if name]
+    between += low_coverage(stats, run.described["settings"]["min_coverage"])
     return entry(
         run.label,
         run.arms,
@@ -225,18 +225,7 @@ def describe_run(
             "returned_models": run.results.get("returned_models", []),
         },
         paragraph=what_was_run(run, stats),
-        findings=[
-            answer,
-            *(
-                {"arm": "", "text": f"Check column {name}: {warning}."}
-                for name, warning in checks
-                if name
-            ),
-            *low_coverage(stats, run.described["settings"]["min_coverage"]),
-            *others,
-            *({"arm": "", "text": text} for text in missed(stats)),
-            {"arm": "", "text": f"Next: {next_step(stats, conditions, run)[0]}."},
-        ],
+        findings=all_findings(stats, run.created, conditions, between, run),
         outcomes=by_arm(checked(stats, conditions)),
         statistics=stats,
         records=stats.records,

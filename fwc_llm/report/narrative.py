@@ -1,7 +1,7 @@
 """Sentences of reports: runs, findings, next step, power of a design."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -46,8 +46,14 @@ _OTHERS: Mapping[Unread, str] = {
     "ignore": "all numbers are about these replies alone",
 }
 _MOST = 4  # most arms with a separate sentence
+Finding = dict[str, str]
 _MOST_REASONS = 2  # most checks in the answer
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
+
+
+def told(text: str, arm: str = "") -> Finding:
+    """A finding: `text`, and the `arm` it is about, or ""."""
+    return {"arm": arm, "text": text}
 
 
 def what_was_run(run: "Run", stats: Statistics) -> str:
@@ -138,8 +144,8 @@ def _base_rates(stats: Statistics) -> str:
     return ", ".join(f"{cut(name)} {rate.value:.0%}" for name, rate in found.items())
 
 
-def low_coverage(stats: Statistics, least: float) -> Iterator[dict[str, str]]:
-    """Yield a finding (as in `findings`) for each arm with a coverage below `least`."""
+def low_coverage(stats: Statistics, least: float) -> Iterator[Finding]:
+    """Yield a finding for each arm with a coverage below `least`."""
     for arm in stats.arms:
         coverage = stats.of("coverage", arm.arm).value
         if coverage < least:
@@ -147,10 +153,7 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[dict[str, str]]:
                 f"Only {coverage:.0%} of the replies of {arm.arm} hold an answer "
                 "that could be read"
             )
-            yield {
-                "arm": "",
-                "text": f"{text} (below {least:.0%}): {_OTHERS[stats.unread]}.",
-            }
+            yield told(f"{text} (below {least:.0%}): {_OTHERS[stats.unread]}.")
 
 
 def limits(run: "Run") -> list[str]:
@@ -179,10 +182,31 @@ def keeping_to(conditions: Sequence[str], stats: Statistics) -> frozenset[str] |
     return frozenset(arm for arm in kept if kept[arm])
 
 
+def all_findings(
+    stats: Statistics,
+    created: str,
+    conditions: Sequence[str],
+    between: Iterable[Finding],
+    run: "Run | None" = None,
+) -> list[Finding]:
+    """The `findings` of a report, with those `between` the answer and the others, what rows could
+    have missed, and the next step.
+    """
+    answer, *others = findings(stats, created, conditions)
+    step, _ = next_step(stats, conditions, run)
+    return [
+        answer,
+        *between,
+        *others,
+        *map(told, missed(stats)),
+        told(f"Next: {step}."),
+    ]
+
+
 def findings(
     stats: Statistics, created: str = "", conditions: Sequence[str] = ()
-) -> list[dict[str, str]]:
-    """The findings: `text`, and the `arm` it is about, or "". The first is the answer.
+) -> list[Finding]:
+    """The findings (`told`); the first is the answer.
 
     It says whether limits are kept, who gets how much, and what true answers are. Without
     `conditions`, the limit is the margin of the leading gap.
@@ -193,7 +217,7 @@ def findings(
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     lead = (best or [base if base in telling else (telling or [base])[0]])[0]
     sentences = [_limits_kept(stats, conditions)]
-    others = list[dict[str, str]]()
+    others = list[Finding]()
     if telling:
         names = [name for name in telling if name != lead]
         names.sort(key=lambda name: stats.of(stats.lead, name).value)
@@ -209,22 +233,22 @@ def findings(
         begins = sentences[-1].endswith(".")
         sentences.append(answer[0].upper() + answer[1:] if begins else answer)
         others = [
-            {"arm": _subject(stats, name), "text": _about_arm(stats, name, conditions)}
+            told(_about_arm(stats, name, conditions), _subject(stats, name))
             for name in named_arms
         ]
         more = len(names) - len(named_arms)
-        others += [{"arm": "", "text": f"{more} more are in the table."}] * bool(more)
+        others += [told(f"{more} more are in the table.")] * bool(more)
     sentences += [_true_answers(stats), f"{asked(stats, created)}."]
     alike = list(all_alike(stats))
     if not telling:
         sentences.insert(1, alike[0]["text"])
         alike = alike[1:]
     return [
-        {"arm": "", "text": " ".join(filter(None, sentences))},
+        told(" ".join(filter(None, sentences))),
         *others,
         *alike,
         *(sentence for arm in stats.arms for sentence in _silence(stats, arm.arm)),
-        *({"arm": "", "text": text} for text in _undecided(stats)),
+        *map(told, _undecided(stats)),
     ]
 
 
@@ -390,8 +414,8 @@ def _undecided(stats: Statistics) -> Iterator[str]:
             why = "{}: the same answers as {}."
         elif verdicts == {EQUAL}:
             why = "{}: no difference from {} that matters."
-        elif pair.compared.reason:
-            why = f"{{}}: a difference from {{}} {pair.compared.reason}."
+        elif pair.reason:
+            why = f"{{}}: a difference from {{}} {pair.reason}."
         by_reason.setdefault(why, []).append(pair.second)
     for why, names in by_reason.items():
         yield why.format(listed(names, _MOST, cut), in_words(stats.base))
@@ -527,10 +551,10 @@ def _lacks_answers(stats: Statistics, arm: str, least: float) -> bool:
 
 def _lacks_draws(pair: ComparedArms) -> bool:
     """Whether two strategies cannot be compared for want of draws of examples."""
-    return bool(pair.compared.reason) and pair.compared.scope == THIS_STRATEGY
+    return bool(pair.reason) and pair.scope == THIS_STRATEGY
 
 
-def four_fifths(impact: Impact, view: View, found: Records) -> Iterator[dict[str, str]]:
+def four_fifths(impact: Impact, view: View, found: Records) -> Iterator[Finding]:
     """Yield findings by arm on the impact ratios of one attribute."""
     for arm, reference in references(found, view.name).items():
         who = arm if len(impact.arms) > 1 else ""
@@ -540,7 +564,7 @@ def four_fifths(impact: Impact, view: View, found: Records) -> Iterator[dict[str
         }
         judged = {level: ratio for level, ratio in ratios.items() if ratio.known}
         order = sorted(judged, key=lambda level: judged[level].value)
-        told = {
+        in_words_of = {
             level: f"{cut(level)} {number(ratio.value, 2)} ({interval(ratio.ends, 2)})"
             for level, ratio in judged.items()
         }
@@ -552,16 +576,14 @@ def four_fifths(impact: Impact, view: View, found: Records) -> Iterator[dict[str
             (not_told, f"Not settled whether below {rate}"),
         ):
             if names:
-                levels = listed(names, _MOST_BELOW, told.__getitem__)
-                yield {"arm": who, "text": f"{text}: {levels}."}
+                levels = listed(names, _MOST_BELOW, in_words_of.__getitem__)
+                yield told(f"{text}: {levels}.", who)
         if judged and not below and not not_told:
-            yield {
-                "arm": who,
-                "text": f"No group is below {rate}; the lowest: {told[order[0]]}.",
-            }
+            lowest = in_words_of[order[0]]
+            yield told(f"No group is below {rate}; the lowest: {lowest}.", who)
 
 
-def all_alike(stats: Statistics) -> Iterator[dict[str, str]]:
+def all_alike(stats: Statistics) -> Iterator[Finding]:
     """Yield a finding for each arm with the same answer to (nearly) all rows."""
     for arm in stats.arms:
         if not arm.alike:
@@ -583,10 +605,10 @@ def all_alike(stats: Statistics) -> Iterator[dict[str, str]]:
                 f"with its median as the line, the model would say {would}, "
                 f"{measured(BY_KEY['dp_gap'], gap)}, {measured(BY_KEY['accuracy'], right)}."
             )
-        yield {"arm": _subject(stats, arm.arm), "text": text}
+        yield told(text, _subject(stats, arm.arm))
 
 
-def _silence(stats: Statistics, arm: str) -> Iterator[dict[str, str]]:
+def _silence(stats: Statistics, arm: str) -> Iterator[Finding]:
     """Yield findings on groups whose replies are refused, filtered, truncated, unfinished or
     unread more often than another group's.
     """
@@ -603,7 +625,7 @@ def _silence(stats: Statistics, arm: str) -> Iterator[dict[str, str]]:
                 f"replies for {cut(order[-1])} are {rate} {points} points more often than for "
                 f"{cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 0, 100)})."
             )
-            yield {"arm": arm, "text": text}
+            yield told(text, arm)
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:

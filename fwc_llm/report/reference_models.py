@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, StrictBool, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.metrics.arm_comparison import adjust, compare_estimates
+from fwc_llm.metrics.arm_comparison import adjust, compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, METRICS
 from fwc_llm.metrics.records import Record
@@ -83,8 +83,7 @@ class References(BaseModel):
             of_line = ArmEstimates(samples[line.line])
             found += _values(run, line.line, of_line, len(first))
             tests += [
-                compare_estimates(of_line, estimates[arm], line.line, arm)
-                for arm in run.arms
+                compare(of_line, estimates[arm], line.line, arm) for arm in run.arms
             ]
         for test in adjust(tests, run.design.margin):
             found += test.records(run.attribute, run.with_examples)

@@ -71,7 +71,7 @@ def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str
             if cells is not None:
                 line = {
                     "answer": _ANSWERS.get(answer, ""),
-                    "reason": reason,
+                    "reason": reason or "empty" * (answer != answer),
                     "p_yes": str(p),
                     "reply": "",
                 }

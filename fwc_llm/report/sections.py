@@ -14,6 +14,7 @@ from fwc_llm.metrics.intervals import ALIKE
 from fwc_llm.metrics.records import (
     AS_NO_SCOPE,
     CHANGED_ATTRIBUTE,
+    NAMES,
     READ,
     READINGS,
     TRUTH,
@@ -477,52 +478,39 @@ def flips(stats: Statistics) -> Section:
     )
 
 
-_PROBES = {
-    "names": (
-        "First names of another group",
-        "The same row, once with a first name of one group and once with a first name of another. "
-        "It shows "
-        "the effect of the name in addition to the row; names also hint at age and class, and the "
-        "lists are "
-        "American.",
-        "row",
-    )
-}
-
-
-def probes(stats: Statistics) -> list[Section]:
-    """The effects of probes on answers, one table each."""
-    tables = []
+def probes(stats: Statistics) -> Section:
+    """The effects of first names on answers."""
     metrics = (
         "selection_rate_difference",
         "accuracy_difference",
         "mean_p_yes_difference",
     )
-    for kind, (title, intro, cluster) in _PROBES.items():
-        rows: list[Row] = []
-        for found in stats.records.where(metric="changed", scope=kind):
-            of: Any = {"group": found.group, "against": found.against, "scope": kind}
-            others = [stats.of(metric, found.arm, **of) for metric in metrics]
-            lost = stats.of("lost", found.arm, **of)
-            cells: Cells = [valued(record, 1, 100) for record in (found, *others)]
-            name = f"{found.against} → {found.group}"
-            rows.append([found.arm, name, *cells, str(found.n), f"{lost.value:.0f}"])
-        ends = (
-            f"Changes are in percentage points, with paired 95 % intervals, clustered by "
-            f"{cluster}."
-        )
-        headings = [
-            "Arm",
-            "Group",
-            "Changed %",
-            "Yes",
-            "Accuracy",
-            "P(yes)",
-            "Rows",
-            "Lost",
-        ]
-        tables.append(Section(title, headings, rows, intro=f"{intro} {ends}", keys=2))
-    return tables
+    rows: list[Row] = []
+    for found in stats.records.where(metric="changed", scope=NAMES):
+        of: Any = {"group": found.group, "against": found.against, "scope": NAMES}
+        others = [stats.of(metric, found.arm, **of) for metric in metrics]
+        lost = stats.of("lost", found.arm, **of)
+        cells: Cells = [valued(record, 1, 100) for record in (found, *others)]
+        name = f"{found.against} → {found.group}"
+        rows.append([found.arm, name, *cells, str(found.n), f"{lost.value:.0f}"])
+    intro = (
+        "The same row, once with a first name of one group and once with a first name of another. "
+        "It shows the effect of the name in addition to the row; names also hint at age and class, "
+        "and the lists are American. Changes are in percentage points, with paired 95 % intervals, "
+        "clustered by row."
+    )
+    headings = [
+        "Arm",
+        "Group",
+        "Changed %",
+        "Yes",
+        "Accuracy",
+        "P(yes)",
+        "Rows",
+        "Lost",
+    ]
+    title = "First names of another group"
+    return Section(title, headings, rows, intro=intro, keys=2)
 
 
 def attributes(stats: Statistics) -> Section:

@@ -13,11 +13,11 @@ from scipy.stats import binomtest
 
 from evals.frames import from_frame
 from fwc_llm.metrics.arm_comparison import (
-    ArmComparison,
+    COMPARED,
+    ComparedArms,
     Difference,
     adjust,
     compare,
-    compare_estimates,
     comparisons,
 )
 from fwc_llm.metrics.arm_estimates import ArmEstimates
@@ -28,11 +28,12 @@ from tests.metrics.worlds import World
 USUAL = ((0.1, 0.5), (0.3, 0.7))
 
 
-def compared(one: ArmArrays, other: ArmArrays, aligned: bool = True) -> ArmComparison:
-    return compare(ArmEstimates(one), ArmEstimates(other), aligned)
+def compared(one: ArmArrays, other: ArmArrays, aligned: bool = True) -> ComparedArms:
+    arms = ArmEstimates(one), ArmEstimates(other)
+    return compare(*arms, aligned=aligned, metrics=COMPARED)
 
 
-def both(found: ArmComparison) -> dict[str, Difference]:
+def both(found: ComparedArms) -> dict[str, Difference]:
     return {
         "accuracy": found["accuracy"],
         "parity": found["dp_gap"],
@@ -84,7 +85,7 @@ def test_a_test_is_its_interval_and_agrees_with_the_difference(
     pair: tuple[ArmArrays, ArmArrays],
 ) -> None:
     values = [ArmEstimates(one) for one in pair]
-    found = compare(*values)
+    found = compare(*values, metrics=COMPARED)
     for name, test in both(found).items():
         metric = "accuracy" if name.startswith("accuracy") else "dp_gap"
         difference = values[1][metric].value - values[0][metric].value
@@ -183,9 +184,9 @@ def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
         ArmEstimates(ArmArrays(a, nothing, nothing, repeat, row, 1))
         for a in (first, second)
     )
-    found = compare_estimates(one, other, "one", "other")
+    found = compare(one, other, "one", "other")
     assert (found.n, found.better, found.worse) == (9, 1, 1)
-    assert np.isnan(found.compared["dp_gap"].p_value)
+    assert np.isnan(found["dp_gap"].p_value)
 
 
 def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
@@ -193,20 +194,17 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
     world = World(((0.3, 0.6), (0.3, 0.6)))
     samples = world.arms(rng, replace(world, yes=((0.1, 0.8), (0.1, 0.8))), world)
     arms = [ArmEstimates(one) for one in samples]
-    tests = [compare_estimates(arms[0], other, "a", "b") for other in arms[1:]]
+    tests = [compare(arms[0], other, "a", "b") for other in arms[1:]]
     adjusted = adjust(tests)
     for test, wide in zip(tests, adjusted, strict=True):
         for metric in ("accuracy", "dp_gap", "label_gap"):
-            one = test.compared[metric]
-            judged = wide.compared[metric]
+            one = test[metric]
+            judged = wide[metric]
             assert judged.p_value == pytest.approx(min(1.0, 2 * one.p_value))
             assert judged.low <= one.low <= one.high <= judged.high
             outside = judged.low > 0 or judged.high < 0
             assert outside == (judged.p_value < 0.05) == (judged.verdict == "differs")
-    assert [wide.compared["accuracy"].verdict == "differs" for wide in adjusted] == [
-        True,
-        False,
-    ]
+    assert [wide["accuracy"].verdict == "differs" for wide in adjusted] == [True, False]
     metrics = {record.metric for record in adjusted[0].records("sex", False)}
     assert metrics >= {
         "eo_gap_difference",
@@ -259,7 +257,7 @@ def test_one_of_three_equal_arms_seldom_differs_from_another() -> None:
         assert len(tests) == 3
         wrong.append(
             [
-                any(test.compared[metric].verdict == "differs" for test in tests)
+                any(test[metric].verdict == "differs" for test in tests)
                 for metric in metrics
             ]
         )

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from fwc_llm.metrics.arm_comparison import (
-    ArmComparison,
-    ComparedArms,
-    adjust,
-    from_intervals,
-)
+from fwc_llm.metrics.arm_comparison import ComparedArms, adjust, from_intervals
 from fwc_llm.metrics.arm_estimates import MetricEstimate
 from fwc_llm.metrics.intervals import (
     coverage_of_pairs,
@@ -115,11 +110,11 @@ def test_differences_are_widened_for_their_number_and_found_as_often_as_hoped() 
     one = from_intervals(first, second)
     error = np.hypot(0.1, 0.1) / norm.ppf(0.975)
     assert one.detectable == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * error)
-    compared = ArmComparison("these examples", {"accuracy": one}, {})
+    own = {"accuracy": one}
     tests = adjust(
-        [ComparedArms("a", name, compared, 9, False, False) for name in "bcde"]
+        [ComparedArms("a", name, "these examples", own, {}) for name in "bcde"]
     )
-    low = tests[0].compared["accuracy"].low
+    low = tests[0]["accuracy"].low
     assert low == pytest.approx(0.1 - norm.ppf(1 - 0.025 / 4) * error)
 
 
