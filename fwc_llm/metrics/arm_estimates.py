@@ -192,7 +192,7 @@ class ArmEstimates:
             for pair in pairs_of(sides, judged):
                 down, up = gaps_of_readings(sides, *pair, *size)
                 found.append(_sizes((down.value, down.low), (up.value, up.high)))
-        (least, low), (most, high) = np.max(found, axis=0).tolist()
+        (least, low), (most, high) = (np.max(found, axis=0) + 0.0).tolist()  # no −0
         return (least, most), (low, high)
 
     def readings(self, rate: str) -> Sides:

@@ -41,7 +41,9 @@ _OF_GROUPS = (
     *counts.REPLY_RATES,
 )
 _QUARTER = 0.25  # of a group's rows; a person with so many is named
-_NO_P_YES = "it takes P(yes) in two groups, for an AUC of rows with both labels"
+_NO_P_YES = (
+    "it takes P(yes) in two groups and in each judged one, for an AUC with both labels"
+)
 LEADS = "dp_gap", "label_gap"
 
 
@@ -381,7 +383,8 @@ def _of_view(
         *_OF_GROUPS,
         *(("auc", "brier") if sample.p_yes is not None and crossed else ()),
     ]
-    if not any(a.unread.any() for a in run.answers.values()):
+    unread = any(a.unread.any() for a in run.answers.values())
+    if not unread or run.answers[facts.arm].without_reason:
         rates = [rate for rate in rates if rate not in counts.REPLY_RATES[1:]]
     for rate in rates:
         if run.design.labelled or rate in ("selection_rate", *counts.REPLY_RATES):

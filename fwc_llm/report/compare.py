@@ -277,7 +277,7 @@ def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
     for of in dict.fromkeys(arm["of"] for arm in arms):
         names = ", ".join(arm["arm"] for arm in arms if arm["of"] == of)
         yield f"Differences of {names} hold for {of}."
-    yield from {f"{arm['arm']}: {arm['reason']}." for arm in arms if arm["reason"]}
+    yield from (f"{arm['arm']}: {arm['reason']}." for arm in arms if arm["reason"])
     if any(not arm["paired"] for arm in arms):
         yield "The runs asked about different rows: compared as independent samples."
     for side in ("first", "second"):

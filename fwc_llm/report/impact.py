@@ -215,7 +215,9 @@ class ImpactTables:
         if most:
             rest = [at for at in self.lines() if at not in rows]
             more = sum(self.ratio(*at).known for at in rest)
-            notes = [f"{more} more groups have higher ratios."] * (more > 0)
+            notes = [f"{more} more groups have ratios between the last two."] * (
+                more > 0
+            )
             notes += self._reasons(rest, {"impact_ratio": "No ratio"}, 3)
             return self._table(title, headings[1:4], rows, notes)
         notes = [

@@ -47,6 +47,7 @@ _OTHERS: Mapping[Unread, str] = {
 }
 _MOST = 4  # most arms with a separate sentence
 Finding = dict[str, str]
+_MOST_RATES = 10  # most groups in the paragraph on a run
 _MOST_REASONS = 2  # most checks in the answer
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
 
@@ -141,7 +142,8 @@ def _base_rates(stats: Statistics) -> str:
         group.group: stats.of("selection_rate", TRUTH, group.group)
         for group in stats.groups
     }
-    return ", ".join(f"{cut(name)} {rate.value:.0%}" for name, rate in found.items())
+    rates = [f"{cut(name)} {rate.value:.0%}" for name, rate in found.items()]
+    return listed(rates, _MOST_RATES)
 
 
 def low_coverage(stats: Statistics, least: float) -> Iterator[Finding]:

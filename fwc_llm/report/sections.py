@@ -404,7 +404,7 @@ def coverage(stats: Statistics, unread: str) -> Section:
             groups = [
                 stats.of(share.key, arm.arm, group.group) for group in stats.groups
             ]
-            if of_all.value:
+            if of_all.value > 0:
                 cells: Cells = [valued(record, 1, 100) for record in (of_all, *groups)]
                 title = share.title.removesuffix(" %")
                 rows.append(

@@ -162,7 +162,9 @@ def test_a_rate_of_missing_answers_is_not_known_from_blanks(
     blank = fwc(words, code=6)
     assert blank.out.count("100 answers are missing for unknown reasons") == 3
     frame = pd.read_csv(path)
-    checked = audit(frame, answer="said", protected="sex").check(f"{metric}_gap > 0.1")
+    blanks = audit(frame, answer="said", protected="sex")
+    assert not blanks.statistics.rates("answers", metric)
+    checked = blanks.check(f"{metric}_gap > 0.1")
     assert (checked.outcome, checked.lacking) == ("cannot say", "replies")
 
     frame["reason"] = frame["said"].isna().map({True: reason, False: ""})

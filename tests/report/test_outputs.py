@@ -4,6 +4,7 @@ import json
 import re
 from statistics import fmean, stdev
 
+import pandas as pd
 import pytest
 
 from fwc_llm.metrics.counts import TABLE
@@ -130,10 +131,15 @@ def test_odd_runs_still_make_a_page(make_run: MakeRun) -> None:
     )
     empty = make_run("c", repeats=1, per_cell=(0, 20))
     assert "–" in render([empty], "html")
-    three = {"x": {"A": (0.1, 0.4), "B": (0.2, 0.5), "C": (0.3, 0.6)}}
-    assert "Rate of yes per group" in render(
-        [make_run("d", rates=three, probabilities=True)], "html"
-    )
+    forty = {"x": {f"g{k}": (0.2, 0.5) for k in range(40)}}
+    folder = make_run("d", rates=forty, per_cell=(4, 8), probabilities=True)
+    answers = pd.read_csv(folder / "answers.csv", dtype=str, keep_default_na=False)
+    answers.loc[answers.index % 3 == 0, "p_yes"] = ""
+    answers.to_csv(folder / "answers.csv", index=False)
+    for format in ("html", "md", "json", "csv", "tex", "comment"):
+        text = render([folder], format)
+        assert "g9" in text, format
+        assert not re.search(r"\bnan\b", text, re.IGNORECASE), format
 
 
 def test_a_description_may_lack_what_is_optional(make_run: MakeRun) -> None:
