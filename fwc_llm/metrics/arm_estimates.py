@@ -279,7 +279,8 @@ class ArmEstimates:
             )
         if rate == "brier":
             p = sample.scores
-            counted = 1.0 * (~np.isnan(p) & sample.design.labelled)
+            known = ~np.isnan(p) & sample.design.labelled
+            counted = known.astype(np.float64)
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
             return mean_shares(sample, counted, off, owner, owners, by_label)
         no, yes, _ = RATES[
@@ -467,8 +468,10 @@ def _largest(
         p = np.nan
     # agree despite rounding
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)
-    ends = min(low, value), min(1.0, max(high, value))
-    return MetricEstimate(value, *ends, p_value=p, judged=True, half_width=half_width)
+    low = min(low, value)
+    high = min(1.0, max(high, value))
+    none = np.zeros(0)
+    return MetricEstimate(value, low, high, none, p, True, half_width)
 
 
 def ratios_of_pairs(

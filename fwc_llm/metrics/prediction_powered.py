@@ -489,7 +489,7 @@ def effective_sample_size(
     metric = BY_KEY[key]
     judged = plain.sample.eligible_groups
     rate = f"{metric.rates[0]} of all"
-    places = [np.array([0])]
+    places: Any = [np.array([0])]
     if metric.kind != "share":
         values = {rate: assisted.counted(rate).values[judged] for rate in metric.rates}
         rate = max(values, key=lambda name: np.ptp(values[name]))
