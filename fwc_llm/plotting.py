@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = (".png", ".svg")
 NEEDS_MATPLOTLIB = "figures need matplotlib: pip install 'fwc-llm[plot]'"
 SOFT = "#8a8780"
 COLOURS = (
@@ -41,15 +40,6 @@ def require_matplotlib() -> None:
             import_module(name)
     except ImportError:
         raise FwcError(NEEDS_MATPLOTLIB) from None
-
-
-def check_plot(path: str | Path) -> None:
-    """Raise `FwcError` if `path` is neither .png nor .svg, or matplotlib is missing."""
-    if Path(path).suffix.lower() not in FORMATS:
-        raise FwcError(
-            f"cannot plot to {path}: give a name that ends in {' or '.join(FORMATS)}"
-        )
-    require_matplotlib()
 
 
 @contextmanager

@@ -45,9 +45,6 @@ def shots(
     compare: bool = flags.switch(
         "Compare strategies by distance, parity, tokens and seconds.", "--compare"
     ),
-    plot: Path | None = flags.option(
-        "Draw --compare to this file, .png or .svg (extra [plot])."
-    ),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option(
         "Model whose tokenizer counts the tokens.", default="gpt-4"
@@ -68,13 +65,7 @@ def shots(
         raise FwcError(
             f"--compare saves no examples: leave out --out {out}, or --compare"
         )
-    check_new(force, out, plot)
-    if plot is not None:
-        from fwc_llm.plotting import check_plot
-
-        if not compare:
-            raise FwcError("--plot draws a comparison: add --compare")
-        check_plot(plot)
+    check_new(force, out)
     options = flags.read_pairs(option, "--option")
     if prove:
         options["prove"] = True
@@ -107,7 +98,7 @@ def shots(
                 )
             chosen = choose(m)
     if compare:
-        _show_compared(lines, table, m, model, plot, as_json)
+        _show_compared(lines, table, m, model, as_json)
     else:
         _show(chosen, table, task, out, as_json)
 
@@ -117,7 +108,6 @@ def _show_compared(
     table: "Task",
     m: int,
     model: str,
-    plot: Path | None,
     as_json: bool,
 ) -> None:
     size = len(table.pool())
@@ -172,11 +162,6 @@ def _show_compared(
     console.notes(
         f"s: wall-clock seconds of one choice; choosing and measuring took {spent:.1f} s in total"
     )
-    if plot is not None:
-        from fwc_llm.report.figures import plot_comparison
-
-        plot_comparison(lines, plot, f"{table.title}: {m} examples from {size:,} rows")
-        console.notes(f"drawn in {plot}")
 
 
 def _show(

@@ -72,11 +72,6 @@ class MetricEstimate(Enclosed):
     worst_case: tuple[Interval, Interval] | None = None
     alike: bool = False
 
-    @property
-    def ends(self) -> dict[str, float]:
-        """Value and limits."""
-        return {"value": self.value, "low": self.low, "high": self.high}
-
     def verdict(self, margin: float = MARGIN) -> Verdict | None:
         """Return the verdict on a gap; None for other metrics, and without an interval."""
         if not self.judged:

@@ -62,6 +62,11 @@ class Enclosed:
     worst_case: tuple[Interval, Interval] | None
 
     @property
+    def ends(self) -> dict[str, float]:
+        """Value and limits."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+    @property
     def decisive(self) -> Interval:
         """The interval that is shown, and that decides verdicts and gates."""
         return self.readings[1]
@@ -165,6 +170,16 @@ def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
         return np.asarray(np.where(root > 0, np.maximum(0.0, c) / root, 0.0))
 
 
+def quantile(share: float, freedom: float) -> float:
+    """Student's quantile; the normal one if `freedom` is infinite."""
+    return float(ndtri(share) if freedom == np.inf else stdtrit(freedom, share))
+
+
+def below(errors: float, freedom: float) -> float:
+    """The chance of a value below so many standard errors, by the distribution of `quantile`."""
+    return float(ndtr(errors) if freedom == np.inf else stdtr(freedom, errors))
+
+
 @lru_cache(maxsize=1024)
 def critical_value(
     groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL
@@ -177,11 +192,7 @@ def critical_value(
     conservative).
     """
     if groups <= 2 and kinds == 1:
-        return float(
-            ndtri((1 + level) / 2)
-            if freedom == np.inf
-            else stdtrit(freedom, (1 + level) / 2)
-        )
+        return quantile((1 + level) / 2, freedom)
     pairs = kinds * groups * (groups - 1) / 2
     one_pair = critical_value(2, 1, freedom, level)
     bonferroni = critical_value(2, 1, freedom, 1 - (1 - level) / pairs)
@@ -228,10 +239,7 @@ def coverage_of_pairs(
 ) -> float:
     """Return P(all pairwise differences < `critical` standard errors), by the studentized range."""
     if groups <= 2 and kinds == 1:
-        return float(
-            1
-            - 2 * (ndtr(-critical) if freedom == np.inf else stdtr(freedom, -critical))
-        )
+        return 1 - 2 * below(-critical, freedom)
     x = np.linspace(-8.0, 8.0, 161)
     scale = np.ones(1)
     if (
@@ -254,12 +262,8 @@ def range_critical_value(width: float, freedom: float = np.inf) -> float:
     """
 
     def within(critical: float) -> float:
-        x = np.array([critical + width, -critical])
-        if freedom == np.inf:
-            chances = ndtr(x)
-        else:
-            chances = stdtr(freedom, x)
-        return float(chances[0] - chances[1]) - LEVEL
+        chances = below(critical + width, freedom), below(-critical, freedom)
+        return chances[0] - chances[1] - LEVEL
 
     return root(within, 0.0, critical_value(2, 1, freedom) + 1e-9)
 
@@ -269,7 +273,5 @@ def p_value(
 ) -> float:
     """Return the p-value of the largest pairwise difference, which is `errors` standard errors."""
     if groups <= 2 and kinds == 1:
-        return float(
-            2 * (ndtr(-errors) if freedom == np.inf else stdtr(freedom, -errors))
-        )
+        return 2 * below(-errors, freedom)
     return max(0.0, 1.0 - coverage_of_pairs(errors, groups, kinds, freedom))

@@ -108,37 +108,17 @@ def _pairs(
     one_low, one_high = clopper_pearson(one, n_effective, tail)
     other_low, other_high = clopper_pearson(other, m_effective, tail)
     if kind == "ratio":
-        return _ratio(
-            one,
-            one - one_low,
-            one_high - one,
-            other,
-            other - other_low,
-            other_high - other,
-        )
+        value = np.minimum(one, other) / np.maximum(one, other)
+        of_one = ratio_limits(one, one - one_low, other, other_high - other)
+        of_other = ratio_limits(other, other - other_low, one, one_high - one)
+        low = np.minimum(of_one, of_other)
+        return np.array([value, low, 1.0 / np.maximum(of_one, of_other)])
     gap = one - other
     down = np.hypot(one - one_low, other_high - other)
     up = np.hypot(one_high - one, other - other_low)
     low = np.maximum(gap - down, -gap - up)
     high = np.maximum(gap + up, down - gap)
     return np.array([np.abs(gap), low, high])
-
-
-def _ratio(
-    one: Floats,
-    one_below: Floats,
-    one_above: Floats,
-    other: Floats,
-    other_below: Floats,
-    other_above: Floats,
-) -> Floats:
-    """Value, low and high of the smaller over the larger rate."""
-    value = np.minimum(one, other) / np.maximum(one, other)
-    of_one = ratio_limits(one, one_below, other, other_above)
-    of_other = ratio_limits(other, other_below, one, one_above)
-    return np.array(
-        [value, np.minimum(of_one, of_other), 1.0 / np.maximum(of_one, of_other)]
-    )
 
 
 def _critical_value(decisions: Floats, level: Floats) -> Floats:

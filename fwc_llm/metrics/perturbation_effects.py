@@ -56,7 +56,8 @@ def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
 
 
 def _record(estimate: MetricEstimate, **cells: Any) -> Record:
-    return Record(value=estimate.value, low=estimate.low, high=estimate.high, **cells)
+    ends: Any = estimate.ends
+    return Record(**ends, **cells)
 
 
 def _share(value: Floats, units: Any) -> MetricEstimate:

@@ -31,11 +31,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri, stdtrit
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Floats
-from fwc_llm.metrics.intervals import critical_value
+from fwc_llm.metrics.intervals import critical_value, quantile
 from fwc_llm.metrics.variance import (
     MIN_SETS,
     THESE_EXAMPLES,
@@ -184,7 +183,7 @@ def smallest_difference(
     variance: float, groups: int = 2, freedom: float = math.inf
 ) -> float:
     """Return the difference detected with a power of 80 %; `freedom` is that of a t test."""
-    hoped = float(ndtri(POWER) if freedom == math.inf else stdtrit(freedom, POWER))
+    hoped = quantile(POWER, freedom)
     return (critical_value(groups, 1, freedom) + hoped) * math.sqrt(variance)
 
 

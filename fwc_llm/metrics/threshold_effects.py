@@ -41,6 +41,6 @@ def _of_arm(
         attribute = run.attribute if BY_KEY[key].kind == "gap" else ""
         cells: Any = {**of, "attribute": attribute}
         for name, found in (("", second[key]), ("_change", tests[key])):
-            ends: Any = {"value": found.value, "low": found.low, "high": found.high}
+            ends: Any = found.ends
             if not math.isnan(found.value):
                 yield Record(metric=f"{key}_at_threshold{name}", **ends, **cells)

@@ -1,4 +1,4 @@
-"""Charts of runs and strategies as files, by matplotlib (extra `plot`)."""
+"""Charts of runs as files, by matplotlib (extra `plot`)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,28 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
 from fwc_llm.gates.sentences import in_words
 from fwc_llm.metrics.records import TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.number_format import percent
-from fwc_llm.plotting import (
-    COLOURS,
-    MARKERS,
-    SOFT,
-    check_plot,
-    name_lines,
-    panels,
-    save,
-    short,
-)
+from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels, save, short
 from fwc_llm.runs.folder import file_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fwc_llm.report.strategies import StrategyComparison
 
 _COLUMN = 3.5  # inches: a journal's column
 _MOST_GROUPS = 10  # most groups in a figure
@@ -137,33 +126,3 @@ def _error(record: Record, scale: float) -> Any:
         return None
     ends = [[record.value - record.low], [record.high - record.value]]
     return scale * np.maximum(ends, 0.0)
-
-
-def plot_comparison(
-    lines: "Sequence[StrategyComparison]", path: str | Path, title: str
-) -> None:
-    """Write bar charts of distance and parity violation, closest strategy on top."""
-    check_plot(path)
-    choices = sorted(
-        (line for line in lines if line.distance is not None),
-        key=lambda line: line.distance or 0,
-    )
-    if not choices:
-        raise FwcError("there is nothing to plot: no strategy gave examples")
-    colours = ["#0b6e99" if line.strategy == "fwc" else "#b8c2c8" for line in choices]
-    labels = {
-        "distance": "Wasserstein distance to the table",
-        "violation": "largest parity violation",
-    }
-    with panels([title], [4.5, 4.5], 1.2 + 0.34 * len(choices)) as (figure, drawn):
-        for panel, (attribute, label) in zip(drawn, labels.items(), strict=True):
-            bars = panel.barh(
-                range(len(choices)),
-                [getattr(bar, attribute) for bar in choices],
-                color=colours,
-            )
-            panel.bar_label(bars, fmt="%.2f", padding=3)
-            panel.set_xlabel(label)
-            panel.margins(x=0.15)
-            name_lines(panel, [line.strategy for line in choices])
-    save(figure, Path(path), 150)

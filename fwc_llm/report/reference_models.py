@@ -105,13 +105,13 @@ def _values(
     """Yield a line's headline metrics, and each group's rate of yes."""
     of: Any = {"arm": line, "scope": "these rows"}
     for key in METRICS:
-        found = estimates[key]
         attribute = "" if BY_KEY[key].kind == "share" else run.attribute
-        cells: Any = {"metric": key, "attribute": attribute, "n": n}
-        yield Record(value=found.value, low=found.low, high=found.high, **cells, **of)
+        ends: Any = estimates[key].ends
+        yield Record(metric=key, attribute=attribute, n=n, **ends, **of)
+    of |= {"metric": "selection_rate", "attribute": run.attribute}
     for group, rate in zip(run.groups, estimates.rates(), strict=True):
-        cells = {"metric": "selection_rate", "attribute": run.attribute, "group": group}
-        yield Record(value=rate.value, low=rate.low, high=rate.high, **cells, **of)
+        ends = rate.ends
+        yield Record(group=group, **ends, **of)
 
 
 def _notes(about: _About) -> Iterator[str]:

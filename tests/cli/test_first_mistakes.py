@@ -144,7 +144,6 @@ def test_what_a_message_says_to_do_works(
     "command",
     [
         "shots --task census --m 4 --strategy balanced -o taken.json",
-        "shots --task hiring.toml --m 4 --strategy zero,balanced --compare --plot taken.svg",
         "report done -o taken.html",
         "report done -o taken.csv",
         f"{AUDIT} --out taken.json",

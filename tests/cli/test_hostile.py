@@ -225,11 +225,9 @@ OF: dict[str, list[tuple[str, str]]] = {
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
     "rescore": [("x" * 300, "is not a folder")],
     "shots --task nowhere.toml --compare": [  # the task is not even looked for
-        ("--plot plot.txt", "ends in .png or .svg"),
-        ("-o x.json", "saves no examples"),
+        ("-o x.json", "saves no examples")
     ],
     "shots --task census": [
-        ("--plot plot.svg", "add --compare"),
         ("--strategy nearest", "chooses anew for every queried row"),
         ("--epsilon x", "epsilon: "),
         ("--option slots", "--option is not KEY=VALUE"),
