@@ -60,11 +60,6 @@ class Probabilities:
         return float(np.mean((self.p < LEAST_CERTAIN) | (self.p > 1 - LEAST_CERTAIN)))
 
     @property
-    def different_values(self) -> int:
-        """The number of different P(yes)."""
-        return len(self.curve.thresholds) - 1
-
-    @property
     def candidates(self) -> dict[str, float]:
         """The candidate thresholds by name."""
         curve = self.curve

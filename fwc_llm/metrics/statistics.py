@@ -31,7 +31,6 @@ from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.sanitize import listed
 from fwc_llm.words import is_known
 
-SMALL = 10  # rows of a group per repeat; fewer are marked as small
 _LISTED = 4  # groups that a note names, at most
 _MANY = 1_000_000  # rows; notes say "more than" for larger numbers
 _OF_GROUPS = (
@@ -65,17 +64,15 @@ class ArmFacts:
     unparsed: Mapping[str, int] = field(default_factory=dict)
     alike: str = ""
     variation: Mapping[str, str] | None = None
-    probabilities: Probabilities | None = None
     within_strata: ParityWithinStrata | None = None
 
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """A group: number of questions, whether they are few, whether the group is judged."""
+    """A group: number of questions, whether the group is judged."""
 
     group: str
     n: int
-    small: bool
     judged: bool
 
 
@@ -196,12 +193,7 @@ def statistics(
         found += _true_answers(ArmEstimates(perfect), all_views[-1])
     sizes = np.bincount(first.group, minlength=first.groups)
     groups = [
-        GroupFacts(
-            name,
-            int(n),
-            bool(n < SMALL * first.repeats),
-            number in first.eligible_groups,
-        )
+        GroupFacts(name, int(n), number in first.eligible_groups)
         for number, (name, n) in enumerate(zip(run.groups, sizes, strict=True))
     ]
     content = Statistics(
@@ -238,7 +230,6 @@ def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:
         a.unparsed,
         estimates.sample.alike,
         run.variations.get(arm),
-        Probabilities.of(run.plain_samples[arm]),
         conditional_parity(estimates.sample, run.groups),
     )
 
@@ -400,10 +391,11 @@ def _further(
 ) -> Iterator[Record]:
     """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
     a = run.answers[facts.arm]
-    if facts.probabilities is not None:
-        yield from facts.probabilities.records(run.groups, run.attribute)
+    probabilities = Probabilities.of(run.plain_samples[facts.arm])
+    if probabilities is not None:
+        yield from probabilities.records(run.groups, run.attribute)
         if facts.alike:
-            yield from facts.probabilities.at_median(run.groups, run.attribute)
+            yield from probabilities.at_median(run.groups, run.attribute)
     yield from repetition_records(a, run)
     if facts.arm in run.counterfactuals:
         yield from flips(a, run.counterfactuals[facts.arm])

@@ -1,7 +1,7 @@
 """Compares two runs of one task: changed settings, and differences of the answers."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -64,13 +64,11 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     """
     check_same_task(first, second)
     common = [arm for arm in first.arms if arm in second.answers]
-    compared_arms = [_compare_arm(first, second, arm) for arm in common]
-    tests = adjust(
-        [arm.test for arm in compared_arms],
-        min(run.answered.design.margin for run in (first, second)),
-    )
+    found = [_compare_arm(first, second, arm) for arm in common]
+    margin = min(run.answered.design.margin for run in (first, second))
+    tests = adjust([test for _, test, _ in found], margin)
     attribute = first.answered.attribute
-    records = [record for arm in compared_arms for record in arm.records]
+    records = [record for *_, of_arm in found for record in of_arm]
     for test in tests:
         of_test = test.records(attribute, first.answered.with_examples)
         records += [
@@ -82,9 +80,8 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
         "second": {"label": second.label, "folder": str(second.folder)},
         "changed": list(_changed(first.described, second.described)),
         "arms": [
-            {"arm": arm.arm, "paired": arm.paired, "of": test.scope, "reason": reason}
-            for arm, test in zip(compared_arms, tests, strict=True)
-            for reason in [test.reason]
+            {"arm": arm, "paired": paired, "of": test.scope, "reason": test.reason}
+            for arm, (paired, *_), test in zip(common, found, tests, strict=True)
         ],
         "records": Records(records, attribute),
         "only_first": [arm for arm in first.arms if arm not in second.answers],
@@ -150,17 +147,10 @@ _SHOWN_ELSEWHERE = {
 }
 
 
-@dataclass(frozen=True)
-class _OneArm:
-    """An arm of both runs: its values in each, and the comparison, without verdicts."""
-
-    arm: str
-    paired: bool
-    test: ComparedArms
-    records: list[Record]
-
-
-def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
+def _compare_arm(
+    first: Run, second: Run, arm: str
+) -> tuple[bool, ComparedArms, list[Record]]:
+    """Whether an arm of both runs is paired, the comparison without verdicts, and the values."""
     before = first.answered.answers[arm]
     after = second.answered.answers[arm]
     question_sets = [
@@ -204,7 +194,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> _OneArm:
                     arm=arm, attribute=attribute, metric=key, scope=scope, value=value
                 )
             )
-    return _OneArm(arm, is_paired, test, records)
+    return is_paired, test, records
 
 
 def _changed(

@@ -29,21 +29,20 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     found = [
         (run["label"], run["statistics"], run["outcomes"]) for run in document["runs"]
     ]
-    overall = overview(found, "All runs")
-    audit = any(DECISIONS in run["about"] for run in document["runs"])
-    several = len(document["runs"]) > 1
-    values = {
-        "document": document,
-        "several": several,
-        "audit": audit,
-        "overview": overall,
-    }
-    values |= {
-        "appendix": appendix,
-        "browsers": browsers,
-        **(_script() if browsers else {"script": None}),
-    }
-    return environment().get_template("page.html.j2").render(values)
+    script = _script() if browsers else {"script": None}
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            document=document,
+            several=len(document["runs"]) > 1,
+            audit=any(DECISIONS in run["about"] for run in document["runs"]),
+            overview=overview(found, "All runs"),
+            appendix=appendix,
+            browsers=browsers,
+            **script,
+        )
+    )
 
 
 def environment() -> jinja2.Environment:

@@ -136,6 +136,7 @@ def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, A
     first = {"arm": arm, "table": view.name}
     scored = any(tables.of("above_median", arm, level).known for level in view.levels)
     unknown = dict.fromkeys(_COUNTS, 0)
+    above = {} if scored else {"above_median": ""}
     for level in view.levels:
 
         def count(metric: str, level: str = level) -> int:
@@ -168,13 +169,12 @@ def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, A
             **first,
             "category": level,
             **counts,
-            **({} if scored else {"above_median": ""}),
+            **above,
             **rounded,
             "note": "; ".join(filter(None, notes)),
             "rates_of": "those answered" if some else "applicants",
         }
     note = "not in the rates and ratios above: the category is not known"
-    above = {} if scored else {"above_median": ""}
     yield {**first, "category": UNKNOWN, **unknown, **above, "note": note}
 
 

@@ -15,11 +15,6 @@ from fwc_llm.report.table_model import Row, Section, TableCell, rates_cell, valu
 
 def document(seen: Monitored) -> dict[str, Any]:
     """The document for JSON: counts and metrics by period, pooled metrics, starts."""
-    found: dict[str, Any] = plain(_document(seen))
-    return found
-
-
-def _document(seen: Monitored) -> dict[str, Any]:
     history: list[dict[str, Any]] = []
     for period, counts in zip(seen.periods, seen.counts.tolist(), strict=True):
         history.append(
@@ -33,14 +28,10 @@ def _document(seen: Monitored) -> dict[str, Any]:
             history[seen.start :], judged.of_periods.T, strict=True
         ):
             entry[judged.condition.text] = _ends(estimate)
-    return {
-        "format": "fwc-llm-monitor/2",
-        "history": history,
-        "pooled": {
-            judged.condition.text: _ends(judged.pooled) for judged in seen.judged
-        },
-        "since": seen.summary["since"],
-    }
+    pooled = {judged.condition.text: _ends(judged.pooled) for judged in seen.judged}
+    found: dict[str, Any] = {"format": "fwc-llm-monitor/2", "history": history}
+    found |= {"pooled": pooled, "since": seen.summary["since"]}
+    return dict(plain(found))
 
 
 def _ends(estimate: Floats) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Sections on P(yes): ranking, calibration by group, results at common thresholds."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
 from fwc_llm.metrics.statistics import ArmFacts, Statistics
@@ -44,7 +43,7 @@ def probabilities(stats: Statistics) -> Section:
                 "p_yes_coverage",
             )
         )
-        calibrated = "–" if is_clipped(arm) else number(error.value)
+        calibrated = "–" if _is_clipped(stats, arm) else number(error.value)
         cells: Cells = [
             valued(auc, 3),
             number(brier.value),
@@ -81,7 +80,7 @@ def calibration(stats: Statistics) -> Section:
     for arm in _arms(stats):
         for group in ("", *(group.group for group in stats.groups)):
             found = stats.of("calibration", arm.arm, group)
-            if found.known and not is_clipped(arm):
+            if found.known and not _is_clipped(stats, arm):
                 mean, share, error = (
                     stats.of(metric, arm.arm, group).value
                     for metric in ("mean_p_yes", "base_rate", "calibration_error")
@@ -169,22 +168,12 @@ def notes(stats: Statistics) -> list[str]:
             "for a population."
         )
     for arm in arms:
-        told = []
-        p: Any = arm.probabilities
-        n = len(p.p)
-        ties = stats.of("ties_at_half", arm.arm).value
-        if p.different_values == 1:
-            told.append(
-                "P(yes) is the same for all rows: it does not depend on the row."
-            )
-        elif ties:
-            told.append(
-                f"{ties:,.0f} of {n:,} answers are exactly 0.5 and count as yes."
-            )
-        if is_clipped(arm):
-            told.append(
-                f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in "
-                f"{percent(p.clipped)} of the answers: too extreme to assess calibration."
+        n = stats.of("brier", arm.arm).n or 0
+        if _is_clipped(stats, arm):
+            clipped = percent(stats.of("p_yes_clipped", arm.arm).value)
+            lines.append(
+                f"{arm.arm}: P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in "
+                f"{clipped} of the answers: too extreme to assess calibration."
             )
         if n < arm.n:
             known = {
@@ -194,17 +183,17 @@ def notes(stats: Statistics) -> list[str]:
             shares = ", ".join(
                 f"{name} {percent(share)}" for name, share in known.items()
             )
-            told.append(
-                f"not every row has P(yes) ({shares}); rows without P(yes) are left out here."
+            lines.append(
+                f"{arm.arm}: not every row has P(yes) ({shares}); rows without P(yes) are left out "
+                "here."
             )
-        lines += [f"{arm.arm}: {line}" for line in told]
     return lines
 
 
-def is_clipped(arm: ArmFacts) -> bool:
+def _is_clipped(stats: Statistics, arm: ArmFacts) -> bool:
     """Whether most P(yes) are too near 0 or 1 to show calibration."""
-    return arm.probabilities is not None and arm.probabilities.clipped > 0.5
+    return stats.of("p_yes_clipped", arm.arm).value > 0.5
 
 
 def _arms(stats: Statistics) -> Iterator[ArmFacts]:
-    return (arm for arm in stats.arms if arm.probabilities is not None)
+    return (arm for arm in stats.arms if stats.of("brier", arm.arm).known)

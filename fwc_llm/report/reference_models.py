@@ -41,7 +41,6 @@ class _About(BaseModel):
     left_out: int
     one_fit: bool
     protected: list[str]
-    missing: str = ""
 
 
 class _Line(BaseModel):

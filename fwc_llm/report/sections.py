@@ -244,9 +244,8 @@ def rates(stats: Statistics) -> Section:
     sizes = []
     side_by_side = len(arms) <= _BESIDE
     for group in stats.groups:
-        few = " (few)" if group.small else ""
         base = stats.of("selection_rate", TRUTH, group.group).value
-        size = [f"{group.n:,}{few}", *[percent(base)] * stats.labelled]
+        size = [f"{group.n:,}", *[percent(base)] * stats.labelled]
         cells: Cells = [
             valued(stats.of("selection_rate", arm, group.group), 3) for arm in arms
         ]

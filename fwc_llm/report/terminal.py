@@ -53,7 +53,7 @@ def run_table(run: "Run", verbose: bool = False) -> RenderableType:
     low = low_coverage(stats, run.described["settings"]["min_coverage"])
     lines = [run.missing, *lost_lines(run.results.get("rows"))]
     logprobs = (run.described.get("parameters") or {}).get("logprobs")
-    if logprobs and not any(arm.probabilities for arm in stats.arms):
+    if logprobs and not any(stats.of("brier", arm.arm).known for arm in stats.arms):
         lines.append(_NO_PROBABILITY)
     thresholds = at_threshold(threshold_section(run), stats)
     rest: list[RenderableType] = [Text(MORE, style="dim")]

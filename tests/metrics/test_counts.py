@@ -152,14 +152,6 @@ def test_bounds_hold_over_every_filling_and_the_worst_is_attained(
     assert found["dp_ratio"][0] == pytest.approx(np.nanmin(seen["dp_ratio"]))
 
 
-def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
-    found = bounds(
-        np.array([1, 0, np.nan, np.nan]), np.array([1, 0, 1, 0]), list("aabb")
-    )
-    assert found["dp_gap"] == (0.0, 0.5)
-    assert found["accuracy"] == (0.5, 1.0)
-
-
 # --- Counterfactual flips counted by hand
 
 

@@ -179,12 +179,11 @@ def test_thresholds_agree_with_the_answers() -> None:
     assert all(len(row) == len(section.headings) for row in rows)
     assert "(" in rows[0][3]
     assert "(" not in rows[1][3]  # chosen on these rows: no interval
-    assert any("are exactly 0.5" in note for note in tables.notes(found))
 
 
 def test_a_constant_probability_is_said() -> None:
     found = found_in(decided(p_yes=0.5))
-    assert any("the same for all rows" in note for note in tables.notes(found))
+    assert any("is 0.5 whatever the row" in note for note in found.notes)
 
 
 def test_probabilities_next_to_0_and_1_show_no_calibration() -> None:

@@ -233,12 +233,6 @@ def test_flips_and_probabilities_are_shown_where_there_are_any(
     )
 
 
-def test_equal_arms_are_said_to_be_equal(make_run: MakeRun) -> None:
-    rates = {arm: {"A": (0.0, 1.0), "B": (1.0, 1.0)} for arm in ("zero", "twin")}
-    text = shown(make_run(rates=rates, repeats=1, unparsed=0.0))
-    assert "twin: the same answers as zero-shot." in text
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

@@ -182,6 +182,7 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
     assert "the answers are the same in both arms" in check.reason
     conditions = ["accuracy[y] - accuracy[x] < 0"]
     assert "more rows" not in next_step(stats, conditions)[0]
+    assert "y: the same answers as x." in [line["text"] for line in findings(stats)]
     limits = {row[0]: row[3] for row in first(stats, {"y": CANNOT_SAY}).rows}
     assert limits == {"x": "no limit", "y": CANNOT_SAY, TRUTH: ""}
     (check,) = checked(stats, ["accuracy[y] - accuracy[x] < -0.001"])
