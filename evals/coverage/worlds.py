@@ -112,8 +112,7 @@ class World:
         run = self._run(answers)
         if ASSIST not in self.options:
             return run
-        people = person if PEOPLE in self.options else None
-        return assisted_answers(run, self._population(rng, cell, score, people))
+        return assisted_answers(run, self._population(rng, cell, score))
 
     def _run(self, answers: dict[str, ArmAnswers]) -> RunAnswers:
         if REPEATS in self.options:  # nothing is said of P(yes)
@@ -136,19 +135,16 @@ class World:
         return np.resize(np.repeat(np.arange(len(shares)), _apart(shares, n)), n)
 
     def _population(
-        self, rng: np.random.Generator, cell: Codes, score: Floats, people: Any
+        self, rng: np.random.Generator, cell: Codes, score: Floats
     ) -> FeatureTable:
         """The rows that were asked about, and further ones."""
         more = rng.choice(self.cells.size, _POOL, p=self.cells.ravel())
         cells = np.concatenate([cell, more])
         rows = pd.Index([f"r{k}" for k in range(len(cells))])
         scores = np.concatenate([score, rng.normal(size=_POOL)])
-        if people is not None:
-            others = people.max() + 1 + np.arange(_POOL)
-            people = np.concatenate([people, others]).astype(str)
         group = np.array(_GROUPS, object)[cells // 2]
         features = pd.DataFrame({"score": scores})
-        return FeatureTable(rows, group, cells % 2, features, people)
+        return FeatureTable(rows, group, cells % 2, features)
 
     def table(self, rng: np.random.Generator) -> list[dict[str, Any]] | None:
         """The table that rows with a base parity were drawn from: rows by group and label."""
@@ -253,8 +249,8 @@ TRIPLES = (  # each allowed pair of options is in one of them
     (WEIGHTS, STRATA, UNTIL),
     (UNREAD, ASSIST, UNTIL),
     (BASE_PARITY, EXAMPLES, ASSIST),
-    (REPEATS, PEOPLE, ASSIST),
-    (PEOPLE, STRATA, ASSIST),
+    (REPEATS, STRATA, ASSIST),
+    (REPEATS, PEOPLE, STRATA),
     (BASE_PARITY, REPEATS, WEIGHTS),
     (BASE_PARITY, STRATA, UNREAD),
     (REPEATS, EXAMPLES, STRATA),

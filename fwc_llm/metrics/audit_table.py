@@ -105,20 +105,16 @@ def answers_of(
 
 
 def of_population(
-    answered: RunAnswers,
-    population: pd.DataFrame,
-    key: str,
-    label: str | None = None,
-    cluster: str | None = None,
+    answered: RunAnswers, population: pd.DataFrame, key: str, label: str | None = None
 ) -> RunAnswers:
     """Assist every value by predictions for the rows of `population` that were not asked about.
 
     `population` is a table of `read_population`; its column `key` names rows like the answers'
-    `row`. All its columns but this one, the protected ones, `label` and `cluster` are features.
+    `row`. All its columns but this one, the protected ones and `label` are features.
     """
     groups = list(answered.attributes) or ["group"]
     target = label if answered.design.labelled else None
-    used = [key, *groups, *filter(None, (cluster, target))]
+    used = [key, *groups, *([target] if target else [])]
     for name in used:
         if population[name].isna().to_numpy().any():
             raise FwcError(
@@ -140,8 +136,7 @@ def of_population(
     features = others.loc[:, tells.to_numpy()].set_axis(
         [*map(str, range(tells.sum()))], axis=1
     )
-    people = population[cluster].astype(str).to_numpy(object) if cluster else None
-    table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
+    table = FeatureTable(rows, group, truth.astype(np.int64), features, titles)
     return assisted_answers(answered, table)
 
 

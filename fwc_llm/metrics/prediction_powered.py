@@ -15,7 +15,7 @@ effective rows, so that limits, gaps, ratios, verdicts and tests are those of an
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,8 +28,8 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
 from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.sampling_design import NO_WEIGHTS
-from fwc_llm.metrics.variance import ArmArrays, codes
+from fwc_llm.metrics.sampling_design import NOT_ASSISTED
+from fwc_llm.metrics.variance import ArmArrays
 
 MIN_ROWS = 40  # rows asked about, at least, for assisted estimates
 MIN_ROWS_OF_STRATUM = 20
@@ -51,16 +51,14 @@ RATES_ASSISTED = (
 class FeatureTable:
     """All N rows that test rows are drawn from; none may be an example.
 
-    `features` has a column of numbers or texts per feature, without the outcome. `people` (N,)
-    names the person of each row, if a person may have several. If the columns are numbered,
-    `titles` are their names.
+    `features` has a column of numbers or texts per feature, without the outcome. If the columns are
+    numbered, `titles` are their names.
     """
 
     rows: "pd.Index[Any]"
     group: "np.ndarray"
     label: "np.ndarray"
     features: pd.DataFrame
-    people: Any = None
     titles: Sequence[str] = ()
 
     @cached_property
@@ -104,17 +102,13 @@ class Predictions:
 
     `predicted` (n,) is P(yes) by a predictor that was trained without the question's `fold` (n,).
     `rows` (G, 2) counts the rows not asked about by group and label; `means` (K, G, 2) are each
-    fold's mean predictions for them. If people have several rows, `unit` (n,) numbers the people of
-    the questions, and `others` (4, U) has, per person and cell: person, cell, rows not asked about,
-    and their predictions' sum.
+    fold's mean predictions for them.
     """
 
     predicted: Floats
     fold: Codes
     means: Floats
     rows: Floats
-    unit: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
-    others: Floats = field(default_factory=lambda: np.zeros((4, 0)))
 
     @np.errstate(divide="ignore", invalid="ignore")
     def __call__(
@@ -133,8 +127,7 @@ class Predictions:
         Returns (C,) to add to the shares; (C,) factors of the effective rows; (n,) to subtract from
         each question's influence; (C,) factors of the influence after that.
         """
-        people = sample.cluster is not None
-        if rate not in RATES_ASSISTED or (people and len(self.unit) != len(sample.row)):
+        if rate not in RATES_ASSISTED:
             return None
         hits = RATES[rate].hits[:, :UNPARSED].T * 1.0  # (answer, label)
         eligible = RATES[rate].counted[:, :UNPARSED].max(1) * 1.0
@@ -176,14 +169,10 @@ class Predictions:
             asked_share
             * (hit - np.bincount(stratum, asked_share * hit, strata)[stratum])
         )
-        # U units within strata.
-        if people:
-            unit = self.unit
-        else:
-            unit = sample.unit
-        many = 1 + int(np.append(unit, self.others[0]).max())
+        # U rows within strata.
+        many = 1 + int(sample.row.max())
         key, first, inverse = np.unique(
-            stratum * many + unit, return_index=True, return_inverse=True
+            stratum * many + sample.row, return_index=True, return_inverse=True
         )
         of = key // many
         fold = self.fold[first]
@@ -209,33 +198,6 @@ class Predictions:
             - np.bincount(stratum, asked_share * hit, strata) ** 2
         )
         total_spread = after + (weights**2).mean(0) * spread / rest
-        if people:  # a person's other rows are no independent draws
-            squared, cells = self.others[:2].astype(np.int64)
-            n = self.others[2] * np.tile(eligible, sample.groups)[cells]
-            hits_of = self.others[3]
-            hits_of = hits_of * if_yes[cells] + (n - hits_of) * if_no[cells]
-            keep = (by_cell[cells] >= 0) & (n > 0)
-            squared = squared[keep]
-            n = n[keep]
-            hits_of = hits_of[keep]
-            other = by_cell[cells][keep]
-            total = np.bincount(other, n, strata)[other]
-            off = (
-                hits_of
-                - n
-                * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[
-                    other
-                ]
-            )
-            everyone, index = np.unique(
-                np.append(key, other * many + squared), return_inverse=True
-            )
-            both = np.bincount(
-                index, np.append(corrected, weights.mean(0)[other] * off / total)
-            )
-            total_spread = np.bincount(
-                everyone // many, np.nan_to_num(both) ** 2, strata
-            )
         worth = before / total_spread
         scale = np.sqrt(total_spread / after)
         of_question = weights[self.fold, stratum]
@@ -263,17 +225,13 @@ class Predictions:
 def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
     """Assist every value by predictions, from `MIN_ROWS` rows on.
 
-    All answers about one row (person), of all arms and repeats, are in one fold.
+    All answers about one row, of all arms and repeats, are in one fold.
     """
     samples = run.plain_samples
     assists = dict[str, Predictions]()
     first = next(iter(samples.values()))
-    if first.weight is not None:
-        raise FwcError(NO_WEIGHTS)
-    if first.cluster is not None and table.people is None:
-        raise FwcError(
-            "the table does not say which rows are of one person: leave out cluster"
-        )
+    if first.weight is not None or first.cluster is not None:
+        raise FwcError(NOT_ASSISTED)
     names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
     if not table.rows.is_unique:
         raise FwcError(
@@ -322,28 +280,12 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
             table, np.unique(position[first.row]), rest, stratum.astype(np.int64)
         )
     x, _ = table.encoded
-    if first.cluster is None:
-        people = None
-    else:
-        people = codes(np.asarray(table.people).astype(str))
-    if people is None:
-        units = first.unit
-    else:
-        units = people
-    fold = np.random.default_rng(0).permutation(int(units.max()) + 1) % FOLDS
+    rows = int(first.row.max()) + 1
+    fold = np.random.default_rng(0).permutation(rows) % FOLDS
     for arm, sample in samples.items():
         asked_rows = position[sample.row]
-        if people is None:
-            unit = sample.unit
-        else:
-            unit = people[asked_rows]
-        if people is None:
-            others = None
-        else:
-            others = people[rest]
-        found = _predictions(
-            sample, x[asked_rows], fold[unit], x[rest], cell, size, unit, others
-        )
+        of_rest = x[rest], cell, size
+        found = _predictions(sample, x[asked_rows], fold[sample.row], *of_rest)
         assists |= {} if found is None else {arm: found}
     return replace(run, assists=assists, assist=True)
 
@@ -354,21 +296,15 @@ def check_balance(
     """Refuse rows asked about that differ from all other rows beyond chance.
 
     The test compares the mean difference of a feature within strata (N,) of the design with its
-    standard error over rows (people), which is at least that of the pooled rows. Its level is
+    standard error over rows, which is at least that of the pooled rows. Its level is
     `BY_CHANCE` over all columns (Bonferroni).
     """
-    from scipy import sparse
-
     shared = np.intersect1d(stratum[asked_rows], stratum[rest])
     asked_rows, rest = (
         rows[np.isin(stratum[rows], shared)] for rows in (asked_rows, rest)
     )
     if min(len(asked_rows), len(rest)) < 2:
         return
-    if table.people is None:
-        people = np.arange(len(stratum))
-    else:
-        people = codes(np.asarray(table.people).astype(str))
     everyone, (x, names) = np.concatenate([asked_rows, rest]), table.encoded
     pooled = (_within(x[everyone], stratum[everyone]) ** 2).mean(0)
     share = np.bincount(stratum[asked_rows], minlength=int(shared.max()) + 1) / len(
@@ -380,15 +316,13 @@ def check_balance(
         part = (
             share / np.maximum(np.bincount(stratum[rows], minlength=len(share)), 1)
         )[stratum[rows]]
-        sums = sparse.csr_array((part, (codes(people[rows]), np.arange(len(rows)))))
-        sampled = (np.asarray(sums @ _within(x[rows], stratum[rows])) ** 2).sum(0)
+        sampled = part**2 @ _within(x[rows], stratum[rows]) ** 2
         difference += sign * (part @ x[rows])
         variance += np.maximum(sampled, (part**2).sum() * pooled)
     errors = np.abs(difference) / np.sqrt(np.maximum(variance, 1e-24))
     worst = int(np.argmax(errors))
-    units = len(np.unique(people[asked_rows]))
     if errors[worst] > critical_value(
-        2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)
+        2, 1, max(1.0, len(asked_rows) - 1.0), 1 - BY_CHANCE / len(errors)
     ):
         raise FwcError(
             f"the rows with answers differ from the others in {names[worst]!r} beyond chance: "
@@ -407,20 +341,12 @@ def _within(x: Floats, stratum: Codes) -> Floats:
 
 @np.errstate(divide="ignore", invalid="ignore")
 def _predictions(
-    sample: ArmArrays,
-    x: Floats,
-    fold: Codes,
-    rest: Floats,
-    cell: Codes,
-    size: Floats,
-    unit: Codes,
-    others: Codes | None,
+    sample: ArmArrays, x: Floats, fold: Codes, rest: Floats, cell: Codes, size: Floats
 ) -> Predictions | None:
     """Cross-fit the predictions of one arm; None if a fold's predictor would see answers all alike.
 
-    `x` (n, p) and `unit` (n,) are the features and people of the questions; `rest`, `cell` and
-    `others` are features, cells and people of (a sample of) the other rows, of which there are
-    `size` by cell.
+    `x` (n, p) are the features of the questions; `rest` and `cell` are features and cells of (a
+    sample of) the other rows, of which there are `size` by cell.
     """
     known = sample.parsed
     target = sample.yes
@@ -431,7 +357,6 @@ def _predictions(
     shape = (sample.groups, -1)
     means = np.full((FOLDS, cells), np.nan)
     count = np.bincount(cell, minlength=cells)
-    total = np.zeros(len(rest))
     for number in range(FOLDS):
         train = known & (fold != number)
         held_out = fold == number
@@ -442,24 +367,9 @@ def _predictions(
         predicted[held_out] = expit(intercept + x[held_out] @ slopes)
         if len(rest):
             of_rest = expit(intercept + rest @ slopes)
-            means[number], total = (
-                np.bincount(cell, of_rest, cells) / count,
-                total + of_rest / FOLDS,
-            )
-    numbers = means.reshape(FOLDS, *shape), size.reshape(shape)
-    if others is None:
-        return Predictions(predicted, fold, *numbers)
-    key, index, n = np.unique(
-        others * cells + cell, return_inverse=True, return_counts=True
-    )
-    sums = np.bincount(index, total, len(key))
-    return Predictions(
-        predicted,
-        fold,
-        *numbers,
-        unit,
-        np.stack([key // cells, key % cells, n, sums]).astype(np.float64),
-    )
+            means[number] = np.bincount(cell, of_rest, cells) / count
+    by_cell = means.reshape(FOLDS, *shape), size.reshape(shape)
+    return Predictions(predicted, fold, *by_cell)
 
 
 def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:

@@ -26,9 +26,15 @@ ASSIST = "assist"
 UNTIL = "until decided"
 OPTIONS = BASE_PARITY, REPEATS, EXAMPLES, PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST, UNTIL
 REFUSED = {
-    frozenset(pair) for pair in ((WEIGHTS, ASSIST), (REPEATS, UNTIL), (EXAMPLES, UNTIL))
+    frozenset(pair)
+    for pair in (
+        (WEIGHTS, ASSIST),
+        (PEOPLE, ASSIST),
+        (REPEATS, UNTIL),
+        (EXAMPLES, UNTIL),
+    )
 }
-NO_WEIGHTS = "assist (prediction-powered) does not work with weights: leave one out"
+NOT_ASSISTED = "assist (prediction-powered) takes neither weights nor people with several rows: leave one out"
 
 
 @dataclass(frozen=True)

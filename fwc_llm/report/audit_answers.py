@@ -248,7 +248,7 @@ def audit(
         against=against,
         notes=read.notes,
     )
-    options = how.key, columns.get("label"), columns.get("cluster")
+    options = how.key, columns.get("label")
     return audit_by_attribute(answered, read.population, *options)
 
 

@@ -248,7 +248,7 @@ def audit_of_file(
         scored = replace(answered("above"), groups=crossed.groups)
         if not (audit_options.answer or audit_options.reply or audit_options.p_yes):
             crossed = scored
-    options = key, label, settings.cluster
+    options = key, label
     audit = audit_by_attribute(crossed, read.population, *options, scored=scored)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = (

@@ -331,7 +331,7 @@ def _population(
 ) -> pd.DataFrame:
     """The population: groups and labels as the answers have them, others numeric if possible."""
     label = how.columns.get("label")
-    texts = [how.key, *how.grouped, label, how.columns.get("cluster")]
+    texts = [how.key, *how.grouped, label]
     missing = [name for name in filter(None, texts) if name not in cells]
     if missing:
         needs = ", ".join(filter(None, texts))

@@ -416,7 +416,7 @@ def _examples(
 def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     """The task with the settings' weights and people; `FwcError` if they are invalid."""
     from fwc_llm.gates.condition import check_arms
-    from fwc_llm.metrics.sampling_design import NO_WEIGHTS
+    from fwc_llm.metrics.sampling_design import NOT_ASSISTED
 
     if settings.against not in ("", "all", *arms):
         raise FwcError(
@@ -427,9 +427,9 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
         weight = settings.weight or ""
     else:
         weight = task.weight
-    if settings.assist and weight:
-        raise FwcError(NO_WEIGHTS)
     cluster = settings.cluster or ""
+    if settings.assist and (weight or cluster):
+        raise FwcError(NOT_ASSISTED)
     if (weight, cluster) != (task.weight, task.cluster):
         task = task.with_columns(weight, cluster)
     for name in filter(None, (cluster, settings.given)):

@@ -262,13 +262,7 @@ def table_of(task: "Task") -> "FeatureTable":
     features = rows[
         [column.name for column in task.shown if column.name not in task.protected]
     ]
-    if task.cluster:
-        people = rows[task.cluster].to_numpy()
-    else:
-        people = None
-    return FeatureTable(
-        rows.index, task.sensitive(rows), task.labels(rows), features, people
-    )
+    return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features)
 
 
 def value_names(task: Task) -> list[str]:
