@@ -182,10 +182,9 @@ class RunAnswers:
     `groups` are in the order of tables; " & " joins the levels of the `attributes` in a group's
     name. `counterfactuals` has, by arm, the answers to variants of rows with another protected
     attribute, `probes` those to rows that were asked about in another way (the variant is the
-    probe's name before a colon). `variations` has family, order and template of arms with the same
-    examples. `against` names the arm that all others are compared with ("": the first arm; "all":
-    every pair). `unused` has notes on columns that should perhaps have been used, and groups left
-    out. With `assist`, values use the predictions `assists`.
+    probe's name before a colon). `against` names the arm that all others are compared with ("": the
+    first arm; "all": every pair). `unused` has notes on columns that should perhaps have been used,
+    and groups left out. With `assist`, values use the predictions `assists`.
     """
 
     answers: Mapping[str, ArmAnswers]
@@ -193,7 +192,6 @@ class RunAnswers:
     design: SamplingDesign = AS_THEY_FALL
     counterfactuals: Mapping[str, ArmAnswers] = field(default_factory=dict)
     attributes: tuple[str, ...] = ()
-    variations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     against: str = ""
     unused: tuple[str, ...] = ()
     probes: Mapping[str, ArmAnswers] = field(default_factory=dict)

@@ -52,8 +52,7 @@ class ArmFacts:
 
     `n` counts questions, `unanswered` those whose reply was lost, `unread` the other replies
     without an answer, and `unparsed` the missing answers by reason. `alike`: words for answers
-    (nearly) all alike, else "". `variation` has family, order and template of arms with the same
-    examples.
+    (nearly) all alike, else "".
     """
 
     arm: str
@@ -63,7 +62,6 @@ class ArmFacts:
     unread: int = 0
     unparsed: Mapping[str, int] = field(default_factory=dict)
     alike: str = ""
-    variation: Mapping[str, str] | None = None
     within_strata: ParityWithinStrata | None = None
 
 
@@ -229,7 +227,6 @@ def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:
         int(a.unread.sum()),
         a.unparsed,
         estimates.sample.alike,
-        run.variations.get(arm),
         conditional_parity(estimates.sample, run.groups),
     )
 

@@ -185,7 +185,6 @@ class Run:
     def answered(self) -> RunAnswers:
         """The input of the statistics, with the saved examples."""
         settings = self.described["settings"]
-        variations = self.described.get("variations") or {}
         return RunAnswers(
             {
                 arm: replace(a, examples=self._examples(arm))
@@ -207,7 +206,6 @@ class Run:
             ),
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
-            {arm: variations[arm] for arm in self.arms if arm in variations},
             settings["against"],
             unused=tuple(
                 f"{warning}." for name, warning in self.table_checks.items() if not name

@@ -14,6 +14,7 @@ from fwc_llm import FwcError, Settings, Task, evaluate, load_task
 from fwc_llm.files import resource_dir
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.formats import render
+from tests.command import read_json
 from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
 
@@ -119,8 +120,8 @@ def test_each_template_set_makes_an_arm(task: Task, tmp_path: Path) -> None:
         for order in ("random", "given")
         for one in ("default", "my, own")
     ]
-    found = result.audit().statistics.arms
-    assert found[2].variation == {
+    variations = read_json(result.folder / "run.json")["variations"]
+    assert variations["balanced@random@default"] == {
         "family": "balanced",
         "order": "random",
         "template": "default",
