@@ -6,7 +6,7 @@ shares, estimate the table's rates. The cell shares count as estimates too.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from fwc_llm.metrics.records import (
 )
 from fwc_llm.metrics.run_answers import RunAnswers, View, views
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares, scope_words
-from fwc_llm.words import CROSSING, is_known
+from fwc_llm.words import is_known
 
 AS_DRAWN = "as drawn"
 REWEIGHTED = "re-weighted"
@@ -76,8 +76,7 @@ class Impact:
 
     `kind` says whom rates are about, in words `text`; `scope` is that of its rates. `asked_once`:
     each row is one person, asked about once, without weights or looks. `views` are the attributes,
-    and last all crossed; `lost` has the rows read, kept and lost before the run, by attribute and
-    level.
+    and last all crossed.
     """
 
     kind: str
@@ -87,7 +86,6 @@ class Impact:
     weighted: bool
     arms: tuple[str, ...]
     views: Sequence[View]
-    lost: Mapping[str, Mapping[str, Mapping[str, int]]]
     records: Records
 
     def plain(self) -> dict[str, Any]:
@@ -121,7 +119,6 @@ def impact_tables(
     answered: RunAnswers,
     designed: bool = False,
     counted: Sequence[Mapping[str, Any]] | None = None,
-    lost: Iterable[Mapping[str, Any]] = (),
     of_law: bool = False,
     leave_out_small: bool = False,
     scored: RunAnswers | None = None,
@@ -129,9 +126,8 @@ def impact_tables(
     """Return selection rates, impact ratios and confusion by each attribute and by all crossed.
 
     `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of
-    rows in the table that test rows were drawn from: `no` and `yes` per `group`. `lost` has those
-    `read`, `kept` and `lost` before the run per crossed `group`. `of_law`: groups of fewer than
-    `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under 2 % of the
+    rows in the table that test rows were drawn from: `no` and `yes` per `group`. `of_law`: groups of
+    fewer than `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under 2 % of the
     rows (Local Law 144, § 5-301). `scored` has the answer yes for scores above the median of all
     rows; by default P(yes) is the score, if every arm has it. Scoring rates need rates as drawn,
     and rows that were asked about once.
@@ -165,13 +161,7 @@ def impact_tables(
         scope = TABLE_SCOPE
     elif answered.assist:
         scope = ASKED_SCOPE
-    lost = list(lost)
     all_views = views(answered.groups, answered.attributes)
-    several = len(answered.attributes)
-    lost_levels = {
-        view.name: _lost(lost, view, several, number)
-        for number, view in enumerate(all_views)
-    }
     found = list[Record]()
     for view in all_views:
         for arm in answered.arms:
@@ -193,7 +183,6 @@ def impact_tables(
         weighted,
         answered.arms,
         all_views,
-        lost_levels,
         Records(found),
     )
 
@@ -212,24 +201,6 @@ def _asked_once(sample: ArmArrays) -> bool:
         and sample.cluster is None
         and sample.design.sequential is None
     )
-
-
-def _lost(
-    groups: Iterable[Mapping[str, Any]], view: View, width: int, number: int
-) -> dict[str, Any]:
-    """Sum the rows read, kept and lost before the run from crossed groups to the levels of a
-    view.
-    """
-    sums: dict[str, dict[str, int]] = {}
-    alone = not view.crossed and width > 1
-    for group in groups:
-        parts = str(group["group"]).split(CROSSING)
-        if alone and len(parts) != width:
-            continue
-        level = sums.setdefault(parts[number] if alone else str(group["group"]), {})
-        for name in ("read", "kept", "lost"):
-            level[name] = level.get(name, 0) + int(group[name])
-    return sums
 
 
 def _of_cells(sample: ArmArrays) -> RateEstimates:

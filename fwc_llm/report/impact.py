@@ -124,14 +124,7 @@ class ImpactTables:
         )
 
     def asked(self) -> Section:
-        """Numbers of rows lost, asked and answered, without uninformative columns."""
-        before = {
-            level: f"{lost['lost']:,} of {lost['read']:,}"
-            for level, lost in self.impact.lost[self.view.name].items()
-        }
-        lost = any(
-            losses["lost"] for losses in self.impact.lost[self.view.name].values()
-        )
+        """Numbers of rows asked and answered, without uninformative columns."""
         lines = list(self.lines())
         again = any(
             self.of("questions", *at).value != self.of("rows", *at).value
@@ -150,8 +143,7 @@ class ImpactTables:
                 + self.of("not_selected", arm, level).value
             )
             missing = [self.count(metric, arm, level) for metric in rest.values()]
-            first = [before.get(level, DASH)] * lost
-            rows[arm, level] = [*first, *counts, f"{answered:,.0f}", *missing]
+            rows[arm, level] = [*counts, f"{answered:,.0f}", *missing]
         summed = (
             "Counts are sums over repeats and rates are means over repeats: counts need not give "
             "the rates."
@@ -166,7 +158,7 @@ class ImpactTables:
             notes.append(
                 f"{unknown:,.0f} rows have no known category: ratios and tests leave them out."
             )
-        headings = [*["Lost before the run"] * lost, *counted, "Answered", *rest]
+        headings = [*counted, "Answered", *rest]
         return self._table(f"Rows and answers, {self.by}", headings, rows, notes)
 
     def selected(self, most: int = 0) -> Section:

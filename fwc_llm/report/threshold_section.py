@@ -1,7 +1,6 @@
 """Compares answers at a threshold with the model's own answers (docs/protocol.md)."""
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 from fwc_llm.metrics.counts import BY_KEY
@@ -35,14 +34,14 @@ def threshold_section(run: Run) -> dict[str, Any] | None:
     if not arms:
         return None
     rule = run.results["threshold"]
-    return {"rule": rule, "words": _words(rule, arms), "arms": arms}
+    return {"rule": rule, "words": _words(rule), "arms": arms}
 
 
-def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
+def _words(rule: float | str) -> str:
     how = "set beforehand"
     if str(rule) in _RULES:
         how = "chosen on pool rows that were asked first and are neither test rows nor examples: "
-        how += _RULES[str(rule)] + (_shares(arms) if rule == "base-rate" else "")
+        how += _RULES[str(rule)]
     return (
         f"Here the answer is yes if P(yes) is at least the threshold. All groups share a "
         f"threshold, {how}. "
@@ -50,26 +49,6 @@ def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
         "and hold "
         "for these examples. Ties are test rows with P(yes) exactly at the threshold."
     )
-
-
-def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
-    """Share of yes and base rate of every arm; ties can make them differ."""
-    shares = []
-    for arm in arms:
-        with_share = [
-            repeat
-            for repeat in arm["per_repeat"] or ()
-            if repeat.get("share_of_yes") is not None
-        ]
-        if with_share:
-            yes, label = (
-                fmean(repeat[name] for repeat in with_share)
-                for name in ("share_of_yes", "base_rate")
-            )
-            shares.append(f"{arm['arm']} {percent(yes)} against {percent(label)}")
-    if shares:
-        return f" ({'; '.join(shares)})"
-    return ""
 
 
 def at_threshold(

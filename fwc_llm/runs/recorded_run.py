@@ -157,8 +157,7 @@ class Run:
         counted = self.described.get("population")
         if counted is None and task is not None:
             counted = population(task)
-        lost = (self.results.get("rows") or {}).get("groups", ())
-        return impact_tables(self.answered, self.designed, counted, lost, of_law)
+        return impact_tables(self.answered, self.designed, counted, of_law)
 
     @property
     def designed(self) -> bool:

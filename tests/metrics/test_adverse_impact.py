@@ -369,23 +369,3 @@ def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
     )
     same = groups(sample()).of("impact_ratio", "F").value
     assert with_stranger.of("impact_ratio", "F").value == same
-
-
-def test_rows_lost_before_the_run_are_summed_by_level() -> None:
-    counts = {f"{sex} & {job}": (10, 20) for sex in "fm" for job in ("field", "office")}
-    lost = [
-        {"group": group, "read": 9, "kept": 9 - k, "lost": k}
-        for k, group in enumerate(counts)
-    ]
-    frame = pd.DataFrame(
-        {"group": [*counts] * 20, "label": "no", "answer": ["yes", "no"] * 40}
-    )
-    impact = impact_tables(from_frame(frame, attributes=("sex", "job")), lost=lost)
-    assert [
-        {level: n["lost"] for level, n in levels.items()}
-        for levels in impact.lost.values()
-    ] == [
-        {"f": 1, "m": 5},
-        {"field": 2, "office": 4},
-        dict(zip(counts, range(4), strict=True)),
-    ]
