@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
 from fwc_llm.gates.condition import check_arms
-from fwc_llm.metrics.planning import Assumptions, Design, limit_of, observed, smallest
+from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.models import open_model
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.narrative import expected_lines, power_lines
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.sample_sizes import needed, questions_until_decided, sample_cost
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
@@ -63,9 +62,6 @@ def power(
         "Also print how many rows `eval --until-decided` needs for this condition.",
         "--fail-if",
     ),
-    run: Path | None = flags.option(
-        "Finished run from which --discordant is computed."
-    ),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **options: Any,
@@ -82,7 +78,10 @@ def power(
         raise FwcError(
             "--model, --batch and --prices give the cost of --detect: give --detect and --model"
         )
-    assumptions = _assumptions(discordant, correlation, examples_sd, run)
+    assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
+    if discordant is not None:
+        assumed |= {"discordant": discordant, "source": "as given"}
+    assumptions = Assumptions(**assumed)
     arms = _arms(shots, fail_if or ())
     with console.working("reading the table") as step:
         table = flags.open_task(task, data_dir, protected)
@@ -207,31 +206,6 @@ def _arms(shots: str, conditions: Sequence[str]) -> list[str]:
             is_per_row(arm)  # raises for an unknown strategy
     check_arms(conditions, arms)
     return arms
-
-
-def _assumptions(
-    discordant: float | None, correlation: float, examples_sd: float, run: Path | None
-) -> "Assumptions":
-    assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
-    if run is not None:
-        if discordant is not None:
-            raise FwcError(
-                "give --discordant or --run, not both: the run determines it"
-            )
-        finished = read_run(run)
-        if finished.answered.design.sequential is not None:
-            raise FwcError(
-                f"{run} used --until-decided: give a run with a fixed number of rows"
-            )
-        seen = observed(finished.answered.plain_samples)
-        assumed |= {
-            "discordant": seen.discordant,
-            "variance": seen.variance,
-            "source": f"as in {run}",
-        }
-    elif discordant is not None:
-        assumed |= {"discordant": discordant, "source": "as given"}
-    return Assumptions(**assumed)
 
 
 def _print_needed(

@@ -24,9 +24,7 @@ over sets of examples.
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -35,13 +33,7 @@ import numpy.typing as npt
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import critical_value, quantile
-from fwc_llm.metrics.variance import (
-    MIN_SETS,
-    THESE_EXAMPLES,
-    THIS_STRATEGY,
-    ArmArrays,
-    both_answered,
-)
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 
 POWER = 0.8  # of tests at 5 %
 _ENDLESS = 10**9  # repeats that count as infinitely many
@@ -120,32 +112,6 @@ class Assumptions:
             raise FwcError(
                 "discordant is 0, as of arms that answer every row alike: give a share above 0"
             )
-
-
-def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
-    """Estimate the assumptions from the two arms of a run that differ most."""
-    shares = []
-    spread = [0.0]
-    for first, second in combinations(samples.values(), 2):
-        position, there = both_answered(first, second)
-        shares += (
-            [float(np.mean(first.yes[position] != second.yes[there]))]
-            if len(position)
-            else []
-        )
-    for arm in samples.values():
-        cell = arm.cell[arm.parsed]
-        n = np.bincount(cell)
-        share = np.bincount(cell, arm.yes[arm.parsed]) / np.maximum(n, 1)
-        spread.append(float((n * share * (1 - share)).sum()) / max(float(n.sum()), 1.0))
-    if not shares:
-        raise FwcError(
-            "no two arms of the run answered the same rows: give the discordant share with "
-            "--discordant"
-        )
-    return Assumptions(
-        discordant=max(shares), variance=min(0.25, max(spread)), source="as observed"
-    )
 
 
 def smallest(

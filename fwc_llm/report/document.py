@@ -224,7 +224,7 @@ def describe_run(
             **run.described,
             "returned_models": run.results.get("returned_models", []),
         },
-        paragraph=what_was_run(run, stats),
+        paragraph=what_was_run(run),
         findings=all_findings(stats, run.created, conditions, between, run),
         outcomes=by_arm(checked(stats, conditions)),
         statistics=stats,

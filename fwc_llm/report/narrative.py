@@ -47,7 +47,6 @@ _OTHERS: Mapping[Unread, str] = {
 }
 _MOST = 4  # most arms with a separate sentence
 Finding = dict[str, str]
-_MOST_RATES = 10  # most groups in the paragraph on a run
 _MOST_REASONS = 2  # most checks in the answer
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
 
@@ -57,7 +56,7 @@ def told(text: str, arm: str = "") -> Finding:
     return {"arm": arm, "text": text}
 
 
-def what_was_run(run: "Run", stats: Statistics) -> str:
+def what_was_run(run: "Run") -> str:
     """A paragraph on a run: rows, groups, model, arms, repeats."""
     settings = run.described["settings"]
     repeats = int(settings["repeats"])
@@ -65,7 +64,6 @@ def what_was_run(run: "Run", stats: Statistics) -> str:
     if "epochs" in run.described:  # in runs of Inspect, every epoch counts as a repeat
         repeats //= run.times
     parity = settings.get("base_parity")
-    rates = _base_rates(stats)
     rows = f"{run.n_test} test rows of {run.described.get('title') or run.task}"
     drawn = (
         "drawn at random"
@@ -90,7 +88,7 @@ def what_was_run(run: "Run", stats: Statistics) -> str:
     elif run.reference:
         model = f"{run.described['model']}, a reference and no language model,"
     sentences = [
-        f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, with {arms}: "
+        f"{rows}, {drawn}, were put to {model} {times}, with {arms}: "
         f"{', '.join(run.arms)}."
     ]
     sentences += ["Every arm saw the same rows."] * several
@@ -118,8 +116,7 @@ def what_was_decided(
     names = " & ".join(audit["protected"])
     against = f"between groups, by {names}; the true outcomes are not known"
     if stats.labelled:
-        rates = _base_rates(stats)
-        against = f"with {audit['label']}, by {names} (share of true yes: {rates})"
+        against = f"with {audit['label']}, by {names}"
     if audit.get("threshold") is not None:
         at = f" (yes from {audit['threshold']:g} up)"
     else:
@@ -134,16 +131,6 @@ def what_was_decided(
         f"rows as "
         "independent random draws."
     )
-
-
-def _base_rates(stats: Statistics) -> str:
-    """Each group's share of true yes."""
-    found = {
-        group.group: stats.of("selection_rate", TRUTH, group.group)
-        for group in stats.groups
-    }
-    rates = [f"{cut(name)} {rate.value:.0%}" for name, rate in found.items()]
-    return listed(rates, _MOST_RATES)
 
 
 def low_coverage(stats: Statistics, least: float) -> Iterator[Finding]:

@@ -58,7 +58,7 @@ def run_table(run: "Run", verbose: bool = False) -> RenderableType:
     thresholds = at_threshold(threshold_section(run), stats)
     rest: list[RenderableType] = [Text(MORE, style="dim")]
     if verbose:
-        rest = [Text(what_was_run(run, stats)), everything(describe_run(run))]
+        rest = [Text(what_was_run(run)), everything(describe_run(run))]
     return Group(
         title,
         *(Text(line["text"], style="bold") for line in low),

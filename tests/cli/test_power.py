@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.command import Run
-from tests.report.conftest import write_run
 
 
 @pytest.mark.slow
@@ -67,19 +66,6 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
         for each in (large, every)
     ]
     assert rows[0] != rows[1]
-
-
-@pytest.mark.slow
-def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", unparsed=0.0)
-    outcome = fwc("power --task census --run", folder, "--json", code=0)
-    assert (
-        "not both" in fwc("power --task census --run", folder, "--discordant", 0.2).line
-    )
-    shown = json.loads(outcome.out)["assumptions"]
-    assert shown["source"] == f"as in {folder}"
-    assert 0.3 < shown["discordant"] < 0.5  # zero against fwc, drawn independently
-    assert 0.1 < shown["variance"] < 0.25
 
 
 @pytest.mark.parametrize(

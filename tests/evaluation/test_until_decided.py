@@ -141,16 +141,12 @@ def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(
 
 
 def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
-    fwc: Run, stopped: Result
+    stopped: Result,
 ) -> None:
     compared = stopped.compare(stopped.folder)
     assert "fixed number of rows are invalid" in compared["arms"][0]["reason"]
     for change in compared["records"].where(metric=f"{GAP}_difference"):
         assert np.isnan([change.p, change.low]).all()
-    assert (
-        "--until-decided"
-        in fwc("power", "--task", "census", "--run", stopped.folder).line
-    )
     assert (
         "of the population, valid at every check"
         in stopped.check("dp_gap[zero] > 0.1").reason

@@ -17,7 +17,6 @@ from fwc_llm.metrics.intervals import (
 from fwc_llm.metrics.planning import (
     Assumptions,
     Design,
-    observed,
     smallest_of,
     steps_needed,
     variance_of,
@@ -56,14 +55,6 @@ def arm(rng: np.random.Generator, n: int, share: float) -> ArmArrays:
     return ArmArrays(
         answer, rng.integers(0, 2, n), np.arange(n) % 2, none, np.arange(n), 2
     )
-
-
-def test_what_a_run_shows_is_what_its_power_assumes() -> None:
-    rng = np.random.default_rng(0)
-    arms = {"one": arm(rng, 4000, 0.1), "other": arm(rng, 4000, 0.1)}
-    found = observed(arms)
-    assert found.discordant == np.mean(arms["one"].answer != arms["other"].answer)
-    assert found.variance == pytest.approx(0.09, abs=0.01)
 
 
 def test_weighted_shares_have_the_freedom_and_the_variance_of_their_parts() -> None:
