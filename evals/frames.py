@@ -54,5 +54,4 @@ def from_frame(
     )
     if read.population is None:
         return answered
-    options = columns.get("label"), columns.get("cluster")
-    return of_population(answered, read.population, "row", *options)
+    return of_population(answered, read.population, "row", columns.get("label"))

@@ -80,21 +80,11 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
     """Yield how answers to rows of a group (`against`) change in variants of another (`group`)."""
     factual, changed = _twins(factual, changed)
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
-    both = ~np.isnan(factual.answer) & ~np.isnan(changed.answer)
     for group, other in dict.fromkeys(zip(changed.group, told_as, strict=True)):
-        in_group = both & (changed.group == group) & (told_as == other)
-        before = factual.answer[in_group]
-        after = changed.answer[in_group]
-        moved = _share((before != after).astype(np.float64), changed.unit[in_group])
-        of: Any = {
-            "group": other,
-            "against": group,
-            "n": len(before),
-            "scope": CHANGED_ATTRIBUTE,
-        }
-        yield _record(moved, metric="changed", **of)
-        yield Record(metric="changed_to_yes", value=int((before < after).sum()), **of)
-        yield Record(metric="changed_to_no", value=int((before > after).sum()), **of)
+        here = np.asarray((changed.group == group) & (told_as == other))
+        before, after = factual.where(here), changed.where(here)
+        of = {"group": other, "against": group, "scope": CHANGED_ATTRIBUTE}
+        yield from changes(before, after, **of)
 
 
 def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
@@ -128,10 +118,10 @@ def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
 def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[Record]:
     """Compare the answers (n,) to rows with the answers (n,) to their variants.
 
-    `changed` is the share of answers that differ; the differences are those of the rate of yes, of
-    accuracy and of the mean P(yes). Limits are paired, with one row (person) as one observation.
-    All but P(yes) leave out pairs with a missing answer; `lost` counts those without the second
-    answer only.
+    `changed` is the share of answers that differ, which are also counted by direction; the
+    differences are those of the rate of yes, of accuracy and of the mean P(yes). Limits are paired,
+    with one row (person) as one observation. All but P(yes) leave out pairs with a missing answer;
+    `lost` counts those without the second answer only.
     """
     cluster = changed.unit.codes.astype(np.int64)
     before_all = factual.answer
@@ -151,8 +141,12 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[
         "accuracy_difference": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO),
         "mean_p_yes_difference": _mean(stated, cluster[both_known]),
     }
+    n = int(both.sum())
     for metric, estimate in estimates.items():
-        yield _record(estimate, metric=metric, n=int(both.sum()), **cells)
+        yield _record(estimate, metric=metric, n=n, **cells)
+    for way, moves in {"yes": after > before, "no": after < before}.items():
+        count = int(moves.sum())
+        yield Record(metric=f"changed_to_{way}", value=count, n=n, **cells)
     yield Record(metric="lost", value=lost, **cells)
 
 
