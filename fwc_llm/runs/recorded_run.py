@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 _BLOCK = 10_000  # most lines in memory as texts
 PREDICTIONS = "assisted.json"
-_KINDS: Any = dict.fromkeys(("predicted", "means", "rows", "others"), np.float64)
-_KINDS |= dict.fromkeys(("fold", "unit"), np.int64)
+_KINDS: Any = dict.fromkeys(("predicted", "means", "rows"), np.float64)
+_KINDS |= {"fold": np.int64}
 
 
 class _PromptMessage(BaseModel):
@@ -347,7 +347,7 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
         return run
     try:
         assists = assisted_answers(run.answered, table_of(task)).assists
-    except FwcError:  # weights, or test rows that were not drawn at random
+    except FwcError:  # weights, people, or test rows that were not drawn at random
         return run
     arms = {
         arm: {name: plain(getattr(found, name).round(6).tolist()) for name in _KINDS}
@@ -372,9 +372,7 @@ def _key(answered: RunAnswers) -> str:
 
 
 def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
-    arrays: dict[str, Any] = {
-        n: np.array(lists[n], kind) for n, kind in _KINDS.items() if n in lists
-    }
+    arrays: dict[str, Any] = {n: np.array(lists[n], _KINDS[n]) for n in _KINDS}
     return Predictions(**arrays)
 
 
