@@ -126,11 +126,11 @@ def impact_tables(
     """Return selection rates, impact ratios and confusion by each attribute and by all crossed.
 
     `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of
-    rows in the table that test rows were drawn from: `no` and `yes` per `group`. `of_law`: groups of
-    fewer than `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under 2 % of the
-    rows (Local Law 144, § 5-301). `scored` has the answer yes for scores above the median of all
-    rows; by default P(yes) is the score, if every arm has it. Scoring rates need rates as drawn,
-    and rows that were asked about once.
+    rows in the table that test rows were drawn from: `no` and `yes` per `group`. `of_law`: groups
+    of fewer than `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under
+    2 % of the rows (Local Law 144, § 5-301). `scored` has the answer yes for scores above the
+    median of all rows; by default P(yes) is the score, if every arm has it. Scoring rates need
+    rates as drawn, and rows that were asked about once.
     """
     if of_law:
         answered = replace(answered, design=replace(answered.design, min_group=1))

@@ -34,7 +34,10 @@ REFUSED = {
         (EXAMPLES, UNTIL),
     )
 }
-NOT_ASSISTED = "assist (prediction-powered) takes neither weights nor people with several rows: leave one out"
+NOT_ASSISTED = (
+    "assist (prediction-powered) takes neither weights nor people with several rows: leave one "
+    "out"
+)
 
 
 @dataclass(frozen=True)
