@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 from sklearn.exceptions import NotFittedError
@@ -315,3 +316,15 @@ def test_errors_name_the_estimator() -> None:
     ):
         with pytest.raises(TypeError, match=f"^FairCoreset: .*{words}"):
             call()
+
+
+def test_a_polars_table_comes_back_as_polars_where_set_output_asks() -> None:
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(rng.normal(size=(200, 2)), schema=["a", "b"])
+    model = FairCoreset(4, random_state=0).fit(table, *rng.integers(0, 2, (2, 200)))
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert isinstance(model.transform(table), np.ndarray)
+    model.set_output(transform="polars")
+    assert isinstance(model.transform(table), pl.DataFrame)
+    model.set_output(transform="pandas")
+    assert isinstance(model.transform(table), pd.DataFrame)

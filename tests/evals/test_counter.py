@@ -13,8 +13,17 @@ from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 
 from evals.real_model.counter import draw
-from evals.real_model.counter.ask import ANSWERS, SECOND, ask_missing, calls, units
-from evals.real_model.counter.report import NAME, RESULTS
+from evals.real_model.counter.ask import (
+    ANSWERS,
+    SECOND,
+    ask_missing,
+    calls,
+    collect,
+    restore,
+    units,
+)
+from evals.real_model.counter.replay import job_of, write_journal
+from evals.real_model.counter.report import NAME, PLANNED, RESULTS
 from evals.real_model.counter.scores import (
     CONTRASTS,
     complete_steps,
@@ -22,6 +31,7 @@ from evals.real_model.counter.scores import (
     measure,
 )
 from fwc_llm.models.base import Messages, Reply
+from fwc_llm.runs.folder import RunFolder
 from fwc_llm.tasks import load_task
 from tests.command import read_json
 
@@ -84,6 +94,20 @@ def test_a_step_counts_where_every_arm_is_whole() -> None:
     assert complete_steps(cut) == {(number, 1) for number in range(1, draw.SETS)}
 
 
+def test_the_plan_asks_equal_rows_of_all_cells(data_dir: Path) -> None:
+    task = load_task(draw.TASK)
+    rows = draw.read_rows()
+    table = task.test().loc[rows["row"]]
+    cells = pd.Series(task.sensitive(table)) + pd.Series(task.labels(table).astype(str))
+    counts = cells.groupby([rows["set"], rows["round"], cells]).size()
+    assert set(counts) == {draw.EACH}
+    assert rows["row"].is_unique
+    draw.check_different(draw.read_sets(task))
+    first = next(iter(units()))
+    assert [call.arm for call in calls(task, [first])] == ["zero-1"] * 40
+    assert PLANNED == 7600
+
+
 class Answerer:
     """Answers with one P(yes), and is killed after so many questions."""
 
@@ -124,11 +148,18 @@ def recorded() -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.read_csv(ANSWERS["1.5b"]), read_json(RESULTS / f"{NAME}.json")
 
 
+def test_a_journal_that_is_lost_begins_with_the_recorded_answers(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    planned = list(calls(load_task(draw.TASK), units()))
+    restore(planned, "a model and its parameters", ANSWERS["1.5b"], tmp_path)
+    collect(tmp_path, tmp_path / "answers.csv")
+    assert (tmp_path / "answers.csv").read_bytes() == ANSWERS["1.5b"].read_bytes()
+
+
 def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
     answers, reported = recorded()
-    second = len(pd.read_csv(ANSWERS[SECOND]))
-    asked = [reported["questions"], reported["second"]["questions"]]
-    assert asked == [len(answers), second], "run the report again"
+    assert reported["questions"] == len(answers), "run the report again"
     steps = pd.DataFrame(reported["steps"], columns=["set", "round"])
     answers["men"], answers["yes"] = (
         answers["group"] == "Male",
@@ -165,3 +196,38 @@ def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
     assert reported["arms"]["counter-fwc"]["auc"]["value"] == pytest.approx(
         np.mean(areas)
     )
+
+
+def test_the_second_model_by_plain_pandas() -> None:
+    answers = pd.read_csv(ANSWERS[SECOND])
+    reported = read_json(RESULTS / f"{NAME}.json")["second"]
+    assert reported["questions"] == len(answers), "run the report again"
+    whole = answers.groupby(["arm", "set"])["row"].transform("size") == 120
+    median = answers[answers["round"] == 0].groupby(["arm", "set"])["p_yes"].median()
+    scored = answers[whole & (answers["round"] > 0)].join(
+        median.rename("median"), on=["arm", "set"]
+    )
+    scored["said"] = scored["p_yes"] > scored["median"]
+    rates = scored.pivot_table("said", ["arm", "set"], ["group", "label"])
+    gap = (rates["Male"] - rates["Female"]).mean(axis=1).unstack("arm")
+    found = ttest_1samp((gap["counter-fwc"] - gap["counter"]).dropna(), 0.0)
+    assert reported["contrast"]["gap"]["p"] == pytest.approx(found.pvalue)
+    assert reported["rows"] == len(scored) / 2
+
+
+def test_a_replay_gives_the_same_answers(data_dir: Path, tmp_path: Path) -> None:
+    answers, _ = recorded()
+    of_set = answers[(answers["set"] == 1) & (answers["round"] <= 1)]
+    write_journal(of_set, tmp_path)
+    rows = list(draw.read_rows().query("set == 1 and round <= 1")["row"])
+    result = job_of(f"replay:{tmp_path}", 1, rows).run(tmp_path / "run")
+    replayed = pd.DataFrame(RunFolder(result.folder).read_answers()).astype(
+        {"p_yes": float}
+    )
+    assert len(replayed) == len(of_set) == 7 * 40
+    replayed["arm"] = replayed["arm"].str.removesuffix("-1")
+    first = of_set.set_index(["arm", "row"]).sort_index()
+    second = replayed.set_index(["arm", "row"]).sort_index()
+    assert (first["p_yes"] == second["p_yes"]).all()
+    assert (first["reply"] == second["reply"]).all()
+    assert (first["label"] == second["label"]).all()
