@@ -31,8 +31,8 @@ from fwc_llm.taskfile import (
     Written,
 )
 from fwc_llm.validation import Checked
+from fwc_llm.words import DATE, group_key
 from fwc_llm.words import as_number as as_number
-from fwc_llm.words import group_key
 
 # May surround a number: a currency's sign or code, a per cent sign, spaces.
 _CODES = (
@@ -70,7 +70,7 @@ _SAME_UNIT = {
     **dict.fromkeys(["USD", "US$"], "$"),
     "GBP": "£",
 }
-_MONEY = re.compile(rf"(?!%)({_AROUND}|{'|'.join(map(re.escape, _SAME_UNIT))})(?<=.)")
+MONEY = re.compile(rf"(?!%)({_AROUND}|{'|'.join(map(re.escape, _SAME_UNIT))})(?<=.)")
 _GROUPED: dict[Written, re.Pattern[str]] = {
     "1,234.5": re.compile(r"(?:[1-9]\d{0,2}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
     "1.234,5": re.compile(r"(?:[1-9]\d{0,2}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
@@ -207,14 +207,14 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
         if match is None:
             continue
         before, after = match["before"], match["after"].strip()
-        unit = before if _MONEY.fullmatch(before) else ""
+        unit = before if MONEY.fullmatch(before) else ""
         if before and after and not unit:
             continue
         text = after if unit else before + after
         found[cell] = ("", before + after)
         for factor in sorted(filter(text.startswith, FACTORS), key=len):
             rest = text.removeprefix(factor).strip()
-            of_money = _MONEY.fullmatch(rest) or (unit and not rest)
+            of_money = MONEY.fullmatch(rest) or (unit and not rest)
             is_suffix = after and not rest  # "K001" is a code, and "kg" no factor
             if of_money or (is_suffix and factor not in _ONLY_MONEY):
                 found[cell] = (factor, unit or rest)
@@ -229,7 +229,7 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
 def units_among(read: Mapping[str, tuple[str, str]]) -> list[str]:
     """The different units that `units_of` read, "kg" and "g"; signs such as "?" make none."""
     kinds = dict.fromkeys(kind_of(unit) for _, unit in read.values())
-    usual = re.compile(rf"[%‰°]|[^\W\d_]+\.?|{_MONEY.pattern}")
+    usual = re.compile(rf"[%‰°]|[^\W\d_]+\.?|{MONEY.pattern}")
     return [kind for kind in kinds if usual.fullmatch(kind)]
 
 
@@ -287,7 +287,7 @@ def _band_names(bands: tuple[float, ...]) -> list[str]:
     ]
 
 
-def parse_number(task: TaskFile, column: str, text: str) -> float:
+def parse_number(column: str, text: str) -> float:
     """Parse an edited text as a finite number; `FwcError` for any other text."""
     parsed = as_number(text)
     if parsed is not None:
@@ -317,10 +317,14 @@ def fault_of_numbers(
     marked = json.dumps([*item.markers, *wrong], ensure_ascii=False)
     unknown = can_be_unknown(task, item) or (item.missing or task.missing) == "drop"
     dropped = "" if unknown else ', missing = "drop"'
-    other = "leave its bands out" if item.bands else 'set kind = "categorical"'
+    split = task.split_of(item)
+    other = f"leave its {split} out" if split else 'set kind = "categorical"'
     if len(wrong) <= _SHOWN:
         other = f"write missing_marker = {marked}{dropped} in this column, or {other}"
-    return wrong[0], f"{fault}; repair it, or {other} in {task.path}"
+    repair = "repair it"
+    if re.fullmatch(DATE, wrong[0]):
+        repair = "turn dates into numbers, such as years"
+    return wrong[0], f"{fault}; {repair}, or {other} in {task.path}"
 
 
 def other_unit(
@@ -328,7 +332,7 @@ def other_unit(
 ) -> tuple[str, str] | None:
     """A text with another unit than the column's, or than most texts, and what to do about it."""
     read = units_of(texts)
-    usual = [item.unit] if re.fullmatch(rf"%|{_MONEY.pattern}", item.unit) else []
+    usual = [item.unit] if re.fullmatch(rf"%|{MONEY.pattern}", item.unit) else []
     several = [*dict.fromkeys([*map(kind_of, usual), *units_among(read)])]
     if len(several) < 2:
         return None
@@ -358,7 +362,7 @@ def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
         return False
     if code(text) in map(code, condition.without):
         return False
-    number = parse_number(task, condition.column, text) if condition.limits else 0.0
+    number = parse_number(condition.column, text) if condition.limits else 0.0
     return all(
         _COMPARE[name](number, limit) for name, limit in condition.limits.items()
     )
@@ -381,7 +385,7 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
     level = find_level(attribute, text)
     if level is None and text != UNKNOWN:
         if attribute.above is not None:
-            parse_number(task, attribute.source, text)
+            parse_number(attribute.source, text)
         lacks = f"has no entry for {text!r} in column {attribute.source!r}; add it in {task.path}"
         raise FwcError(f"the map of protected attribute {attribute.name!r} {lacks}")
     return UNKNOWN if level is None else level
@@ -390,7 +394,7 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
 def parse_value(task: TaskFile, column: Column, text: str) -> float | str:
     """Parse an edited text as number, ordinal value or category, else `FwcError`."""
     if column.kind == "numeric":
-        return parse_number(task, column.name, text)
+        return parse_number(column.name, text)
     if column.kind == "ordinal" and text not in column.order:
         where = f"the order of the ordinal column {column.name!r} ({', '.join(column.order)})"
         raise FwcError(f"{text!r} is not in {where}; add it in {task.path}")

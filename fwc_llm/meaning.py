@@ -12,9 +12,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fwc_llm.cell_rules import as_text
 from fwc_llm.errors import FwcError, near
-from fwc_llm.sanitize import listed
-from fwc_llm.words import NO_WORDS, YES_WORDS, as_number, is_unknown
+from fwc_llm.sanitize import listed, replace_invisible
+from fwc_llm.words import (
+    DENIED_WORDS,
+    GRANTED_WORDS,
+    NO_WORDS,
+    YES_WORDS,
+    as_number,
+    is_unknown,
+)
 
 Others = Literal["no", "drop"]
 _MOST_VALUES = 8  # values that a message lists
@@ -37,29 +45,35 @@ class MeaningRule:
     options: Literal["command line", "python", "task file"] = "python"
     above: str = ""  # how a threshold for numbers is written, if there can be one
 
-    def option(self, name: str, values: Sequence[str]) -> str:
-        """An option with values, as the caller writes it."""
+    def written(self, **given: str | Sequence[str]) -> str:
+        """Options with their values, as the caller writes them."""
         if self.options == "task file":
-            written = values[0] if name in ("others", "missing") else [*values]
-            return f"{name} = {json.dumps(written, ensure_ascii=False)}"
-        if self.options == "command line":
-            typed = ",".join(values)
-            return f"--{name.replace('_', '-')} {shlex.quote(typed) if ' ' in typed else typed}"
-        if len(values) == 1:
-            return f"{name}={values[0]!r}"
-        return f"{name}={[*values]!r}"
+            lines = [
+                f"{name} = {json.dumps(values, ensure_ascii=False)}"
+                for name, values in given.items()
+            ]
+            return " and ".join(lines)
+        if self.options == "python":
+            of_name = {name: of if len(of) > 1 else of[0] for name, of in given.items()}
+            return ", ".join(f"{name}={of!r}" for name, of in of_name.items())
+        typed = []
+        for name, values in given.items():
+            text = values if isinstance(values, str) else ",".join(values)
+            typed.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
+        return " ".join(typed)
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """The values that mean yes and no, and those whose rows are left out.
+    """The values that mean yes, no and neither, and words for an unknown value.
 
-    Values that mean "unknown" are in none of them: they count as empty cells.
+    Rows with the latter two are left out. An answer that is unknown is no answer.
     """
 
     yes: tuple[str, ...]
     no: tuple[str, ...]
     dropped: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def answers(self) -> tuple[str, str]:
@@ -77,7 +91,18 @@ class Meaning:
     @property
     def texts(self) -> tuple[str, ...]:
         """All values that have a meaning."""
-        return (*self.yes, *self.no, *self.dropped)
+        return (*self.yes, *self.no, *self.dropped, *self.unknown)
+
+    def sentence(self, column: str, counts: Mapping[str, int]) -> str:
+        """The values of yes and no with their rows: 'said: yes = "Ja" (12), no = "Nein" (9)'."""
+        sides = []
+        for side, values in (("yes", self.yes), ("no", self.no)):
+            held = [value for value in counts if value in values]
+            shown = listed(
+                held, _MOST_VALUES, lambda value: f'"{value}" ({counts[value]:,})'
+            )
+            sides.append(f"{side} = {shown}")
+        return replace_invisible(f"{column}: {', '.join(sides)}")
 
     def of(self, value: str) -> bool | None:
         """True for yes, False for no, None for neither."""
@@ -96,14 +121,7 @@ def values_of(option: Any) -> tuple[str, ...]:
         values = option
     else:
         values = [option]
-    return tuple(map(text_of, values))
-
-
-def text_of(value: Any) -> str:
-    """A value as text: True is "true", also of numpy."""
-    if type(value).__name__.startswith("bool"):
-        return str(value).lower()
-    return str(value)
+    return tuple(map(as_text, values))
 
 
 def read_meaning(
@@ -121,9 +139,10 @@ def read_meaning(
     by_key: dict[str, list[str]] = {}
     for value in counts:
         by_key.setdefault(_key(value), []).append(value)
-    yes = list(_given(rule.positive, by_key))
+    given = _given(rule.positive, by_key)
+    yes = list(given)
     no = [key for key in _given(rule.negative, by_key) if key in by_key]
-    for key, value in _given(rule.positive, by_key).items():
+    for key, value in given.items():
         if key not in by_key:
             raise FwcError(
                 f"{_held(counts, column)}; {value!r} is none of them{near(value, [*counts])}"
@@ -148,10 +167,11 @@ def read_meaning(
         no = [*no, *rest]
         rest = []
     if rest and not (yes and no and rule.others == "drop"):
-        written = [by_key[key][0] for key in rest]
-        remedy = _remedy(rule, by_key, yes, no, written, first)
+        sides = [[by_key[key][0] for key in side] for side in (yes, no, rest)]
+        remedy = _remedy(rule, first, *sides)
         numbers = all(as_number(key) is not None for key in keys)
-        if rule.above and numbers and len(keys) > 2 and not positive:
+        may_split = rule.above and not (positive or rule.others)
+        if may_split and numbers and len(keys) > 2:
             split = f"say above which number the answer is yes: {rule.above}"
             many = len(keys) > _MOST_VALUES
             remedy = split if many else f"{remedy}; or {split}"
@@ -160,7 +180,8 @@ def read_meaning(
     def texts(keys: Sequence[str]) -> tuple[str, ...]:
         return tuple(value for key in keys for value in by_key[key])
 
-    return Meaning(texts(yes), texts(no), texts(rest))
+    unknown = [key for key in by_key if key not in keys]
+    return Meaning(texts(yes), texts(no), texts(rest), texts(unknown))
 
 
 def usual_meaning(values: Iterable[str]) -> Meaning:
@@ -176,6 +197,11 @@ def means_yes(value: str) -> bool:
     return _key(value) in _YES
 
 
+def are_decisions(values: Iterable[str]) -> bool:
+    """Whether two of the values are usual words for decisions, such as approved and denied."""
+    return len({_key(value) for value in values} & (_GRANTED | _DENIED)) > 1
+
+
 def _key(value: str) -> str:
     """What two spellings of one value have in common."""
     number = as_number(value.strip())
@@ -186,8 +212,10 @@ def _key(value: str) -> str:
     )
 
 
-_YES = {_key(word) for word in YES_WORDS.split()}
-_NO = {_key(word) for word in NO_WORDS.split()}
+_GRANTED = {_key(word) for word in GRANTED_WORDS.split()}
+_DENIED = {_key(word) for word in DENIED_WORDS.split()}
+_YES = _GRANTED.union(map(_key, YES_WORDS.split()))
+_NO = _DENIED.union(map(_key, NO_WORDS.split()))
 
 
 def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
@@ -240,36 +268,33 @@ def _held(counts: Mapping[str, int], column: str) -> str:
 
 def _remedy(
     rule: MeaningRule,
-    by_key: Mapping[str, Sequence[str]],
+    first: Mapping[str, Any],
     yes: Sequence[str],
     no: Sequence[str],
     rest: Sequence[str],
-    first: Mapping[str, Any],
 ) -> str:
-    """What to say about values without a meaning."""
-    if not yes:
-        options = [rule.option("positive", [value]) for value in rest[:2]]
-        if len(rest) > 2:
-            return f"say which mean yes, such as {options[0]}"
+    """What to say about values without a meaning; every option works as it is written."""
+    if not yes and len(no) + len(rest) < 3:
+        options = [rule.written(positive=[value]) for value in rest]
         return f"say which means yes: {' or '.join(options)}"
-    yes_texts = [by_key[key][0] for key in yes]
-    no_texts = [by_key[key][0] for key in no]
-    every_no = rule.option("negative", [*no_texts, *rest])
-    ways = [
-        f"no ({rule.option('others', ['no']) if len(rest) > _MOST_VALUES else every_no})"
-    ]
-    if no and len(rest) <= _MOST_VALUES:
-        ways.insert(0, f"yes ({rule.option('positive', [*yes_texts, *rest])})")
-    if no:
-        ways.append(
-            f"neither, so that these rows are left out ({rule.option('others', ['drop'])})"
+    if len(yes) + len(no) + len(rest) < 3:
+        return f"say what {rest[0]!r} means: {rule.written(negative=rest)}"
+    if not yes or not no:
+        examples = iter(rest)
+        positive = yes or [next(examples)]
+        negative = no or [next(examples)]
+        drop = rule.written(positive=positive, negative=negative, others="drop")
+        every_no = rule.written(positive=positive, others="no")
+        return (
+            f"say which mean yes and which no, and whether others mean no ({every_no}) "
+            f"or neither ({drop})"
         )
-    if len(rest) == 1:
-        verb = "means"
-    else:
-        verb = "mean"
-    if rest[0] in first:
-        where = f" ({rest[0]!r} is first in row {first[rest[0]]})"
-    else:
-        where = ""
-    return f"say what {listed(rest, _MOST_VALUES, repr)} {verb}: {' or '.join(ways)}{where}"
+    ways = [
+        f"no ({rule.written(others='no')})",
+        f"neither ({rule.written(others='drop')})",
+    ]
+    if len(rest) <= _MOST_VALUES:
+        ways.insert(0, f"yes ({rule.written(positive=[*yes, *rest])})")
+    values = listed(rest, _MOST_VALUES, repr)
+    where = f"; {rest[0]!r} is first in row {first[rest[0]]}" if first else ""
+    return f"say what to take {values} for: {' or '.join(ways)}{where}"

@@ -63,7 +63,7 @@ _WORDS = (
     "none|json|word|auto|chat|decisions|systemone|fit|base-rate|as-no|default|surrogate"
 )
 _VALUE = rf"[\d.]*\d\b|{_WORDS}|[A-Z]{{3,}}\b|'[^']*'|[^\s:;,']*/[^\s:;,']*"
-_SETTING = re.compile(r"--set (\w+)=true\b")
+_SETTING = re.compile(r"--set (')?(\w+)=((?(1)[^']+|[\w.-]+))(?(1)')")
 _PARAMETER = re.compile(r"--param ([\w.]+)(?:=(\w+|…))?")
 _FLAG = re.compile(
     r"(?P<command>`[^`]*`)|(?<!install )--(?P<name>[a-z](?:[a-z\d-]*[a-z\d])?)"
@@ -76,8 +76,12 @@ def spoken(text: str) -> str:
     """A message with options as the caller writes them: `--n-test 24`, or `n_test=24` in Python."""
     if _in_command_line.get() or "--" not in text:
         return text
-    text = _SETTING.sub(r"\1=True", text.replace("the same command", "the same call"))
+    text = _SETTING.sub(_setting, text.replace("the same command", "the same call"))
     return _FLAG.sub(_argument, _PARAMETER.sub(_parameter, text))
+
+
+def _setting(flag: re.Match[str]) -> str:
+    return f"{flag[2]}={True if flag[3] == 'true' else flag[3]!r}"
 
 
 def _parameter(flag: re.Match[str]) -> str:

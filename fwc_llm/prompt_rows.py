@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.cell_rules import as_number, is_null
 from fwc_llm.errors import FwcError
+from fwc_llm.words import UNKNOWN
 
 if TYPE_CHECKING:
     from fwc_llm.taskfile import Column
@@ -72,9 +73,9 @@ class ColumnFormatter:
         """The value in words ("40 hours"); a value outside the map stays as it is."""
         if type(value) is str:
             words = self._words_by_text.get(value)
-            if words is None:
-                return clean(value) + self._unit
-            return clean(words)
+            if words is not None or value == UNKNOWN:
+                return clean(words or value)
+            return clean(value) + self._unit
         plain = self.raw(value)
         if isinstance(plain, str):
             return self.words(plain)

@@ -46,7 +46,7 @@ ENDINGS: Mapping[str, Format] = {
 }
 LAYOUT = "sheet", "skip", "comment"  # keys of [data] that are also options of commands
 PACKED = (".gz", ".bz2", ".zip")
-UNASKED = "“…”"  # in a drafted question, in the place of the value that means yes
+UNASKED = "“…”"  # in a question, in the place of the values that mean yes
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 _LARGEST = 1 << 22  # bytes of a task file
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -223,10 +223,7 @@ class RowFilter(Checked):
     @property
     def limits(self) -> dict[str, float]:
         """The limits that are set, by key ("at_least")."""
-        limits = {
-            name: getattr(self, name)
-            for name in ("above", "at_least", "below", "at_most")
-        }
+        limits = self.model_dump(include={"above", "at_least", "below", "at_most"})
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def __str__(self) -> str:
@@ -503,6 +500,14 @@ class TaskFile(Checked):
         """The notation of numbers (`written`) by column of the file."""
         return {item.name: item.written for item in self.fields}
 
+    def split_of(self, item: FileColumn) -> str:
+        """What makes categories of a column's numbers: "bands", "threshold", or ""."""
+        if item.bands:
+            return "bands"
+        limits = {self.outcome.source: self.outcome.above}
+        limits |= {attribute.source: attribute.above for attribute in self.protected}
+        return "" if limits.get(item.name) is None else "threshold"
+
     @property
     def words(self) -> Mapping[str, str]:
         """The words for yes and no in prompts and replies."""
@@ -570,11 +575,17 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
         data = parse_toml(text)
     task = check(TaskFile, data, str(path))
     names = {"name": name or task.name or path.stem, "title": task.title or path.stem}
-    return task.model_copy(update={**names, "path": path, "text": text})
+    positive = " or ".join(f"“{value}”" for value in task.outcome.positive)
+    question = task.question.replace(UNASKED, positive or UNASKED)
+    return task.model_copy(
+        update={**names, "path": path, "text": text, "question": question}
+    )
 
 
 def choose(
-    task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]
+    task: TaskFile,
+    key: Literal["use_protected", "weight", "question"],
+    value: str | Sequence[str],
 ) -> TaskFile:
     """The task with `key` set to `value`, also in its `text`; an empty weight means none."""
     chosen = json.dumps(

@@ -568,10 +568,9 @@ def load_task(
     """
     if not isinstance(name, str | Path):
         answer = _answer_lines(positive, negative, above, others)
-        task = _of_frame(
+        return _of_frame(
             name, protected, outcome, answer, weight, words or {}, question
         )
-        return replace(task, question=question or task.question)
     of_frames = outcome, positive, negative, above, others, words, question
     if any(option is not None for option in of_frames):
         raise FwcError(
@@ -703,12 +702,14 @@ def _answer_lines(
     positive: object, negative: object, above: float | None, others: str | None
 ) -> list[str]:
     """The lines of a task file's [outcome] that define yes."""
-    values = {"positive": values_of(positive), "negative": values_of(negative)}
-    lines = [f"{name} = {json.dumps(given)}" for name, given in values.items() if given]
+    given = {
+        "positive": values_of(positive),
+        "negative": values_of(negative),
+        "others": others,
+    }
+    lines = [f"{name} = {json.dumps(value)}" for name, value in given.items() if value]
     if above is not None:
         lines.append(f"threshold = {{ above = {above} }}")
-    if others is not None:
-        lines.append(f"others = {json.dumps(others)}")
     return lines
 
 
@@ -748,6 +749,8 @@ def _of_frame(
     _tell_guesses(draft.checks, question)
     text = draft.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, FRAME, "table")
+    if question is not None:
+        taskfile = choose(taskfile, "question", question)
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
         drafting.raw.columns.tolist(), "row", taskfile.notations
     )

@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import listed, replace_invisible
 
 Words = Mapping[str, str | Sequence[str]]  # maps "yes" and "no" to their word or words
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
@@ -57,24 +57,17 @@ def spellings(
             plain["yes"].append(yes)
             plain["no"].append(no)
     of_outcome = {value: list(said((values or words)[value])) for value in plain}
-    further = plain
-    if spelled == {"yes": ["yes"], "no": ["no"]}:
-        if _agree(of_outcome, used):
-            further = _joined(plain, of_outcome)
-        else:
-            further = plain
-    elif not _agree(of_outcome, used):
-        return spelled
+    agree = _agree(of_outcome, used)
+    asks_yes = spelled == {"yes": ["yes"], "no": ["no"]}
+    parts = [spelled]
+    if agree or asks_yes:
+        parts.append(plain)
+    if agree and asks_yes:
+        parts.append(of_outcome)
     return {
-        value: list(dict.fromkeys([*spelled[value], *further[value]]))
+        value: list(dict.fromkeys(word for part in parts for word in part[value]))
         for value in spelled
     }
-
-
-def _joined(
-    first: Mapping[str, list[str]], second: Mapping[str, list[str]]
-) -> dict[str, list[str]]:
-    return {value: [*first[value], *second[value]] for value in first}
 
 
 def _agree(of_outcome: Mapping[str, list[str]], used: Collection[str]) -> bool:
@@ -110,15 +103,15 @@ def as_number(cell: str) -> float | None:
 
 # --- Words in cells of tables
 
-YES_WORDS = """
-yes y true t 1 1.0 good positive pos approved approve accepted accept granted grant hired
-admitted admit passed pass paid repaid ja j oui si sí sim da wahr vrai verdadero verdadeiro
-vero bewilligt genehmigt angenommen zusage accordé accepté aprobado aprovado
+YES_WORDS = "yes y true t 1 ja j oui si sí sim da wahr vrai verdadero verdadeiro vero"
+NO_WORDS = "no n false f 0 not nein non não nao niet nee nej falsch faux falso"
+GRANTED_WORDS = """
+good positive pos approved approve accepted accept granted grant hired admitted admit passed pass
+paid repaid gut bewilligt genehmigt angenommen zusage accordé accepté aprobado aprovado
 """
-NO_WORDS = """
-no n false f 0 0.0 bad negative neg rejected reject denied deny declined decline refused
-refuse not failed fail unpaid nein non não nao niet nee nej falsch faux falso abgelehnt absage
-refusé rejeté rechazado denegado rejeitado negado respinto
+DENIED_WORDS = """
+bad negative neg rejected reject denied deny declined decline refused refuse failed fail unpaid
+schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado respinto
 """
 CROSSING = " & "  # separates the levels of several attributes
 UNKNOWN = "unknown"  # the category of all people whose category is not known
@@ -286,7 +279,7 @@ def groups_of(
 
 def doubtful_groups(name: str, groups: Collection[str]) -> list[str]:
     """Notes on groups that may be none: codes for missing values, and dates."""
-    codes = sorted(filter(MISSING_CODE.fullmatch, groups))
+    codes = sorted(filter(re.compile(f"{MISSING_CODE.pattern}|NA").fullmatch, groups))
     if "9" in groups and "8" not in groups and all(map(str.isdigit, groups)):
         codes.append("9")
     notes = []
@@ -300,18 +293,35 @@ def doubtful_groups(name: str, groups: Collection[str]) -> list[str]:
     return notes
 
 
+def fault_of_groups(groups: Collection[str]) -> str:
+    """Why levels are no groups that can be compared: there are too many; "" if they are."""
+    are_numbers = all(as_number(group) is not None for group in groups)
+    most = _MOST_NUMBERS if are_numbers else _MOST_GROUPS
+    if len(groups) <= most:
+        return ""
+    kind = "numbers" if are_numbers else "values"
+    first = ", ".join(sorted(groups)[:_LISTED])
+    return f"{len(groups):,} {kind} ({first}, …), and at most {most} can be compared as groups"
+
+
+GROUPS_REMEDY = (
+    "make a column of fewer groups in the table, such as ages under 40 and from 40"
+)
 _MOST_SPELLINGS = 8  # spellings that a note lists
+_MOST_GROUPS = 200  # of one attribute: all pairs of groups are compared
+_MOST_NUMBERS = 20  # more numbers are a quantity
+_LISTED = 5  # groups that an error lists
 
 
 def level_name(level: str) -> str:
-    """A level as every table shows it: "1.0" is 1, "True" is true, and "a & b" is "a and b", since
-    " & " joins crossed levels.
+    """A level as every table shows it: visible, "1.0" is 1, "True" is true, and "a & b" is "a and
+    b", since " & " joins crossed levels.
     """
     if re.fullmatch(r"-?\d+\.0+", level):
         return level.partition(".")[0]
     if level.lower() in ("true", "false"):
         return level.lower()
-    return level.replace(" & ", " and ")
+    return replace_invisible(" ".join(level.split())).replace(" & ", " and ")
 
 
 def group_key(level: str) -> str:
@@ -322,7 +332,7 @@ def group_key(level: str) -> str:
     text = unicodedata.normalize("NFKC", level).casefold()
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
     words = re.sub(r"(?<=[^\W_])[\s_\u2010-\u2015-]+(?=[^\W_])", " ", visible)
-    return level_name(" ".join(words.split()))
+    return level_name(words)
 
 
 def merge_spellings(
@@ -334,23 +344,19 @@ def merge_spellings(
     first = {group_key(level): level for level in known}
     for level in sorted(counts, key=lambda level: (-counts[level], level)):
         first.setdefault(group_key(level), level)
-    return {
-        level: first[group_key(level)]
-        for level in counts
-        if first[group_key(level)] != level
-    }
+    usual = {level: first[group_key(level)] for level in counts}
+    return {level: text for level, text in usual.items() if text != level}
 
 
 def spellings_note(name: str, spelled: Mapping[str, str]) -> str:
     """A note on the merger of `merge_spellings` in an attribute."""
-    pairs = []
-    for level, usual in [*spelled.items()][:_MOST_SPELLINGS]:
+
+    def pair(level: str) -> str:
+        usual = spelled[level]
         alike = unicodedata.normalize("NFC", level) == unicodedata.normalize(
             "NFC", usual
         )
-        pairs.append(f"{ascii(level) if alike else repr(level)} as {usual!r}")
-    if len(spelled) > _MOST_SPELLINGS:
-        more = f" and {len(spelled) - _MOST_SPELLINGS} more"
-    else:
-        more = ""
-    return f"{name}: spellings of one group count as one: {', '.join(pairs)}{more}"
+        return f"{ascii(level) if alike else repr(level)} as {usual!r}"
+
+    pairs = listed([*spelled], _MOST_SPELLINGS, pair)
+    return f"{name}: spellings of one group count as one: {pairs}"

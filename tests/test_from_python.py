@@ -430,10 +430,10 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
     assert {group.group for group in one.groups} == {"F", "M"}
     for other in (frame["sex"][::-1], frame["sex"].set_axis(range(9, 409))):
         with pytest.raises(
-            FwcError, match=r"^sex has another index than y_pred: align"
+            FwcError, match=r"^sex has another index than the table: align"
         ):
             audit(y_pred=frame["said"], sensitive_features=other)
-    with pytest.raises(FwcError, match="not of one length: sex 399, answer 400"):
+    with pytest.raises(FwcError, match="sex has 399 values, the table 400"):
         audit(y_pred=frame["said"], sensitive_features=frame["sex"][1:])
     with pytest.raises(FwcError, match="give y_pred and sensitive_features"):
         audit(y_true=frame["truth"])
@@ -604,9 +604,7 @@ def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
     three = people("refused", "granted")
     three.loc[:8, "approved"] = "pending"
     names: Any = {"protected": "sex", "outcome": "approved", "words": "values"}
-    with pytest.raises(
-        FwcError, match=r"pending.*negative=\['refused', 'pending'\].*others='drop'"
-    ):
+    with pytest.raises(FwcError, match=r"pending.*others='no'.*others='drop'"):
         load_task(three, **names | {"words": None})
     with pytest.raises(FwcError, match="name positive and negative"):
         load_task(three, **names, positive="granted", others="no")

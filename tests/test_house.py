@@ -36,9 +36,9 @@ ORDER = (
     "validation",
     "options",
     "words",
-    "meaning",
     "taskfile",
     "cell_rules",
+    "meaning",
     "coreset",
     "metrics",
     "progress",
@@ -63,7 +63,7 @@ ALONE = {
     "coreset": BASE,
     "metrics": BASE,
     "models": BASE | {"coreset", "metrics"},
-    "data": BASE | {"taskfile", "cell_rules", "progress"},
+    "data": BASE | {"taskfile", "cell_rules", "meaning", "progress"},
 }
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

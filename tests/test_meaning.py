@@ -1,22 +1,19 @@
 """Which values mean yes: one answer, whoever asks."""
 
+import re
+import shlex
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm import FwcError
-from fwc_llm.meaning import MeaningRule, read_meaning
-
-
-def test_a_remedy_is_written_as_its_caller_writes_it() -> None:
-    counts = {"approved": 5, "denied": 4, "referred": 3}
-    for kind, option in (
-        ("python", "others='drop'"),
-        ("command line", "others drop"),
-        ("task file", 'others = "drop"'),
-    ):
-        with pytest.raises(FwcError, match=option):
-            read_meaning(counts, "said", MeaningRule(options=kind))  # type: ignore[arg-type]
+from fwc_llm.meaning import MeaningRule, read_meaning, values_of
+from fwc_llm.notices import to_command_line
 
 
 def test_given_values_are_compared_without_case_and_forms_of_numbers() -> None:
@@ -53,19 +50,62 @@ def test_no_value_means_both_and_none_is_lost(counts: dict[str, int]) -> None:
     assert not meaning.dropped
 
 
-def test_a_remedy_leaves_somebody_to_say_no_and_lists_all_values() -> None:
-    with pytest.raises(FwcError) as few:
-        read_meaning({"yes": 5, "perhaps": 5}, "said", MeaningRule())
-    assert "positive=" not in str(few.value)
-    letters = dict.fromkeys("abcdefghijkl", 5)
-    with pytest.raises(FwcError, match="others='no'"):
-        read_meaning(letters, "said", MeaningRule(("a",)))
-    assert len(read_meaning(letters, "said", MeaningRule(("a",), (), "no")).no) == 11
+def _typed(text: str) -> dict[str, Any]:
+    words = [word.removeprefix("--") for word in shlex.split(text)]
+    return {name: [value] for name, value in zip(words[::2], words[1::2], strict=True)}
+
+
+_ONE = r"(?:positive|negative|others) ?= ?(?:\[.*?\]|['\"].*?['\"])"
+FORMS = {
+    "python": rf"{_ONE}(?:, {_ONE})*",
+    "command line": r"--.*?(?= \(| or |\)|$)",
+    "task file": rf"{_ONE}(?: and {_ONE})*",
+}
+READERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "python": lambda text: eval(f"dict({text})"),
+    "command line": _typed,
+    "task file": lambda text: tomllib.loads(text.replace(" and ", "\n")),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize(
+    ("values", "positive", "others"),
+    [
+        ("Advanced,In review,Declined", "", None),
+        ("approved,in review,declined", "", None),
+        ("approved,a,b,c", "", None),
+        ("bewilligt,größer als 1,gut", "", None),
+        ("1,2,3,4,5,6", "", None),
+        ("1,2,3,4,5,6", "1,2", None),
+        ("1,2,3,4,5,6", "1,2", "drop"),
+        ("yes,maybe", "", None),
+        ("high,low", "", None),
+        ("a,b,c,d,e,f,g,h,i,j", "a", None),
+    ],
+)
+def test_each_remedy_works_as_printed(
+    kind: Any, values: str, positive: str, others: Any
+) -> None:
+    counts = dict.fromkeys(values.split(","), 5)
+    given = tuple(filter(None, positive.split(",")))
+    rule = MeaningRule(given, (), others, options=kind)
+    with to_command_line(print):
+        with pytest.raises(FwcError) as caught:
+            read_meaning(counts, "said", rule)
+        message = str(caught.value).partition("say ")[2]
+    options = re.findall(FORMS[kind], message)
+    assert options
+    for option in options:
+        read = {name: values_of(value) for name, value in READERS[kind](option).items()}
+        last = read.pop("others", (others,))[0]
+        new = replace(rule, others=last, **read)
+        assert read_meaning(counts, "said", new).yes, option
 
 
 @pytest.mark.parametrize("codes", ["12", "129", "12345678"])
 def test_one_is_a_code_where_no_value_is_zero(codes: str) -> None:
-    with pytest.raises(FwcError, match=r"yes.* positive='1'"):
+    with pytest.raises(FwcError, match=r"yes.*positive='1'"):
         read_meaning(dict.fromkeys(codes, 5), "said", MeaningRule())
     assert read_meaning(dict.fromkeys("01", 5), "said", MeaningRule()).yes == ("1",)
 

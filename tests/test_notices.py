@@ -51,6 +51,8 @@ def people(n: int = 300) -> pd.DataFrame:
         ("drawn with --base-parity none", "drawn with base_parity=None"),
         ("--param reasoning_effort=low", "params['reasoning_effort'] = 'low'"),
         ("--set no_watch=true continues", "no_watch=True continues"),
+        ("--set cluster=who counts", "cluster='who' counts"),
+        ("--set 'cluster=of whom' counts", "cluster='of whom' counts"),
         ("pass --shots, or --m", "pass arms, or m"),
         ("evaluate again with --out runs/a", "evaluate again with out='runs/a'"),
         ("`fwc-llm eval --task census`", "`fwc-llm eval --task census`"),

@@ -1,7 +1,6 @@
 """Cleans raw texts: filters rows, parses numbers, derives levels and outcomes."""
 
 import hashlib
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,16 +14,8 @@ import pandas as pd
 from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, read_meaning
-from fwc_llm.sanitize import listed, replace_invisible
-from fwc_llm.taskfile import (
-    UNASKED,
-    UNKNOWN,
-    Column,
-    FileColumn,
-    OutcomeColumn,
-    TaskFile,
-)
-from fwc_llm.words import CROSSING, level_name, merge_spellings, spellings_note
+from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, TaskFile
+from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of
 
 FRAME = Path("the data frame")  # in the place of the path of a task file
 _LEAST_DIFFERENCE = (
@@ -32,8 +23,6 @@ _LEAST_DIFFERENCE = (
 )
 _SIGNIFICANT = 0.05
 _OPEN = 0.5  # a column is free text if a larger share of rows has a text that occurs only once
-_MANY_LEVELS = 20
-_MOST_VALUES = 8  # values of the outcome that a message lists
 
 
 @dataclass(frozen=True)
@@ -102,11 +91,7 @@ class RowCount:
             for group, counts in self.counts.iterrows()
         ]
         content = {"reasons": self.reasons, "groups": groups, "warning": self.warning}
-        return (
-            rows(self.read, self.kept)
-            | content
-            | ({"outcome": self.outcome} if self.outcome else {})
-        )
+        return rows(self.read, self.kept) | content | {"outcome": self.outcome}
 
 
 def _lost(counts: pd.Series) -> dict[str, int]:
@@ -147,9 +132,8 @@ def clean_tables(
     outcome = task.outcome.source
     if task.outcome.above is None:
         meaning = meaning or outcome_meaning(task, raw.loc[~_any(lost), outcome])
-        lost[f"{outcome} neither yes nor no"] = (
-            raw[outcome].isin(meaning.dropped).to_numpy()
-        )
+        neither = raw[outcome].isin([*meaning.dropped, *meaning.unknown])
+        lost[f"{outcome} neither yes nor no"] = neither.to_numpy()
         raw[outcome] = raw[outcome].where(raw[outcome].isin(meaning.texts))
     filled = _fill_missing(task, raw, used, lost)
     keep = ~_any(lost)
@@ -166,9 +150,15 @@ def clean_tables(
         task, raw[keep], {name: level[keep] for name, level in levels.items()}, meaning
     )
     _check_whole(task, table)
-    described = _described(
-        task.outcome, raw.loc[keep, outcome], table[outcome], meaning
-    )
+    if meaning is None:
+        limit = f"{task.outcome.above:g}"
+        of_limit = {"yes": f"above {limit}", "no": f"at most {limit}"}
+        cells = table[outcome].map(of_limit)
+        sides = Meaning((of_limit["yes"],), (of_limit["no"],))
+    else:
+        cells = raw.loc[keep, outcome]
+        sides = meaning
+    described = sides.sentence(outcome, counted(cells))
     file_of_row = np.repeat(np.arange(len(raws)), [*map(len, raws)])
     frames = [table[file_of_row[keep] == number] for number in range(len(raws))]
     for name, before, frame in zip(task.source.files, raws, frames, strict=False):
@@ -237,13 +227,8 @@ def _check_numbers(
 
 def _is_number(task: TaskFile, item: FileColumn) -> bool:
     """Whether a column's cells must be numbers: also to split them by a threshold or bands."""
-    split = [
-        attribute.source for attribute in task.protected if attribute.above is not None
-    ]
-    if task.outcome.above is not None:
-        split.append(task.outcome.source)
     numeric = [column.name for column in task.columns if column.kind == "numeric"]
-    return bool(item.bands) or item.name in (*split, *numeric)
+    return bool(task.split_of(item)) or item.name in numeric
 
 
 def counted(cells: pd.Series) -> dict[str, int]:
@@ -322,17 +307,19 @@ def _fill_missing(
 def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) -> str:
     """The remedies for `missing` values (n,), with the numbers of rows that stay."""
     ways = [f'missing = "drop" ({rows - int(missing.sum()):,} of {rows:,} rows stay)']
-    if item.kind == "categorical" and item.name != task.outcome.source:
-        ways.append('missing = "category"')
-    elif item.kind == "numeric" and item.name != task.outcome.source:
-        ways.append('kind = "categorical" with bands = […] and missing = "category"')
+    others = {
+        "categorical": 'missing = "category"',
+        "numeric": 'kind = "categorical" with bands = […] and missing = "category"',
+    }
+    if item.kind in others and item.name != task.outcome.source:
+        ways.append(others[item.kind])
     return f"give this column {' or '.join(ways)}"
 
 
 def _levels(
     task: TaskFile, raw: pd.DataFrame, keep: np.ndarray
 ) -> tuple[dict[str, pd.Series], list[str]]:
-    """Levels (n,) by protected attribute, NaN if unknown; notes on spellings of one group."""
+    """Levels (n,) by protected attribute, NaN if unknown, and notes; by `groups_of`."""
     levels = {}
     notes = []
     for attribute in task.protected:
@@ -342,11 +329,9 @@ def _levels(
             cells[keep & found.isna()], partial(cell_rules.parse_level, task, attribute)
         )
         found[keep & found.isna()] = UNKNOWN
-        spelled = merge_spellings(counted(found[keep]))
-        if spelled:
-            found = found.replace(spelled)
-            notes.append(spellings_note(attribute.name, spelled))
-        levels[attribute.name] = found.map(level_name, na_action="ignore")
+        groups, told = groups_of(attribute.name, counted(found))
+        levels[attribute.name] = found.map(groups)
+        notes += told
     return levels, notes
 
 
@@ -370,14 +355,14 @@ def _typed(
         name = column.name
         if name == task.outcome.source:
             if meaning is None:
-                yes = numbers(task, rows[name]) > task.outcome.above
+                yes = numbers(rows[name]) > task.outcome.above
                 answers = ("no", "yes")
             else:
                 yes = rows[name].isin(meaning.yes)
                 answers = meaning.answers
             values[name] = yes.map(dict(zip((False, True), answers, strict=True)))
         elif column.kind == "numeric":
-            values[name] = numbers(task, rows[name])
+            values[name] = numbers(rows[name])
         elif name not in levels:
             values[name] = _mapped(
                 rows[name], partial(cell_rules.parse_value, task, column)
@@ -387,10 +372,9 @@ def _typed(
 
 def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
     """Raise `FwcError` for one answer alone, or for levels that cannot be compared."""
-    if UNASKED in task.question:
+    if "…" in task.question:
         raise FwcError(
-            f"{task.path}: the question still has {UNASKED}: write what is asked, as a "
-            "yes-no question"
+            f"{task.path}: the question still has …: write what is asked, as a yes-no question"
         )
     answers = table[task.outcome.source].unique()
     if len(answers) == 1:
@@ -398,39 +382,31 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
         raise FwcError(
             f"{where} is {answers[0]!r} in all {len(table):,} rows: nothing to predict"
         )
+    remedy = (
+        "merge them with a map, or split numbers with threshold = { above = NUMBER }"
+    )
+    if task.path == FRAME:
+        remedy = GROUPS_REMEDY
     for attribute in task.protected:
         where = f"{task.path}: protected attribute {attribute.name!r}"
-        _check_levels(where, counted(table[attribute.name]))
-
-
-def _described(
-    rule: OutcomeColumn, cells: pd.Series, answers: pd.Series, meaning: Meaning | None
-) -> str:
-    """A sentence on the outcome: 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
-    if meaning is None:
-        words = ("no", "yes")
-        sides = {"yes": f"above {rule.above:g}", "no": f"at most {rule.above:g}"}
-        shown = answers.map(sides)
-    else:
-        words = meaning.answers
-        shown = cells.map(lambda text: f'"{replace_invisible(text)}"')
-    found = []
-    for answer, word in zip(("yes", "no"), words[::-1], strict=True):
-        counts = shown[answers == word].value_counts()
-        values = [f"{value} ({n:,})" for value, n in counts.items()]
-        found.append(f"{answer} = {listed(values, _MOST_VALUES)}")
-    return f"{replace_invisible(rule.source)}: {', '.join(found)}"
+        levels = table[attribute.name].unique()
+        if len(levels) == 1:
+            raise FwcError(
+                f"{where} has only the level {levels[0]!r} in all {len(table):,} rows: nothing to "
+                "compare"
+            )
+        fault = fault_of_groups(levels)
+        if fault:
+            raise FwcError(f"{where} has {fault}: {remedy}")
 
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
-def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
+def numbers(cells: pd.Series) -> pd.Series:
     """Parse a numeric column: int64 if every value is whole, else float64."""
-    column = _mapped(
-        cells, partial(cell_rules.parse_number, task, str(cells.name)), float
-    )
+    column = _mapped(cells, partial(cell_rules.parse_number, str(cells.name)), float)
     integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
     if integral:
         return column.astype("int64")
@@ -455,30 +431,6 @@ def _mapped(
 def _row(cells: pd.Series, cell: str) -> str:
     """The id of the first row with the text `cell`."""
     return str(cells.index[int((cells == cell).to_numpy().argmax())])
-
-
-def _check_levels(where: str, counts: Mapping[str, int]) -> None:
-    """Raise `FwcError` for a single level, too many levels, or control characters in a level."""
-    levels = sorted(counts)
-    if len(levels) == 1:
-        n = sum(counts.values())
-        raise FwcError(
-            f"{where} has only the level {levels[0]!r} in all {n:,} rows: nothing to compare"
-        )
-    if len(levels) > _MANY_LEVELS:
-        split = ""
-        if all(cell_rules.as_number(level) is not None for level in levels):
-            split = " or split the numbers with threshold = { above = NUMBER }"
-        raise FwcError(
-            f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them "
-            f"with a map{split}"
-        )
-    for level in levels:  # levels are printed to terminals
-        if any(unicodedata.category(character) == "Cc" for character in level):
-            raise FwcError(
-                f"{where} has the level {level!r}, which holds control characters: map it to "
-                f"another name"
-            )
 
 
 def fingerprint(columns: Sequence[Column], table: pd.DataFrame) -> str:

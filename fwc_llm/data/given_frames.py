@@ -54,7 +54,7 @@ class FrameReader:
         texts = self._edited(frame, rule.source)
         _refuse(texts.isna(), texts, "has no value")
         if rule.above is not None:
-            return (numbers(self.rules, texts) > rule.above).to_numpy()
+            return (numbers(texts) > rule.above).to_numpy()
         answers = texts.map(self._meaning(texts).of)
         _refuse(answers.isna(), texts, "means neither yes nor no")
         return answers.to_numpy(dtype=bool)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import pandas as pd
 
 from fwc_llm.cell_rules import (
     FACTORS,
+    MONEY,
     as_number,
     as_plain,
     kind_of,
@@ -29,7 +31,14 @@ from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_so
 from fwc_llm.data.table_checks import TableChecks, check_table
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
-from fwc_llm.meaning import ABOVE, MeaningRule, means_yes, read_meaning, usual_meaning
+from fwc_llm.meaning import (
+    ABOVE,
+    MeaningRule,
+    are_decisions,
+    means_yes,
+    read_meaning,
+    usual_meaning,
+)
 from fwc_llm.sanitize import listed, parse_toml
 from fwc_llm.taskfile import (
     LAYOUT,
@@ -80,7 +89,8 @@ _PLACE_NAME = re.compile(
     r"|precinct|parish|\w*bezirk|stadtteil|quartier|arrondissement|zone|area (code|id|no|nr|number)"
     r"|block ?group|[ml]soa|state|province|region|bundesland|kanton|canton|d[eé]partement|city"
     r"|town|stadt|wohnort|ort|country|land|vorwahl"
-    r"|branch|filiale|zweigstelle|niederlassung|agence|sucursal|office|store|school|schule|site)\b"
+    r"|branch|filiale|zweigstelle|niederlassung|agence|sucursal|office|store|school|schule|site)"
+    r"( (code|id|no|nr|number|key|name|fips))*( (of|de|des|der|du) .*)?$"
 )
 _GROUP_NAME = re.compile(
     r"\b(race|rasse|ethnic\w*|sex|gender|geschlecht|nationalit\w*|citizen\w*|staatsangeh\w*"
@@ -95,6 +105,7 @@ _CODE_NAME = re.compile(
     r"\b(id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule|code)$"
     r"|(nummer|nr|kennung|kennziffer|aktenzeichen)$"
 )
+_PEOPLE = "people with several rows"
 _PERSON_NAME = re.compile(r"\bname$|surname")
 _TOTAL = re.compile(
     r"(?i)(grand "
@@ -103,7 +114,7 @@ _TOTAL = re.compile(
 )
 _WHERE = {
     "feature": "",
-    "extra": "",
+    "extra": "; prompts do not show it",
     "id": "; it is not shown",
     "drop": "; it is left out",
 }
@@ -157,27 +168,21 @@ class ColumnProfile:
 
     def line(self, name: str) -> str:
         """The column's line in the task file."""
-        spoken_name = name.replace("_", " ")
-        unit = self.unit
-        if self.bands and unit:
-            spoken_name = f"{spoken_name} ({unit})"
-            unit = ""
-        entry: dict[str, Any] = {"name": name, "text": spoken_name}
-        is_used = self.role in ("feature", "extra")
-        if is_used:
-            entry["kind"] = self.kind
-        entry |= {"role": self.role.removeprefix("feature"), "missing": self.missing}
-        entry |= {"missing_marker": self.markers}
-        if is_used:
+        entry: dict[str, Any] = {"name": name, "text": name.replace("_", " ")}
+        if self.role in ("feature", "extra"):
             entry |= {
+                "kind": self.kind,
+                "role": self.role.removeprefix("feature"),
+                "missing": self.missing,
+                "missing_marker": self.markers,
                 "strip_suffix": self.suffix,
-                "unit": unit,
+                "unit": self.unit,
                 "written": self.written,
-            }
-            entry |= {
                 "bands": self.bands,
                 "factors": {word: FACTORS[word] for word in self.factors},
             }
+        else:
+            entry["role"] = self.role
         written = _toml({key: value for key, value in entry.items() if value})
         return f"  {written},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
 
@@ -204,7 +209,10 @@ def profile_column(
     kinds = units_among(units_of(values))
     if profile.kind == "categorical":
         held = cells
-        markers = _unknown_texts(cells, part, unknown, stated)
+        if part == "outcome":  # `Meaning` leaves out words for unknown
+            markers = stated
+        else:
+            markers = _unknown_texts(cells, part, unknown, stated)
     else:
         if len(kinds) < 2:  # words that repeat stand for a missing number
             odd = counts[[*profile.odd]]
@@ -214,6 +222,8 @@ def profile_column(
         held = _without(cells, (*markers, *profile.odd))
     distinct = {*held.dropna()}
     why = "" if part else _why_left_out(name, held, distinct, profile.kind == "numeric")
+    if why and _PEOPLE in why:
+        return ColumnProfile("categorical", "extra", why)
     if why:
         return ColumnProfile(profile.kind, "id" if "an id" in why else "drop", why)
     profile = replace(
@@ -244,10 +254,6 @@ def profile_column(
     if not profile.markers:
         return profile
     texts = listed(profile.markers, _LISTED, repr)
-    if part == "outcome":
-        return replace(profile, missing="drop").checked(
-            f"rows with {texts} are left out"
-        )
     return replace(profile, missing="category").checked(f"{UNKNOWN} stands for {texts}")
 
 
@@ -258,8 +264,8 @@ def in_words(name: str) -> str:
 
 
 def _people(name: str) -> str:
-    how = f'role = "extra" here and --set cluster={name}'
-    return f"people with several rows? then {how} count people in place of rows"
+    setting = shlex.quote(f"cluster={name}")
+    return f"{_PEOPLE}? then --set {setting} counts people in place of rows"
 
 
 def _are_numbered(name: str, distinct: Collection[str]) -> bool:
@@ -424,7 +430,8 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
         around[unit] += cells[cell]
     factors = tuple(dict.fromkeys(factor for factor, _ in parts.values() if factor))
     unit, times = next(((unit, n) for unit, n in around.most_common() if unit), ("", 0))
-    if times <= (1 - _MAJORITY) * total or len(cells) <= 2:
+    rare = times <= (1 - _MAJORITY) * total and not MONEY.fullmatch(unit)
+    if rare or len(cells) <= 2:
         unit = ""
     profile = ColumnProfile("numeric", unit=unit, factors=factors)
     if {*around} - {""}:
@@ -513,7 +520,7 @@ def _why_left_out(
         (max(map(len, distinct), default=0) > _LONG_TEXT, free_text),
         (
             _PERSON_NAME.search(spoken_name) and len(distinct) > _MANY_TEXTS,
-            f"CHECK: names of people{people}",
+            "CHECK: names of people",
         ),
         (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
         (
@@ -639,9 +646,9 @@ class Drafting:
                 "it may stand for a protected group; drop it unless decisions may use it"
             )
         decides = re.compile(rf"(?i)(not )?{_DONE}e?d")
-        if _OUTCOME_NAME.search(spoken_name) or any(
-            decides.fullmatch(cell) for cell in cells.dropna().unique()[:_FEW]
-        ):
+        values = cells.dropna().unique()[:_FEW]
+        has_decisions = are_decisions(values) or any(map(decides.fullmatch, values))
+        if _OUTCOME_NAME.search(spoken_name) or has_decisions:
             profile = profile.checked(
                 "it looks like another outcome; drop it unless it is known before the decision"
             )
@@ -733,7 +740,9 @@ class Drafting:
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
-            positive = next(iter(rules.get("positive", ())), None)
+            given = rules.get("positive", [])
+            if given:
+                positive = given[0] if len(given) == 1 else "…"
             above = rules.get("threshold", {}).get("above")
         question = draft_question(self.outcome, positive, above)
         self.checks.append(
@@ -821,27 +830,33 @@ class Drafting:
         sides = [", ".join(map(repr, side)) for side in (meaning.yes, meaning.no)]
         where = f"outcome {self.outcome!r}"
         doubt = f"{where}: {sides[0]} was taken for yes, {sides[1]} for no"
+        if meaning.unknown:
+            doubt += (
+                f"; rows with {listed(meaning.unknown, _LISTED, repr)} are left out"
+            )
         try:
             read_meaning(counts, where, MeaningRule(options="task file", above=ABOVE))
         except FwcError as error:
             doubt = str(error)
-        threshold = []
-        if (
-            len(counts) > 3 and self.profiles[self.outcome].kind == "numeric"
-        ):  # 0, 1, 9 are codes
+        lines = [
+            f"# positive = […] # CHECK: name the values that mean yes, of {values}"
+        ]
+        if len(counts) > 2:
+            lines += [
+                "# negative = […] # and those that mean no",
+                'others = "drop" # or "no": what the values mean that you do not name',
+            ]
+        numeric = len(counts) > 3 and self.profiles[self.outcome].kind == "numeric"
+        if numeric:  # 0, 1, 9 are codes
             middle = float(self._numbers(self.outcome).median())
-            threshold = [f"# threshold = {{ above = {middle:g} }} #"]
+            threshold = f"# threshold = {{ above = {middle:g} }} #"
             if len(counts) > _FEW:
-                return None, middle, [f"{threshold[0]} CHECK: the median"], doubt
-            threshold = [
-                '# others = "drop" # or "no": what the values mean that you do not name',
-                f"{threshold[0]} in place of both, if larger numbers mean yes",
-            ]
-        if threshold or not meaning.yes or not meaning.no:
-            lines = [
-                f"# positive = […] # CHECK: name the values that mean yes, of {values}"
-            ]
-            return next(iter(meaning.yes), "…"), None, lines + threshold, doubt
+                return None, middle, [f"{threshold} CHECK: the median"], doubt
+            lines.append(
+                f"{threshold} in place of all three, if larger numbers mean yes"
+            )
+        if numeric or not meaning.yes or not meaning.no:
+            return next(iter(meaning.yes), "…"), None, lines, doubt
         lines = [
             f"positive = {_toml(meaning.yes)} # CHECK: the values are {values}",
             f"negative = {_toml(meaning.no)}",

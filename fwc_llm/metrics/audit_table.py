@@ -21,7 +21,7 @@ from fwc_llm.metrics.run_answers import (
     questions_of,
 )
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.words import CROSSING, level_name
+from fwc_llm.words import CROSSING
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
@@ -189,10 +189,7 @@ def _crossed(columns: Sequence["Names"]) -> "Names":
         [*range(len(columns))], observed=True
     )
     levels = rows.size().index.to_frame().itertuples(index=False)
-    return names_of(
-        rows.ngroup().to_numpy(),
-        [CROSSING.join(map(level_name, one)) for one in levels],
-    )
+    return names_of(rows.ngroup().to_numpy(), [*map(CROSSING.join, levels)])
 
 
 def _in_order(names: "Names") -> Codes:

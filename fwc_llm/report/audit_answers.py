@@ -195,31 +195,24 @@ def audit(
         )
     if y_pred is not None or y_true is not None or sensitive_features is not None:
         if answers is None:
-            answers, protected = _table_of(y_pred, y_true, sensitive_features)
-            label = "label"
-        else:
-            answers, y_pred = _as_column(answers, y_pred, "y_pred")
-            answers, y_true = _as_column(answers, y_true, "y_true")
-            answers, groups_named = _as_column(
-                answers, sensitive_features, "sensitive_features"
-            )
-            answer = _one(answer, y_pred, "answer", "y_pred")
-            label = _one(label, y_true, "label", "y_true")
-            protected = _one(protected, groups_named, "protected", "sensitive_features")
+            answers = _rows_of(y_pred, sensitive_features, y_true)
+        group = str(getattr(sensitive_features, "name", "") or "sensitive_features")
+        answers, y_pred = _as_column(answers, y_pred, "y_pred")
+        answers, y_true = _as_column(answers, y_true, "y_true")
+        answers, groups_named = _as_column(answers, sensitive_features, group)
+        answer = _one(answer, y_pred, "answer", "y_pred")
+        label = _one(label, y_true, "label", "y_true")
+        protected = _one(protected, groups_named, "protected", "sensitive_features")
     named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
     named |= {"given": given, "p_yes": p_yes, "row": key}
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
     named |= {name: name for name in ("arm", "repeat", "examples")}
-    usual = {"arm", "repeat", "examples", "row"}  # read if the table has them
     columns = {role: title_of(name) for role, name in named.items() if name is not None}
-    if columns.get("answer") == "answer" and p_yes is not None:
-        usual.add("answer")
-    if columns.get("label") == "label" and groups:
-        usual.add("label")
-    if columns.get("p_yes") == "p_yes":
-        usual.add("p_yes")
-    for role in usual & columns.keys():
+    optional = {"arm", "repeat", "examples", "row"}  # read if the table has them
+    usual = {"p_yes": True, "label": groups, "answer": "p_yes" in columns}
+    optional |= {role for role, may in usual.items() if may and named[role] == role}
+    for role in optional & columns.keys():
         if columns[role] not in raw.titles:
             del columns[role]
     rule = MeaningRule(values_of(positive), values_of(negative), others)
@@ -280,17 +273,28 @@ def _one(usual: Any, other: Any, name: str, named: str) -> Any:
     return other
 
 
+def _rows_of(y_pred: Any, sensitive_features: Any, y_true: Any) -> "pd.DataFrame":
+    """A table without columns for n values each, with their index."""
+    import pandas as pd
+
+    if y_pred is None or sensitive_features is None:
+        raise FwcError(
+            "without a table give y_pred and sensitive_features, n values each"
+        )
+    given = [y_pred, sensitive_features, y_true]
+    indices = [one.index for one in given if isinstance(one, pd.Series | pd.DataFrame)]
+    return pd.DataFrame(index=indices[0] if indices else range(len(y_pred)))
+
+
 def _as_column(answers: Any, given: Any, name: str) -> tuple[Any, Any]:
     """The table with the values in `given`, if any, as columns, and the names of its columns."""
     import numpy as np
     import pandas as pd
 
-    if isinstance(given, pd.DataFrame):
-        names = []
+    if isinstance(given, pd.DataFrame | Mapping):
         for title in given:
             answers, _ = _as_column(answers, given[title], str(title))
-            names.append(str(title))
-        return answers, names
+        return answers, [str(title) for title in given]
     listed = isinstance(given, list) and len(given) == len(answers)
     if not listed and not hasattr(given, "__array__"):
         return answers, given
@@ -304,53 +308,6 @@ def _as_column(answers: Any, given: Any, name: str) -> tuple[Any, Any]:
         )
     if len(given) != len(answers):
         raise FwcError(f"{name} has {len(given):,} values, the table {len(answers):,}")
-    _check_indices({name: given}, answers.index)
+    if isinstance(given, pd.Series) and not given.index.equals(answers.index):
+        raise FwcError(f"{name} has another index than the table: align the two")
     return answers.assign(**{name: getattr(given, "array", given)}), name
-
-
-def _check_indices(
-    columns: Mapping[str, Any],
-    index: "pd.Index | None" = None,
-    other: str = "the table",
-) -> None:
-    """Raise `FwcError` for values with another index, by default than the first that have one."""
-    import pandas as pd
-
-    for name, column in columns.items():
-        if not isinstance(column, pd.Series | pd.DataFrame):
-            continue
-        if index is None:
-            index, other = column.index, name
-        if not column.index.equals(index):
-            raise FwcError(f"{name} has another index than {other}: align the two")
-
-
-def _table_of(
-    y_pred: Any, y_true: Any, sensitive_features: Any
-) -> "tuple[pd.DataFrame, list[str]]":
-    """A table of n values each, and the names of its protected columns."""
-    import numpy as np
-    import pandas as pd
-
-    if y_pred is None or sensitive_features is None:
-        raise FwcError(
-            "without a table give y_pred and sensitive_features, n values each"
-        )
-    if isinstance(sensitive_features, Mapping | pd.DataFrame):
-        groups = {str(name): sensitive_features[name] for name in sensitive_features}
-    else:
-        groups = {
-            str(
-                getattr(sensitive_features, "name", None) or "group"
-            ): sensitive_features
-        }
-    columns = groups | {"answer": y_pred}
-    if y_true is not None:
-        columns["label"] = y_true
-    values = {name: np.asarray(column).ravel() for name, column in columns.items()}
-    lengths = {name: len(column) for name, column in values.items()}
-    if len(set(lengths.values())) > 1:
-        counts = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise FwcError(f"the values are not of one length: {counts}")
-    _check_indices({"y_pred": y_pred, "y_true": y_true} | groups)
-    return pd.DataFrame(values), list(groups)

@@ -193,17 +193,16 @@ def audit_of_file(
     key = audit_options.key or audit_options.row or ""
     threshold = HALF if audit_options.threshold is None else audit_options.threshold
     layout = {name: getattr(audit_options, name) for name in LAYOUT}
-    positive, negative = (
-        values_of(value) for value in (audit_options.positive, audit_options.negative)
-    )
-    rule = MeaningRule(positive, negative, audit_options.others, "command line")
-    by_column = {
-        "answer": audit_options.positive_answer,
-        "label": audit_options.positive_label,
-    }
+    sides = {"answer": audit_options.positive_answer}
+    sides["label"] = audit_options.positive_label
     rules = {
-        name: replace(rule, positive=values_of(value) or positive)
-        for name, value in by_column.items()
+        name: MeaningRule(
+            values_of(positive or audit_options.positive),
+            values_of(audit_options.negative),
+            audit_options.others,
+            "command line",
+        )
+        for name, positive in sides.items()
     }
     how = HowRead(
         columns,

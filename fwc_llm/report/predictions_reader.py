@@ -29,7 +29,15 @@ from fwc_llm.models.base import Reply
 from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
 from fwc_llm.taskfile import Written
-from fwc_llm.words import UNKNOWN, Words, group_key, groups_of, is_marker
+from fwc_llm.words import (
+    GROUPS_REMEDY,
+    UNKNOWN,
+    Words,
+    fault_of_groups,
+    group_key,
+    groups_of,
+    is_marker,
+)
 
 if TYPE_CHECKING:
     from fwc_llm.data.raw_table import RawTable
@@ -48,7 +56,6 @@ _MOST = 8  # most groups that a note lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = {"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"}
 _OURS |= {"weight", "cluster", "given", "score", "above"}
-_MOST_LEVELS = 200  # of one attribute: all pairs of groups are compared
 _LARGEST = float(np.finfo(np.float64).max)
 _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on the notation)
     "p_yes": (
@@ -171,13 +178,13 @@ def read_answers(
     if how.words is not None:
         read = [name for name in read if name != "answer"]
     values = {*how.values}
-    neither = _decided(frame, read, raw.where, how, values)
+    neither, pooled = _decided(frame, read, raw.where, how, values)
     titles = " or ".join(columns[name] for name in read)
     frame, lost = _kept(frame, neither, titles, raw.where, how)
     people = None
     if population is not None:
         people = _population(elsewhere, population, how)
-    notes = [*told_groups, *lost, *notes]
+    notes = [*told_groups, *pooled, *lost, *notes]
     return AnswerTable(frame, tuple(notes), people, values)
 
 
@@ -209,7 +216,7 @@ def _check_probabilities(answers: "Names", how: HowRead) -> None:
         share is not None and 0.0 <= share <= 1.0 for share in shares
     ):
         title = how.columns["answer"]
-        remedy = how.rule("answer").option("p_yes", [title])
+        remedy = how.rule("answer").written(p_yes=title)
         raise FwcError(f"{title!r} looks like probabilities: name it as such, {remedy}")
 
 
@@ -220,11 +227,10 @@ def _groups(
     counts = Counter[str]()
     for texts in tables:
         counts.update(counted(pd.Series(texts)))
-    levels = len({*map(group_key, counts)})
-    if levels > _MOST_LEVELS:
+    fault = fault_of_groups({*map(group_key, counts)})
+    if fault:
         raise FwcError(
-            f"{where}: the protected column {name!r} has {levels:,} different values, more "
-            f"than the {_MOST_LEVELS} that can be judged: name a column of groups, or merge them"
+            f"{where}: the protected column {name!r} has {fault}: {GROUPS_REMEDY}"
         )
     groups: Mapping[str, str] = {}
     notes = list[str]()
@@ -249,11 +255,13 @@ def _decided(
     where: Path | str,
     how: HowRead,
     seen: set[str],
-) -> Any:
-    """Replace texts of the columns `names` by yes, no or missing; return a mask (n,) of values that
-    are neither. `seen` are values that have to have a meaning, too; those of `frame` are added.
+) -> tuple[Any, list[str]]:
+    """Replace texts of the columns `names` by yes, no or missing; return a mask (n,) of rows that
+    are left out, and notes. `seen` are values that have to have a meaning, too; those of `frame`
+    are added.
     """
     neither = np.zeros(len(frame), dtype=np.bool_)
+    notes = list[str]()
     by_rule: dict[MeaningRule, list[str]] = {}
     for name in names:
         by_rule.setdefault(how.rule(name), []).append(name)
@@ -271,9 +279,13 @@ def _decided(
         )
         means = dict.fromkeys(meaning.no, 0) | dict.fromkeys(meaning.yes, 1)
         for name in together:
-            neither |= frame[name].isin(meaning.dropped).to_numpy()
+            held = counted(frame[name])
+            if sum(meaning.of(text) is not None for text in held) > 2:
+                notes.append(f"{meaning.sentence(how.columns[name], held)}.")
+            unknown = meaning.unknown if name == "label" else ()
+            neither |= frame[name].isin([*meaning.dropped, *unknown]).to_numpy()
             frame[name] = yes_or_no(frame[name].map(means))
-    return neither
+    return neither, notes
 
 
 def _kept(
@@ -287,7 +299,7 @@ def _kept(
         n = int(empty[name].sum())
         raise FwcError(
             f"{where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
-            f"({n:,} row{'s' * (n > 1)} in total); {how.rule('label').option('missing', ['drop'])} "
+            f"({n:,} row{'s' * (n > 1)} in total); {how.rule('label').written(missing='drop')} "
             f"leaves such rows out"
         )
     masks = {
@@ -336,19 +348,15 @@ def _population(
     if missing:
         needs = ", ".join(filter(None, texts))
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {needs}")
-    columns: dict[str, Any] = {}
-    for name, column in cells.items():
-        numbers, wrong = _numbers(column, raw.usual_in(name)[0])
-        if name in texts:
-            columns[name] = column
-        else:
-            columns[name] = (
-                np.asarray(filled(column), object) if wrong.any() else numbers
-            )
+    columns: dict[str, Any] = {**cells}
+    for name in cells.keys() - texts:
+        numbers, wrong = _numbers(cells[name], raw.usual_in(name)[0])
+        text = np.asarray(filled(cells[name]), object)
+        columns[name] = text if wrong.any() else numbers
     frame = pd.DataFrame(columns)
     if label:
         as_label = frame.rename(columns={label: "label"})
-        dropped = _decided(as_label, ["label"], raw.where, how, set())
+        dropped, _ = _decided(as_label, ["label"], raw.where, how, set())
         frame[label] = as_label["label"]
         frame = frame[~dropped]
     return frame

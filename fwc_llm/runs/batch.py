@@ -390,7 +390,7 @@ def _read_state(folder: Path) -> list[_BatchPart]:
     state = folder / "state.json"
     try:
         return _State.model_validate(parse_json(read_text(state))).parts
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
         if isinstance(error, ValidationError):

@@ -142,7 +142,7 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(
             "outcome 'income' has 60 values",
             "say above which number the answer is yes: threshold",
         ),
-        ({"sex": list(range(60))}, "split it with a threshold", "has 60 levels"),
+        ({"sex": list(range(60))}, "split it with a threshold", "has 60 numbers"),
     ],
 )
 def test_what_cannot_be_guessed(

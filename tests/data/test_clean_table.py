@@ -208,7 +208,7 @@ BAD_DATA = {
     "many levels": (
         "\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)),
         {},
-        "has 30 levels",
+        "has 30 numbers (0, 1, 10, 11, 12, …)",
     ),
     "one outcome": (
         "1,a,f,yes\n2,b,m,yes",
@@ -223,7 +223,7 @@ BAD_DATA = {
     "a third value that nobody judged": (
         "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen",
         {"outcome": 'positive = ["Ja"]'},
-        "has 3 values: 'Ja' (1), 'Nein' (1), 'offen' (1); say what 'offen' means: yes ",
+        "has 3 values: 'Ja' (1), 'Nein' (1), 'offen' (1); say what to take 'offen' for: yes ",
     ),
     "positive absent": (
         "1,a,f,yes\n2,b,m,no",
@@ -249,11 +249,6 @@ BAD_DATA = {
         "1,a,f,?\n2,a,m,no",
         CATEGORY,
         "(1 of 2 rows stay)",
-    ),
-    "a level that steers terminals": (
-        "1,a,\x1b[31mf,yes\n2,b,m,no",
-        {},
-        "which holds control characters",
     ),
 }
 

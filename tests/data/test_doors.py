@@ -48,6 +48,7 @@ GROUPS = [
     ("WH", "NA"),
     ("Köln", "Bonn, Süd"),
     ("a & b", "c"),
+    ("\x1b[31mf", "m"),
 ]
 CODES = [  # cells of a group column, and whether the groups are to be doubted
     (["1", "2", "9", "99", "-1", "NA"], True),
@@ -134,7 +135,7 @@ def outcome_of(door: Callable[[], Counts]) -> Counts | str:
         return door()
     except FwcError as error:
         text = str(error)
-        if "say what" in text or "say which" in text:
+        if "; say wh" in text:
             return text[text.index("has ") : text.index(":", text.index("say "))]
         return text
 

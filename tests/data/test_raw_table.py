@@ -209,58 +209,6 @@ def test_the_same_rows_are_the_same_texts_in_every_format(
                 assert cells == texts[column][:rows], (name, column)
 
 
-def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) -> None:
-    """Ids as text and as long integers, one of them missing: who is who does not depend on the
-    format.
-    """
-    rng = np.random.default_rng(0)
-    n = 120
-    columns: dict[str, Cells] = {
-        "case": [None, *(900719925474099300 + k // 2 for k in range(1, n))],
-        "code": [["1", "01", "1e3", "1000"][k % 4] for k in range(n)],
-        "pay": [None if k % 40 == 7 else k * k % 19 / 2 for k in range(n)],
-        "sex": rng.choice(["f", "m"], n).tolist(),
-        "said": rng.choice(["yes", "no"], n).tolist(),
-    }
-    pools = []
-    audits = []
-    (tmp_path / "t.toml").write_text(
-        'question = "?"\nmissing = "category"\ncolumns = [{ name = "case" }, { name = "code" }, '
-        '{ name = "pay", kind = "numeric", missing = "drop" }, { name = "sex" }, { name = "said" '
-        "}]\n"
-        '[data]\nfile = "t.csv"\n[outcome]\ncolumn = "said"\n[[protected]]\ncolumn = "sex"\n'
-    )
-    text = (tmp_path / "t.toml").read_text()
-    for name in ("t.csv", "t.csv.gz", "t.jsonl", "t.parquet"):
-        FILES[name](columns, tmp_path / name)
-        (tmp_path / "t.toml").write_text(text.replace("t.csv", name))
-        pools.append(load_task(tmp_path / "t.toml").pool().to_dict("list"))
-        words = (
-            "audit",
-            tmp_path / name,
-            "--answer",
-            "said",
-            "--protected",
-            "sex",
-            "--cluster",
-            "case",
-        )
-        document = json.loads(fwc(*words, "--missing", "drop", "--json", code=0).out)
-        audits.append(document["statistics"]["sex"] | {"records": document["records"]})
-    frames = [make(columns) for make in FRAMES.values()]
-    assert set(pools[0]["code"]) == {"1", "01", "1e3", "1000"}
-    assert "60 people" in " ".join(audits[0]["notes"])
-    assert all(pool == pools[0] for pool in pools)
-    assert all(found == audits[0] for found in audits)
-    by_frame = [
-        audit(frame, answer="said", protected="sex", given="code").to_dict()
-        for frame in frames
-    ]
-    assert all(found == by_frame[0] for found in by_frame)
-    tasks = [load_task(frame, protected="sex", outcome="said") for frame in frames]
-    assert {task.fingerprint for task in tasks} == {tasks[0].fingerprint}
-
-
 def test_typed_numbers_are_read_in_the_notation_of_the_texts_beside_them() -> None:
     pay = [1.234 + k if k % 2 else f"{k + 1}.234,5" for k in range(80)]
     frame = pd.DataFrame({"pay": pay, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20})

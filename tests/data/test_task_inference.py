@@ -1,7 +1,6 @@
 """What columns look like, what questions are drafted, how numbers are written."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.walks.loans import loans
+from fwc_llm import build_prompt
 from fwc_llm.cell_rules import as_plain
 from fwc_llm.cli.task import init
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
@@ -77,7 +77,13 @@ NOTES = [
         ("area", [f"0{6000 + 7 * k}" for k in range(60)], "drop", None, ""),
         ("notes", [f"{NOTES[k % 3]} {k}" for k in range(60)], "drop", None, ""),
         ("email", [f"p{k}@example.org" for k in range(60)], "id", None, ""),
-        ("customer_id", [f"{1000 + k // 2 * 17}" for k in range(60)], "drop", None, ""),
+        (
+            "customer_id",
+            [f"{1000 + k // 2 * 17}" for k in range(60)],
+            "extra",
+            None,
+            "",
+        ),
         ("Kundennr", [f"0{6000 + 37 * k % 997}" for k in range(60)], "id", None, ""),
         (
             "account",
@@ -276,11 +282,11 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
         "\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n"
     )
     draft = draft_task(tmp_path / "kredite.csv", ["Geschlecht"], "Zusage", tmp_path)
-    for words in ("'m' as 'M'", "J. (160), none (80)", "say what 'offen' means"):
+    for words in ("'m' as 'M'", "J. (160), none (80)", "say what to take 'offen' for"):
         assert words in " | ".join(draft.checks)
     path = tmp_path / "kredite.toml"
     path.write_text(draft.text, encoding="utf-8")
-    with pytest.raises(FwcError, match="say what 'offen' means"):
+    with pytest.raises(FwcError, match="say what to take 'offen' for"):
         load_task(path).pool()
     path.write_text(draft.text.replace("# others", "others"), encoding="utf-8")
     task = load_task(path)
@@ -505,24 +511,37 @@ def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(
         "# positive = […] # CHECK: name the values that mean yes, of 1 (10), 2 (10)"
         in draft.text
     )
-    assert "# threshold = { above = 3.5 } # in place of both" in draft.text
+    assert "# threshold = { above = 3.5 } # in place of all three" in draft.text
     edited = draft.text.replace(
         "# positive = […]", 'positive = ["1", "2"]\nnegative = ["3"]'
     )
-    asked = edited.replace("# others", "others").replace("“…”", "one or two")
-    (tmp_path / "t.toml").write_text(asked, encoding="utf-8")
-    assert load_task(tmp_path / "t.toml").pool()["y"].value_counts().to_dict() == {
-        "yes": 20,
-        "no": 10,
-    }
+    (tmp_path / "t.toml").write_text(edited, encoding="utf-8")
+    task = load_task(tmp_path / "t.toml")
+    assert task.question == "Is “y” “1” or “2” in this case?"
+    assert task.pool()["y"].value_counts().to_dict() == {"yes": 20, "no": 10}
 
 
-def test_bands_say_their_unit_in_the_columns_name() -> None:
-    cells = [f"{1000 + 37 * k} €" for k in range(60)]
-    profile = replace(
-        profile_column("net_pay", pd.Series(cells)), bands=(1000.0, 2000.0)
-    )
-    assert 'text = "net pay (€)"' in profile.line("net_pay")
+@pytest.mark.parametrize("share", [0.01, 0.2, 1])
+@pytest.mark.parametrize("missing", [0, 0.2])
+def test_a_unit_of_money_is_in_every_prompt_and_others_are_refused(
+    tmp_path: Path, share: float, missing: float
+) -> None:
+    rng = np.random.default_rng(0)
+    units = np.where(rng.random(400) < share, " EUR", "")
+    pay = [
+        f"{n}{unit}" for n, unit in zip(rng.integers(99, 999, 400), units, strict=True)
+    ]
+    frame = pd.DataFrame({"pay": pay, "sex": ["f", "m"] * 200})
+    frame["pay"] = frame["pay"].mask(rng.random(400) < missing, "k.A.")
+    frame["y"] = rng.choice(["yes", "no"], 400)
+    task = load_task(draft(tmp_path, frame))
+    shown = build_prompt(task, {"pay": "500 €", "sex": "f"})[-1]["content"]
+    assert re.search(r"pay: (500|\d+ to \d+) EUR\n", shown)
+    with pytest.raises(FwcError, match="units differ"):
+        task.record({"pay": "500 $", "sex": "f"})
+    if missing:
+        unknown = build_prompt(task, {"pay": "k.A.", "sex": "f"})[-1]["content"]
+        assert "pay: unknown\n" in unknown
 
 
 @pytest.mark.parametrize(
@@ -551,6 +570,8 @@ def test_bands_say_their_unit_in_the_columns_name() -> None:
         ({"who": [f"{k % 30}" for k in range(60)]}, "set cluster=who"),
         ({"email": [f"{k // 2 % 25}@a.org" for k in range(60)]}, "set cluster=email"),
         ({"applicant_id": [f"{k % 12}" for k in range(60)]}, "=applicant_id"),
+        ({"tract_population": [f"{k * 7}" for k in range(60)]}, ""),
+        ({"last_result": ["gut", "schlecht", "offen"] * 20}, "another outcome"),
         ({"BranchID": [f"{k % 12}" for k in range(60)]}, "codes of places"),
         ({"Bezirk": [f"{k % 12}" for k in range(60)]}, "codes of places"),
         ({"area_code": [f"{k % 12}" for k in range(60)]}, "codes of places"),
@@ -752,22 +773,15 @@ def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -
     assert "column state_code: it may stand for a protected group" in checks
 
 
-def test_a_drafted_question_without_its_value_is_asked_for(
-    fwc: Run, tmp_path: Path
-) -> None:
-    rows = (f"{k},{'ab'[k % 2]},{k // 2 % 3 + 1}" for k in range(90))
-    (tmp_path / "t.csv").write_text("\n".join(["x,g,y", *rows]) + "\n")
-    columns = ("--protected", "g", "--outcome", "y")
-    fwc("task", "init", tmp_path / "t.csv", *columns, code=0)
-    task = tmp_path / "t.toml"
-    named = task.read_text().replace(
-        "# positive = […]", 'positive = ["1"]\nnegative = ["2", "3"]'
-    )
-    task.write_text(named, encoding="utf-8")
-    ask = ("eval", "--task", task, "--model", "baseline", "--dry-run")
-    assert "the question still has “…”" in fwc(*ask, code=2).line
-    task.write_text(named.replace("“…”", "one"), encoding="utf-8")
-    fwc(*ask, code=0)
+def test_an_ellipsis_in_a_question_is_asked_for() -> None:
+    with pytest.raises(FwcError, match="the question still has …"):
+        load_task(frame(), protected="sex", outcome="ok", question="Is it …?")
+
+
+def test_a_frames_question_is_in_its_frozen_task(tmp_path: Path) -> None:
+    task = load_task(frame(), protected="sex", outcome="ok", question="Is it fine?")
+    task.freeze(tmp_path / "t.json")
+    assert load_task(tmp_path / "t.json").question == "Is it fine?"
 
 
 @pytest.mark.parametrize(
