@@ -152,23 +152,15 @@ def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("form", "cells", "support", "most"),
-    [
-        ("float32", 4, "free", 3.0),
-        ("float32", 16, "free", 4.2),
-        ("mixed", 16, "free", 7.4),
-        ("float32", 16, "rows", 5.0),
-    ],
+    ("form", "support", "most"), [("mixed", "free", 7.4), ("float32", "rows", 5.0)]
 )
-def test_a_fit_holds_a_few_tables(
-    form: str, cells: int, support: str, most: float
-) -> None:
+def test_a_fit_holds_a_few_tables(form: str, support: str, most: float) -> None:
     rng = np.random.default_rng(0)
     n = 32_768
     p = 25
     X = rng.normal(size=(n, p)).astype(np.float32)
     y = rng.integers(0, 2, n)
-    sensitive = rng.integers(0, cells // 2, n)
+    sensitive = rng.integers(0, 8, n)
     table = X
     if form == "mixed":
         table = pd.DataFrame(X.astype(np.float64)).add_prefix("x")

@@ -64,7 +64,7 @@ class Counting(FourMembers):
 @pytest.fixture(scope="module")
 def census() -> Task:
     """Small: the reference lines of a test learn from all of its pool."""
-    return census_task(3000, 1500)
+    return census_task(1000, 600)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from tests.command import Run
 from tests.data.tables import write_task
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve_in_thread
-from tests.people import make_people
+from tests.people import SMALL_CENSUS, make_people
 
 PEOPLE = load_task(make_people(240, 2), protected="group", outcome="y")
 
@@ -99,7 +99,7 @@ def test_every_kind_of_run_can_be_verified(
             client = Client()
         model = "test-model" if how == "batch" else "surrogate"
         evaluate(
-            "census",
+            SMALL_CENSUS,
             model,
             arms=["zero", "fwc"],
             n_test=32,
@@ -108,7 +108,7 @@ def test_every_kind_of_run_can_be_verified(
             client=client,
             **options,
         )
-    assert with_status(out, task=None) == []
+    assert with_status(out, task=SMALL_CENSUS) == []
 
 
 CHANGES = {
