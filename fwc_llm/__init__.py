@@ -91,49 +91,7 @@ _HOME = {
     "tasks": ("Task", "load_task"),
 }
 
-__all__ = [
-    "Answer",
-    "Audit",
-    "Check",
-    "Client",
-    "DataWarning",
-    "Example",
-    "FairCoreset",
-    "FunctionError",
-    "FunctionModel",
-    "FwcError",
-    "FwcWarning",
-    "IncompleteRunError",
-    "InputError",
-    "InterruptedRunError",
-    "Messages",
-    "Model",
-    "ProviderError",
-    "Reply",
-    "Result",
-    "RowContext",
-    "RunWarning",
-    "ScaleWarning",
-    "Settings",
-    "Shots",
-    "Task",
-    "TaskRow",
-    "Tuned",
-    "Usage",
-    "aevaluate",
-    "audit",
-    "build_prompt",
-    "evaluate",
-    "load_shots",
-    "load_task",
-    "open_model",
-    "parse_answer",
-    "save_shots",
-    "select_shots",
-    "strategies",
-    "tune",
-]
+_NAMES = {name: home for home in _HOME for name in _HOME[home]}
+__all__ = sorted(_NAMES)
 if not TYPE_CHECKING:  # type checkers use the imports above and report every other name
-    __getattr__, __dir__ = lazy_names(
-        __name__, {name: home for home in _HOME for name in _HOME[home]}
-    )
+    __getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -312,7 +312,7 @@ def fault_of_numbers(
     fault = f"{listed(wrong, _SHOWN, repr)} {where} {verb}"
     for way, others in wrong_in.items():
         if not others:
-            remedy = f'set the column\'s written = "{way}" in {task.path}'
+            remedy = f'set the column\'s written = "{way}" in {task.place}'
             return wrong[0], f"{fault}; {remedy}"
     marked = json.dumps([*item.markers, *wrong], ensure_ascii=False)
     unknown = can_be_unknown(task, item) or (item.missing or task.missing) == "drop"
@@ -324,7 +324,7 @@ def fault_of_numbers(
     repair = "repair it"
     if re.fullmatch(DATE, wrong[0]):
         repair = "turn dates into numbers, such as years"
-    return wrong[0], f"{fault}; {repair}, or {other} in {task.path}"
+    return wrong[0], f"{fault}; {repair}, or {other} in {task.place}"
 
 
 def other_unit(
@@ -338,7 +338,7 @@ def other_unit(
         return None
     other = next(text for text in read if kind_of(read[text][1]) == several[1])
     where = f"in the numeric column {item.name!r}"
-    remedy = f'convert the numbers to one unit, or set role = "drop" in {task.path}'
+    remedy = f'convert the numbers to one unit, or set role = "drop" in {task.place}'
     return other, f"units differ {where}, {' and '.join(several)}: {remedy}"
 
 
@@ -386,7 +386,7 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
     if level is None and text != UNKNOWN:
         if attribute.above is not None:
             parse_number(attribute.source, text)
-        lacks = f"has no entry for {text!r} in column {attribute.source!r}; add it in {task.path}"
+        lacks = f"has no entry for {text!r} in column {attribute.source!r}; add it in {task.place}"
         raise FwcError(f"the map of protected attribute {attribute.name!r} {lacks}")
     return UNKNOWN if level is None else level
 
@@ -397,7 +397,7 @@ def parse_value(task: TaskFile, column: Column, text: str) -> float | str:
         return parse_number(column.name, text)
     if column.kind == "ordinal" and text not in column.order:
         where = f"the order of the ordinal column {column.name!r} ({', '.join(column.order)})"
-        raise FwcError(f"{text!r} is not in {where}; add it in {task.path}")
+        raise FwcError(f"{text!r} is not in {where}; add it in {task.place}")
     return text
 
 

@@ -3,7 +3,15 @@
 The command line prints an `FwcError` as one line on standard error and exits with its `exit_code`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+    Set,
+)
 from functools import wraps
 from inspect import BoundArguments, Signature, signature
 from numbers import Integral, Real
@@ -146,7 +154,8 @@ def check_call(
 def checked(function: _F) -> _F:
     """Decorator: arguments that the function does not take, or of a wrong type, are `FwcError`s.
 
-    Types are those of plain annotations: numbers, texts, paths, functions, mappings, words.
+    Types are those of plain annotations: numbers, texts and lists of them, paths, functions,
+    mappings, words.
     """
     takes = signature(function)
     name = function.__qualname__.removesuffix(".__init__")
@@ -214,6 +223,10 @@ def check_type(value: object, annotation: Any, name: str) -> None:
             number = kind in (int, float) and isinstance(value, bool)
             fits = isinstance(value, types) and not number
             takes.append(words)
+        elif kind in (Collection, Sequence) and get_args(member) == (str,):
+            items = value if isinstance(value, list | tuple | Set) else (None,)
+            fits = all(isinstance(item, str) for item in items)
+            takes.append("a list of texts")
         else:
             return
         if fits:

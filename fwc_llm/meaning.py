@@ -44,6 +44,7 @@ class MeaningRule:
     others: Others | None = None
     options: Literal["command line", "python", "task file"] = "python"
     above: str = ""  # how a threshold for numbers is written, if there can be one
+    shared: bool = False  # the values in `negative` may be those of another column
 
     def written(self, **given: str | Sequence[str]) -> str:
         """Options with their values, as the caller writes them."""
@@ -139,20 +140,23 @@ def read_meaning(
     by_key: dict[str, list[str]] = {}
     for value in counts:
         by_key.setdefault(_key(value), []).append(value)
-    given = _given(rule.positive, by_key)
-    yes = list(given)
-    no = [key for key in _given(rule.negative, by_key) if key in by_key]
-    for key, value in given.items():
-        if key not in by_key:
-            raise FwcError(
-                f"{_held(counts, column)}; {value!r} is none of them{near(value, [*counts])}"
-            )
-        if key in no:
-            raise FwcError(
-                f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no"
-            )
+    positives = _given(rule.positive, by_key)
+    negatives = _given(rule.negative, by_key)
+    yes = [*positives]
+    no = [key for key in negatives if key in by_key]
+    absent = [value for key, value in positives.items() if key not in by_key]
     positive = bool(yes)
     keys = [key for key in by_key if not is_unknown(key) or key in (*yes, *no)]
+    if not no and {*keys} != {*yes} and not rule.shared:
+        absent += negatives.values()
+    for value in absent:
+        raise FwcError(
+            f"{_held(counts, column)}; {value!r} is none of them{near(value, [*counts])}"
+        )
+    for key in positives.keys() & negatives:
+        raise FwcError(
+            f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no"
+        )
     usual = _inferred(keys)
     yes = yes or [key for key in usual[0] if key not in no]
     rest = [key for key in keys if key not in yes]

@@ -74,7 +74,7 @@ _in_command_line: ContextVar[bool] = ContextVar("in_command_line", default=False
 
 def spoken(text: str) -> str:
     """A message with options as the caller writes them: `--n-test 24`, or `n_test=24` in Python."""
-    if _in_command_line.get() or "--" not in text:
+    if _in_command_line.get():
         return text
     text = _SETTING.sub(_setting, text.replace("the same command", "the same call"))
     return _FLAG.sub(_argument, _PARAMETER.sub(_parameter, text))

@@ -30,13 +30,13 @@ from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.sanitize import utf8_safe
 from fwc_llm.shots.base import Shots
+from fwc_llm.tasks import Task, as_task, has_row, revealing_columns
 from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fwc_llm.models.base import ChatMessage, Message
-    from fwc_llm.tasks import Task
 
     Row = Mapping[Any, Any] | pd.Series  # column names to values
 
@@ -70,11 +70,13 @@ class Prompt:
                 )
         self._templates = _template_set(template)
         self._question_apart = question_apart
-        self._criteria = task.criteria
-        self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
+        self._criteria: Mapping[Any, str] = task.rules.criteria
+        self._cells = ShownColumns(
+            task, revealing_columns(task) if "removal" in edits else ()
+        )
         weighted = "unweighted" not in edits
         says = (
-            YES_NO if question_apart else task.words
+            YES_NO if question_apart else task.rules.words
         )  # a decision model answers with P(yes)
         examples = [
             ShownExample(
@@ -192,7 +194,6 @@ def build_prompt(
     another table.
     """
     from fwc_llm.shots.storage import check_task
-    from fwc_llm.tasks import as_task
 
     task = as_task(task)
     record = task.record(row)
@@ -219,7 +220,9 @@ def _refuse_example(task: "Task", name: Any, record: TaskRow, shots: Shots) -> N
     for example in shots.examples:
         if not record.values.items() <= example.values.items():
             continue
-        ids = [row for row in (name, f"row:{name}") if task.has_row(row, record.values)]
+        ids = [
+            row for row in (name, f"row:{name}") if has_row(task, row, record.values)
+        ]
         if not ids or example.row in ids:
             raise FwcError(
                 f"the row is among its own examples, as {example.row!r}, or has the same cells: "

@@ -46,6 +46,7 @@ ENDINGS: Mapping[str, Format] = {
 }
 LAYOUT = "sheet", "skip", "comment"  # keys of [data] that are also options of commands
 PACKED = (".gz", ".bz2", ".zip")
+FRAME = Path("the data frame")  # in the place of a task file's path
 UNASKED = "“…”"  # in a question, in the place of the values that mean yes
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 _LARGEST = 1 << 22  # bytes of a task file
@@ -77,6 +78,11 @@ def _values(value: Any) -> Any:
     return [
         str(item).lower() if isinstance(item, bool) else str(item) for item in items
     ]
+
+
+def _none(value: Any) -> Any:
+    """None for the word "none", as TOML has no null."""
+    return None if value == "none" else value
 
 
 def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
@@ -388,9 +394,8 @@ class TaskFile(Checked):
         Literal["yes", "no"], Text
     ] = {}  # definitions of yes and no, for decision models
     missing: MissingRule = "error"
-    base_parity: Share | Literal["none"] = (
-        "none"  # gap of the groups' base rates in a run's test rows
-    )
+    # gap of the groups' base rates in a run's test rows; None: as they are drawn
+    base_parity: Annotated[Share | None, BeforeValidator(_none)] = None
     weight: str = ""  # the column of sampling weights
     column_weights: Mapping[
         str, ColumnWeight
@@ -409,6 +414,9 @@ class TaskFile(Checked):
     note: str = ""
     about_entries: About = Field(default=About(), alias="about")
     path: Path = Field(default=Path(), exclude=True)
+    folder: Path | None = Field(default=None, exclude=True)  # None: a built-in task
+    # the column that identifies people with several rows; "": a row is a person
+    cluster: str = Field(default="", exclude=True)
     text: str = Field(default="", exclude=True)
 
     @model_validator(mode="before")
@@ -494,6 +502,20 @@ class TaskFile(Checked):
         if self.use_protected:
             return tuple(by_name[name] for name in dict.fromkeys(self.use_protected))
         return tuple(attribute for attribute in self.offered if not attribute.optional)
+
+    @property
+    def usual(self) -> tuple[str, ...]:
+        """The names of the attributes that are protected if nobody chooses."""
+        return tuple(item.name for item in self.offered if not item.optional)
+
+    @property
+    def place(self) -> str:
+        """Where a reader changes the rules: the file, or the text that was drafted for a frame."""
+        return (
+            "task.text (save it as a task file)"
+            if self.path == FRAME
+            else str(self.path)
+        )
 
     @property
     def notations(self) -> dict[str, Written]:

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +27,8 @@ from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.notices import LOG, DataWarning, tell
 from fwc_llm.sanitize import kind_of, parse_json
 from fwc_llm.taskfile import (
+    FRAME,
+    About,
     Column,
     Source,
     TaskFile,
@@ -35,7 +37,7 @@ from fwc_llm.taskfile import (
     read_taskfile,
 )
 from fwc_llm.validation import check
-from fwc_llm.words import YES_NO, spellings
+from fwc_llm.words import spellings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,52 +59,61 @@ class Task:
     """A yes/no prediction task: data, protected attributes, outcome, wording.
 
     The table is read on first use; the table of a built-in task is downloaded if this machine lacks
-    it. `locate` returns its files (None if this machine lacks them), and `rules` tell how to read
-    its cells. `columns` are the columns of `pool()` and `test()` in file order; `outcome` names one
-    of them. `simulated` means that the rows are drawn from a model; every output must say so.
-
-    `question` is what prompts ask, `title` names the task in outputs. `text` is the text of the
-    task file and `folder` its folder (None for a built-in task). `about` has the file's statements
-    on purpose and data; `licence`, `citation` and `note` are about the data, too. `offered` are the
-    attributes that can be protected, `protected` the chosen ones, `usual` the default choice.
-    `weight` is the column of sampling weights. `cluster` is the column that identifies people with
-    several rows; nobody is both in the test rows and among the examples. Either column may be "".
-    `base_parity` is the default of runs; None: test rows are drawn without a base parity.
-    `criteria` define "yes" and "no"; `words` are the words for them in prompts and replies.
-    `column_weights` are weights of features in coresets' distances; other features have weight 1.
+    it. `rules` is the task file: how cells are read, purpose and data (`rules.citation`), defaults.
+    `simulated` means that the rows are drawn from a model; every output must say so.
     """
 
-    name: str
-    title: str
-    question: str
-    columns: tuple[Column, ...]
-    protected: tuple[str, ...]
-    outcome: str
-    rules: TaskFile = field(repr=False)
-    _load: "Callable[[], CleanTables]" = field(repr=False)
-    locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=tuple)
+    rules: TaskFile
+    _load: "Callable[[], CleanTables]"
+    _locate: Callable[[], tuple[Path, ...] | None] = tuple
     simulated: bool = False
-    licence: str = ""
-    citation: str = ""
-    note: str = ""
-    text: str = field(repr=False, default="")
-    folder: Path | None = None
-    about: Mapping[str, str] = field(repr=False, default_factory=dict)
-    offered: tuple[str, ...] = ()
-    usual: tuple[str, ...] = ()
-    weight: str = ""
-    cluster: str = ""
-    base_parity: float | None = None
-    criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
-    column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
-    _frozen: FrozenTask | None = field(repr=False, default=None)
-    _frame: "tuple[Any, pd.Index] | None" = field(repr=False, default=None)
-    words: Mapping[str, str] = field(repr=False, default_factory=lambda: YES_NO)
+    _frozen: FrozenTask | None = None
+    _frame: "tuple[Any, pd.Index] | None" = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, and the tables if they are read; not what is computed from them."""
         kept = {item.name for item in fields(self)} | {"_tables"}
         return {name: value for name, value in vars(self).items() if name in kept}
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.rules.name
+
+    @property
+    def title(self) -> str:
+        """The name in outputs."""
+        return self.rules.title
+
+    @property
+    def question(self) -> str:
+        """What prompts ask."""
+        return self.rules.question
+
+    @property
+    def text(self) -> str:
+        """The text of the task file; "" for simulated rows."""
+        return "" if self.simulated else self.rules.text
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of `pool()` and `test()` in file order."""
+        return self.rules.columns
+
+    @cached_property
+    def protected(self) -> tuple[str, ...]:
+        """The protected attributes in use."""
+        return tuple(attribute.name for attribute in self.rules.protected)
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The attributes that `load_task(…, protected=…)` can choose."""
+        return tuple(attribute.name for attribute in self.rules.offered)
+
+    @property
+    def outcome(self) -> str:
+        """The column of the outcome."""
+        return self.rules.outcome.source
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -126,7 +137,7 @@ class Task:
         values: dict[str, tuple[str, ...]] | None = None
         if outcome.positive and outcome.negative:
             values = {"yes": outcome.positive, "no": outcome.negative}
-        return spellings(self.question, self.words, values)
+        return spellings(self.question, self.rules.words, values)
 
     def column(self, name: str) -> Column:
         """The column called `name`; `FwcError` if the task has none."""
@@ -140,8 +151,8 @@ class Task:
         for item in self.rules.fields:
             if item.name == name and item.use != "column":
                 return FwcError(
-                    f"column {name!r} is in the table, but {self.rules.path} leaves it out "
-                    f'(role = "{item.role}"): write role = "extra", and it can be used without '
+                    f'column {name!r} is in the table, but left out (role = "{item.role}" in '
+                    f'{self.rules.place}): write role = "extra", and it can be used without '
                     f"being shown"
                 )
         return FwcError(
@@ -196,7 +207,7 @@ class Task:
         if not cells:
             names = ", ".join(column.name for column in self.shown)
             raise FwcError(f"the row has no cells: it needs {names}")
-        if not isinstance(raw, Mapping) and self.has_row(raw.name, cells):
+        if not isinstance(raw, Mapping) and has_row(self, raw.name, cells):
             values = {column.name: cells[column.name] for column in self.shown}
             return TaskRow(self.name, values, fingerprint=self.fingerprint)
         for name in {item.name for item in self.rules.fields} - cells.keys():
@@ -205,22 +216,6 @@ class Task:
                 cells[name] = cell_rules.at(cells[base], name[len(base) :])
         cleaned = cell_rules.clean_record(self.rules, self.name, self._domains, cells)
         return replace(cleaned, fingerprint=self.fingerprint)
-
-    def has_row(self, row: Any, cells: Mapping[str, Any]) -> bool:
-        """Whether the table has a row with this id and exactly these `cells` to show.
-
-        False for a frozen task, which has no table.
-        """
-        names = [column.name for column in self.shown]
-        if self._frozen is not None or not cells.keys() >= {*names}:
-            return False
-        if row not in self.table.index:
-            return False
-        values = self.table.loc[row]
-        return all(
-            not cell_rules.is_null(cells[name]) and cells[name] == values[name]
-            for name in names
-        )
 
     @cached_property
     def _domains(self) -> Mapping[str, Domain]:
@@ -234,6 +229,7 @@ class Task:
             for column in self.columns
         }
 
+    @checked
     def freeze(self, path: str | Path, force: bool = False) -> None:
         """Save the task without its rows, as JSON for a service without the table.
 
@@ -261,31 +257,6 @@ class Task:
         return self._tables.rows
 
     @cached_property
-    def naming(self) -> tuple[str, ...]:
-        """The protected columns, and categorical columns that reveal a level.
-
-        A column reveals a level if one of its values has at least 30 rows in the pool, and at least
-        99 % of these rows have the same level (in Adult, relationship: Husband, Wife).
-        """
-        import pandas as pd
-
-        pool = self.pool()
-        names = list(self.protected)
-        for column in self.columns:
-            if column.kind == "numeric" or column.name in (*names, self.outcome):
-                continue
-            for attribute in self.protected:
-                counts = pd.crosstab(pool[column.name], pool[attribute]).to_numpy()
-                rows = counts.sum(axis=1)
-                if (
-                    (rows >= _FEWEST_TO_NAME)
-                    & (counts.max(axis=1) >= _NAMES_LEVEL * rows)
-                ).any():
-                    names.append(column.name)
-                    break
-        return tuple(names)
-
-    @cached_property
     def checks(self) -> "TableChecks":
         """Possible problems of the whole table (for a table on disk, of its sample)."""
         from fwc_llm.data.table_checks import TableChecks, check_table
@@ -293,11 +264,6 @@ class Task:
         if self.simulated:
             return TableChecks()
         return check_table(self.table, self.columns, self.outcome, self.protected)
-
-    @property
-    def rows_given(self) -> "tuple[Any, pd.Index]":
-        """The frame that `load_task` got, as it was, and the ids of its rows; else `table`."""
-        return self._frame or (self.table, self.table.index)
 
     def sensitive(self, frame: "IntoFrame") -> "np.ndarray":
         """Protected levels (n,) as str; levels of several attributes are joined by " & ".
@@ -326,39 +292,6 @@ class Task:
         """
         return self._reader.cleaned(frame)
 
-    def with_columns(self, weight: str, cluster: str) -> "Task":
-        """The task with the columns `weight` (sampling weights), `cluster` (people); "" for
-        none.
-        """
-        for name in filter(None, (weight, cluster)):
-            self.column(name)
-        if weight and (self.column(weight).role, self.column(weight).kind) != (
-            "extra",
-            "numeric",
-        ):
-            raise FwcError(
-                f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
-            )
-        load = partial(getattr, self, "_tables")
-        return replace(self, weight=weight, cluster=cluster, _load=load)
-
-    def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
-        """Sampling weights (n,) from the column `weight`; None without this column.
-
-        `FwcError` for a weight that is negative or not finite.
-        """
-        if not self.weight:
-            return None
-        from fwc_llm.data.given_frames import column
-
-        weights = column(frame, self.weight).to_numpy(dtype=float)
-        wrong = ~((weights >= 0) & (weights < float("inf")))
-        if wrong.any():
-            row = int(wrong.argmax())
-            problem = f"row {frame.index[row]!r} has the weight {weights[row]:g} ({self.weight!r})"
-            raise FwcError(f"{problem}: weights are finite numbers of at least 0")
-        return weights
-
     def __repr__(self) -> str:
         roles = f"protected {', '.join(self.protected)}, outcome {self.outcome}"
         title = f"{self.name}: {self.title}{' (SIMULATED)' * self.simulated}"
@@ -381,7 +314,7 @@ class Task:
 
     def _counts(self) -> Markup:
         """Numbers of rows by group and outcome, or the reason why they are not available."""
-        if "_tables" not in vars(self) and self.locate() is None:
+        if "_tables" not in vars(self) and self._locate() is None:
             return note(
                 "the table is not on this machine: task.pool() fetches it, or says what is missing"
             )
@@ -463,6 +396,99 @@ class Task:
         for line in tables.notes:
             LOG.info("%s: %s", self.name, line)
         return tables
+
+
+# --- What a task is to the rest of the package
+
+
+def table_files(task: Task) -> tuple[Path, ...] | None:
+    """The files of the table; None if this machine lacks them."""
+    return task._locate()
+
+
+def has_row(task: Task, row: Any, cells: Mapping[str, Any]) -> bool:
+    """Whether the table has a row with this id and exactly these `cells` to show.
+
+    False for a frozen task, which has no table.
+    """
+    names = [column.name for column in task.shown]
+    if task._frozen is not None or not cells.keys() >= {*names}:
+        return False
+    if row not in task.table.index:
+        return False
+    values = task.table.loc[row]
+    return all(
+        not cell_rules.is_null(cells[name]) and cells[name] == values[name]
+        for name in names
+    )
+
+
+@lru_cache(maxsize=1)
+def revealing_columns(task: Task) -> tuple[str, ...]:
+    """The protected columns, and categorical columns that reveal a level.
+
+    A column reveals a level if one of its values has at least 30 rows in the pool, and at least
+    99 % of these rows have the same level (in Adult, relationship: Husband, Wife).
+    """
+    import pandas as pd
+
+    pool = task.pool()
+    names = list(task.protected)
+    for column in task.columns:
+        if column.kind == "numeric" or column.name in (*names, task.outcome):
+            continue
+        for attribute in task.protected:
+            counts = pd.crosstab(pool[column.name], pool[attribute]).to_numpy()
+            rows = counts.sum(axis=1)
+            if (
+                (rows >= _FEWEST_TO_NAME) & (counts.max(axis=1) >= _NAMES_LEVEL * rows)
+            ).any():
+                names.append(column.name)
+                break
+    return tuple(names)
+
+
+def given_rows(task: Task) -> "tuple[Any, pd.Index]":
+    """The frame that `load_task` got, as it was, and the ids of its rows; else `table`."""
+    return task._frame or (task.table, task.table.index)
+
+
+def with_columns(task: Task, weight: str, cluster: str) -> Task:
+    """The task with the columns `weight` (sampling weights), `cluster` (people); "" for
+    none.
+    """
+    for name in filter(None, (weight, cluster)):
+        task.column(name)
+    if weight and (task.column(weight).role, task.column(weight).kind) != (
+        "extra",
+        "numeric",
+    ):
+        raise FwcError(
+            f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
+        )
+    load = partial(getattr, task, "_tables")
+    chosen = {"weight": weight, "cluster": cluster}
+    rules = task.rules.model_copy(update=chosen)
+    return replace(task, rules=rules, _load=load)
+
+
+def sampling_weights(task: Task, frame: "pd.DataFrame") -> "np.ndarray | None":
+    """Sampling weights (n,) from the column `weight`; None without this column.
+
+    `FwcError` for a weight that is negative or not finite.
+    """
+    name = task.rules.weight
+    if not name:
+        return None
+    from fwc_llm.data.given_frames import column
+
+    weights = column(frame, name).to_numpy(dtype=float)
+    wrong = ~((weights >= 0) & (weights < float("inf")))
+    if wrong.any():
+        row = int(wrong.argmax())
+        problem = f"row {frame.index[row]!r} has the weight {weights[row]:g} ({name!r})"
+        raise FwcError(f"{problem}: weights are finite numbers of at least 0")
+    return weights
 
 
 # --- Where the tables of tasks come from: functions, so that a task can be sent to another process
@@ -600,7 +626,8 @@ def load_task(
             raise FwcError(
                 f"the simulated census offers {', '.join(census.offered)} alone as protected"
             )
-        return replace(census, weight=_chosen(taskfile, None, weight).weight)
+        weighted = {"weight": _chosen(taskfile, None, weight).weight}
+        return replace(census, rules=census.rules.model_copy(update=weighted))
     return _of_file(_chosen(taskfile, protected, weight), data_dir, folder)
 
 
@@ -629,7 +656,7 @@ def _thawed(path: Path) -> Task:
     if lacking:
         raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
     return replace(
-        task, _load=partial(_no_table, path), locate=_no_files, _frozen=frozen
+        task, _load=partial(_no_table, path), _locate=_no_files, _frozen=frozen
     )
 
 
@@ -654,7 +681,7 @@ def _no_task(name: str) -> str:
 def default_task(data_dir: str | Path | None = None) -> Task:
     """The default task: adult if its data is on this machine, else the census."""
     adult = load_task("adult", data_dir)
-    if adult.locate() is None:
+    if table_files(adult) is None:
         return census_task()
     return adult
 
@@ -671,30 +698,27 @@ def recorded_task(
 def census_task(*sizes: int, **options: int) -> Task:
     """The simulated task "census"; arguments as of `census_tables`."""
     adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
-    task = _of_file(adult)
     citation = f"Simulated from counts over: {adult.citation}"
-    return replace(
-        task,
-        name="census",
-        title="Simulated census: income above $50k",
-        offered=task.protected,
-        usual=task.protected,
+    about = About(
+        intended_use="To show and test the tool without data. Nothing made with it is a finding.",
+        population="Nobody: no row is a person.",
+        source=citation,
+        limits="The rows have the columns of the task adult, and only some of its dependencies.",
+    )
+    changes = {
+        "name": "census",
+        "title": "Simulated census: income above $50k",
+        "offered": adult.protected,
+        "citation": citation,
+        "note": "Simulated rows: no real person, and no measurement.",
+        "about_entries": about,
+        "weight": "",
+        "base_parity": None,
+    }
+    return Task(
+        rules=adult.model_copy(update=changes),
         _load=partial(_simulated, adult, *sizes, **options),
-        locate=tuple,
         simulated=True,
-        citation=citation,
-        note="Simulated rows: no real person, and no measurement.",
-        text="",
-        weight="",
-        base_parity=None,
-        about={
-            "intended_use": "To show and test the tool without data. Nothing made with it is a "
-            "finding.",
-            "population": "Nobody: no row is a person.",
-            "source": citation,
-            "limits": "The rows have the columns of the task adult, and only some of its "
-            "dependencies.",
-        },
     )
 
 
@@ -723,7 +747,7 @@ def _of_frame(
     question: str | None,
 ) -> Task:
     """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
-    from fwc_llm.data.clean_table import FRAME, clean_tables
+    from fwc_llm.data.clean_table import clean_tables
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.data.task_inference import Drafting
 
@@ -743,6 +767,8 @@ def _of_frame(
     if words == "values":
         spelled = {"words": "values"}
     else:
+        for key, word in words.items():
+            require(word, str, f"words[{key!r}]", "give a text")
         spelled = {f"words.{key}": word for key, word in words.items()}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
     draft = drafting.draft(Path(), answer)
@@ -758,7 +784,7 @@ def _of_frame(
     return replace(
         _of_file(taskfile),
         _load=partial(_given, tables),
-        locate=tuple,
+        _locate=tuple,
         _frame=(_kept(frame), raw.index),
     )
 
@@ -789,24 +815,10 @@ def _of_file(
     from fwc_llm.data.locate import data_folders
 
     folders = data_folders(data_dir, folder)
-    own = {"protected", "outcome", "offered", "base_parity"}
-    same = {item.name for item in fields(Task)} - own
-    values: dict[str, Any] = {
-        name: getattr(taskfile, name) for name in same if hasattr(taskfile, name)
-    }
     return Task(
-        **values,
-        rules=taskfile,
-        protected=tuple(attribute.name for attribute in taskfile.protected),
-        outcome=taskfile.outcome.source,
+        rules=taskfile.model_copy(update={"folder": folder}),
         _load=partial(_files, taskfile, folders),
-        locate=partial(_located, taskfile, folders),
-        folder=folder,
-        offered=tuple(attribute.name for attribute in taskfile.offered),
-        usual=tuple(
-            attribute.name for attribute in taskfile.offered if not attribute.optional
-        ),
-        base_parity=None if taskfile.base_parity == "none" else taskfile.base_parity,
+        _locate=partial(_located, taskfile, folders),
     )
 
 

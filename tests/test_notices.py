@@ -53,6 +53,7 @@ def people(n: int = 300) -> pd.DataFrame:
         ("--set no_watch=true continues", "no_watch=True continues"),
         ("--set cluster=who counts", "cluster='who' counts"),
         ("--set 'cluster=of whom' counts", "cluster='of whom' counts"),
+        ("the same command continues", "the same call continues"),
         ("pass --shots, or --m", "pass arms, or m"),
         ("evaluate again with --out runs/a", "evaluate again with out='runs/a'"),
         ("`fwc-llm eval --task census`", "`fwc-llm eval --task census`"),
@@ -129,18 +130,6 @@ def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(
     assert task.labels(task.pool()).mean() == pytest.approx(people()["approved"].mean())
 
 
-def test_a_changed_number_of_rows_is_a_warning(tmp_path: Path) -> None:
-    with pytest.warns(RunWarning, match=r"^n_test=21: .* are drawn"):
-        evaluate(
-            SMALL_CENSUS,
-            "surrogate",
-            ("zero",),
-            n_test=21,
-            base_parity=0.1,
-            out=tmp_path / "run",
-        )
-
-
 def test_a_function_that_always_raises_ends_the_run_with_its_exception(
     tmp_path: Path,
 ) -> None:
@@ -170,7 +159,7 @@ def test_notices_of_a_run_point_at_the_callers_line(
         lambda: evaluate(SMALL_CENSUS, says_no, **options, out=tmp_path / "one"),
         lambda: asyncio.run(awaited()),
     ):
-        with pytest.warns(RunWarning, match=r"n_test=21: .* are drawn") as caught:
+        with pytest.warns(RunWarning, match=r"^n_test=21: .* are drawn") as caught:
             call()
         (warning,) = caught  # progress is no warning, which could end the run
         assert warning.filename == __file__

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm import Result, Task, build_prompt, evaluate, load_task
+from fwc_llm.tasks import table_files, with_columns
 from tests.data.tables import small_task
 from tests.people import SMALL_CENSUS
 
@@ -35,7 +36,7 @@ def test_tasks_of_every_kind_can_be_pickled(tmp_path: Path) -> None:
         of_file,
         of_frame,
         census,
-        of_frame.with_columns("", ""),
+        with_columns(of_frame, "", ""),
         load_task("german"),
     ):
         again = pickle.loads(pickle.dumps(task))
@@ -44,7 +45,7 @@ def test_tasks_of_every_kind_can_be_pickled(tmp_path: Path) -> None:
             task.question,
             task.spellings,
         )
-        if task.locate() is not None:
+        if table_files(task) is not None:
             assert facts(again) == facts(task)
             assert facts(pickle.loads(pickle.dumps(task))) == facts(task)
     census.freeze(tmp_path / "frozen.json")

@@ -12,15 +12,15 @@ from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import select_shots
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, revealing_columns
 from tests.wordings import CHATS, template_set
 
 
 def test_the_columns_that_name_the_protected_attribute_are_found(
     census: Task, two: Task
 ) -> None:
-    assert census.naming == ("sex", "relationship")
-    assert two.naming == ("group",)
+    assert revealing_columns(census) == ("sex", "relationship")
+    assert revealing_columns(two) == ("group",)
 
 
 @pytest.mark.parametrize("template", CHATS)

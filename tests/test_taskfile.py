@@ -62,7 +62,7 @@ def test_what_a_task_file_says(tmp_path: Path) -> None:
     assert read_taskfile(tmp_path / "my.toml").outcome.positive == ("1",)
     assert load_task(
         write(tmp_path, "column_weights = { age = 2 }" + GOOD)
-    ).column_weights == {"age": 2.0}
+    ).rules.column_weights == {"age": 2.0}
 
 
 def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
             tmp_path, GOOD + '[about]\nlimits = " few rows "\nintended_use = "none"\n'
         )
     )
-    assert task.about == {"intended_use": "none", "limits": "few rows"}
-    assert not load_task(write(tmp_path, GOOD)).about
+    assert task.rules.about == {"intended_use": "none", "limits": "few rows"}
+    assert not load_task(write(tmp_path, GOOD)).rules.about
 
 
 # What is written otherwise (or at the end), and the words of the complaint.

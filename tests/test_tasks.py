@@ -12,7 +12,7 @@ import pytest
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.splits import row_values
 from fwc_llm.taskfile import About
-from fwc_llm.tasks import load_task, task_names
+from fwc_llm.tasks import load_task, table_files, task_names
 from tests.data.tables import write_task
 
 # rows, features, (no, yes) by group with the lowest base rate first; counted in the raw files.
@@ -45,7 +45,7 @@ def test_a_table_in_one_file(
             )
             == counts
         )
-    assert task.locate() is not None
+    assert table_files(task) is not None
     assert not any("differs" in note for note in task.notes)
 
 
@@ -127,15 +127,15 @@ def test_every_built_in_task_says_where_it_comes_from() -> None:
         task = load_task(name)
         assert task.question.endswith("?")
         if name == "compas":
-            assert "none stated" in task.licence
-            assert "ProPublica" in task.citation
+            assert "none stated" in task.rules.licence
+            assert "ProPublica" in task.rules.citation
         else:
-            assert task.licence
-            assert task.citation
-        assert set(task.usual) <= set(task.offered)
+            assert task.rules.licence
+            assert task.rules.citation
+        assert set(task.rules.usual) <= set(task.offered)
         assert (
             {"intended_use", "population", "source", "limits"}
-            <= set(task.about)
+            <= set(task.rules.about)
             <= {*About.model_fields}
         )
 
@@ -156,7 +156,7 @@ def test_a_picture_downloads_nothing(
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     task = load_task("german")
-    assert task.locate() is None
+    assert table_files(task) is None
     assert "not on this machine" in task._repr_html_()
     assert list(tmp_path.iterdir()) == []
 

@@ -73,8 +73,10 @@ def test_keywords_are_the_options(keywords: Any, options: Any) -> None:
 
 
 def test_keywords_are_the_strategies_options() -> None:
-    options = {option for name in BUILT_IN for option in accepted_options(name) or ()}
-    assert set(get_type_hints(StrategyKeywords)) == options
+    options = dict[str, Any]()
+    for name in BUILT_IN:
+        options |= accepted_options(name) or {}
+    assert get_type_hints(StrategyKeywords) == options
 
 
 def write_calls(folder: Path) -> None:

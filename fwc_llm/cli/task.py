@@ -74,7 +74,9 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
 
 def _described(task: "Task") -> dict[str, Any]:
     """A task as plain values; without the table, its facts are None."""
-    files = task.locate()
+    from fwc_llm.tasks import table_files
+
+    files = table_files(task)
     return {
         "task": task.name,
         "group": _SIMULATED if task.simulated else _FETCHED if files is None else _HERE,
@@ -86,8 +88,8 @@ def _described(task: "Task") -> dict[str, Any]:
         "rows": int(task.cells_of(task.table).sum()) if files is not None else None,
         "simulated": task.simulated,
         "data": str(files[0].parent) if files else None,
-        "licence": task.licence,
-        "citation": task.citation,
+        "licence": task.rules.licence,
+        "citation": task.rules.citation,
     }
 
 

@@ -69,6 +69,13 @@ def check_not_negative(name: str, value: Any) -> None:
         raise InputError(f"{name}={value!r}: give a number of at least 0")
 
 
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Refuse a value that is not a whole number of at least `least`."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (is_whole and value >= least):
+        raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
+
+
 def generator(random_state: Any) -> Rng:
     """Return the Generator for a `RandomState` or for any seed that `numpy.random.default_rng`
     takes.

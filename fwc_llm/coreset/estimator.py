@@ -274,11 +274,11 @@ class FairCoreset(
     ) -> float:
         """Return minus the Wasserstein distance between the rows and the weighted coreset.
 
-        With y and sensitive, the fitted rows score −`objective_` if `penalty` is not set. Without y
-        or sensitive the distance is smaller: compare only scores with the same arguments. Memory: a
-        few times n · m float64.
+        The distance is that of `fit`: y and sensitive are needed if `fit` had them. The fitted rows
+        score −`objective_` if `penalty` is not set. Memory: a few times n · m float64.
         """
         problem = self._problem_of(X, y, sensitive, sample_weight)
+        self._check_labels("score", y, sensitive)
         return -wasserstein(
             self._costs(problem), self.weights_, problem.masses
         ).objective
@@ -300,16 +300,20 @@ class FairCoreset(
                 these rows within the parity limit. The target stays `target_`.
         """
         problem = self._problem_of(X, y, sensitive, sample_weight)
+        self._check_labels("certify", y, sensitive)
+        represented = self._represented
+        return certified(problem, represented.points, weights, represented.epsilon)
+
+    def _check_labels(self, method: str, y: Any, sensitive: Any) -> None:
+        """Refuse to do without labels that `fit` had."""
         for name, labels, fitted in (
             ("y", y, self.y_),
             ("sensitive", sensitive, self.sensitive_),
         ):
             if labels is None and fitted is not None:
                 raise InputError(
-                    f"certify needs {name}, because fit had {name}: pass one value per row"
+                    f"{method} needs {name}, because fit had {name}: pass one value per row"
                 )
-        represented = self._represented
-        return certified(problem, represented.points, weights, represented.epsilon)
 
     def _problem_of(self, *columns: Any) -> Problem:
         self._check_fitted()

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from fwc_llm.coreset.checks import (
     check_choice,
     check_jobs,
     check_not_negative,
+    check_whole,
     generator,
 )
 from fwc_llm.coreset.descent.loop import Descent, Steps
@@ -225,13 +225,8 @@ class CoresetFit:
             )
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1)):
             value = getattr(self, name)
-            is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-            if not (is_whole and value >= least) and not (
-                name == "n_init" and value == "auto"
-            ):
-                raise InputError(
-                    f"{name}={value!r}: give a whole number of at least {least}"
-                )
+            if (name, value) != ("n_init", "auto"):
+                check_whole(name, value, least)
         for name in ("swaps", "progressive"):
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):

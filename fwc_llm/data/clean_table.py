@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,9 @@ import pandas as pd
 from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, read_meaning
-from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, TaskFile
+from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, TaskFile
 from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of
 
-FRAME = Path("the data frame")  # in the place of the path of a task file
 _LEAST_DIFFERENCE = (
     0.02  # least difference between groups' shares of lost rows that gives a warning
 )
@@ -294,7 +292,7 @@ def _fill_missing(
                 stay = f"{int((within & ~unruled).sum()):,} of {int(within.sum()):,} rows stay"
                 top = f', or all columns missing = "drop" at the top ({stay})'
             rules = _remedies(task, item, mask, int(within.sum()))
-            remedy = f"{rules}{top} in {task.path}, or repair the table"
+            remedy = f"{rules}{top} in {task.place}, or repair the table"
             if task.path == FRAME:
                 remedy = "fill the empty cells, or leave their rows out"
             raise FwcError(

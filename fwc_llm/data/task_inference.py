@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from fwc_llm import notices
 from fwc_llm.cell_rules import (
     FACTORS,
     MONEY,
@@ -265,7 +266,9 @@ def in_words(name: str) -> str:
 
 def _people(name: str) -> str:
     setting = shlex.quote(f"cluster={name}")
-    return f"{_PEOPLE}? then --set {setting} counts people in place of rows"
+    return notices.spoken(
+        f"{_PEOPLE}? then --set {setting} counts people in place of rows"
+    )
 
 
 def _are_numbered(name: str, distinct: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from fwc_llm.meaning import usual_meaning
 from fwc_llm.models import Model, RowContext
 from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.sanitize import kind_of
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, given_rows
 
 
 def about(model: Model, task: Task) -> Model:
@@ -29,7 +29,7 @@ class GivenRows:
     def __init__(self, task: Task, model: str, names: Sequence[Any] | None) -> None:
         import narwhals as nw
 
-        frame, ids = task.rows_given
+        frame, ids = given_rows(task)
         self._model = model
         self._frame: Any = nw.from_native(frame).lazy().collect()
         self._clean = task.table

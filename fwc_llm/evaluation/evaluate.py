@@ -260,7 +260,7 @@ def prepare(
         "fail_if": list(fail_if) or None,
         "reference": reference,
         "protected": None
-        if table.protected in ((), table.usual)
+        if table.protected in ((), table.rules.usual)
         else ",".join(table.protected),
     }
     return Job(plan, answerer, client, options_given, reference)
@@ -573,7 +573,7 @@ class Job:
         hold_to = traits(self.model).hold_to
         if self.client.answer_format == "word" or hold_to is None:
             return
-        hold_to(tuple(self.plan.task.words.values()))
+        hold_to(tuple(self.plan.task.rules.words.values()))
         if begun or self.client.batch:
             return
         problem = self._tried(list(islice(calls, _TRIALS)), journal, budget)
@@ -608,7 +608,7 @@ class Job:
                 continue
             if (
                 reply["text"] is None
-                or json_answer(reply["text"]) not in self.plan.task.words.values()
+                or json_answer(reply["text"]) not in self.plan.task.rules.words.values()
             ):
                 text = replace_invisible(" ".join((reply["text"] or "").split()))
                 return str(reply["error"] or f"it replied “{text[:80]}”")
@@ -622,7 +622,7 @@ class Job:
         )
         further = {
             "local": about.local,
-            "task_folder": task.folder and relative(task.folder, folder),
+            "task_folder": task.rules.folder and relative(task.rules.folder, folder),
             "no_rows": self.asked.get("no_rows"),
             "fail_if": self.asked.get("fail_if"),
         }

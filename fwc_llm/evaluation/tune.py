@@ -488,16 +488,8 @@ def tune(
     """
     (client,) = split_options(tune, options, Client() if client is None else client)
     sizes = [m] if isinstance(m, int) else m
-    lists: dict[str, Any] = {
-        "templates": templates,
-        "orders": orders,
-        "strategies": strategies,
-    }
-    if not isinstance(instructions, str | Path):
-        lists["instructions"] = instructions
-    for name, given in (*lists.items(), ("m", sizes)):
-        if given is not None:
-            require(given, (list, tuple), name, "give a list")
+    if sizes is not None:
+        require(sizes, (list, tuple), "m", "give a number or a list")
     goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
     sentences, folders = (
@@ -541,7 +533,7 @@ def tune(
         sizes = sizes or [settings.m]
         if rows < fewest:
             least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} per group"
-            raise FwcError(f"rows (--rows) is {rows}: {least}")
+            raise FwcError(f"--rows is {rows}: {least}")
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
@@ -552,7 +544,7 @@ def tune(
         try:
             pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
         except FwcError as error:
-            raise FwcError(f"rows (--rows): {error}") from None
+            raise FwcError(f"--rows: {error}") from None
         free = int(split.candidates.sum())
         if max(sizes) > free:
             raise FwcError(

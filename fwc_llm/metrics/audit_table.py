@@ -161,6 +161,11 @@ def by_attribute(crossed: RunAnswers) -> Iterator[RunAnswers]:
     names = crossed.attributes
     if len(names) < 2:
         names = ()
+    for group in crossed.groups if names else ():
+        if group.count(CROSSING) != len(names) - 1:
+            raise FwcError(
+                f"the group {group!r} does not join levels of {', '.join(names)} by {CROSSING!r}"
+            )
     unassisted = replace(crossed, assists={}, assist=False)
     for number, name in enumerate(names):
         level = partial(_level, number)

@@ -1,10 +1,13 @@
 """`Client`: service, request parameters, rate limits and cost as one value."""
 
+import json
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 from urllib.parse import urlsplit
+
+from pydantic import field_validator
 
 from fwc_llm.options import COST, SERVICE, Options, option
 
@@ -82,6 +85,15 @@ class Client(Options):
     prices: str | Path | None = option(
         None, "Your own price file (TOML), in dollars per million tokens.", COST
     )
+
+    @field_validator("params")
+    @classmethod
+    def _check_params(cls, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            json.dumps(params, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"it cannot be written as JSON ({error})") from None
+        return params
 
 
 class ClientKeywords(TypedDict, total=False):

@@ -1,14 +1,15 @@
 """Tells functions and classifiers apart, so that a journal serves nobody else's answers.
 
 A function is identified by its qualified name, its code and the values that its code reads: those
-that it binds, closes over, has as attributes or takes from its module. Of these, lists, mappings
-and other objects count by their type, because a function may fill them while it is asked.
+that it binds, closes over, has as attributes or takes from its module. Of these, lists, sets and
+mappings that the code changes count by their type, because it fills them while it is asked; so do
+objects of other packages.
 """
 
 import dis
 import hashlib
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -20,6 +21,21 @@ _CALLED = ("ask_many", "__call__")  # of an object that is a model
 _PLAIN = (str, bytes, int, float, complex, type(None))
 _READS = {"LOAD_GLOBAL", "LOAD_NAME"}
 _STORES = {"STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR"}
+_STORES_ITEM = {"STORE_SUBSCR", "DELETE_SUBSCR"}
+_FILLS = [
+    "add",
+    "append",
+    "clear",
+    "discard",
+    "extend",
+    "insert",
+    "move_to_end",
+    "pop",
+    "popitem",
+    "remove",
+    "setdefault",
+    "update",
+]
 
 
 def qualified_name(function: Any) -> str:
@@ -79,19 +95,18 @@ class _Parts:
             return self.of([value.func, value.args, value.keywords])
         if isinstance(value, MethodType):
             return [self.of(value.__func__), self._attributes(value.__self__)]
-        if hasattr(value, "get_params") or hasattr(value, "__array_interface__"):
+        if hasattr(value, "get_params") or hasattr(value, "__array__"):
             return digest_of_fitted(value)
         name = qualified_name(value)
-        if id(value) in self._seen or _package(name) != self._package:
+        known = id(value) in self._seen or isinstance(value, type)
+        if known or _package(name) != self._package:
             return name
         self._seen.add(id(value))
         if isinstance(value, FunctionType):
             return [name, *self._function(value)]
         methods = [getattr(type(value), method, None) for method in _CALLED]
         functions = [method for method in methods if isinstance(method, FunctionType)]
-        if functions:
-            return [name, self.of(functions), self._attributes(value)]
-        return name
+        return [name, self.of(functions), self._attributes(value)]
 
     def _function(self, function: FunctionType) -> list[Any]:
         code = function.__code__
@@ -115,16 +130,32 @@ class _Parts:
         return self._kept(getattr(owner, "__dict__", {}), steps)
 
     def _kept(
-        self, variables: Mapping[str, Any], steps: Iterable[dis.Instruction]
+        self, variables: Mapping[str, Any], steps: Sequence[dis.Instruction]
     ) -> Any:
-        """The variables that no step changes; a counter is no parameter."""
+        """The variables that no step changes; a counter or a cache is no parameter."""
         stored = {step.argval for step in steps if step.opname in _STORES}
+        filled = _filled(steps)
         parts = []
         for name in sorted(variables.keys() - stored):
             value = variables[name]
-            fillable = isinstance(value, list | Mapping | Set)
-            parts.append([name, qualified_name(value) if fillable else self.of(value)])
+            is_filled = name in filled and isinstance(value, list | Mapping | Set)
+            parts.append([name, qualified_name(value) if is_filled else self.of(value)])
         return parts
+
+
+def _filled(steps: Sequence[dis.Instruction]) -> set[Any]:
+    """The names in `name[…] = …` and `name.append(…)`: steps that begin at one place."""
+    begins = {
+        _begin(step)
+        for step in steps
+        if step.opname in _STORES_ITEM or step.argval in _FILLS
+    }
+    return {step.argval for step in steps if _begin(step) in begins}
+
+
+def _begin(step: dis.Instruction) -> tuple[Any, ...]:
+    """Line and column in the source."""
+    return (step.positions or ())[::2]
 
 
 def _package(name: str) -> str:

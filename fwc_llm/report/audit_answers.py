@@ -1,6 +1,6 @@
 """`audit`: statistics of answers from any source, as an `Audit`."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -186,8 +186,6 @@ def audit(
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.report.predictions_reader import HowRead, read_answers
 
-    for name, given_list in (("unknown", unknown), ("attributes", attributes)):
-        require(given_list, (list, tuple, Set), name, "give a list")
     require(against, str, "against", "name an arm")
     if not 0 <= margin < 1:
         raise FwcError(

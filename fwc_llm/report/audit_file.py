@@ -201,6 +201,7 @@ def audit_of_file(
             values_of(audit_options.negative),
             audit_options.others,
             "command line",
+            shared=any(sides.values()),
         )
         for name, positive in sides.items()
     }

@@ -158,7 +158,7 @@ def find_task(
     Without `named`, the task that the run recorded is used, else the built-in task of that name.
     Errors of a recorded task are not shown in detail, because an untrusted run may name any file.
     """
-    from fwc_llm.tasks import Task, load_task, recorded_task
+    from fwc_llm.tasks import Task, load_task, recorded_task, table_files
 
     if given is None:
         text = run.described.get("task_file")
@@ -176,7 +176,7 @@ def find_task(
             task = recorded_task(text, run.task, folder, data_dir)
         else:
             task = load_task(given or run.task, data_dir)
-        if task.locate() is None:
+        if table_files(task) is None:
             return (
                 None,
                 "the data is not here: name its folder with --data-dir or FWC_LLM_DATA",

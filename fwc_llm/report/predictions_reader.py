@@ -136,6 +136,8 @@ def read_answers(
     if lacking:
         cells |= _from_population(cells[columns["row"]], elsewhere, how.key, lacking)
     table: dict[str, Any] = {name: cells[column] for name, column in columns.items()}
+    if not table.keys() & {"answer", "p_yes", "score"}:
+        raise FwcError("no column has the answers: name answer, or p_yes")
     notes = list[str]()
     if how.words is not None:
         notes += _parsed_replies(table, how.words, raw)

@@ -58,9 +58,10 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     keys = ("question", "licence", "citation", "note")
     return {
         "about": {
-            key: stated.about.get(key) if stated else None for key in ABOUT | FOR_LAW
+            key: stated.rules.about.get(key) if stated else None
+            for key in ABOUT | FOR_LAW
         },
-        "task": {name: getattr(stated, name) or None for name in keys}
+        "task": {name: getattr(stated.rules, name) or None for name in keys}
         if stated
         else None,
         "hashes": hashes,

@@ -24,10 +24,10 @@ from fwc_llm.shots.registry import (
     strategies,
 )
 from fwc_llm.shots.select import select_shots
+from fwc_llm.tasks import Task, sampling_weights
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.rivals.base import LabelledTable
-    from fwc_llm.tasks import Task
 
 QUERIES = 20
 
@@ -75,7 +75,7 @@ def compare(
     test = task.test()
     drawn = test.iloc[np.random.default_rng(seed).permutation(len(test))[:QUERIES]]
     queries: Any = drawn.drop(columns=task.outcome).to_dict("records")
-    rows = labelled_pool(task, pool, task.weights(pool))
+    rows = labelled_pool(task, pool, sampling_weights(task, pool))
     counter = TokenCounter(model, fetch=False)
     lines = []
     for name in names or [name for name in strategies() if name not in ONLY_BY_NAME]:

@@ -32,9 +32,9 @@ def fit_defaults(
     chosen = settings.model_fields_set
     changes: dict[str, Any] = {
         "api": api or settings.api,
-        "weight": task.weight or None,
+        "weight": task.rules.weight or None,
     }
-    parity = settings.base_parity if "base_parity" in chosen else task.base_parity
+    parity = settings.base_parity if "base_parity" in chosen else task.rules.base_parity
     rows = settings.n_test
     if "n_test" not in chosen:
         is_default = "base_parity" not in chosen

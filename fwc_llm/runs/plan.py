@@ -35,13 +35,13 @@ from fwc_llm.shots import accepted_options, is_per_row, order_shots, select_shot
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
 from fwc_llm.shots.storage import kept_shots
+from fwc_llm.tasks import Task, with_columns
 from fwc_llm.words import LANGUAGES
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fwc_llm.metrics.sequential import GroupSequential
-    from fwc_llm.tasks import Task
 
 
 _ROWS = 10_000  # most rows that exist as dicts at the same time
@@ -102,8 +102,8 @@ class Plan:
     @property
     def _word_notes(self) -> list[str]:
         """Notes on answers in other words than yes and no, for chats."""
-        yes = self.task.words["yes"]
-        no = self.task.words["no"]
+        yes = self.task.rules.words["yes"]
+        no = self.task.rules.words["no"]
         if self.settings.question_apart:
             return []
         if (yes, no) == ("yes", "no"):
@@ -171,9 +171,9 @@ class Plan:
         """The numbers of test rows (U,) after which each person is complete."""
         test = self.repeats[0].split.test
         ends = np.arange(1, len(test) + 1)
-        if not self.task.cluster:
+        if not self.task.rules.cluster:
             return ends
-        people = test[self.task.cluster].to_numpy()
+        people = test[self.task.rules.cluster].to_numpy()
         return np.asarray(ends[np.append(people[1:] != people[:-1], True)])
 
     @cached_property
@@ -343,7 +343,11 @@ def _drawn(
     """Complete a plan with the rows and examples of every repeat."""
     task = plan.task
     settings = plan.settings
-    if settings.until_decided and task.cluster and settings.base_parity is not None:
+    if (
+        settings.until_decided
+        and task.rules.cluster
+        and settings.base_parity is not None
+    ):
         remedy = "leave cluster out, or give --base-parity none"
         raise FwcError(
             f"--until-decided asks about all rows of a person, which base parity splits: {remedy}"
@@ -383,8 +387,8 @@ def _in_order_of_looks(
     test = drawn.test
     if settings.base_parity is not None:
         order = interleave_cells(cells_of_rows(task, test))
-    elif task.cluster:
-        order = whole_people(test[task.cluster], seed)
+    elif task.rules.cluster:
+        order = whole_people(test[task.rules.cluster], seed)
     else:
         return drawn
     return replace(drawn, test=test.iloc[order])
@@ -426,12 +430,12 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     if "weight" in settings.model_fields_set:
         weight = settings.weight or ""
     else:
-        weight = task.weight
+        weight = task.rules.weight
     cluster = settings.cluster or ""
     if settings.assist and (weight or cluster):
         raise FwcError(NOT_ASSISTED)
-    if (weight, cluster) != (task.weight, task.cluster):
-        task = task.with_columns(weight, cluster)
+    if (weight, cluster) != (task.rules.weight, task.rules.cluster):
+        task = with_columns(task, weight, cluster)
     for name in filter(None, (cluster, settings.given)):
         if task.column(name).name in (*task.protected, task.outcome):
             raise FwcError(
@@ -444,17 +448,17 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
     """Notes on revealing columns, repeated rows, possible weights and people."""
     from fwc_llm.metrics.audit_table import unused_columns
 
-    checks = task.checks.as_json(task.cluster)
+    checks = task.checks.as_json(task.rules.cluster)
     notes = [
         f"column {name}: {sentence}" if name else sentence
         for name, sentence in checks.items()
     ]
-    if task.folder is None or not task.text:
+    if task.rules.folder is None or not task.text:
         return tuple(notes)
     names = [item.name for item in task.rules.fields]
     used = {*task.protected, task.outcome}
     weight = (
-        "" if "weight" in settings.model_fields_set else task.weight or None
+        "" if "weight" in settings.model_fields_set else task.rules.weight or None
     )  # "none" was chosen
     return (*notes, *unused_columns(names, used, weight, settings.cluster))
 
@@ -563,7 +567,7 @@ def describe_asked(
     }
     further = {
         "variations": plan.variations,
-        "table_checks": task.checks.as_json(task.cluster),
+        "table_checks": task.checks.as_json(task.rules.cluster),
         "looks": list(plan.sequential.rows) if plan.sequential else [],
         "task_file": task.text,  # lets a report work with this folder and the data alone
     }

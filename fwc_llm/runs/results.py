@@ -54,7 +54,7 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
         labels = plan.task.labels(rows)
         row_columns = zip(
             ROW_COLUMNS,
-            (plan.task.weight, plan.task.cluster, plan.settings.given),
+            (plan.task.rules.weight, plan.task.rules.cluster, plan.settings.given),
             strict=True,
         )
         columns = {

@@ -214,9 +214,7 @@ class Settings(Options):
         others = [name for name, usual in alone.items() if getattr(self, name) != usual]
         if others:
             why = "its intervals are of rows that are each asked once"
-            raise ValueError(
-                f"until_decided (--until-decided) does not go with {others[0]}: {why}"
-            )
+            raise ValueError(f"--until-decided does not go with {others[0]}: {why}")
         return self
 
     @property

@@ -297,6 +297,10 @@ def equal_rows(
     equal = np.array(
         [values in other_values for values in row_values(task, rows)], dtype=bool
     )
-    if task.cluster and len(others):
-        equal |= rows[task.cluster].isin(pd.DataFrame(others)[task.cluster]).to_numpy()
+    if task.rules.cluster and len(others):
+        equal |= (
+            rows[task.rules.cluster]
+            .isin(pd.DataFrame(others)[task.rules.cluster])
+            .to_numpy()
+        )
     return equal

@@ -4,7 +4,7 @@ Sources: docs/baselines.md. With sampling weights, "uniform" draws are in propor
 weights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ def uniform(request: Request) -> Shots:
 
 
 @strategy(rows=())
-def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
+def ids(request: Request, rows: str | Sequence[str]) -> Shots:
     """The rows with these ids, in this order, unweighted; m is ignored.
 
     `rows` are ids such as "adult.data:17" (file and line), as a sequence or as text with commas.
@@ -122,7 +122,7 @@ def strata(
     group: str | None,
     group_share: float,
     positive_share: float,
-    slots: Any,
+    slots: Mapping[Any, int] | str | None,
 ) -> Shots:
     """Examples with given shares of one group and of yes.
 
@@ -150,7 +150,7 @@ def _by_shares(
         ("group_share", group_share),
         ("positive_share", positive_share),
     ):
-        if not isinstance(share, (int, float)) or not 0 <= share <= 1:
+        if not 0 <= share <= 1:
             raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")
     levels, code = np.unique(request.task.sensitive(request.pool), return_inverse=True)
     sizes = np.bincount(code, request.weights)

@@ -1,12 +1,14 @@
 """Strategies from coresets (docs/baselines.md): FWC, sampling and clustering."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fwc_llm.coreset.checks import check_whole
 from fwc_llm.coreset.fit import CoresetFit
 from fwc_llm.coreset.rivals import clustering
 from fwc_llm.coreset.rivals.base import sizes
@@ -43,10 +45,10 @@ _DRAWS = (
 )
 def fwc(
     request: Request,
-    slots: Any,
+    slots: Mapping[Any, int] | str | None,
     n_init: int | None,
     max_iter: int,
-    column_weights: Any,
+    column_weights: Mapping[str, float] | str | None,
     penalty: float | None,
     crossed: bool,
     prove: bool,
@@ -105,7 +107,7 @@ def _settings(
     if column_weights is None:
         features = {column.name for column in task.features}
         column_weights = {
-            name: n for name, n in task.column_weights.items() if name in features
+            name: n for name, n in task.rules.column_weights.items() if name in features
         }
     elif isinstance(column_weights, str):
         pairs = (pair.rpartition("=") for pair in column_weights.split(","))
@@ -213,8 +215,7 @@ def _by_sensitivity(
     """Draw m different candidates by sensitivity; weights are in proportion to count /
     probability.
     """
-    if k < 1:
-        raise FwcError(f"k is {k}: at least 1 centre is needed")
+    check_whole("k", k, 1)
     rows = examples.labelled_pool(request.task, request.pool, request.weights)
     rng = np.random.default_rng(request.seed)
     probability = sampling_probability(
@@ -245,6 +246,7 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     """
     rows = examples.labelled_pool(request.task, request.pool, request.weights)
     points = rows.squared_points()
+    check_whole("max_iter", max_iter, 1)
     clusters = clustering.lloyd(points, request.m, request.seed, max_iter, rows.mass)
     centres = clusters.cluster_centers_
     weights = sizes(clusters.labels_, request.m, rows)
@@ -265,8 +267,9 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 
 
 @strategy(metric="l1", max_passes=20)
-def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
+def kmedoids(request: Request, metric: Literal["l1", "l2"], max_passes: int) -> Shots:
     """m medoids among the candidates, weighted by the size of their clusters."""
+    check_whole("max_passes", max_passes, 1)
     rows = examples.labelled_pool(request.task, request.pool, request.weights)
     allowed = np.flatnonzero(request.candidates & (rows.mass > 0))
     rng = np.random.default_rng(request.seed)

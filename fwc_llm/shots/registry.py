@@ -1,13 +1,13 @@
 """The registry of strategies: built-in, from plugins, and `module:function`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from fwc_llm.errors import FwcError, did_you_mean, near
+from fwc_llm.errors import FwcError, check_type, did_you_mean, near
 from fwc_llm.shots.base import Request, Shots, Strategy
 from fwc_llm.user_code import import_named
 
@@ -67,39 +67,31 @@ def find_strategy(name: str) -> Strategy:
 def strategy(per_row: bool = False, **defaults: Any) -> Callable[[_F], Strategy]:
     """Turn `function(request, **options)` into a strategy.
 
-    `defaults` are its options with default values. A tuple of texts as a default lists the values
-    of an option, the default first. `per_row`: whether every queried row gets new examples. Unknown
-    options are refused.
+    `defaults` are its options with default values; the function's annotations are their types.
+    `per_row`: whether every queried row gets new examples. Other options and types are refused.
     """
-    choices = {
-        name: value
-        for name, value in defaults.items()
-        if isinstance(value, tuple) and value
-    }
-    first = defaults | {name: values[0] for name, values in choices.items()}
 
     def decorate(function: _F) -> Strategy:
+        types = {name: function.__annotations__.get(name) for name in defaults}
+
         def run(request: Request) -> Shots:
             for name, value in request.options.items():
-                if name not in defaults:
-                    takes = ", ".join(defaults) or "none"
+                if name not in types:
+                    takes = ", ".join(types) or "none"
                     of_request = [field.name for field in fields(Request)]
-                    meant = near(name, [*defaults]) or near(name, of_request)
+                    meant = near(name, [*types]) or near(name, of_request)
                     raise FwcError(
                         f"the strategy has no option {name!r}: it takes {takes}{meant}"
                     )
-                if value not in choices.get(name, (value,)):
-                    raise FwcError(
-                        f"{name} is {value!r}: choose {' or '.join(map(repr, choices[name]))}"
-                    )
-            return function(request, **(first | dict(request.options)))
+                check_type(value, types[name], name)
+            return function(request, **(defaults | dict(request.options)))
 
         run.__name__, run.__doc__, run.__module__ = (
             function.__name__,
             function.__doc__,
             function.__module__,
         )
-        run.per_row, run.options = per_row, tuple(defaults)  # type: ignore[attr-defined]
+        run.per_row, run.options = per_row, types  # type: ignore[attr-defined]
         return run
 
     return decorate
@@ -110,9 +102,11 @@ def is_per_row(name: str) -> bool:
     return bool(getattr(find_strategy(name), "per_row", False))
 
 
-def accepted_options(name: str) -> tuple[str, ...] | None:
-    """Return the names of the strategy's options; None if a plugin does not declare them."""
-    return cast("tuple[str, ...] | None", getattr(find_strategy(name), "options", None))
+def accepted_options(name: str) -> Mapping[str, Any] | None:
+    """The types of the strategy's options by name; None if a plugin does not declare them."""
+    return cast(
+        "Mapping[str, Any] | None", getattr(find_strategy(name), "options", None)
+    )
 
 
 def _plugins() -> dict[str, str]:

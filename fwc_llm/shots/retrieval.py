@@ -1,7 +1,7 @@
 """Examples near the queried row (docs/baselines.md)."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _DIGITS = 9  # decimals of a distance that count, so that rounding breaks no tie
 
 
-@strategy(per_row=True, within=("all", "cell"))
-def nearest(request: Request, within: str) -> Shots:
+@strategy(per_row=True, within="all")
+def nearest(request: Request, within: Literal["all", "cell"]) -> Shots:
     """The m candidates nearest to the queried row, nearest first, unweighted.
 
     The distance is FWC's without the outcome. Ties go to the earlier row. With `within="cell"`, the

@@ -81,7 +81,7 @@ def select_shots(
 
     from fwc_llm.coreset.checks import candidate_mask, check_epsilon
     from fwc_llm.coreset.weights import read_weights
-    from fwc_llm.tasks import as_task
+    from fwc_llm.tasks import as_task, sampling_weights
 
     m = int(m)
     seed = int(seed)
@@ -106,7 +106,7 @@ def select_shots(
             read_weights(sample_weight, len(kept))
             sample_weight = np.asarray(sample_weight, dtype=float)[kept]
     if sample_weight is None:
-        weights = task.weights(table)
+        weights = sampling_weights(task, table)
     else:
         weights = sample_weight
     mask = candidate_mask(candidates, len(table))
@@ -157,7 +157,7 @@ def select_shots(
         if sample_weight is not None:
             source = "given"
         else:
-            source = task.weight
+            source = task.rules.weight
         shots = replace(shots, options={**shots.options, "sample_weight": source})
     return order_shots(replace(shots, strategy=strategy), order, seed)
 

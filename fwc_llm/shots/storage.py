@@ -128,7 +128,7 @@ def check_task(
             f"{where} is for the task {shots.task!r}, not {task.name!r}: choose examples of "
             f"{task.name!r}, for instance by its strategy {shots.strategy!r}"
         )
-    chosen_for = set(shots.protected or task.usual or task.protected)
+    chosen_for = set(shots.protected or task.rules.usual or task.protected)
     if chosen_for != set(task.protected):
         raise FwcError(
             f"{where} was chosen for parity by {' & '.join(sorted(chosen_for))}, not by "
@@ -227,12 +227,18 @@ def _key(
 ) -> str:
     import numpy as np
 
-    meaning = [task.name, task.fingerprint, task.protected, task.outcome, task.weight]
+    meaning = [
+        task.name,
+        task.fingerprint,
+        task.protected,
+        task.outcome,
+        task.rules.weight,
+    ]
     columns = [
         [column.name, column.kind, column.role, column.order] for column in task.columns
     ]
     versions = [__version__, *map(version, _LIBRARIES)]
-    depends = [meaning, dict(task.column_weights), columns, choice, versions]
+    depends = [meaning, dict(task.rules.column_weights), columns, choice, versions]
     digest = hashlib.sha256(
         json.dumps(depends, sort_keys=True).encode("utf-8", "surrogatepass")
     )

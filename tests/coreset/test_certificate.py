@@ -209,10 +209,11 @@ def test_labels_are_known_by_their_text_too() -> None:
             ask(X, y + 5, crossed)
         with pytest.raises(InputError, match=r"sensitive holds \[2, 0\], which no row"):
             ask(X, y, crossed + np.array([2, 0]))
-    with pytest.raises(InputError, match="certify needs y"):
-        model.certify(X, None, crossed)
-    with pytest.raises(InputError, match="certify needs sensitive"):
-        model.certify(X, y, None)
+    for ask in (model.score, model.certify):
+        with pytest.raises(InputError, match=f"{ask.__name__} needs y"):
+            ask(X, None, crossed)
+        with pytest.raises(InputError, match=f"{ask.__name__} needs sensitive"):
+            ask(X, y, None)
 
 
 def test_parameters_that_change_after_the_fit_do_not_change_it(

@@ -70,11 +70,8 @@ def test_a_later_fit_on_an_array_forgets_the_names(data):
         ({"target": [1.0]}, "one share"),
         ({"target": {"no": 0.5, "maybe": 0.5}}, "each of"),
         ({"scale": np.array([1])}, "scale="),
-        ({"max_iter": -1}, "max_iter=-1"),
         ({"swaps": "maybe"}, "swaps='maybe'"),
         ({"n_jobs": 0}, "n_jobs=0"),
-        ({"n_jobs": 1.5}, "n_jobs=1.5"),
-        ({"scale": "yes"}, "scale='yes'"),
     ],
 )
 def test_bad_parameters_get_one_clear_line(data, parameters, words):
@@ -287,13 +284,9 @@ def test_errors_name_the_estimator() -> None:
     y, sex = rng.integers(0, 2, (2, 50))
     fitted = FairCoreset(4, random_state=0).fit(X, y, sex)
     for call in (
-        lambda: FairCoreset(0).fit(X, y, sex),
         lambda: FairCoreset(4).fit(X, y),
-        lambda: FairCoreset(4).fit(X, y, sex[:9]),
-        lambda: FairCoreset(4).fit(None, y, sex),
         lambda: FairCoreset(4).fit_transform(X, y, sensitive=sex[:9]),
         lambda: fitted.predict(X[:, :1]),
-        lambda: fitted.score(X, y[:9]),
         lambda: fitted.certify(X, None, sex),
         lambda: FairCoreset(4).predict(X),
     ):
@@ -305,14 +298,9 @@ def test_errors_name_the_estimator() -> None:
             "missing a required argument: 'm'; there are m, epsilon, ",
         ),
         (
-            lambda: FairCoreset(4, eps=1),
-            "unexpected keyword argument 'eps'; there are m, epsilon, ",
-        ),
-        (
             lambda: FairCoreset(4).fit(X, y, sensitve=sex),
             "'sensitve'; there are X, y, sensitive, ",
         ),
-        (lambda: fitted.predict(X, batch=3), "'batch'; there are X, y, sensitive"),
     ):
         with pytest.raises(TypeError, match=f"^FairCoreset: .*{words}"):
             call()

@@ -203,7 +203,7 @@ def test_compas_goes_from_file_to_report_by_one_edit(
 def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -> None:
     path = write_task(tmp_path, TABLE, protected=OPTIONAL)
     task = load_task(path)
-    assert (task.protected, task.offered, task.usual) == (
+    assert (task.protected, task.offered, task.rules.usual) == (
         ("sex",),
         ("sex", "colour"),
         ("sex",),

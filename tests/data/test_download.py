@@ -8,7 +8,7 @@ import pytest
 
 from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError
-from fwc_llm.tasks import load_task
+from fwc_llm.tasks import load_task, table_files
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 
 BODY = b"x,sex,y\n" + b"".join(
@@ -75,10 +75,10 @@ def test_data_is_fetched_once(
 ) -> None:
     monkeypatch.setenv("FWC_LLM_DATA_URL", server.url)
     task = load_task(taskfile)
-    assert task.locate() is None
+    assert table_files(task) is None
     assert len(task.pool()) == 20_000
     cached = cache_folder() / "made" / "made.csv"
-    assert task.locate() == (cached,)
+    assert table_files(task) == (cached,)
     assert cached.read_bytes() == BODY
     load_task(taskfile).pool()
     assert server.asked == ["/mirror/made.csv"]
@@ -134,7 +134,7 @@ def test_the_order_of_the_search(
         (folder / "made").mkdir(parents=True, exist_ok=True)
         (folder / "made" / "made.csv").write_bytes(BODY)
         named = places[2] if places[2].exists() else None
-        found.append(load_task(taskfile, named).locate())
+        found.append(table_files(load_task(taskfile, named)))
     assert found == [(place / "made" / "made.csv",) for place in places]
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 from fwc_llm import FwcError, Task, load_task, select_shots
@@ -43,15 +42,6 @@ def test_raw_and_clean_rows_have_the_same_labels_and_groups(
     assert task.labels(raw[["approved"]].iloc[5:9]).tolist() == truth[5:9].tolist()
     assert (task.sensitive(raw) == raw["sex"]).all()
     assert task.cells_of(raw).tolist() == task.cells_of(task.pool()).tolist()
-
-
-def test_rows_of_polars_are_read_too() -> None:
-    raw = frame("refused", "granted")
-    task = of_frame(pl.from_pandas(raw))  # type: ignore[arg-type]
-    polars = pl.from_pandas(raw)
-    assert (task.labels(polars) == (raw["approved"] == "granted")).all()  # type: ignore[arg-type]
-    shots = select_shots(task, "random", 4, pool=polars, progress=False)  # type: ignore[arg-type]
-    assert shots.m == 4
 
 
 @pytest.mark.parametrize("strategy", ["random", "kmedoids"])
@@ -125,8 +115,6 @@ def test_a_cell_that_the_task_does_not_know_is_refused(
 @pytest.mark.parametrize(
     ("column", "cell", "message"),
     [
-        ("approved", 7, "'7' means neither"),
-        ("sex", "X", "'X' is in no row of the task's table"),
         ("town", "Z", "'Z' is in no row of the task's table"),
         ("age", -1, "-1 is negative"),
         ("age", "old", "'old' in the numeric column 'age' is not a finite number"),
@@ -145,12 +133,3 @@ def test_a_pool_with_an_unknown_cell_is_refused(
         clean = task.pool().replace({"town": {"A": "Z"}})
         with pytest.raises(FwcError, match=f"row:0, column 'town': {message}"):
             select_shots(task, "random", 4, pool=clean, progress=False)
-
-
-def test_a_misspelt_column_and_no_frame_are_named() -> None:
-    task = of_frame(frame())
-    with pytest.raises(FwcError, match="no column 'approved'; did you mean 'aproved'"):
-        task.labels(frame().rename(columns={"approved": "aproved"}))
-    for nothing in (None, (1, 2), "rows"):
-        with pytest.raises(FwcError, match="a table is a data frame"):
-            task.labels(nothing)  # type: ignore[arg-type]

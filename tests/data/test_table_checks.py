@@ -82,7 +82,7 @@ def test_noise_tells_nothing(n: int, share: float) -> None:
 
 @pytest.mark.parametrize("name", ["adult", "german", "communities", "drug"])
 def test_the_built_in_tables_have_no_such_column(data_dir: Path, name: str) -> None:
-    """Adult's relationship tells sex in some rows (Husband) and not in most: `Task.naming` is
+    """Adult's relationship tells sex in some rows (Husband) and not in most: `revealing_columns` is
     for that.
     """
     checks = load_task(name, data_dir).checks

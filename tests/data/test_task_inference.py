@@ -401,7 +401,7 @@ def test_a_data_frame_is_a_task() -> None:
     assert load_task(
         frame(), protected="sex", outcome="shade", positive="Ja", others="no"
     ).fingerprint
-    assert task.base_parity is None  # own rows are drawn as they fall
+    assert task.rules.base_parity is None  # own rows are drawn as they fall
 
 
 @pytest.mark.parametrize(
@@ -566,9 +566,9 @@ def test_a_unit_of_money_is_in_every_prompt_and_others_are_refused(
             {"x": [f"w{k % 3}" if k % 2 else f"{k % 8}" for k in range(60)]},
             "30 of 60 values are numbers like '0', others texts like 'w1'",
         ),
-        ({"who": [f"P{k % 30}" for k in range(60)]}, "set cluster=who"),
-        ({"who": [f"{k % 30}" for k in range(60)]}, "set cluster=who"),
-        ({"email": [f"{k // 2 % 25}@a.org" for k in range(60)]}, "set cluster=email"),
+        ({"who": [f"P{k % 30}" for k in range(60)]}, "cluster=who"),
+        ({"who": [f"{k % 30}" for k in range(60)]}, "cluster=who"),
+        ({"email": [f"{k // 2 % 25}@a.org" for k in range(60)]}, "cluster=email"),
         ({"applicant_id": [f"{k % 12}" for k in range(60)]}, "=applicant_id"),
         ({"tract_population": [f"{k * 7}" for k in range(60)]}, ""),
         ({"last_result": ["gut", "schlecht", "offen"] * 20}, "another outcome"),

@@ -5,7 +5,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.faults.loopback import (
     completion,
     serve_in_thread,
 )
+from tests.wordings import in_german
 
 Served = tuple[Service, str]
 
@@ -170,7 +170,7 @@ def test_a_tasks_words_are_asked_for_shown_and_read(
 ) -> None:
     """P(yes) and models that read no prompt give what they give with yes and no."""
     census = census_task(300, 400)
-    in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
+    in_words = in_german(census)
     options: dict[str, Any] = {
         "arms": ("zero", "random"),
         "n_test": 12,

@@ -301,7 +301,7 @@ class Rule:
         return float(self.limit > LIMIT)
 
 
-def _with(limit: int) -> Any:
+def _with(limit: Any) -> Any:
     return lambda _: float(limit > LIMIT)
 
 
@@ -319,6 +319,10 @@ def test_functions_that_answer_differently_share_no_identity(
             lambda _, p=0.9: p,
             _with(1),
             _with(2),
+            _with({"limit": 1}),
+            _with({"limit": 2}),
+            _with([Rule(1)]),
+            _with([Rule(2)]),
             functools.partial(says_yes, 1),
             functools.partial(says_yes, [2]),
             Rule(1),
@@ -336,6 +340,17 @@ def test_functions_that_answer_differently_share_no_identity(
     before = identity(rule)
     rule([])  # counts: no parameter
     assert identity(rule) == before
+    seen: list[Messages] = []
+    cache: dict[str, float] = {}
+
+    def remembers(messages: Messages) -> float:
+        seen.append(messages)
+        cache[str(messages)] = 0.5
+        return cache[str(messages)]
+
+    before = identity(remembers)
+    remembers([])
+    assert identity(remembers) == before
     monkeypatch.setitem(globals(), "LIMIT", 41)
     assert identity(_with(1)) not in first
 
@@ -377,12 +392,15 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
 
 class Grumpy:
     def __init__(self) -> None:
-        self.service, self.asked = {"mended": False}, 0
+        self.mended = (
+            threading.Event()
+        )  # of another package: what it holds is not compared
+        self.asked = 0
 
     def __call__(self, messages: Messages) -> Any:
         self.asked += 1
         age = int(messages[-1]["content"].split("age: ")[1].split()[0].strip(",.;\n"))
-        return 0.8 if self.service["mended"] or age < 50 else None
+        return 0.8 if self.mended.is_set() or age < 50 else None
 
 
 def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
@@ -401,7 +419,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
     answers = result.answers()
     wrong = set(answers[answers["reason"] == "error"]["row"])
     assert len(wrong) == result.unanswered
-    grumpy.service["mended"] = True
+    grumpy.mended.set()
     assert go().unanswered == 0
     assert grumpy.asked == 16 + len(wrong)
     assert go().data["model"] == f"python:{__name__}:Grumpy"

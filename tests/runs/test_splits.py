@@ -22,7 +22,7 @@ from fwc_llm.runs.threshold_selection import (
     draw_validation_rows,
 )
 from fwc_llm.shots import select_shots
-from fwc_llm.tasks import Task, default_task
+from fwc_llm.tasks import Task, default_task, with_columns
 from tests.data.tables import small_task
 
 
@@ -107,7 +107,7 @@ def test_rows_that_equal_an_example_are_not_drawn(task: Task) -> None:
 
 def test_no_person_stands_in_test_rows_validation_rows_and_examples(task: Task) -> None:
     """People are told apart by the column x, which a third of them share with a test row."""
-    judged = task.with_columns("", "x")
+    judged = with_columns(task, "", "x")
     split = draw_split(judged, 12, 0.0, 3)
     validation, left = hold_out(judged, split, 12, 0.0, 3)
     people = [

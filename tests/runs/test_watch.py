@@ -1,6 +1,5 @@
 """A run whose replies hold no answer stops after a dozen, keeps what came, and names a remedy."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tests.faults.loopback import (
     refusal,
     serve_in_thread,
 )
+from tests.wordings import in_german
 
 CENSUS = census_task(600, 300)
 SMALL: Any = {"n_test": 40, "base_parity": None, "progress": False}
@@ -160,7 +160,7 @@ def test_a_service_without_json_ends_the_run_after_a_trial(
 
 
 def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:
-    task = replace(CENSUS, words={"yes": "bewilligt", "no": "abgelehnt"})
+    task = in_german(CENSUS)
     service = Service(
         lambda body: '{"answer": "bewilligt"}' if "response_format" in body else "nein"
     )

@@ -10,7 +10,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.report.strategies import compare
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.storage import kept_shots
-from fwc_llm.tasks import Task, load_task, recorded_task
+from fwc_llm.tasks import Task, load_task, recorded_task, sampling_weights
 from tests.command import Run
 
 DRAWN = ("random", "balanced", "strata", "reweighing")
@@ -40,11 +40,15 @@ def task() -> Task:
 def test_the_weight_is_no_feature_and_stands_in_the_file(task: Task) -> None:
     assert "people" not in [column.name for column in task.features]
     assert 'weight = "people"' in task.text
-    assert recorded_task(task.text, "survey", None).weight == task.weight == "people"
-    weights: Any = task.weights(task.pool())
+    assert (
+        recorded_task(task.text, "survey", None).rules.weight
+        == task.rules.weight
+        == "people"
+    )
+    weights: Any = sampling_weights(task, task.pool())
     assert weights.tolist() == survey()["people"].tolist()
     plain = load_task(survey().drop(columns="people"), protected="sex", outcome="hired")
-    assert plain.weights(plain.pool()) is None
+    assert sampling_weights(plain, plain.pool()) is None
 
 
 @pytest.mark.parametrize("strategy", DRAWN + CLOSE)

@@ -8,6 +8,7 @@ import numpy as np
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.cells import Cells, as_known, empty_cell
+from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 
 RULES = ("balanced-positive", "proportional", "equal")
@@ -133,9 +134,9 @@ def read_counts(slots: Any, m: int, cells: Cells) -> Array:
                 raise InputError(
                     f"slots names the cell {key!r}, which no row is in: use (level, outcome) pairs"
                 )
-            counts[cell] = count
+            counts[cell] = read_numbers(count, "slots")
     else:
-        counts = np.asarray(slots, dtype=float)
+        counts = read_numbers(slots, "slots")
         shape = (cells.n_levels, cells.n_outcomes)
         if counts.shape not in {shape, (cells.n_cells,)}:
             raise InputError(
