@@ -649,10 +649,6 @@ def test_a_number_that_no_record_has_is_named() -> None:
             "the arm ''; there are answers|all of metric 'dp_gap'",
         ),
         (
-            lambda: records.of("dp_gap", "answers", "F"),
-            "all of metric 'dp_gap', arm 'answers', gr",
-        ),
-        (
             lambda: records.where(metrics="dp_gap"),
             "no column 'metrics'; did you mean 'metric'",
         ),
