@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMATS = ("html", "md", "json", "csv", "tex", "ll144", "comment")
+# What pandas leaves as it is, and LaTeX's default font prints as other characters.
+_TEX = str.maketrans(
+    {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "−": "$-$"}
+)
 _SIMULATED = "Simulated: nothing here is a finding about a language model."
 _NO_LANGUAGE_MODEL = "Reference: a model of the rows answered, no language model."
 _LONGEST_COMMENT = 40  # lines, which leaves about 20 lines for gates
@@ -149,7 +153,8 @@ def _tex(run: Mapping[str, Any]) -> str:
     style = style.format_index(escape="latex", axis="columns")
     right = "r" * (len(table.headings) - table.keys)
     columns = "l" * table.keys + right
-    return str(style.to_latex(hrules=True, caption=caption, column_format=columns))
+    made = style.to_latex(hrules=True, caption=caption, column_format=columns)
+    return str(made).translate(_TEX)
 
 
 def _head(run: Mapping[str, Any]) -> Iterator[str]:

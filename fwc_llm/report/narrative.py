@@ -230,8 +230,9 @@ def findings(
     sentences += [_true_answers(stats), f"{asked(stats, created)}."]
     alike = list(all_alike(stats))
     if not telling:
-        sentences.insert(1, alike[0]["text"])
-        alike = alike[1:]
+        first, *alike = alike
+        who = f"{in_words(first['arm'])}: " * (len(stats.arms) > 1)
+        sentences.insert(1, f"{who}{first['text']}")
     return [
         told(" ".join(filter(None, sentences))),
         *others,
@@ -564,6 +565,7 @@ def four_fifths(impact: Impact, view: View, found: Records) -> Iterator[Finding]
             (below, f"Below {rate}"),
             (not_told, f"Not settled whether below {rate}"),
         ):
+            names = [level for level in names if level != reference]
             if names:
                 levels = listed(names, _MOST_BELOW, in_words_of.__getitem__)
                 yield told(f"{text}: {levels}.", who)
@@ -574,8 +576,10 @@ def four_fifths(impact: Impact, view: View, found: Records) -> Iterator[Finding]
 
 def all_alike(stats: Statistics) -> Iterator[Finding]:
     """Yield a finding for each arm with the same answer to (nearly) all rows."""
+    pairs = (pair for pair in stats.pairs if pair.first == stats.base)
+    repeated = {pair.second for pair in pairs if pair.same}
     for arm in stats.arms:
-        if not arm.alike:
+        if not arm.alike or arm.arm in repeated:
             continue
         answer = "yes" if arm.alike.startswith("answered yes") else "no"
         text = f"{arm.alike}: the gap is 0 because all answers are {answer}."

@@ -156,10 +156,11 @@ def test_a_description_may_lack_what_is_optional(make_run: MakeRun) -> None:
 def test_latex_has_the_first_table_and_no_text_of_the_data_is_a_command(
     make_run: MakeRun,
 ) -> None:
-    rates = {r"\input{x}": {"f & 50 %": (0.1, 0.5), "m_1": (0.3, 0.8)}}
+    rates = {r"\input{x}": {"f & 50 %": (0.1, 0.5), "<25|>": (0.3, 0.8)}}
     table = render([make_run(rates=rates, repeats=1)], "tex")
     assert {r"\toprule", r"\midrule", r"\bottomrule"} <= set(table.split())
     assert r"f \& 50 \%" in table
+    assert r"\textless{}25\textbar{}\textgreater{}" in table
     assert r"\textbackslash input\{x\}" in table
     assert r"\input" not in table
     assert "caption" not in table
