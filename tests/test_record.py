@@ -49,7 +49,7 @@ def assert_served_as_evaluated(task: Task, raws: dict[str, dict[str, str]]) -> N
     Series.
     """
     table = task.table
-    for row in table.index[:: max(1, len(table) // 60)]:
+    for row in table.index[:: max(1, len(table) // 30)]:
         evaluated = build_prompt(task, table.loc[row])
         raw = raws[row]
         for given in (raw, typed(raw), pd.Series(raw), pd.Series(typed(raw), name=row)):
