@@ -176,7 +176,7 @@ def quantile(share: float, freedom: float) -> float:
 
 
 def below(errors: float, freedom: float) -> float:
-    """The chance of a value below this number of standard errors, by the distribution of `quantile`."""
+    """The chance of a value below that many standard errors, by the distribution of `quantile`."""
     return float(ndtr(errors) if freedom == np.inf else stdtr(freedom, errors))
 
 
