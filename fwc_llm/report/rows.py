@@ -64,14 +64,12 @@ def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str
     block = RowBlock(answers, numbered=numbered)
     for number, a in enumerate(answers.values()):
         columns = (a.repeat, a.row, a.answer, a.reason, a.p_yes)
-        for repeat, row, answer, reason, p in zip(
-            *(column.tolist() for column in columns), strict=True
-        ):
+        for repeat, row, answer, reason, p in zip(*columns, strict=True):
             cells = block.rows.get((repeat, row))
             if cells is not None:
                 line = {
                     "answer": _ANSWERS.get(answer, ""),
-                    "reason": reason or "empty" * (answer != answer),
+                    "reason": reason or ("empty" if np.isnan(answer) else ""),
                     "p_yes": str(p),
                     "reply": "",
                 }
