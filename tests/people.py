@@ -2,6 +2,7 @@
 ranks.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,11 @@ column = "group"
 
 # Where any rows do: those of the census itself are 45,222.
 SMALL_CENSUS = census_task(600, 400)
+
+
+def named(task: Task, name: str) -> Task:
+    """The task under another name."""
+    return replace(task, rules=task.rules.model_copy(update={"name": name}))
 
 
 def make_people(n: int, levels: int, seed: int = 0) -> pd.DataFrame:

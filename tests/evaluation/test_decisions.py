@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,9 @@ from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.tasks import census_task
 from tests.conftest import missing
 from tests.faults.loopback import serving
+from tests.people import named
 
-CENSUS = replace(
-    census_task(300, 400), name="small-census"
-)  # the whole one takes a while to read
+CENSUS = named(census_task(300, 400), "small-census")  # the whole one takes a while
 SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
 
 

@@ -7,7 +7,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from tests.faults.loopback import (
     serve_in_thread,
 )
 from tests.faults.table import KEY, Fault
+from tests.people import named
 
 FORMATS = (
     "html",
@@ -77,9 +77,8 @@ class Service:
 @cache
 def plan(api: Any = "chat") -> Plan:
     """A small run: eight rows of a small census, without examples."""
-    task = replace(
-        census_task(60, 400), name="small-census"
-    )  # a report would read the whole of its own task
+    # A report would read the whole of its own task.
+    task = named(census_task(60, 400), "small-census")
     return make_plan(task, ["zero"], Settings(n_test=N, api=api))
 
 
