@@ -56,7 +56,7 @@ def rescore(
 
 @command("verify")
 def verify(
-    folder: Path = argument("Folder of a run, models, or audits (`audit --out`)."),
+    folder: Path = argument("Folder of a run or models, or an audit (`audit --out`)."),
     task: str | None = option(
         "Your own task or task file. [default: a built-in one, else the folder's]"
     ),

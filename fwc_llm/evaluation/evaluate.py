@@ -578,7 +578,7 @@ class Job:
             return
         problem = self._tried(list(islice(calls, _TRIALS)), journal, budget)
         if problem:
-            remedy = "use --answer-format word"
+            remedy = "use --answer-format word, and another --template if replies hold no answer"
             raise ProviderError(
                 f"{self.model.name} gives no answer in JSON ({problem}): {remedy}"
             )

@@ -79,7 +79,7 @@ def verify(
     data_dir: Any = None,
     data: Path | None = None,
 ) -> dict[str, Any]:
-    """Verify the folder of a run or of audits; return the findings, ready for JSON.
+    """Verify the folder of a run, or the file of an audit; return the findings, ready for JSON.
 
     `task` and `data_dir` are yours and replace those that the run names, `data` the table of an
     audit.
@@ -93,11 +93,12 @@ def verify(
             task = load_task(task, data_dir, protected=described.get("protected"))
         checks = {"results.json": _of_run(run, task, data_dir)}
     else:
-        files = filter(is_file, sorted(folder.glob("*.json")))
+        named = [folder] if is_file(folder) else sorted(folder.glob("*.json"))
+        files = filter(is_file, named)
         audits = [path for path in files if AUDIT.encode() in path.read_bytes()]
         checks = {path.name: _of_audit(path, data) for path in audits}
     if not checks:
-        remedy = "name the folder of a run (run.json) or of an audit (`audit --out` writes one)"
+        remedy = "name the folder of a run, or the file of an audit (`audit --out`)"
         raise FwcError(f"{folder} holds no run and no audit: {remedy}")
     findings = list[Finding]()
     for name, found in checks.items():

@@ -192,12 +192,6 @@ class Records(Sequence[Record]):
                 return record
         return NOTHING
 
-    def p_of(self, judged: Record) -> float:
-        """The p-value of a record, or of its reading without the replies that were not read."""
-        cells = judged.group, judged.against, judged.attribute, READ
-        read = self.find(judged.metric, judged.arm, *cells)
-        return judged.p if math.isnan(read.p) else read.p
-
     def per_repeat(self, metric: str, arm: str) -> list[float]:
         """Return a metric of an arm in each repeat."""
         found = self.where(arm=arm, metric=metric, against="", group="")

@@ -60,11 +60,12 @@ def read_log(path: Path) -> "EvalLog":
             path, resolve_attachments="core", exclude_fields={"events", "store"}
         )
     except Exception as error:  # any fault of a zip file, of JSON or of the schema
-        why = as_single_line(str(error)) or type(error).__name__
+        why = as_single_line(str(error)).partition(" [type")[0] or type(error).__name__
         raise FwcError(
             f"{path} is not a log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm "
             f"audit`, in Python audit(frame), "
-            "reads the results of other tools, and writes their page with --report"
+            "reads the results of other tools, judges them with --fail-if, and writes their page "
+            "with --report"
         ) from None
 
 

@@ -241,7 +241,7 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
                         metric.title,
                         *values,
                         difference(test, *how),
-                        p_value(records.p_of(test)),
+                        p_value(test.p),
                         verdict,
                     ]
                 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("html", "md", "json", "csv", "tex", "ll144", "comment")
 # What pandas leaves as it is, and LaTeX's default font prints as other characters.
+_CAPTION = str.maketrans({sign: rf"\{sign}" for sign in "&%$#_{}"} | {"\\": "/"})
 _TEX = str.maketrans(
     {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "−": "$-$"}
 )
@@ -141,13 +142,13 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _tex(run: Mapping[str, Any]) -> str:
-    """A run's first table for LaTeX with booktabs, captioned where no language model answered."""
+    """A run's first table for LaTeX with booktabs, captioned by its model."""
     import pandas as pd
 
     table = sections_of(run)[0]
-    caption = None
+    caption = str(run["label"]).translate(_CAPTION)
     if run["simulated"] or run["reference"]:
-        caption = _SIMULATED if run["simulated"] else _NO_LANGUAGE_MODEL
+        caption += f". {_SIMULATED if run['simulated'] else _NO_LANGUAGE_MODEL}"
     frame = pd.DataFrame(texts(table.rows), columns=list(table.headings))
     style = frame.style.hide(axis="index").format(escape="latex")
     style = style.format_index(escape="latex", axis="columns")

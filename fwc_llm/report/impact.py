@@ -246,7 +246,7 @@ class ImpactTables:
             gap = self.of("selection_rate_difference", *pair)
             ratio = self.of("selection_rate_ratio", *pair)
             name = f"{self.name(arm, first)} − {self.name(arm, second)}"
-            p = p_value(self.records.p_of(gap))
+            p = p_value(gap.p)
             cells: Cells = [difference(gap, 3), valued(ratio, 2), p]
             rows.append([name, *[arm] * self.several, *cells])
         all_of_them = len(self.view.levels) * (len(self.view.levels) - 1) // 2

@@ -329,7 +329,7 @@ def compared(stats: Statistics, pairs: Sequence[tuple[str, str]]) -> list[Row]:
             test = stats.of(f"{key}_difference", arm, against=against)
             change = difference(test, metric.digits, metric.scale)
             verdict = test.verdict or test.reason or "undefined"
-            p = p_value(stats.records.p_of(test))
+            p = p_value(test.p)
             cells: Cells = [p, verdict, test.scope, f"{test.n or 0}"]
             rows.append([f"{arm} vs {against}", metric.title, change, *cells])
     return rows

@@ -48,7 +48,7 @@ def unread_remedy(reasons: Mapping[str, int], parameters: Mapping[str, Any]) -> 
             "the service does not keep to the answer format: try --answer-format word, or a "
             "--template"
         )
-    return "hold the service to an answer with --answer-format json, or try another --template"
+    return "try another --template, or --answer-format json if the service knows it"
 
 
 def unread_summary(

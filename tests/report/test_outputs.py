@@ -163,4 +163,4 @@ def test_latex_has_the_first_table_and_no_text_of_the_data_is_a_command(
     assert r"\textless{}25\textbar{}\textgreater{}" in table
     assert r"\textbackslash input\{x\}" in table
     assert r"\input" not in table
-    assert "caption" not in table
+    assert r"\caption{gpt-4}" in table
