@@ -96,14 +96,14 @@ class Program(CommandGroup):
 
 
 def _summary(name: str) -> str:
-    """The first line of a command's docstring, read without a slow import."""
+    """The first paragraph of a command's docstring, read without a slow import."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
     found = re.search(
-        rf'^@(?:flags\.)?command\(\s*"{name}".*?^    """(.+?)(?:"""|$)',
+        rf'^@(?:flags\.)?command\(\s*"{name}".*?^    """(.+?)(?:"""|\n\n)',
         source,
         re.M | re.S,
     )
-    return found[1] if found else ""
+    return " ".join(found[1].split()) if found else ""
 
 
 app = typer.Typer(
