@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fwc_llm.cli import program
 from fwc_llm.cli.flags import EVERYDAY, EXAMPLES
 from fwc_llm.cli.program import every_command
 from tests.command import Run, python, read_json
@@ -131,3 +132,8 @@ def test_an_option_without_a_flag_is_set_by_name(fwc: Run, tmp_path: Path) -> No
 def test_an_option_of_experiment_files_alone_is_named_as_such(fwc: Run) -> None:
     refused = fwc("eval", "--cluster", "customer", code=2)
     assert "--set cluster=VALUE sets it" in refused.line
+
+
+def test_the_list_of_commands_has_whole_sentences() -> None:
+    listed = map(program._summary, program.MODULES.keys() - program.GROUPS.keys())
+    assert all(text.endswith(".") for text in listed)
