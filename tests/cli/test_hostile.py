@@ -129,6 +129,7 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {name: rng.integers(0, most, n) for name, most in columns.items()}
     )
+    frame[["first", "second"]] = "g" + frame[["first", "second"]].astype(str)
     table = tmp_path / "t.csv"
     page = tmp_path / "page.html"
     frame.to_csv(table, index=False)
