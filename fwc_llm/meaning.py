@@ -90,6 +90,12 @@ class Meaning:
         return "no", "yes"
 
     @property
+    def reverses(self) -> bool:
+        """Whether a value that usually means yes means no."""
+        usual = usual_meaning([*self.yes, *self.no])
+        return not {*self.no}.isdisjoint(usual.yes)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """All values that have a meaning."""
         return (*self.yes, *self.no, *self.dropped, *self.unknown)
@@ -112,6 +118,16 @@ class Meaning:
         if value in self.no:
             return False
         return None
+
+    def also(self, values: Iterable[str]) -> "Meaning":
+        """The meaning with those of `values` that are other spellings of its own."""
+        sides = {name: dict.fromkeys(texts) for name, texts in vars(self).items()}
+        known = {_key(text): side for side in sides.values() for text in side}
+        for value in values:
+            key = _key(value)
+            side = known.get(key, known.get(_SAME.get(key, key), {}))
+            side[value] = None
+        return Meaning(**{name: tuple(side) for name, side in sides.items()})
 
 
 def values_of(option: Any) -> tuple[str, ...]:

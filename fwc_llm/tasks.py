@@ -342,8 +342,9 @@ class Task:
         from fwc_llm.data.given_frames import FrameReader
 
         levels = self.table[[*self.protected]]
+        answers = self.table[self.outcome]
         domains = {column.name: self._domains[column.name] for column in self.features}
-        return FrameReader(self.rules, levels, domains, self._tables.meaning)
+        return FrameReader(self.rules, levels, answers, domains, self._tables.meaning)
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -451,6 +452,12 @@ def revealing_columns(task: Task) -> tuple[str, ...]:
 def given_rows(task: Task) -> "tuple[Any, pd.Index]":
     """The frame that `load_task` got, as it was, and the ids of its rows; else `table`."""
     return task._frame or (task.table, task.table.index)
+
+
+def reverses(task: Task) -> bool:
+    """Whether a value that usually means yes means no in the task's table."""
+    meaning = task._tables.meaning
+    return meaning is not None and meaning.reverses
 
 
 def with_columns(task: Task, weight: str, cluster: str) -> Task:

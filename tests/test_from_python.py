@@ -272,19 +272,21 @@ def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
     inverted = load_task(inverse, **names, positive="no")
     for task, frame, message in (
         (denied, raw, r"classes 0, 1.* not sure which means yes.* on the words np"),
+        (inverted, inverse, r"classes 'no', 'yes'.* on the words np.*granted"),
         (
             inverted,
-            inverse,
-            r"classes 'no', 'yes'.* on the numbers task.labels\(frame\)",
+            inverse.assign(approved=raw["approved"]),
+            r"classes 0, 1.* on the words np.*granted",
         ),
     ):
         with pytest.raises(FwcError, match=message):
             evaluate(task, fitted(features, frame["approved"]), ("zero",), n_test=20)
     codes = raw.assign(approved=raw["approved"] + 1)
+    others = np.where(inverted.labels(inverse), "granted", "refused")
     words = np.where(denied.labels(raw), "yes", "no")
     for name, task, labels, yes in (
         ("words", denied, words, 1),
-        ("numbers", inverted, inverted.labels(inverse), 1),
+        ("others", inverted, others, 0),
         ("codes", load_task(codes, **names, positive=1), codes["approved"], 0),
     ):
         clf = fitted(features, labels)
@@ -323,6 +325,33 @@ def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
     )
     with pytest.raises(FwcError, match=r"needs the column 'Alter'; the task has .*age"):
         evaluate(task, other, ("zero",), n_test=20, out=out)
+
+
+@dataclass
+class Gives:
+    """A classifier with one result."""
+
+    found: Any
+
+    def predict_proba(self, X: pd.DataFrame) -> Any:
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([[0.5, np.nan]], "12 times: it returned nan, which is not a probability"),
+        ([[20, 80]], "it returned 80, which is not a probability"),
+        (np.full((3, 2), 0.5), r"a ndarray of shape \(3, 2\) for one row"),
+        (pd.DataFrame([[0.2, 0.8]]), r"a DataFrame of shape \(1, 2\).*give an array"),
+        (None, r"nothing .* of shape \(\) for one row: give an array"),
+    ],
+)
+def test_what_is_no_probability_of_a_row_is_no_answer(
+    found: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(FwcError, match=message):
+        evaluate("census", Gives(found), ("zero",), n_test=20, out=tmp_path / "run")
 
 
 def test_a_search_is_the_same_model_in_another_process(tmp_path: Path) -> None:
@@ -364,9 +393,7 @@ def test_without_classes_the_last_column_is_yes(tmp_path: Path) -> None:
         assert (answers["p_yes"] * 100).tolist() == pytest.approx(
             rows["hours-per-week"]
         )
-    with pytest.raises(
-        FwcError, match="Rule gives 3 probabilities a row, and has no cl"
-    ):
+    with pytest.raises(FwcError, match=r"Rule gave a ndarray of shape \(1, 3\)"):
         evaluate(task, Rule(3), **options, out=tmp_path / "3")
 
 

@@ -24,9 +24,11 @@ from fwc_llm.data.clean_table import (
 from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.meaning import Meaning
+from fwc_llm.sanitize import listed
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Protected, TaskFile
 from fwc_llm.words import group_key
 
+_MOST_VALUES = 8  # of the outcome, that an error lists
 _ROW = "row"  # prefix of the row ids of a frame: "row:17"
 
 
@@ -34,13 +36,14 @@ _ROW = "row"  # prefix of the row ids of a frame: "row:17"
 class FrameReader:
     """Reads frames as the table of a task was read.
 
-    `levels` are the levels of each protected attribute in the table, by row id, `domains` the
-    values of each feature. `meaning` is that of the outcome's values; None: the values of a
-    frame decide.
+    `levels` are the levels of each protected attribute in the table, by row id, `answers` its
+    outcomes, `domains` the values of each feature. `meaning` is that of the outcome's values; None:
+    the values of a frame decide.
     """
 
     rules: TaskFile
     levels: pd.DataFrame
+    answers: pd.Series
     domains: Mapping[str, cell_rules.Domain]
     meaning: Meaning | None = None
 
@@ -49,14 +52,15 @@ class FrameReader:
         frame = _pandas(frame)
         rule = self.rules.outcome
         cells = column(frame, rule.source)
-        if _are(cells, self._answers):
+        if self._are_answers(frame, cells):
             return (cells == self._answers[1]).to_numpy(dtype=bool)
         texts = self._edited(frame, rule.source)
         _refuse(texts.isna(), texts, "has no value")
         if rule.above is not None:
             return (numbers(texts) > rule.above).to_numpy()
-        answers = texts.map(self._meaning(texts).of)
-        _refuse(answers.isna(), texts, "means neither yes nor no")
+        meaning = self._meaning(texts).also(texts.unique())
+        answers = texts.map(meaning.of)
+        _refuse(answers.isna(), texts, self._neither)
         return answers.to_numpy(dtype=bool)
 
     def groups(self, frame: Any, name: str) -> pd.Series:
@@ -92,9 +96,9 @@ class FrameReader:
         meaning = None
         if self.rules.outcome.above is None:
             texts = self._edited(frame, self.rules.outcome.source)
-            meaning = self._meaning(texts)
+            meaning = self._meaning(texts).also(texts.dropna().unique())
             wrong = texts.notna() & ~texts.isin(meaning.texts)
-            _refuse(wrong, texts, "means neither yes nor no")
+            _refuse(wrong, texts, self._neither)
         pool = clean_tables(self.rules, [raw], meaning).pool
         for name in map(str, self.levels):
             pool = pool.assign(**{name: self._in_table(pool[name], name)})
@@ -120,12 +124,23 @@ class FrameReader:
         if not {*names} <= {*frame.columns}:
             return False
         answers = frame[self.rules.outcome.source]
-        if not _are(answers, self._answers):
+        if not self._are_answers(frame, answers):
             return False
         if self._has_row_ids(frame) or self.rules.outcome.above is not None:
             return True
         meaning = self._meaning(answers)
         return any(meaning.of(value) is None for value in answers.unique())
+
+    def _are_answers(self, frame: pd.DataFrame, cells: pd.Series) -> bool:
+        """Whether all cells are answers of a clean table; `FwcError` for another task's."""
+        if not _are(cells, self._answers):
+            return False
+        if self._has_row_ids(frame):
+            other = cells != self.answers.loc[frame.index]
+            _refuse(
+                other, cells, "is not its answer in this task: is it another's row?"
+            )
+        return True
 
     def _levels(self, frame: pd.DataFrame, name: str) -> pd.Series | None:
         """The levels (n,) as the table spells them; None if a cell is no level.
@@ -165,6 +180,13 @@ class FrameReader:
     def _answers(self) -> tuple[str, str]:
         """The words for no and yes in the table."""
         return self.meaning.answers if self.meaning else ("no", "yes")
+
+    @property
+    def _neither(self) -> str:
+        """What is wrong with a value of the outcome that has no meaning."""
+        known = self.meaning.texts if self.meaning else self._answers
+        values = listed(known, _MOST_VALUES, repr)
+        return f"means neither yes nor no; the task's table has {values}"
 
     def _has_row_ids(self, frame: Any) -> bool:
         return -1 not in self.levels.index.get_indexer_for(frame.index)

@@ -9,7 +9,7 @@ from fwc_llm.meaning import usual_meaning
 from fwc_llm.models import Model, RowContext
 from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.sanitize import kind_of
-from fwc_llm.tasks import Task, given_rows
+from fwc_llm.tasks import Task, given_rows, reverses
 
 
 def about(model: Model, task: Task) -> Model:
@@ -74,7 +74,10 @@ class GivenRows:
 # What to fit on: one of the two means the same in every task.
 _LABELS = (
     ('the words np.where(task.labels(frame), "yes", "no")', ["no", "yes"]),
-    ("the numbers task.labels(frame)", [0, 1]),
+    (
+        'the words np.where(task.labels(frame), "granted", "refused")',
+        ["refused", "granted"],
+    ),
 )
 
 
@@ -100,6 +103,8 @@ def _place_among(classes: Sequence[Any], task: Task) -> int | None:
     import pandas as pd
 
     texts = [*map(as_text, classes)]
+    if {*texts} <= {"0", "1", "false", "true"} and reverses(task):
+        return None  # labels of the task, or cells of its outcome
     usual = usual_meaning(texts)
     readings = [[text in usual.yes for text in texts]]
     try:

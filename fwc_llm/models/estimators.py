@@ -1,13 +1,15 @@
 """Fitted classifiers as models: anything with `predict_proba` answers from rows of the table."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Reply, RowContext, Usage
+from fwc_llm.models.functions import read_answer
 from fwc_llm.models.identity import digest_of_fitted
 from fwc_llm.sanitize import described, kind_of
 
@@ -20,13 +22,15 @@ class EstimatorModel:
     outcome. Which class means yes, the task decides; of a model without `classes_`, P(yes) is the
     last of two columns, or the only one. `raised` is its latest exception.
 
-    Errors: `FwcError` for a classifier that is not fitted, or was fitted on an array.
+    Errors: `FwcError` for a classifier that is not fitted, or was fitted on an array, and for
+    probabilities that are not those of one row.
     """
 
     reference = True
     local = True
     completion_limit = 1
     _row: Callable[[RowContext], Any]
+    _shapes: Collection[tuple[int, ...]] = ((1, 2), (1, 1), (1,))
     _yes: int
 
     def __init__(self, estimator: Any) -> None:
@@ -42,6 +46,8 @@ class EstimatorModel:
                 f"{kind_of(estimator)} was fitted on an array, so it is not known which columns it "
                 f"needs: fit it on a data frame, such as task.pool()[[…]]"
             )
+        if hasattr(estimator, "classes_"):
+            self._shapes = ((1, 2),)
         self.estimator = estimator
         self.names = None if names is None else [*names]
         self.name = f"python:{kind.__module__}:{kind.__qualname__}"
@@ -68,19 +74,18 @@ class EstimatorModel:
         row = self._row(context)
         try:
             predict = partial(self.estimator.predict_proba, row)
-            found = np.ravel((await asyncio.to_thread(predict))[0])
-            p = float(found[self._yes])
+            found = await asyncio.to_thread(predict)
+            shape = np.shape(found)
         except Exception as error:
             self.raised = error
             return Reply(text=None, error=f"it raised {described(error)}")
-        if len(found) > 2:
+        if hasattr(found, "columns") or shape not in self._shapes:
             raise FwcError(
-                f"{self.name} gives {len(found)} probabilities a row, and has no classes_: set "
-                f"classes_, or give P(no) and P(yes)"
+                f"predict_proba of {self.name} gave {kind_of(found)} of shape {shape} for one "
+                f"row: give an array (1, 2) of P(no) and P(yes), in the order of classes_"
             )
-        return Reply(
-            "yes" if p >= 0.5 else "no", "stop", p_yes=p, usage=Usage(), model=self.name
-        )
+        reply = read_answer(np.ravel(found)[self._yes])
+        return replace(reply, finish_reason="stop", usage=Usage(), model=self.name)
 
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""

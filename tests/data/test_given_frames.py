@@ -44,6 +44,40 @@ def test_raw_and_clean_rows_have_the_same_labels_and_groups(
     assert task.cells_of(raw).tolist() == task.cells_of(task.pool()).tolist()
 
 
+@pytest.mark.parametrize(
+    ("no", "yes", "other"),
+    [
+        ("no", "yes", {"no": "NO", "yes": "Yes."}),
+        (False, True, {False: "0", True: "1.0"}),
+        (0, 1, {0: 0.0, 1: "true"}),
+    ],
+)
+def test_spellings_of_an_outcome_mean_what_it_means(
+    no: object, yes: object, other: dict[object, object]
+) -> None:
+    raw = frame(no, yes)
+    task = of_frame(raw)
+    spelled = raw.assign(approved=raw["approved"].astype(object).map(other))
+    assert (task.labels(spelled) == task.labels(raw)).all()
+    shots = select_shots(task, "random", 4, pool=spelled, progress=False)
+    assert shots == select_shots(task, "random", 4, progress=False)
+
+
+def test_rows_of_another_task_are_refused() -> None:
+    names: dict[str, str] = {"protected": "sex", "outcome": "age"}
+    raw = frame()
+    of_45 = load_task(raw, **names, above=45)  # type: ignore[arg-type]
+    of_60 = load_task(raw, **names, above=60)  # type: ignore[arg-type]
+    words = frame("refused", "granted")
+    granted = of_frame(words, "granted")
+    refused = of_frame(words, "refused")
+    for task, other in ((of_60, of_45), (of_45, of_60), (refused, granted)):
+        for use in (task.labels, task.cleaned):
+            with pytest.raises(FwcError, match="is not its answer in this"):
+                use(other.table)
+    assert of_60.labels(raw).sum() < of_45.labels(raw).sum()
+
+
 @pytest.mark.parametrize("strategy", ["random", "kmedoids"])
 def test_shots_from_the_raw_frame_are_those_from_the_tasks_pool(strategy: str) -> None:
     raw = frame()
@@ -95,7 +129,11 @@ def test_a_raw_row_of_a_file_gets_its_level_from_the_map(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"approved": 7}, "row:2, column 'approved': '7' means neither yes nor no"),
+        (
+            {"approved": 7},
+            "row:2, column 'approved': '7' means neither yes nor no; the task's table has '1', "
+            "'0'",
+        ),
         ({"approved": None}, "row:2, column 'approved': the cell has no value"),
         ({"sex": "X"}, "row:2, column 'sex': 'X' is in no row of the task's table"),
     ],
