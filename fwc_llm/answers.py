@@ -339,6 +339,7 @@ _SET_OFF = re.compile(  # before the reasons in the same sentence
 _TOKEN = re.compile(r"\A(?:\W|Ġ)+|\W+\Z")  # characters around the letters of a token
 _BUILT_IN = {"yes", "no"}.union(*LANGUAGES)  # short words of one token each
 _SHORT = re.compile(r"\W*(?:(y|yep|yeah|yup)|n|nope|nah)\W*", re.IGNORECASE)
+_OF_SERVICES = {"choices", "output", "error", "message", "role", "code", "object"}
 _ANSWER_KEY = re.compile(_LABEL, re.IGNORECASE)
 _REASONING_KEY = re.compile(_REASONING, re.IGNORECASE)
 _TRUTH = {"True": "yes", "1": "yes", "False": "no", "0": "no"}
@@ -395,7 +396,8 @@ def parse_answer(
 ) -> Answer:
     """Parse the answer in a reply: the object of OpenAI's SDK, its JSON, a `Reply`, or a text.
 
-    The object is a response, one of its choices, or a message, which does not say how it ended.
+    The object is a response, one of its choices, or a message, which does not say how it ended; any
+    other mapping is read as its JSON.
     `words` is the task that was asked about, or maps "yes" and "no" to a word or several (any
     case): `{"yes": "bewilligt", "no": "abgelehnt"}`. Reasons for a `value` of None: error (no reply
     at all), unfinished (the service broke off), refused (a tool call counts as a refusal), filtered
@@ -403,8 +405,7 @@ def parse_answer(
     (contradictory or doubtful answers), other. Of a long reply, 2,000 characters at its beginning
     and at its end are read.
     """
-    if not (isinstance(words, Mapping) and {"yes", "no"} <= words.keys()):
-        words = _words_of(words)
+    yes, no = _words_of(words)
     if isinstance(reply, str):
         reply = Reply(reply)
     elif not isinstance(reply, Reply):
@@ -428,17 +429,23 @@ def parse_answer(
         return Answer(
             None, "truncated" if cut or reasoned or reply.reasoned else "empty"
         )
-    return _read(text, said(words["yes"]), said(words["no"]), cut)
+    return _read(text, yes, no, cut)
 
 
-def _words_of(task: Any) -> Words:
-    """The words for yes and no of a task; `FwcError` for anything else."""
-    spellings = getattr(task, "spellings", None)
-    if not isinstance(spellings, Mapping):
+def _words_of(words: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words for yes and for no, also of a task; `FwcError` for anything else."""
+    spelled = getattr(words, "spellings", words)
+    try:
+        yes = said(spelled["yes"])
+        no = said(spelled["no"])
+        known = {word.casefold() for word in yes}.isdisjoint(map(str.casefold, no))
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError):
         raise FwcError(
-            f"the words are {kind_of(task)}: give a Task, or {{'yes': …, 'no': …}}"
-        )
-    return spellings
+            f"the words are {kind_of(words)}: give a Task, or {{'yes': …, 'no': …}} with texts"
+        ) from None
+    if not known:
+        raise FwcError(f"the words for yes and no are {yes} and {no}: they must differ")
+    return yes, no
 
 
 def _reply_of(completion: Any) -> Reply:
@@ -452,6 +459,8 @@ def _reply_of(completion: Any) -> Reply:
             f"the reply is {kind_of(completion)}: give a text, a Reply, or the completion that the "
             f"service's SDK returned"
         )
+    if body.keys().isdisjoint(_OF_SERVICES):  # an answer's JSON, parsed
+        return Reply(json.dumps(body, default=str))
     if "role" in body:  # a message alone
         body = {"message": body}
     if isinstance(body.get("message"), Mapping):  # a choice alone

@@ -140,6 +140,16 @@ def require(
         raise FwcError(f"{name} is {kind_of(value)}: {remedy}")
 
 
+def check_index(given: Any, table: Any, name: str) -> None:
+    """`InputError` for a Series or frame of pandas whose index is not that of the table."""
+    both = hasattr(given, "iloc") and hasattr(table, "iloc")
+    if both and not given.index.equals(table.index):
+        raise InputError(
+            f"{name} has another index than the table: align the two, or give an array, which "
+            f"goes by position"
+        )
+
+
 def check_call(
     takes: Signature, arguments: Sequence[Any], options: Mapping[str, Any], name: str
 ) -> BoundArguments:

@@ -8,26 +8,40 @@ too.
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from textwrap import wrap
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from fwc_llm.errors import FwcError, did_you_mean, require
+from fwc_llm.errors import FwcError, InputTypeError, did_you_mean, require
+from fwc_llm.notices import spoken
 from fwc_llm.validation import Checked, first_error
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _WIDTH = 110
+_EXAMPLES = {
+    "dict_type": ": give a mapping, such as {'name': 1}",
+    "tuple_type": ": give a list, such as ['one', 'two']",
+}
 
 
 class Options(Checked):
     """Frozen options; an invalid value is an `FwcError` that names the option."""
 
-    def __init__(self, /, **values: Any) -> None:
+    def __init__(self, /, *unnamed: Any, **values: Any) -> None:
+        if unnamed:
+            names = ", ".join(type(self).model_fields)
+            raise InputTypeError(
+                f"{type(self).__name__} takes options by name: {names}"
+            )
+        for name in values.keys() & type(self).model_fields:
+            if _is_none(values[name], type(self).model_fields[name]):
+                values[name] = None
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise FwcError(first_error(error, values)) from None
+            example = _EXAMPLES.get(error.errors()[0]["type"], "")
+            raise FwcError(f"{first_error(error, values)}{example}") from None
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -50,9 +64,8 @@ class Options(Checked):
         width = max(map(len, cls.model_fields)) + 2
         lines: list[str] = []
         for name, field in cls.model_fields.items():
-            first, *others = wrap(
-                f"{field.description}{default_words(field)}", _WIDTH - 4 - width
-            )
+            help = spoken(f"{field.description}{default_words(field)}")
+            first, *others = wrap(help.replace("`none`", "None"), _WIDTH - 4 - width)
             lines += [
                 f"{name:{width}}{first}",
                 *(f"{'':{width}}{line}" for line in others),
@@ -114,6 +127,13 @@ def facts_of(field: FieldInfo) -> Mapping[str, Any]:
     if isinstance(field.json_schema_extra, dict):
         return field.json_schema_extra
     return {}
+
+
+def _is_none(value: Any, field: FieldInfo) -> bool:
+    """Whether a value is the word `none` where it means None."""
+    if not isinstance(value, str) or value.strip().lower() != "none":
+        return False
+    return facts_of(field)["none"] and type(None) in get_args(field.annotation)
 
 
 def default_words(field: FieldInfo) -> str:

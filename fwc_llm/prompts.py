@@ -30,7 +30,7 @@ from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.sanitize import utf8_safe
 from fwc_llm.shots.base import Shots
-from fwc_llm.tasks import Task, as_task, has_row, revealing_columns
+from fwc_llm.tasks import Task, as_task, ids_of, revealing_columns
 from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def build_prompt(
             "give Shots, as select_shots and load_shots return",
         )
         check_task(shots, task, allow_changed_data, "the set of examples")
-        _refuse_example(task, getattr(row, "name", None), record, shots)
+        _refuse_example(task, row, record, shots)
     key = (task, shots, _template_set(template))
     for before, prompt in _recent:
         if all(map(is_, before, key)):
@@ -215,14 +215,12 @@ def build_prompt(
     return prompt.build(record)
 
 
-def _refuse_example(task: "Task", name: Any, record: TaskRow, shots: Shots) -> None:
-    """`FwcError` if the cells are an example's, and the name no id of somebody who is alike."""
+def _refuse_example(task: "Task", given: Any, record: TaskRow, shots: Shots) -> None:
+    """`FwcError` if the cells are an example's, and the row is not somebody who is alike."""
     for example in shots.examples:
         if not record.values.items() <= example.values.items():
             continue
-        ids = [
-            row for row in (name, f"row:{name}") if has_row(task, row, record.values)
-        ]
+        ids = ids_of(task, given, record)
         if not ids or example.row in ids:
             raise FwcError(
                 f"the row is among its own examples, as {example.row!r}, or has the same cells: "

@@ -424,6 +424,13 @@ def has_row(task: Task, row: Any, cells: Mapping[str, Any]) -> bool:
     )
 
 
+def ids_of(task: Task, row: Any, record: TaskRow) -> list[Any]:
+    """The ids in the table of a row (Series) that was cleaned to this record; [] for others."""
+    name = getattr(row, "name", None)
+    names = name, f"row:{name}"
+    return [one for one in names if has_row(task, one, record.values)]
+
+
 @lru_cache(maxsize=1)
 def revealing_columns(task: Task) -> tuple[str, ...]:
     """The protected columns, and categorical columns that reveal a level.

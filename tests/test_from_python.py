@@ -88,8 +88,10 @@ def test_a_completion_is_parsed_in_the_words_of_its_task() -> None:
         Reply("granted"),
         completion("granted"),
         completion("granted").model_dump(),
+        {"answer": "granted"},
     ):
         assert parse_answer(reply, task).value == "yes"
+    assert [parse_answer(said, task).reason for said in ({}, {"a": 1})] == ["other"] * 2
     (choice,) = completion("granted").choices
     for part in (choice, choice.message, choice.message.model_dump()):
         assert parse_answer(part, task).value == "yes"
@@ -605,6 +607,13 @@ def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
     assert build_prompt(task, other, shots)
     with pytest.raises(FwcError, match="among its own examples"):
         build_prompt(task, alike.loc[number], shots)
+
+
+def test_the_nearest_rows_are_others() -> None:
+    raw = people()
+    task = load_task(raw, protected="sex", outcome="approved")
+    shots = select_shots(task, "nearest", 4, query=raw.iloc[3])
+    assert build_prompt(task, raw.iloc[3], shots)
 
 
 def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:

@@ -18,6 +18,7 @@ from fwc_llm import Client, Example, FairCoreset, FwcError, Settings, Shots, loa
 FRAME = pd.DataFrame(
     {"age": [*range(20, 50)] * 2, "sex": list("FM") * 30, "approved": [0, 1, 1, 0] * 15}
 )
+TURNED = FRAME["age"][::-1]
 NAMES: Any = {"protected": "sex", "outcome": "approved"}
 COLUMNS: Any = FRAME[["age"]], FRAME["approved"], FRAME["sex"]
 
@@ -133,6 +134,16 @@ REMEDIES: list[tuple[str, dict[str, Any], str]] = [
     ("select_shots", {"pool": FRAME.replace({"age": {20: None}})}, "fill the empty ce"),
     ("select_shots", {"strategy": "kmeans", "max_iter": 0}, "max_iter=0: give a whol"),
     ("select_shots", {"strategy": "fwc", "column_weights": 3}, "weights is an int: gi"),
+    ("evaluate", {"params": "a=1"}, "params: .* found .* give a mapping, such as"),
+    ("select_shots", {"sample_weight": TURNED}, "sample_weight has another index"),
+    (
+        "select_shots",
+        {"pool": FRAME, "candidates": TURNED > 30},
+        "candidates has another index than the table",
+    ),
+    ("parse_answer", {"words": {"yes": "ja", "no": ["JA"]}}, "they must differ"),
+    ("parse_answer", {"words": {"yes": "ja", "no": 3}}, "the words are a dict: give"),
+    ("audit", {"answers": None}, "there is no table: give a data frame, or give y"),
     ("audit", {"answer": None}, "no column has the answers: name answer, or p_yes"),
     (
         "audit",
@@ -140,6 +151,11 @@ REMEDIES: list[tuple[str, dict[str, Any], str]] = [
         "'F' does not join levels of sex, age by",
     ),
     ("audit", {"unknown": "n/a"}, "unknown is 'n/a': give a list of texts"),
+    ("fit", {"y": TURNED}, "FairCoreset: y has another index than the table: align"),
+    ("fit", {"sensitive": TURNED}, "sensitive has another index than the table"),
+    ("fit", {"sample_weight": TURNED}, "sample_weight has another index than the tabl"),
+    ("fit", {"candidates": TURNED > 30}, "candidates has another index than the table"),
+    ("fit", {"X": COLUMNS[:2]}, "FairCoreset: X is a tuple of shape.* give a table"),
     ("fit", {"X": FRAME["age"]}, r"FairCoreset: X is a Series of shap"),
 ]
 
@@ -152,3 +168,17 @@ def test_a_misuse_is_named_with_its_remedy(
     with pytest.raises(FwcError, match=message) as caught:
         function(**usual | changes)
     assert "--" not in str(caught.value)
+
+
+def test_options_are_said_as_in_python() -> None:
+    assert Settings(epsilon="none", base_parity="None").epsilon is None  # type: ignore[arg-type]
+    assert Settings(orders="random").orders == ("random",)  # type: ignore[arg-type]
+    for function in (fwc_llm.evaluate, fwc_llm.tune, Settings, Client):
+        words = str(function.__doc__)
+        assert "--" not in words
+        assert "`none`" not in words
+    with pytest.raises(FwcError, match="Settings takes options by name: m, epsilon"):
+        Settings(40)
+    result: Any = fwc_llm.Result
+    with pytest.raises(FwcError, match=r"too many positional.* there are other"):
+        result.compare(None, "zero", "fwc")

@@ -242,13 +242,6 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
             value = read_pairs(value, f"--{flag}")
         elif get_origin(field.annotation) is tuple:
             value = words(value)
-        elif (
-            isinstance(value, str)
-            and value.strip().lower() == "none"
-            and facts_of(field)["none"]
-            and type(None) in get_args(field.annotation)
-        ):
-            value = None
         values[name] = value
     return model(**values | others)
 

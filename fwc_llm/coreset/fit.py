@@ -39,7 +39,7 @@ from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Solver
 from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.coreset.weights import read_weights
-from fwc_llm.errors import InputError
+from fwc_llm.errors import InputError, check_index
 
 _STARTS = ("k-means++", "random")
 
@@ -144,6 +144,7 @@ class CoresetFit:
         """
         self._check_parameters()
         by_position = candidates is not None or self._starts_at_rows
+        check_index(candidates, X, "candidates")
         columns = Columns(X, y, sensitive, sample_weight)
         table = None
         sampled = None

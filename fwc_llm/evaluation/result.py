@@ -124,6 +124,7 @@ class Result(Ambiguous):
         write_whole(text, where)
         return where
 
+    @checked
     def compare(self, other: "Result | str | Path") -> "RunComparison":
         """Compare this run with `other`, a result or a run's folder.
 

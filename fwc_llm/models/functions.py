@@ -190,10 +190,8 @@ class FunctionModel:
                     f"it gave no answer within {self._timeout:g} s"
                 ) from None
             raise  # raised by the function itself
-        except (
-            SystemExit
-        ) as error:  # would end the process with the function's exit code
-            raise RuntimeError(f"SystemExit: {error}") from None
+        except SystemExit as error:  # would end the process without saving the answers
+            raise _ended(error) from None
 
     async def _in_a_batch(self, messages: Messages) -> Any:
         """This row's answer; one row sends all waiting rows as a batch."""
@@ -239,6 +237,13 @@ def _close(call: "Future[Any]") -> None:
         call.result().close()
 
 
+def _ended(error: BaseException) -> ProviderError:
+    """The end of the run, which a function asked for."""
+    return ProviderError(
+        f"the function raised {described(error)}: the run is stopped; the answers are kept"
+    )
+
+
 def _in_a_thread(call: Callable[[], Any]) -> "Future[Any]":
     """Run `call` in a daemon thread: a pool would wait at exit for hanging calls."""
     future: Future[Any] = Future()
@@ -248,9 +253,11 @@ def _in_a_thread(call: Callable[[], Any]) -> "Future[Any]":
     def work() -> None:
         try:
             future.set_result(context.run(call))
+        except (KeyboardInterrupt, SystemExit) as error:
+            future.set_exception(_ended(error))
         except (
             BaseException
-        ) as error:  # an event loop gives StopIteration and SystemExit another meaning
+        ) as error:  # an event loop gives StopIteration another meaning
             usual = isinstance(error, Exception) and not isinstance(
                 error, StopIteration
             )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from fwc_llm.errors import Ambiguous, FwcError, checked, require
+from fwc_llm.errors import Ambiguous, FwcError, check_index, checked, require
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
@@ -191,9 +191,9 @@ def audit(
         raise FwcError(
             f"the margin is {margin:g}: it is a share, from 0 to less than 1"
         )
+    if answers is None:
+        answers = _rows_of(y_pred, sensitive_features, y_true)
     if y_pred is not None or y_true is not None or sensitive_features is not None:
-        if answers is None:
-            answers = _rows_of(y_pred, sensitive_features, y_true)
         group = str(getattr(sensitive_features, "name", "") or "sensitive_features")
         answers, y_pred = _as_column(answers, y_pred, "y_pred")
         answers, y_true = _as_column(answers, y_true, "y_true")
@@ -277,7 +277,8 @@ def _rows_of(y_pred: Any, sensitive_features: Any, y_true: Any) -> "pd.DataFrame
 
     if y_pred is None or sensitive_features is None:
         raise FwcError(
-            "without a table give y_pred and sensitive_features, n values each"
+            "there is no table: give a data frame, or give y_pred and sensitive_features, n "
+            "values each"
         )
     given = [y_pred, sensitive_features, y_true]
     indices = [one.index for one in given if isinstance(one, pd.Series | pd.DataFrame)]
@@ -306,6 +307,5 @@ def _as_column(answers: Any, given: Any, name: str) -> tuple[Any, Any]:
         )
     if len(given) != len(answers):
         raise FwcError(f"{name} has {len(given):,} values, the table {len(answers):,}")
-    if isinstance(given, pd.Series) and not given.index.equals(answers.index):
-        raise FwcError(f"{name} has another index than the table: align the two")
+    check_index(given, answers, name)
     return answers.assign(**{name: getattr(given, "array", given)}), name

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from fwc_llm.errors import FunctionError, FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
@@ -105,6 +106,10 @@ class Execution:
             await asyncio.gather(*workers, waiting, return_exceptions=True)
             await self.model.aclose()
             self.report()
+        failed = self.errors and not self.done + self.skipped
+        ours = isinstance(self.model, FunctionModel | EstimatorModel)
+        if failed and ours and self.watch is not None:
+            raise self.watch.failure("any row", self.model)
         return ExecutionSummary(self.done, self.errors, self.skipped, self.stopped)
 
     async def _report_pauses(self) -> None:
@@ -365,12 +370,16 @@ class Watch:
             return
         self._unread[call.arm].append(request)
         if len(self._unread[call.arm]) == FIRST:
-            errors = Counter(
-                record["error"] for record in self._journal.records() if record["error"]
-            )
-            reasons = "; ".join(
-                f"{number} times: {error}" for error, number in errors.items()
-            )
-            raise FunctionError(
-                f"{model.name} gave no reply to the first {FIRST} rows of {call.arm} ({reasons})"
-            ) from model.raised
+            raise self.failure(f"the first {FIRST} rows of {call.arm}", model)
+
+    def failure(self, rows: str, model: Any) -> FunctionError:
+        """The error of a function that gave no reply to some rows; its cause is the exception."""
+        errors = Counter(
+            record["error"] for record in self._journal.records() if record["error"]
+        )
+        reasons = "; ".join(
+            f"{number} times: {error}" for error, number in errors.items()
+        )
+        failure = FunctionError(f"{model.name} gave no reply to {rows} ({reasons})")
+        failure.__cause__ = model.raised
+        return failure

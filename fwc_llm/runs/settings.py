@@ -161,7 +161,7 @@ class Settings(Options):
         default_words="the first arm",
     )
 
-    @field_validator("until_decided", mode="before")
+    @field_validator("until_decided", "templates", "orders", "probe", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         if isinstance(value, str):

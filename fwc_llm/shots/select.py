@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
-from fwc_llm.errors import FwcError, checked, require
+from fwc_llm.errors import FwcError, check_index, checked, require
 from fwc_llm.progress import choose as show
 from fwc_llm.sanitize import described, parse_finite
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
@@ -81,7 +81,7 @@ def select_shots(
 
     from fwc_llm.coreset.checks import candidate_mask, check_epsilon
     from fwc_llm.coreset.weights import read_weights
-    from fwc_llm.tasks import as_task, sampling_weights
+    from fwc_llm.tasks import as_task, ids_of, sampling_weights
 
     m = int(m)
     seed = int(seed)
@@ -95,6 +95,9 @@ def select_shots(
     task = as_task(task)
     require(strategy, str, "strategy", f"give a name ({', '.join(strategies())})")
     choose = find_strategy(strategy)
+    given = task.pool() if pool is None else pool
+    check_index(candidates, given, "candidates")
+    check_index(sample_weight, given, "sample_weight")
     if pool is None:
         table = task.pool()
     else:
@@ -110,6 +113,10 @@ def select_shots(
     else:
         weights = sample_weight
     mask = candidate_mask(candidates, len(table))
+    if query is not None:
+        record = task.record(query)
+        mask &= ~table.index.isin(ids_of(task, query, record))
+        query = record.values
     masses = read_weights(weights, len(table))
     if not table.index.is_unique:
         twice = table.index[table.index.duplicated()][0]
@@ -128,8 +135,6 @@ def select_shots(
                 f"m is {m}, but only {free.sum()} rows may become examples{why}: lower m"
             )
         mask = free
-    if query is not None:
-        query = task.record(query).values
     if masses.equal:
         numbers = None
     else:

@@ -123,7 +123,10 @@ def plain_array(x: Any) -> Array:
         raise InputError(
             "X holds dates or durations: turn them into numbers, such as days"
         )
-    shape = x.shape if hasattr(x, "shape") else np.asarray(x).shape
+    try:
+        shape = np.shape(x)
+    except ValueError:
+        shape = ()  # a tuple of tables
     if len(shape) != 2 or not shape[0]:
         raise InputError(
             f"X is {kind_of(x)} of shape {shape}: give a table (n, p) with rows. "
