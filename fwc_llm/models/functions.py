@@ -11,24 +11,16 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
-from numbers import Real
 from operator import attrgetter
 from threading import Thread
 from typing import Any, Protocol, TypeAlias, runtime_checkable
-
-from pydantic import TypeAdapter, ValidationError
 
 from fwc_llm.errors import FwcError, ProviderError, checked, require
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.identity import digest_of_function, qualified_name
-from fwc_llm.sanitize import (
-    as_single_line,
-    clean_text,
-    described,
-    kind_of,
-    parse_finite,
-)
+from fwc_llm.models.returned import read_answer
+from fwc_llm.sanitize import described, kind_of, parse_finite
 from fwc_llm.user_code import import_named
 
 PREFIX = "python:"
@@ -48,8 +40,6 @@ LARGEST_BATCH = 64
 _MOST_HUNG = 10  # calls that never return, after which the run stops: their threads cannot be ended
 # event-loop passes before a batch, so that workers that just got a reply can add their next row
 _TURNS = 5
-_WANTED = "a function must return text, P(yes) from 0 to 1, or a Reply"
-
 Answer: TypeAlias = str | float | Reply
 Function: TypeAlias = Callable[[Messages], Answer | Awaitable[Answer]]
 
@@ -265,61 +255,6 @@ def _in_a_thread(call: Callable[[], Any]) -> "Future[Any]":
 
     Thread(target=work, name="fwc-llm-function", daemon=True).start()
     return future
-
-
-def read_answer(answer: Any) -> Reply:
-    """Convert a function's result to a reply, with an error if it is invalid."""
-    if isinstance(answer, Reply):
-        return _checked(answer)
-    if isinstance(answer, str):
-        return Reply(text=clean_text(answer))
-    if isinstance(answer, bool) or not isinstance(answer, Real):
-        return Reply(text=None, error=f"it returned {kind_of(answer)}: {_WANTED}")
-    value: Any = answer
-    if not 0.0 <= value <= 1.0:  # NaN fails too
-        return Reply(
-            text=None,
-            error=f"it returned {str(value)[:20]}, which is not a probability: {_WANTED}",
-        )
-    return Reply(text="yes" if value >= 0.5 else "no", p_yes=float(value))
-
-
-def _checked(reply: Reply) -> Reply:
-    """The reply, cleaned for the journal; with an error if a field is invalid."""
-    try:
-        reply = TypeAdapter(Reply).validate_python(vars(reply))
-        if json.dumps(reply.raw):
-            raw = reply.raw
-        else:
-            raw = None
-    except ValidationError as wrong:
-        field = str(wrong.errors()[0]["loc"][0])
-        return Reply(
-            text=None,
-            error=f"it returned a Reply whose {field} is {kind_of(getattr(reply, field))}",
-        )
-    except (TypeError, ValueError):
-        raw = None
-    if reply.p_yes is not None and not 0.0 <= reply.p_yes <= 1.0:
-        return Reply(
-            text=None, error="it returned a Reply whose p_yes is not a probability"
-        )
-    error = (
-        "it gave no text and no reason"
-        if reply.text is None and not reply.error
-        else reply.error
-    )
-    return replace(
-        reply,
-        text=None if reply.text is None else clean_text(reply.text),
-        error=None if error is None else as_single_line(error),
-        logprobs=tuple(
-            pair for pair in reply.logprobs or () if parse_finite(pair[1]) is not None
-        )
-        or None,
-        latency=parse_finite(reply.latency) or 0.0,
-        raw=raw,
-    )
 
 
 def as_model(model: Any, timeout: float = TIMEOUT) -> Model:

@@ -248,7 +248,7 @@ def test_callbacks_hear_every_step(
         ({"arms": ()}, "no arm"),
         ({"arms": ("zero", "zero")}, "named twice"),
         ({"orders": ("sideways",)}, "sideways"),
-        ({"templates": "default"}, "templates.*tuple"),
+        ({"templates": 3}, "templates.*tuple"),
         ({"tempalte": "paper"}, "did you mean 'template'"),
         ({"templates": ("default", "default")}, "named twice"),
         ({"m": "many"}, "m: .*many"),
