@@ -99,7 +99,7 @@ class ProviderError(FwcError):
 
 
 class FunctionError(ProviderError):
-    """A function gave no reply to an arm's first 12 rows; its cause is the function's exception."""
+    """A function gave no reply to an arm's first 12 rows, or to any; its cause is the exception."""
 
 
 class IncompleteRunError(FwcError):

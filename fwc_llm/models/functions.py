@@ -66,8 +66,9 @@ class FunctionModel:
                 time
     simulated   true if the answers are simulated; every output then says so
 
-    An invalid result, an exception or a timeout becomes the row's error. `ProviderError`, 10 calls
-    that never return, or no reply to any of an arm's first 12 rows stop the run.
+    An invalid result, an exception or a timeout becomes the row's error. `ProviderError`,
+    `SystemExit`, `KeyboardInterrupt`, 10 calls that never return, or no reply to any of an arm's
+    first 12 rows stop the run.
 
     Errors: `FwcError` for invalid options.
     """
