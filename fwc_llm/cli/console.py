@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -23,6 +23,10 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control else Segment(replace_invisible(text), style)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; the terminal alone wraps a line that is longer than it, such as a command."""
+        super().print(*objects, crop=False, **options)
 
     def on_broken_pipe(self) -> None:
         """Stop printing once the reader has closed the pipe; keep the exit code."""

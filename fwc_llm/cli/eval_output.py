@@ -235,7 +235,7 @@ def ask_all(
     if problem:
         raise problem
     if closing and not as_json:
-        console.out.print(closing)
+        console.lines(closing)
     return results
 
 

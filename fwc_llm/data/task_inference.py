@@ -129,6 +129,9 @@ _OUTCOME_NAME = re.compile(
     rf"|recidivi\w*|default(ed)?|entscheidung|ergebnis|zusage|absage|bewilligt|abgelehnt"
     rf"|décision|résultat)\b"
 )
+_LATER_NAME = re.compile(  # of columns that say yes or no
+    r"(paid|repay\w*|zahlt|zahlung|ausfall|payé|rembours\w*|churn\w*)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -651,7 +654,8 @@ class Drafting:
         decides = re.compile(rf"(?i)(not )?{_DONE}e?d")
         values = cells.dropna().unique()[:_FEW]
         has_decisions = are_decisions(values) or any(map(decides.fullmatch, values))
-        if _OUTCOME_NAME.search(spoken_name) or has_decisions:
+        is_later = _LATER_NAME.search(spoken_name) and usual_meaning(values).yes
+        if _OUTCOME_NAME.search(spoken_name) or has_decisions or is_later:
             profile = profile.checked(
                 "it looks like another outcome; drop it unless it is known before the decision"
             )

@@ -62,13 +62,15 @@ def parse_condition(text: str) -> GateCondition:
     require(text, str, "the condition", 'give a text such as "dp_gap > 0.1"')
     parts = _CONDITION.fullmatch(text)
     if parts is None:
+        remedy = ""
         if text.rstrip().endswith("%"):
-            percent = ": write a share, 0.1 for 10 %"
-        else:
-            percent = ""
+            remedy = ": write a share, 0.1 for 10 %"
+        comma = re.search(r"(\d+),(\d+)\s*$", text)
+        if comma is not None:
+            remedy = f": write {comma[1]}.{comma[2]}"
         raise _refusal(
             text,
-            f"write METRIC[ARM] OPERATOR NUMBER, such as dp_gap[fwc] > 0.1{percent}",
+            f"write METRIC[ARM] OPERATOR NUMBER, such as dp_gap[fwc] > 0.1{remedy}",
         )
     metric = parts["metric"]
     bound = float(parts["bound"])

@@ -24,11 +24,17 @@ def cut(name: str) -> str:
     return f"{name[: _LONGEST - 1]}…"
 
 
-def who_gets(rates: Mapping[str, float]) -> str:
+def decimals(rates: Mapping[str, float], gap: float) -> int:
+    """One where whole points would read as if the gap were not that of the rates, else none."""
+    whole = [round(100 * rate, 0) for rate in rates.values()]
+    return int(max(whole) - min(whole) != round(100 * gap, 0))
+
+
+def who_gets(rates: Mapping[str, float], digits: int = 0) -> str:
     """The rates of yes of the groups with the lowest and the highest."""
     order = sorted(rates, key=rates.__getitem__)
     low, high = (
-        f"{number(rates[name], 0, 100)} % of {cut(name)}"
+        f"{number(rates[name], digits, 100)} % of {cut(name)}"
         for name in (order[0], order[-1])
     )
     if len(rates) > 2:
@@ -42,10 +48,12 @@ def points(value: float, digits: int = 0) -> str:
     return f"{text} point" + "s" * (text != "1")
 
 
-def measured(metric: Metric, record: Record, limit: GateCondition | None = None) -> str:
-    """A metric in words, with its interval and its limit."""
+def measured(
+    metric: Metric, record: Record, limit: GateCondition | None = None, least: int = 0
+) -> str:
+    """A metric in words, with its interval and its limit, and at `least` so many decimals."""
     scale = 1 if metric.kind == "ratio" else 100
-    digits = _digits(record, limit, 2 if metric.kind == "ratio" else 0)
+    digits = _digits(record, limit, 2 if metric.kind == "ratio" else least)
     value = number(record.value, digits, scale)
     text = f"{metric.words} {value} %"
     if limit is not None and limit.minus:
@@ -61,9 +69,15 @@ def measured(metric: Metric, record: Record, limit: GateCondition | None = None)
         text = f"a {metric.words} of {points(record.value, digits)}"
     brackets = [interval(record.ends, digits, scale)]
     if limit is not None:
-        brackets.append(f"limit: {_LIMITS[limit.operator]} {scale * limit.bound:g}")
+        brackets.append(f"limit: {in_limits(limit)}")
     known = [part for part in brackets if part != DASH]
     return f"{text} ({'; '.join(known)})" if known else text
+
+
+def in_limits(condition: GateCondition) -> str:
+    """What a metric may be to keep from a condition; shares and gaps are times 100."""
+    scale = 1 if BY_KEY[condition.metric].kind == "ratio" else 100
+    return f"{_LIMITS[condition.operator]} {scale * condition.bound:g}"
 
 
 def _digits(record: Record, limit: GateCondition | None, least: int) -> int:
@@ -71,7 +85,7 @@ def _digits(record: Record, limit: GateCondition | None, least: int) -> int:
     if limit is None:
         return least
     for digits in (least, least + 1):
-        places = digits + 2 if least == 0 else digits
+        places = digits if least == 2 else digits + 2
         ends = {round(end, places) for end in record.ends}
         if round(limit.bound, places) not in ends:
             return digits
@@ -86,12 +100,16 @@ def who_gets_how_much(
 ) -> str:
     """The rates of yes and the gap of an arm, or the metric of a `limit`."""
     metric = BY_KEY[limit.metric if limit is not None else stats.lead]
-    text = measured(metric, record or stats.of(metric.key, arm), limit)
+    record = record or stats.of(metric.key, arm)
     rates = {name: rate.value for name, rate in stats.rates(arm).items()}
+    digits = 0
+    if metric.key == "dp_gap" and rates and not (limit is not None and limit.minus):
+        digits = decimals(rates, record.value)
+    text = measured(metric, record, limit, digits)
     compared = (
         metric.rates[0] in ("selection_rate", "label_rate") and metric.kind != "share"
     )
     if not compared or not rates or (limit is not None and limit.minus):
         return text
     between = ";" if metric.rates == ("label_rate",) else ","
-    return f"{who_gets(rates)}{between} {text}"
+    return f"{who_gets(rates, digits)}{between} {text}"

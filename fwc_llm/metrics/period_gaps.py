@@ -67,6 +67,28 @@ def rates_of_groups(counts: Codes, rate: str) -> Floats:
         return np.asarray(hits / counted)
 
 
+def compared_groups(counts: Codes, rate: str) -> npt.NDArray[np.bool_]:
+    """Return which groups (G,) of counts (P, G, 2, 3) have a gap or ratio with some other."""
+    counted, _ = _counted(counts, rate)
+    groups = range(counts.shape[-3])
+    compared = np.zeros(len(groups), np.bool_)
+    for pair in combinations(groups, 2):
+        _, effective = _weighted(counted[:, [pair[0]]], counted[:, [pair[1]]])
+        if effective.min() >= MIN_DECISIONS:
+            compared[[*pair]] = True
+    return compared
+
+
+@np.errstate(invalid="ignore", divide="ignore")
+def _weighted(n: Floats, m: Floats) -> tuple[Floats, Floats]:
+    """Weights (..., P, pairs), and effective decisions (2, ..., pairs) of both groups, from
+    decisions (..., P, pairs).
+    """
+    weight = np.nan_to_num(n * m / (n + m))
+    squares = np.nan_to_num(weight**2 / np.array([n, m]))
+    return weight, weight.sum(-2) ** 2 / squares.sum(-2)
+
+
 def _counted(counts: Codes, rate: str) -> tuple[Floats, Floats]:
     """Return the decisions that a rate counts, and its hits among them (...)."""
     definition = RATES[rate]
@@ -94,15 +116,12 @@ def _pairs(
     counted, hits = _counted(counts, rate)
     rates = np.nan_to_num(hits / counted)
     first, second = np.array(pairs).T
-    n = counted[..., first]
-    m = counted[..., second]
-    weight = np.nan_to_num(n * m / (n + m))
+    weight, effective = _weighted(counted[..., first], counted[..., second])
     information = weight.sum(-2)
     one = (weight * rates[..., first]).sum(-2) / information
     other = (weight * rates[..., second]).sum(-2) / information
-    n_effective = information**2 / np.nan_to_num(weight**2 / n).sum(-2)
-    m_effective = information**2 / np.nan_to_num(weight**2 / m).sum(-2)
-    enough = np.minimum(n_effective, m_effective) >= MIN_DECISIONS
+    n_effective, m_effective = effective
+    enough = effective.min(0) >= MIN_DECISIONS
     one = np.where(enough, one, np.nan)
     tail = ndtr(-_critical_value(4.0 * information, level[..., None]))
     one_low, one_high = clopper_pearson(one, n_effective, tail)

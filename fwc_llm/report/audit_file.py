@@ -27,7 +27,13 @@ from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.audit_answers import Audit, audit_by_attribute
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import all_findings, four_fifths, what_was_decided
+from fwc_llm.report.narrative import (
+    all_findings,
+    four_fifths,
+    of_attributes,
+    told,
+    what_was_decided,
+)
 from fwc_llm.report.predictions_reader import (
     HowRead,
     answered_at,
@@ -105,13 +111,18 @@ class AuditOfFile:
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
         """The document for reports, as from `make_document`; `runs` has every audit."""
         title = f"Decisions in {self.about['predictions']}"
-        described = [self._describe(audit, title) for audit in self.audits.values()]
-        told = set[tuple[Any, ...]]()
+        audits = self.audits
+        described = [self._describe(audit, title) for audit in audits.values()]
+        by_name = {name: audit.statistics for name, audit in audits.items()}
+        overall = of_attributes(by_name, self.limits)
+        if overall:
+            described[0]["findings"].insert(0, told(overall))
+        known = set[tuple[Any, ...]]()
         # A number of all rows is in the records of the first audit alone.
         for run in described:
             own = run["records"]
-            run["records"] = [record for record in own if record.key not in told]
-            told |= {record.key for record in own}
+            run["records"] = [record for record in own if record.key not in known]
+            known |= {record.key for record in own}
         described[-1]["ll144"] = self.document["ll144"] if with_law else None
         if with_rows:  # the last audit, of all attributes crossed, has every row
             described[-1]["browser"] = rows_of_audit(

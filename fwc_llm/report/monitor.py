@@ -20,6 +20,7 @@ from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.period_gaps import (
     MIN_DECISIONS,
+    compared_groups,
     intervals,
     rates_of_groups,
     split_error,
@@ -56,14 +57,10 @@ class Judged:
     )  # of yes by group, for gaps in them
 
     @property
-    def outside(self) -> list[int]:
-        """Indices of the periods whose whole interval meets the condition."""
+    def outcomes(self) -> list[Outcome]:
+        """Within, outside or cannot say, by the interval of each period."""
         limits = self.of_periods[1:].T.tolist()
-        return [
-            i
-            for i, ends in enumerate(limits)
-            if outcome_of(self.condition, *ends) == OUTSIDE
-        ]
+        return [outcome_of(self.condition, *ends) for ends in limits]
 
     def check(self) -> Check:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
@@ -73,7 +70,8 @@ class Judged:
         reason += f" in {self.decisions:,} decisions since {self.periods[0]}"
         outside = [
             f"{self.periods[i]} with {self._estimate(self.of_periods[:, i])}"
-            for i in self.outside
+            for i, of_period in enumerate(self.outcomes)
+            if of_period == OUTSIDE
         ]
         if outside:
             outcome = OUTSIDE
@@ -209,17 +207,27 @@ def judge(
     compared = counts
     rates: dict[str, float] = {}
     if metric.kind != "share":
-        unknown = unknown_of(groups)
-        compared = np.delete(counts, unknown, axis=1)
+        compared = np.delete(counts, unknown_of(groups), axis=1)
         if metric.rates == ("selection_rate",):
-            known = np.delete(np.arange(len(groups)), unknown).tolist()
-            of_yes = rates_of_groups(compared.sum(0), "selection_rate").tolist()
-            of_groups = zip((groups[index] for index in known), of_yes, strict=True)
-            rates = {group: share for group, share in of_groups if share == share}
+            rates = rates_compared(counts, metric, groups)
     pooled = intervals(compared, metric, half)
     of_periods = intervals(compared[:, None], metric, shares)
     decisions = int(counts.sum())
     return Judged(condition, metric, pooled, of_periods, periods, decisions, rates)
+
+
+def rates_compared(
+    counts: Codes, metric: Metric, groups: Sequence[str]
+) -> dict[str, float]:
+    """The first rate of a metric for the groups that it compares in counts (P, G, 2, 3)."""
+    rate = metric.rates[0]
+    shares = rates_of_groups(counts.sum(0), rate)
+    if metric.kind != "share":
+        known = counts.copy()
+        known[:, unknown_of(groups)] = 0
+        shares[~compared_groups(known, rate)] = np.nan
+    of_groups = zip(groups, shares.tolist(), strict=True)
+    return {group: share for group, share in of_groups if share == share}
 
 
 def _read(
@@ -303,8 +311,10 @@ def _periods(times: "Names", every: str, where: str) -> Any:
     try:
         days = [datetime.fromisoformat(text).date() for text in dates]
     except ValueError as error:
+        column = where.rpartition(": ")[2]
         raise FwcError(
-            f"{where}: {error!s:.80}: write ISO 8601, such as 2026-11-27T09:30"
+            f"{where}: {error!s:.80}: write ISO 8601, such as 2025-03-19, in pandas "
+            f"table[{column}] = pandas.to_datetime(table[{column}], dayfirst=True)"
         ) from None
     frequency = every[0].upper()  # D, W, M, Q or Y
     return pd.PeriodIndex(days, freq=frequency).astype(str).to_numpy()[times.codes]

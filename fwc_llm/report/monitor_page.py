@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from fwc_llm.gates import Check
-from fwc_llm.gates.decide import IN_WORDS, OUTSIDE
+from fwc_llm.gates.decide import IN_WORDS
+from fwc_llm.gates.sentences import in_limits
 from fwc_llm.metrics.counts import Floats, plain
-from fwc_llm.metrics.period_gaps import rates_of_groups
 from fwc_llm.metrics.records import Record
 from fwc_llm.number_format import DASH
-from fwc_llm.report.monitor import Judged, Monitored
+from fwc_llm.report.monitor import Judged, Monitored, rates_compared
 from fwc_llm.report.table_model import Row, Section, TableCell, rates_cell, valued
 
 
@@ -45,22 +45,19 @@ def sections(seen: Monitored) -> list[Section]:
 
 def _periods(seen: Monitored, judged: Judged) -> Section:
     metric = judged.metric
-    shares = rates_of_groups(seen.counts, metric.rates[0]).tolist()
     decisions = seen.counts.sum((1, 2, 3)).tolist()
     how = (2, 1) if metric.kind == "ratio" else (1, 100)
     rows = list[Row]()
-    for index, (period, of_groups) in enumerate(zip(seen.periods, shares, strict=True)):
+    for index, period in enumerate(seen.periods):
         judged_index = index - seen.start
         estimate: TableCell | str = DASH
         verdict = "not judged"
         if judged_index >= 0:
             estimate = valued(Record(**_ends(judged.of_periods[:, judged_index])), *how)
-            verdict = OUTSIDE if judged_index in judged.outside else ""
-        rates = dict(zip(seen.summary["groups"], of_groups, strict=True))
-        known = {group: share for group, share in rates.items() if share == share}
-        rows.append(
-            [period, rates_cell(known), estimate, verdict, f"{decisions[index]:,}"]
-        )
+            verdict = judged.outcomes[judged_index]
+        of_period = seen.counts[index : index + 1]
+        rates = rates_cell(rates_compared(of_period, metric, seen.summary["groups"]))
+        rows.append([period, rates, estimate, verdict, f"{decisions[index]:,}"])
     notes = [
         f"Call {s['call']} started anew with {s['period']}."
         for s in seen.summary["since"]
@@ -70,7 +67,9 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
     )
     title = metric.words.capitalize()
     headings = ["Period", f"{words}, %", title, "Limits", "Decisions"]
-    return Section(judged.condition.text, headings, rows[::-1], notes, name="arms")
+    unit = {"gap": " points", "share": " %", "ratio": ""}[metric.kind]
+    about = f"{title}: {in_limits(judged.condition)}{unit}"
+    return Section(about, headings, rows[::-1], notes, name="arms")
 
 
 def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:

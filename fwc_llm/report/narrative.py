@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.files import read_text
 from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
-from fwc_llm.gates.decide import checked, decide, in_short, limits_of, worst
+from fwc_llm.gates.decide import Check, checked, decide, in_short, limits_of, worst
 from fwc_llm.gates.sentences import (
     cut,
+    decimals,
     in_words,
     measured,
     points,
@@ -36,7 +37,7 @@ from fwc_llm.sanitize import listed
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
-_WATCH = "watch further decisions", "fwc-llm monitor --help"
+_WATCH = "watch further decisions (fwc-llm monitor)", ""
 IS_THAT_GOOD = (
     "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
 )
@@ -171,6 +172,15 @@ def keeping_to(conditions: Sequence[str], stats: Statistics) -> frozenset[str] |
     return frozenset(arm for arm in kept if kept[arm])
 
 
+def of_attributes(audits: Mapping[str, Statistics], conditions: Sequence[str]) -> str:
+    """Which of several attributes are within the limits, outside, and undecided."""
+    found = [
+        Check("", worst(checked(stats, conditions)), "", arm=name)
+        for name, stats in audits.items()
+    ]
+    return f"{in_short(found)}." if len(found) > 1 else ""
+
+
 def all_findings(
     stats: Statistics,
     created: str,
@@ -294,7 +304,9 @@ def _true_answers(stats: Statistics) -> str:
     if stats.lead == "label_gap":
         return f"{text}, because the rows were drawn so; at the same true answer their gap is 0."
     gap = stats.of(stats.lead, TRUTH).value
-    return f"{text}, a gap of {points(gap)}, because these people’s outcomes differ so."
+    digits = decimals(rates, gap)
+    text = f"True answers are {who_gets(rates, digits)}"
+    return f"{text}, a gap of {points(gap, digits)}, because these people’s outcomes differ so."
 
 
 def _verdict_on_arms(
@@ -503,8 +515,7 @@ def next_step(
     if worst(checks) == WITHIN_LIMITS:
         return _WATCH
     if few:
-        more = _again(run, f"--n-test {4 * run.n_test}", "-more") if run else ""
-        return "get more rows: four times as many show differences half as large", more
+        return _more_rows(run)
     if not verdicts:
         return "get answers about at least two groups: a gap needs two", ""
     if run:
@@ -512,6 +523,19 @@ def next_step(
             run, "--shots zero,balanced,fwc", "-compared"
         )
     return "find out the cause of the gap, with people who know these decisions", ""
+
+
+def _more_rows(run: "Run | None") -> tuple[str, str]:
+    """More rows of the run's table, a quarter of which is left for examples, or of a larger."""
+    why = "four times as many show differences half as large"
+    if run is None:
+        return f"get more rows: {why}", ""
+    times = int(min(4, 0.75 * run.rows_there / run.n_test))
+    if times < 2:
+        return f"get a table with more rows: {why}", ""
+    return f"get more rows: {why}", _again(
+        run, f"--n-test {times * run.n_test}", "-more"
+    )
 
 
 def _again(run: "Run | None", options: str = "", name: str = "") -> str:

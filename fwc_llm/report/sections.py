@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fwc_llm.gates.decide import by_arm, checked
-from fwc_llm.gates.sentences import in_words, points
+from fwc_llm.gates.sentences import in_words
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
 from fwc_llm.metrics.records import (
@@ -132,7 +132,8 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
     headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
     if not stats.with_examples:
         headings[0] = "Decided by"
-    notes = [intervals_line(stats), *_undefined(stats, metrics)]
+    intervals = "Gaps are in points, with 95 % intervals."
+    notes = [intervals, *_undefined(stats, metrics)]
     return Section("Who gets how much", headings, rows, notes, name="arms")
 
 
@@ -149,12 +150,6 @@ _IN_POINTS = {
     "label_gap": "Gap at equal truth",
     "accuracy": "Right, %",
 }
-
-
-def intervals_line(stats: Statistics) -> str:
-    """What intervals and limits are."""
-    limit = f"Without other limits, a gap of up to {points(stats.margin)} is within."
-    return f"Gaps are in points, with 95 % intervals. {limit}"
 
 
 def metrics_of(stats: Statistics) -> list[Metric]:

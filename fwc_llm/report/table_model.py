@@ -159,7 +159,7 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
         width=width, force_terminal=False, force_jupyter=False, color_system=None
     )
     with console.capture() as captured:
-        console.print(renderable)
+        console.print(renderable, crop=False)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 

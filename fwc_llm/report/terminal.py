@@ -22,6 +22,7 @@ from fwc_llm.report.narrative import (
     low_coverage,
     missed,
     next_step,
+    of_attributes,
     smallest_found,
     what_was_run,
 )
@@ -110,7 +111,10 @@ def audit_summary(
     conditions: Sequence[str] = (),
 ) -> RenderableType:
     """The findings and first tables of audits by attribute."""
-    parts = list[RenderableType]()
+    overall = of_attributes(
+        {name: stats for name, (stats, _) in audits.items()}, conditions
+    )
+    parts: list[RenderableType] = [Text(overall, style="bold")] if overall else []
     found = list[str]()
     steps = list[tuple[str, str]]()
     notes = dict[str, list[str]]()

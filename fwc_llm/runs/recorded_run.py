@@ -42,7 +42,7 @@ from fwc_llm.runs.folder import (
 )
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
-from fwc_llm.runs.splits import population, table_of
+from fwc_llm.runs.splits import cell_counts, population, table_of
 from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
@@ -121,6 +121,21 @@ class Run:
         """The number of test rows per repeat."""
         until = self.results.get("until_decided")
         return int(until["rows"] if until else self.described["settings"]["n_test"])
+
+    @property
+    def rows_there(self) -> float:
+        """The number of rows in the table for a run of this design; infinite if not recorded."""
+        population = self.described.get("population")
+        if not population:
+            return np.inf
+        settings = self.described["settings"]
+        there = np.array([[of_group["no"], of_group["yes"]] for of_group in population])
+        if settings["base_parity"] is None:
+            return float(there.sum())
+        groups = [of_group["group"] for of_group in population]
+        needed = cell_counts(groups, settings["n_test"], settings["base_parity"])
+        times = there[needed > 0] / needed[needed > 0]
+        return float(settings["n_test"] * times.min())
 
     @property
     def times(self) -> int:

@@ -4,6 +4,7 @@ code 2.
 
 import json
 import re
+from html import unescape
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -495,6 +496,12 @@ def test_several_attributes_have_one_next_step(fwc: Run, tmp_path: Path) -> None
     path = tmp_path / "two.csv"
     path.write_text("\n".join(["sex,race,said", *rows, *["f,A,1"] * 900]) + "\n")
     audited = fwc(f"audit {path} --answer said --protected sex,race", code=0)
+    overall = "Outside the limits: sex, race, sex & race."
+    assert audited.out.splitlines()[0] == overall
+    fwc(f"audit {path} --answer said --protected sex,race --report {tmp_path}/a.html")
+    text = unescape((tmp_path / "a.html").read_text())
+    assert text.index(overall) < text.index("by sex</h2>")
+    assert text.count(overall) == 1
     said = " ".join(audited.out.split())
     assert said.count("Next: ") == said.count("who know these decisions") == 1
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm import evaluate, load_task, save_shots, select_shots
+from fwc_llm.cli import console
 from tests.command import Run
 
 TASK = """title = "Hiring"
@@ -137,6 +138,16 @@ def test_what_a_message_says_to_do_works(
     else:
         corrected = re.sub(rf"(?<![\w-]){re.escape(wrong)}(?!\w)", found[1], command)
     assert fwc(*shlex.split(corrected), code=0)
+
+
+@pytest.mark.usefixtures("first_day")
+def test_the_next_step_is_a_command_that_works_as_printed(
+    fwc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console.out, "width", 24)
+    shown = fwc(f"{EVAL} --model baseline --out new", code=0).out
+    (command,) = re.findall("^    fwc-llm (.*)$", shown, re.MULTILINE)
+    assert fwc(command, code=0)
 
 
 @pytest.mark.usefixtures("first_day")

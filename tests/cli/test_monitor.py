@@ -98,7 +98,9 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     assert gaps == [False, False, False, True, False, False]
     assert "outside in 2026-11-04 with a gap of 3" in document["gates"][0]["reason"]
     text = page.read_text()
-    assert text.count('<span class="number">outside</span>') == 1
+    shown = ("outside", "cannot say")
+    assert [text.count(f'"number">{word}</span>') for word in shown] == [1, 5]
+    assert "dp_gap" not in text
     again = watch(
         day(5, 3000, 0.04), "--json"
     )  # nothing new, and only a part of the file
@@ -125,6 +127,14 @@ def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
         "gap unknown (under 30 decisions of two groups in the same periods) in 20 decisions"
         in few
     )
+
+
+def test_a_period_shows_the_groups_that_its_gap_compares(watch: Run) -> None:
+    frame = day(1)
+    frame.loc[:9, ["sex", "approved"]] = ["x", "no"]
+    shown = watch(frame).out
+    assert re.search(r" f \d\d, m \d\d ", shown)
+    assert "% of f and " in shown
 
 
 def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
@@ -189,7 +199,10 @@ def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
             "two rows with id '7'",
         ),
         (lambda frame: frame.rename(columns={"sex": "gender"}), "no column 'sex'"),
-        (lambda frame: frame.assign(when="soon"), "ISO 8601"),
+        (
+            lambda frame: frame.assign(when="19.03.2025"),
+            r"ISO 8601, .*table\['when'\] = pandas.to_datetime\(table\['when'\]",
+        ),
         (lambda frame: frame.assign(when="nan"), "no value in column when"),
         (lambda frame: frame.assign(when="2026-11-02"), "has changed"),
         (

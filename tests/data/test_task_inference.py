@@ -764,11 +764,13 @@ def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -
     frame = pd.DataFrame({"sex": np.where(k % 2, "f", "m"), "age_of_car": k * 7 % 31})
     frame["approved"] = np.where(k % 3, "Y", "N")
     frame["status"] = np.where(k % 5, "granted", "denied")
+    frame["Rückzahlung"] = np.where(k % 5, "ja", "nein")
+    frame["repaid"] = np.where(k % 5, "yes", "no")
     frame["state_code"] = np.where(k % 7, "OH", "TX")
     frame["y"] = np.where(k % 4, "yes", "no")
     frame.to_csv(tmp_path / "t.csv", index=False)
     checks = " | ".join(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks)
-    for name in ("approved", "status"):
+    for name in ("approved", "status", "Rückzahlung", "repaid"):
         assert f"column {name}: it looks like another outcome" in checks
     assert "column state_code: it may stand for a protected group" in checks
 

@@ -259,6 +259,7 @@ def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
         ("dp_gap > nan", "NUMBER"),
         ("dp_gap > 0.1 or eo_gap > 1", "NUMBER"),
         ("dp_gap > 10%", "0.1 for 10 %"),
+        ("dp_gap > 0,1", "write 0.1"),
         ("accuracy < 80", "from 0 to 1"),
         ("dp_gap[zero > 0.1", "ARM"),
         ("dp_gap['a'x] > 0.1", "ARM"),

@@ -1,5 +1,7 @@
 """No sentence contradicts a record: random audits of two and three arms, read back."""
 
+import json
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,9 @@ from fwc_llm.metrics.records import READ, TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report.narrative import best_arms, findings, next_step
 from fwc_llm.report.sections import first
+from fwc_llm.runs.recorded_run import read_run
+from tests.command import read_json
+from tests.report.conftest import MakeRun
 
 
 def random_audit(seed: int) -> Statistics:
@@ -135,6 +140,34 @@ def test_no_interval_looks_as_if_it_ended_at_the_limit() -> None:
     ):
         record = Record(value=0.02, low=0.0, high=high)
         assert shown not in measured(BY_KEY["dp_gap"], record, limit) or high == 0.053
+
+
+def test_rates_that_do_not_differ_by_the_gap_have_a_decimal() -> None:
+    said = np.repeat([1, 0, 1, 0], [265, 735, 269, 731])
+    rows = pd.DataFrame({"group": np.repeat(["a", "b"], 1000), "answer": said})
+    answer = findings(audit(rows, label=None).statistics)[0]["text"]
+    assert "yes for 26.5 % of a and 26.9 % of b, a gap of 0.4 points" in answer
+
+
+@pytest.mark.parametrize(("there", "offered"), [(40, 160), (20, 120), (13, 0)])
+@pytest.mark.parametrize("parity", [0.5, None])
+def test_no_more_rows_are_offered_than_the_table_has(
+    make_run: MakeRun, there: int, offered: int, parity: float | None
+) -> None:
+    rates = {"x": {"a": (0.2, 0.4), "b": (0.3, 0.5)}}
+    folder = make_run(rates=rates, repeats=1, per_cell=(5, 15))
+    described = read_json(folder / "run.json")
+    described["settings"]["base_parity"] = parity
+    described["population"] = [
+        {"group": "a", "no": 3 * there, "yes": there},
+        {"group": "b", "no": there, "yes": 3 * there},
+    ]
+    (folder / "run.json").write_text(json.dumps(described))
+    (folder / "experiment.toml").write_text('model = "gpt"')
+    run = read_run(folder)
+    step, command = next_step(run.statistics, (), run)
+    assert "more rows" in step
+    assert re.findall(r"--n-test (\d+)", command) == [str(offered)] * bool(offered)
 
 
 def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
