@@ -144,7 +144,7 @@ def test_what_a_message_says_to_do_works(
 def test_the_next_step_is_a_command_that_works_as_printed(
     fwc: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console.out, "width", 24)
+    monkeypatch.setattr(console.out, "width", 16)
     shown = fwc(f"{EVAL} --model baseline --out new", code=0).out
     (command,) = re.findall("^    fwc-llm (.*)$", shown, re.MULTILINE)
     assert fwc(command, code=0)
