@@ -175,7 +175,12 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> Non
         RunWarning, match="4 of 4 requests have no reply; it raised ZeroDivision"
     ):
         result = evaluate(
-            SMALL_CENSUS, divide, ("zero",), n_test=4, out=tmp_path / "run"
+            SMALL_CENSUS,
+            divide,
+            ("zero",),
+            n_test=4,
+            no_watch=True,
+            out=tmp_path / "run",
         )
     for ask in (result.audit, lambda: result.check("dp_gap > 0.1")):
         with pytest.raises(FwcError, match="ZeroDivisionError") as caught:
