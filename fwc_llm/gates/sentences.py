@@ -102,14 +102,14 @@ def who_gets_how_much(
     metric = BY_KEY[limit.metric if limit is not None else stats.lead]
     record = record or stats.of(metric.key, arm)
     rates = {name: rate.value for name, rate in stats.rates(arm).items()}
-    digits = 0
-    if metric.key == "dp_gap" and rates and not (limit is not None and limit.minus):
-        digits = decimals(rates, record.value)
-    text = measured(metric, record, limit, digits)
     compared = (
         metric.rates[0] in ("selection_rate", "label_rate") and metric.kind != "share"
     )
     if not compared or not rates or (limit is not None and limit.minus):
-        return text
+        return measured(metric, record, limit)
+    digits = 0
+    if metric.key == "dp_gap":
+        digits = decimals(rates, record.value)
+    text = measured(metric, record, limit, digits)
     between = ";" if metric.rates == ("label_rate",) else ","
     return f"{who_gets(rates, digits)}{between} {text}"

@@ -300,9 +300,9 @@ def _true_answers(stats: Statistics) -> str:
     rates = {name: rate.value for name, rate in stats.rates(TRUTH).items()}
     if not rates:
         return ""
-    text = f"True answers are {who_gets(rates)}"
     if stats.lead == "label_gap":
-        return f"{text}, because the rows were drawn so; at the same true answer their gap is 0."
+        why = f"{who_gets(rates)}, because the rows were drawn so"
+        return f"True answers are {why}; at the same true answer their gap is 0."
     gap = stats.of(stats.lead, TRUTH).value
     digits = decimals(rates, gap)
     text = f"True answers are {who_gets(rates, digits)}"
