@@ -124,7 +124,7 @@ def plain_array(x: Any) -> Array:
             "X holds dates or durations: turn them into numbers, such as days"
         )
     try:
-        shape = np.shape(x)
+        shape = x.shape if hasattr(x, "shape") else np.asarray(x).shape
     except ValueError:
         shape = ()  # a tuple of tables
     if len(shape) != 2 or not shape[0]:
