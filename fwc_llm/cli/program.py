@@ -90,12 +90,12 @@ class Program(CommandGroup):
         if cmd_name in self.commands or cmd_name not in MODULES:
             return super().get_command(ctx, cmd_name)
         group = getattr(GROUPS.get(cmd_name), "info", None)
-        listed = Command(cmd_name, help=group.help if group else _summary(cmd_name))
+        listed = Command(cmd_name, help=group.help if group else summary(cmd_name))
         listed.rich_help_panel = PANELS[cmd_name]
         return listed
 
 
-def _summary(name: str) -> str:
+def summary(name: str) -> str:
     """The first paragraph of a command's docstring, read without a slow import."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
     found = re.search(

@@ -135,5 +135,5 @@ def test_an_option_of_experiment_files_alone_is_named_as_such(fwc: Run) -> None:
 
 
 def test_the_list_of_commands_has_whole_sentences() -> None:
-    listed = map(program._summary, program.MODULES.keys() - program.GROUPS.keys())
+    listed = map(program.summary, program.MODULES.keys() - program.GROUPS.keys())
     assert all(text.endswith(".") for text in listed)
