@@ -324,7 +324,7 @@ def test_bad_input_is_refused_in_words(
 
 def test_bad_tables_are_refused(two: Task) -> None:
     pool = two.pool()
-    twice = pool.set_axis([pool.index[0], *pool.index[:-1]])
+    twice = pool.iloc[[0, *range(len(pool))]]
     with pytest.raises(FwcError, match=re.escape(f"{pool.index[0]!r} occurs twice")):
         select_shots(two, "random", pool=twice)
     with pytest.raises(FwcError, match=r"candidates must be a boolean mask"):
