@@ -31,7 +31,7 @@ from fwc_llm.taskfile import (
     Written,
 )
 from fwc_llm.validation import Checked
-from fwc_llm.words import DATE, group_key
+from fwc_llm.words import DATE, group_key, is_unknown_category
 from fwc_llm.words import as_number as as_number
 
 # May surround a number: a currency's sign or code, a per cent sign, spaces.
@@ -208,9 +208,9 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
             continue
         before, after = match["before"], match["after"].strip()
         unit = before if MONEY.fullmatch(before) else ""
-        if before and after and not unit:
+        if before and not unit:
             continue
-        text = after if unit else before + after
+        text = after
         found[cell] = ("", before + after)
         for factor in sorted(filter(text.startswith, FACTORS), key=len):
             rest = text.removeprefix(factor).strip()
@@ -388,7 +388,7 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
             parse_number(attribute.source, text)
         lacks = f"has no entry for {text!r} in column {attribute.source!r}; add it in {task.place}"
         raise FwcError(f"the map of protected attribute {attribute.name!r} {lacks}")
-    return UNKNOWN if level is None else level
+    return UNKNOWN if level is None or is_unknown_category(level) else level
 
 
 def parse_value(task: TaskFile, column: Column, text: str) -> float | str:

@@ -9,7 +9,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fwc_llm.cell_rules import as_text
@@ -44,10 +44,15 @@ class MeaningRule:
     others: Others | None = None
     options: Literal["command line", "python", "task file"] = "python"
     above: str = ""  # how a threshold for numbers is written, if there can be one
-    shared: bool = False  # the values in `negative` may be those of another column
+    column: str = ""  # "answer" or "label", if the other has a meaning of its own
 
     def written(self, **given: str | Sequence[str]) -> str:
         """Options with their values, as the caller writes them."""
+        if self.column:
+            own = f"positive_{self.column}"
+            given = {
+                own if name == "positive" else name: of for name, of in given.items()
+            }
         if self.options == "task file":
             lines = [
                 f"{name} = {json.dumps(values, ensure_ascii=False)}"
@@ -163,7 +168,7 @@ def read_meaning(
     absent = [value for key, value in positives.items() if key not in by_key]
     positive = bool(yes)
     keys = [key for key in by_key if not is_unknown(key) or key in (*yes, *no)]
-    if not no and {*keys} != {*yes} and not rule.shared:
+    if not no and {*keys} != {*yes} and not rule.column:
         absent += negatives.values()
     for value in absent:
         raise FwcError(
@@ -204,6 +209,56 @@ def read_meaning(
     return Meaning(texts(yes), texts(no), texts(rest), texts(unknown))
 
 
+def rules_of(
+    positive: Any,
+    negative: Any,
+    others: Others | None,
+    options: Literal["command line", "python"],
+    **own: Any,
+) -> dict[str, MeaningRule]:
+    """The rules of an answer and a label; `own` may have values of one that mean yes."""
+    of_column = any(values is not None for values in own.values())
+    return {
+        name: MeaningRule(
+            values_of(values) or values_of(positive),
+            values_of(negative),
+            others,
+            options,
+            column=name if of_column else "",
+        )
+        for name, values in own.items()
+    }
+
+
+def own_rules(
+    rules: Mapping[str, MeaningRule], values: Mapping[str, Iterable[str]]
+) -> Mapping[str, MeaningRule]:
+    """The rules of columns, which have a meaning each if they share no value, or if `positive`
+    names no value of a column whose values have a usual meaning.
+    """
+    keys = {
+        name: {_key(text) for text in texts if not is_unknown(text)}
+        for name, texts in values.items()
+    }
+    every = set[str]().union(*keys.values())
+    named = {name: _given(rules[name].positive, every) for name in keys}
+    sizes = [len(own) for own in keys.values()]
+    apart = sum(sizes) == len(every) and min(sizes) > 1
+    for name, own in keys.items():
+        usual = usual_meaning(own)
+        is_pair = usual.yes and usual.no and not usual.dropped
+        is_other = named[name] and is_pair and own.isdisjoint(named[name])
+        apart = apart or bool(is_other or rules[name].column)
+    if not apart:
+        return rules
+    found = {}
+    for name, own in keys.items():
+        given = named[name].items()
+        positive = [text for key, text in given if key in own or key not in every]
+        found[name] = replace(rules[name], positive=tuple(positive), column=name)
+    return found
+
+
 def usual_meaning(values: Iterable[str]) -> Meaning:
     """What the values usually mean; nothing means yes if yes and no cannot be told apart."""
     try:
@@ -224,7 +279,7 @@ def are_decisions(values: Iterable[str]) -> bool:
 
 def _key(value: str) -> str:
     """What two spellings of one value have in common."""
-    number = as_number(value.strip())
+    number = as_number(re.sub(r"^(-?\d+),(\d\d?)$", r"\1.\2", value.strip()))
     if number is not None:
         return f"{number:.12g}"
     return " ".join(

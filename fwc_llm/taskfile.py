@@ -487,8 +487,11 @@ class TaskFile(Checked):
         names = [attribute.name for attribute in self.offered]
         for name in self.use_protected:
             if name not in names:
+                hint = did_you_mean(name, names)
+                if name in columns:
+                    hint = f": it is in the table; add [[protected]] with column = {name!r}"
                 raise ValueError(
-                    f"use_protected: no protected attribute {name!r}{did_you_mean(name, names)}"
+                    f"use_protected: no protected attribute {name!r}{hint}"
                 )
         if not self.protected:
             raise ValueError(

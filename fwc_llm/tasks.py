@@ -152,8 +152,9 @@ class Task:
             if item.name == name and item.use != "column":
                 return FwcError(
                     f'column {name!r} is in the table, but left out (role = "{item.role}" in '
-                    f'{self.rules.place}): write role = "extra", and it can be used without '
-                    f"being shown"
+                    f"{self.rules.place}): leave its role out to make it a feature, or write "
+                    f'role = "extra" to use it without being shown (for a weight, with '
+                    f'kind = "numeric")'
                 )
         return FwcError(
             f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}"

@@ -250,12 +250,13 @@ def groups_of(
     counts: Mapping[str, int],
     words: Collection[str] = (),
     known: Collection[str] | None = None,
+    remedy: str = "",
 ) -> tuple[dict[str, str], list[str]]:
     """The group that each text of a protected column means, and notes on what is merged.
 
     Spellings of one group are one (`group_key`), named by the most frequent; what means unknown is
     `UNKNOWN` (`merged_categories`). With `known`, the groups of earlier files, texts are read one
-    by one: what one means does not depend on the others.
+    by one: what one means does not depend on the others. `remedy` is the option for further words.
     """
     spelled = merge_spellings(counts, known or ())
     usual = {text: spelled.get(text, text) for text in counts}
@@ -273,12 +274,14 @@ def groups_of(
             f"In {name}, {UNKNOWN} stands for {listed(others, _MOST_SPELLINGS, repr)}: "
             "the category of these people is not known"
         )
-    notes += doubtful_groups(name, {*groups.values()} - {UNKNOWN})
+    notes += doubtful_groups(name, {*groups.values()} - {UNKNOWN}, remedy)
     return groups, notes
 
 
-def doubtful_groups(name: str, groups: Collection[str]) -> list[str]:
-    """Notes on groups that may be none: codes for missing values, and dates."""
+def doubtful_groups(name: str, groups: Collection[str], remedy: str = "") -> list[str]:
+    """Notes on groups that may be none: codes for missing values, and dates. `remedy` is the
+    option that names such codes.
+    """
     codes = sorted(filter(re.compile(f"{MISSING_CODE.pattern}|NA").fullmatch, groups))
     if "9" in groups and "8" not in groups and all(map(str.isdigit, groups)):
         codes.append("9")
@@ -286,7 +289,7 @@ def doubtful_groups(name: str, groups: Collection[str]) -> list[str]:
     if codes and len(groups) - len(codes) > 1:
         notes.append(
             f"In {name}, {', '.join(codes)} may be a code for a missing value, and is a "
-            "group: if it is one, name it as unknown"
+            f"group: if it is one, name it as unknown{remedy and f', {remedy} {codes[0]!r}'}"
         )
     if groups and all(re.fullmatch(DATE, group) for group in groups):
         notes.append(f"{name} holds dates, and each is a group: make years or ages")

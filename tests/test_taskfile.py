@@ -90,6 +90,11 @@ BAD = {
         "column_weights = { aeg = 2 }\nquestion",
         "column_weights: there is no column 'aeg'; did you mean 'age'?",
     ),
+    "protected that is none": (
+        "\nquestion",
+        'use_protected = "age"\nquestion',
+        "'age': it is in the table; add [[protected]] with column = 'age'",
+    ),
     "negative weight": (
         "\nquestion",
         "column_weights = { age = -1 }\nquestion",

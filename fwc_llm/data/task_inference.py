@@ -75,7 +75,7 @@ _LOOKED_AT = 1000  # most values that are compared with a pattern
 _MOSTLY = 0.5  # a column is numeric if a larger share of its cells are numbers
 _FEW_TEXTS = 3  # with more texts such as "20-29", numbers are categories
 _MAJORITY = 0.95  # least share of numbers with the unit of a column
-_MANY_NUMBERS = 0.1  # least share of numbers that is a doubt in a column of categories
+_MANY = 0.1  # least share of numbers among categories, or of ranges among numbers, that matters
 _LEAST_BY_CHANCE = (
     5  # rows of equal numbers and other groups, if these were independent
 )
@@ -207,8 +207,9 @@ def profile_column(
     markers = stated | {*filter(is_marker, counts.index)}
     profile = how_written(counts.drop([*stated]), usual[0])
     values = {*counts.index} - markers
-    is_group = part == "protected" and len(values) <= _FEW
-    if is_group or (profile.odd and _are_codes(profile, values)):
+    are_few = bool(part) and len(values) <= _FEW
+    are_words = part == "outcome" and profile.odd
+    if are_few or are_words or (profile.odd and _are_codes(profile, values)):
         profile = ColumnProfile("categorical")
     kinds = units_among(units_of(values))
     if profile.kind == "categorical":
@@ -286,7 +287,7 @@ def _mixed(counts: pd.Series) -> Iterator[str]:
     """Yield a doubt about a column of categories of which many are numbers."""
     numbers = counts[[_is_number(cell) for cell in counts.index]]
     texts = counts.drop(numbers.index)
-    if len(texts) and numbers.sum() >= _MANY_NUMBERS * counts.sum():
+    if len(texts) and numbers.sum() >= _MANY * counts.sum():
         yield (
             f"{numbers.sum():,} of {counts.sum():,} values are numbers like {numbers.index[0]!r}, "
             f"others texts like {texts.index[0]!r}: kept as categories; for numbers, "
@@ -419,7 +420,8 @@ def how_written(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     found = notation(cells, usual)
     odd = cells[[*found.odd]]
     ranges = odd.index.str.contains(r"[<>≤≥]|\d\D*[-–]\D*\d").sum()
-    if odd.sum() >= most or ranges > _FEW_TEXTS:
+    are_many = odd.sum() > _MANY * cells.sum()
+    if odd.sum() >= most or (are_many and ranges > _FEW_TEXTS):
         return ColumnProfile("categorical")
     return found
 
@@ -853,16 +855,11 @@ class Drafting:
                 "# negative = […] # and those that mean no",
                 'others = "drop" # or "no": what the values mean that you do not name',
             ]
-        numeric = len(counts) > 3 and self.profiles[self.outcome].kind == "numeric"
-        if numeric:  # 0, 1, 9 are codes
+        if self.profiles[self.outcome].kind == "numeric":
             middle = float(self._numbers(self.outcome).median())
-            threshold = f"# threshold = {{ above = {middle:g} }} #"
-            if len(counts) > _FEW:
-                return None, middle, [f"{threshold} CHECK: the median"], doubt
-            lines.append(
-                f"{threshold} in place of all three, if larger numbers mean yes"
-            )
-        if numeric or not meaning.yes or not meaning.no:
+            threshold = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
+            return None, middle, [threshold], doubt
+        if not meaning.yes or not meaning.no:
             return next(iter(meaning.yes), "…"), None, lines, doubt
         lines = [
             f"positive = {_toml(meaning.yes)} # CHECK: the values are {values}",

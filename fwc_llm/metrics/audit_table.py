@@ -21,6 +21,7 @@ from fwc_llm.metrics.run_answers import (
     questions_of,
 )
 from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.notices import spoken
 from fwc_llm.words import CROSSING
 
 if TYPE_CHECKING:
@@ -234,8 +235,9 @@ def unused_columns(
         if chosen is None and (
             like := [name for name in others if name.lower() in _LOOKS[kind]]
         ):
+            remedy = spoken(f"--{kind} {like[0]!r}")
             notes.append(
-                f"The column {like[0]!r} looks like a {kind} and is not used: name it as {kind}."
+                f"The column {like[0]!r} looks like a {kind} and is not used: name it, {remedy}."
             )
     return tuple(notes)
 

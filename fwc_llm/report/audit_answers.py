@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import Ambiguous, FwcError, check_index, checked, require
 from fwc_llm.gates import Check, all_of, decide, parse_condition
-from fwc_llm.meaning import MeaningRule, values_of
+from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
 from fwc_llm.metrics.audit_table import answers_of, by_attribute, of_population
 from fwc_llm.metrics.counts import plain
@@ -117,6 +117,8 @@ def audit(
     protected: Hashable | Sequence[Hashable] = (),
     label: Hashable | None = "label",
     positive: Any = None,
+    positive_answer: Any = None,
+    positive_label: Any = None,
     negative: Any = None,
     others: Literal["no", "drop"] | None = None,
     unknown: Collection[str] = (),
@@ -151,9 +153,10 @@ def audit(
     missing answer) and `examples` (a name of the set of examples in the prompt).
 
     Values of answers and labels have their usual meaning (docs/own-data.md, "Yes and no").
-    `positive` names the value or values that mean yes, `negative` those that mean no. Any other
-    values mean no (`others="no"`), or their rows are dropped (`others="drop"`). Rows without a
-    label, weight, person or stratum are refused or dropped, as `missing` says.
+    `positive` names the value or values that mean yes (`positive_answer` and `positive_label`,
+    those of one column), `negative` those that mean no. Any other values mean no (`others="no"`),
+    or their rows are dropped (`others="drop"`). Rows without a label, weight, person or stratum are
+    refused or dropped, as `missing` says.
 
     `weight` is the column of sampling weights. `cluster` is the column that identifies people with
     several rows. `given` is a column of strata; parity is also compared within strata
@@ -213,11 +216,12 @@ def audit(
     for role in optional & columns.keys():
         if columns[role] not in raw.titles:
             del columns[role]
-    rule = MeaningRule(values_of(positive), values_of(negative), others)
+    own = {"answer": positive_answer, "label": positive_label}
+    rules = rules_of(positive, negative, others, "python", **own)
     how = HowRead(
         columns,
         groups,
-        {"answer": rule, "label": rule},
+        rules,
         unknown=unknown,
         threshold=threshold,
         missing=missing,

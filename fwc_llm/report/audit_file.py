@@ -17,7 +17,7 @@ import numpy as np
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.gates.decide import by_arm, checked
-from fwc_llm.meaning import MeaningRule, values_of
+from fwc_llm.meaning import rules_of, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
 from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.counts import plain
@@ -204,18 +204,14 @@ def audit_of_file(
     key = audit_options.key or audit_options.row or ""
     threshold = HALF if audit_options.threshold is None else audit_options.threshold
     layout = {name: getattr(audit_options, name) for name in LAYOUT}
-    sides = {"answer": audit_options.positive_answer}
-    sides["label"] = audit_options.positive_label
-    rules = {
-        name: MeaningRule(
-            values_of(positive or audit_options.positive),
-            values_of(audit_options.negative),
-            audit_options.others,
-            "command line",
-            shared=any(sides.values()),
-        )
-        for name, positive in sides.items()
-    }
+    rules = rules_of(
+        audit_options.positive,
+        audit_options.negative,
+        audit_options.others,
+        "command line",
+        answer=audit_options.positive_answer,
+        label=audit_options.positive_label,
+    )
     how = HowRead(
         columns,
         names,

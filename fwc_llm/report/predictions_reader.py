@@ -6,7 +6,7 @@ Groups, outcomes and numbers are read by the rules of tasks: `words.groups_of`,
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -19,13 +19,14 @@ from fwc_llm.data.clean_table import counted, crossed
 from fwc_llm.data.task_inference import notation
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
-from fwc_llm.meaning import MeaningRule, read_meaning
+from fwc_llm.meaning import MeaningRule, own_rules, read_meaning
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.audit_table import FILE_ROW, unused_columns, yes_or_no
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
 from fwc_llm.models.base import Reply
+from fwc_llm.notices import spoken
 from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
 from fwc_llm.taskfile import Written
@@ -74,11 +75,11 @@ class HowRead:
     """What a caller says of a table of answers.
 
     `columns` maps the audit's columns to those of the table. `rules` say what the values of
-    "answer" and "label" mean; columns with the same rule are read together. `words` are those for
-    yes and no in replies of models, which are parsed; None: the answers are values. Words in
-    `unknown` mean an unknown group. Without an answer column, the answer is yes if `p_yes` is at
-    least `threshold`, or if `score` exceeds its median. `key` names the rows of a population.
-    `values` and `groups` (by protected column) are those of earlier files.
+    "answer" and "label" mean; columns with the same rule are read together (see `own_rules`).
+    `words` are those for yes and no in replies of models, which are parsed; None: the answers are
+    values. Words in `unknown` mean an unknown group. Without an answer column, the answer is yes if
+    `p_yes` is at least `threshold`, or if `score` exceeds its median. `key` names the rows of a
+    population. `values` and `groups` (by protected column) are those of earlier files.
     """
 
     columns: Mapping[str, str]
@@ -179,6 +180,10 @@ def read_answers(
     read = [name for name in ("answer", "label") if name in columns]
     if how.words is not None:
         read = [name for name in read if name != "answer"]
+    if len(read) > 1 and not how.values:
+        held = {name: frame[name].dropna().unique() for name in read}
+        rules = {name: how.rule(name) for name in read}
+        how = replace(how, rules=own_rules(rules, held))
     values = {*how.values}
     neither, pooled = _decided(frame, read, raw.where, how, values)
     titles = " or ".join(columns[name] for name in read)
@@ -239,8 +244,8 @@ def _groups(
     blank = int((tables[0].codes < 0).sum())
     if how.protected:
         known = how.groups.get(name)
-        groups, told = groups_of(name, counts, how.unknown, known)
-        notes = [f"{note}." for note in told]
+        groups, told = groups_of(name, counts, how.unknown, known, "--unknown")
+        notes = [spoken(f"{note}.") for note in told]
     if blank:
         notes.append(
             f"{blank:,} of {len(tables[0]):,} rows have no {name} and are of the group {UNKNOWN!r}."
@@ -282,7 +287,8 @@ def _decided(
         means = dict.fromkeys(meaning.no, 0) | dict.fromkeys(meaning.yes, 1)
         for name in together:
             held = counted(frame[name])
-            if sum(meaning.of(text) is not None for text in held) > 2:
+            known_texts = [text for text in held if meaning.of(text) is not None]
+            if rule.column or len(known_texts) > 2:
                 notes.append(f"{meaning.sentence(how.columns[name], held)}.")
             unknown = meaning.unknown if name == "label" else ()
             neither |= frame[name].isin([*meaning.dropped, *unknown]).to_numpy()

@@ -117,6 +117,8 @@ def _settings(
             raise FwcError(
                 f"column_weights={column_weights!r}: write COLUMN=WEIGHT,…, as in age=2,hours=0.5"
             ) from None
+    for name in column_weights:
+        task.column(name)
     settings = {
         "m": m,
         "support": "rows",

@@ -136,12 +136,15 @@ def check_task(
             f"--protected, or "
             f"ask with --protected {','.join(sorted(chosen_for))}"
         )
-    if shots.fingerprint != task.fingerprint and not allow_changed_data:
-        raise FwcError(
-            f"{where} was chosen from another frame, or another version of the table of "
-            f"{task.name!r} ({_what_changed(shots, task)}): choose its examples anew, or pass "
-            f"--allow-changed-data"
-        )
+    if shots.fingerprint != task.fingerprint:
+        answer = _changed_answer(shots, task)
+        if answer or not allow_changed_data:
+            accept = "" if answer else ", or pass --allow-changed-data"
+            raise FwcError(
+                f"{where} was chosen from another frame, or another version of the table of "
+                f"{task.name!r} ({answer or _what_changed(shots, task)}): choose its examples "
+                f"anew{accept}"
+            )
     needed = {column.name for column in task.shown}
     for example in shots.examples:
         lacking = sorted(needed - set(example.values))
@@ -149,6 +152,20 @@ def check_task(
             raise FwcError(
                 f"{where}: row {example.row!r} has no value for the column {lacking[0]!r}"
             )
+
+
+def _changed_answer(shots: Shots, task: "Task") -> str:
+    """The first saved example that has another answer now; "" for none."""
+    from fwc_llm.shots.examples import make_examples
+
+    with suppress(FwcError):  # the rows are not here
+        table = task.table
+        saved = [example for example in shots.examples if example.row in table.index]
+        rows = table.loc[[example.row for example in saved]]
+        for had, now in zip(saved, make_examples(task, rows), strict=True):
+            if now.label != had.label:
+                return f"row {had.row!r} is {now.label} now, and was {had.label}"
+    return ""
 
 
 def _what_changed(shots: Shots, task: "Task") -> str:
@@ -170,8 +187,6 @@ def _what_changed(shots: Shots, task: "Task") -> str:
             had = example.values[name]
             if value != had:
                 return f"row {example.row!r} has {value!r} in column {name!r}, and had {had!r}"
-        if now.label != example.label:
-            return f"row {example.row!r} is {now.label} now, and was {example.label}"
     return "rows that are not among the examples have changed"
 
 

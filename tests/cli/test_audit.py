@@ -162,6 +162,32 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     assert "No table: again.csv has repeats, weights" in report.read_text()
 
 
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ("--positive High,Medium", ""),
+        ("--positive High", "--positive-answer High --others no"),
+        ("--positive High --positive-answer High,Medium --others no", ""),
+        ("--positive Hgih", "did you mean 'High'"),
+    ],
+)
+def test_answers_and_labels_with_words_of_their_own_have_a_meaning_each(
+    fwc: Run, tmp_path: Path, options: str, refusal: str
+) -> None:
+    path = tmp_path / "t.csv"
+    lines = [
+        f"{'fm'[k % 2]},{('High', 'Medium', 'Low')[k % 3]},{k % 5 // 3}"
+        for k in range(60)
+    ]
+    path.write_text("\n".join(["sex,said,was", *lines]))
+    call = f"audit {path} --answer said --label was --protected sex {options}"
+    if refusal:
+        assert refusal in fwc(call, code=2).err
+        return
+    facts, _ = statistics(fwc, call)
+    assert 'was: yes = "1" (24), no = "0" (36).' in facts["notes"]
+
+
 THREE = "sex,said\n" + "".join(
     f"{sex},{said}\n" * n
     for sex, said, n in (

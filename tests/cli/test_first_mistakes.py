@@ -64,6 +64,11 @@ MISTAKES = {
         "done",
         r"name a (new) folder for this run$",
     ),
+    "two outcomes": (
+        "task init hiring.csv --protected sex --outcome hired --outcome age -o two.toml",
+        "--outcome age",
+        r"a task has one outcome()",
+    ),
     "a file twice": (
         "shots --task census --m 4 --strategy balanced -o census.json",
         "census.json",

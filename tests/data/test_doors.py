@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fwc_llm import FwcError, audit, load_task
+from fwc_llm import FwcError, audit, load_task, select_shots
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.report.audit_file import AuditOptions, audit_of_file
@@ -176,6 +176,37 @@ def test_every_door_reads_the_same_people_and_answers(
         assert sums == [(said == pair[1]).sum(), (said == pair[0]).sum()]
 
 
+@pytest.mark.parametrize(
+    ("yes", "no", "refusal"),
+    [
+        (["approved", "1.0"], ["0.0"], ""),
+        (["1", "true"], ["0", "false"], ""),
+        (["yes", "1"], ["no", "0"], ""),
+        (["yes"], ["0"], ""),
+        (["1,0"], ["0,0"], ""),
+        (["100%"], ["0%"], "which means yes"),
+        (["1"], ["0", "maybe"], "what to take 'maybe' for"),
+    ],
+)
+def test_words_and_numbers_of_an_outcome_are_read_alike_and_as_typed(
+    tmp_path: Path, yes: list[str], no: list[str], refusal: str
+) -> None:
+    frame = answered(pd.Series(["f", "m"] * 120))
+    frame["said"] = np.random.default_rng(2).choice([*yes, *no], N)
+    found = {name: outcome_of(door) for name, door in doors(frame, tmp_path).items()}
+    (first, *others) = found.values()
+    assert all(counts == first for counts in others), found
+    assert refusal in str(first)
+    typed: dict[str, Any] = {"positive": yes, "negative": no, "protected": "group"}
+    of_frame = of_task(load_task(frame, outcome="said", **typed))
+    assert of_frame == of_answers(
+        audit(frame, answer="said", label=None, **typed).answered
+    )
+    assert sum(count for _, count in of_frame.values()) == frame["said"].isin(yes).sum()
+    if not refusal:
+        assert first == of_frame
+
+
 @pytest.mark.parametrize(("cells", "doubted"), CODES, ids=lambda one: str(one)[:30])
 def test_codes_of_groups_are_the_same_groups_at_every_door(
     tmp_path: Path, cells: list[str], doubted: bool
@@ -201,6 +232,16 @@ def test_typed_and_written_groups_have_the_same_names(
     found = [outcome_of(door) for door in doors(answered(group), tmp_path).values()]
     assert all(counts == found[0] for counts in found), found
     assert len(found[0]) == group.nunique(dropna=False)
+
+
+def test_unknown_groups_are_one_and_a_dropped_column_is_named_as_such() -> None:
+    frame = answered(pd.Series(["f", "m", "Not disclosed"] * 80))
+    task = load_task(frame.assign(zip=10115), protected="group", outcome="said")
+    for spelled in ("Not disclosed", "not disclosed", "n/a"):
+        row = task.record({"group": spelled, "age": 30})
+        assert row.values["group"] == "unknown"
+    with pytest.raises(FwcError, match=r"in the table, but left out.*numeric"):
+        select_shots(task, "fwc", 4, column_weights={"zip": 2})
 
 
 def answered(group: pd.Series) -> pd.DataFrame:

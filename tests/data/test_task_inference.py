@@ -511,7 +511,7 @@ def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(
         "# positive = […] # CHECK: name the values that mean yes, of 1 (10), 2 (10)"
         in draft.text
     )
-    assert "# threshold = { above = 3.5 } # in place of all three" in draft.text
+    assert any("threshold = { above = NUMBER }" in check for check in draft.checks)
     edited = draft.text.replace(
         "# positive = […]", 'positive = ["1", "2"]\nnegative = ["3"]'
     )
@@ -661,6 +661,21 @@ def test_numbers_that_mean_two_are_read_as_the_other_columns_are_written(
     said = (tmp_path / "t.toml").read_text(encoding="utf-8")
     assert (" is read as " in said) == bool(doubt)
     assert doubt in said
+
+
+@pytest.mark.parametrize(
+    ("cells", "doubt"),
+    [
+        (["text0"] * 9 + [*map(str, range(200, 260))], "no numbers: 'text0'"),
+        ([f">{k}" if k % 12 == 0 else str(k) for k in range(60)], "no numbers: '>0'"),
+    ],
+)
+def test_texts_among_numbers_are_neither_a_unit_nor_people(
+    cells: list[str], doubt: str
+) -> None:
+    look = profile_column("x", pd.Series(cells * 2))
+    assert (look.kind, look.role, look.unit) == ("numeric", "feature", "")
+    assert doubt in look.why
 
 
 def test_a_scale_that_means_two_is_left_out() -> None:
