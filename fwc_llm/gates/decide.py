@@ -11,7 +11,7 @@ from fwc_llm.errors import Ambiguous
 from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.gates.sentences import in_words, who_gets_how_much
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, Metric
-from fwc_llm.metrics.intervals import ALIKE, LEVEL, OPEN, Interval, lacks_answers
+from fwc_llm.metrics.intervals import LEVEL, OPEN, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, group_words
 from fwc_llm.metrics.variance import UNREAD_WORDS
@@ -168,11 +168,11 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
     who = f"{in_words(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
     if not record.known:
-        why = record.reason or _undefined(metric, stats, arm, condition.minus)
+        why = record.reason or _undefined(metric, stats)
         of = f" of {in_words(arm)} less that of {in_words(condition.minus or '')}"
         told = f"{who}{metric.words}{of * (condition.minus is not None)} unknown, {why}"
         lacks: Literal["", "replies"] = "replies" if unread else ""
-        return Check(name, CANNOT_SAY, told, lacking=lacks, arm=arm)
+        return Check(name, CANNOT_SAY, told, math.nan, *record.ends, lacks, arm)
     if condition.size:
         low, high = _folded(*record.ends)
         record = replace(record, value=abs(record.value), low=low, high=high)
@@ -187,13 +187,13 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
         told += ", of the population, valid at every check"
     if metric.kind != "share" and stats.not_judged:
         told += f"; not judged: {group_words(stats.not_judged)}"
-    if record.verdict == ALIKE:
-        alike = [
-            one.alike
-            for one in stats.arms
-            if one.arm in (arm, condition.minus) and one.alike
-        ]
-        why = f"{' and '.join(alike)}, so the gap tells nothing"
+    alike = [
+        one.alike
+        for one in stats.arms
+        if one.arm in (arm, condition.minus) and one.alike
+    ]
+    if alike and metric.source == "answers" and metric.kind != "share":
+        why = f"{' and '.join(alike)}, so the {metric.words} tells nothing"
         return Check(name, CANNOT_SAY, f"{told}; {why}", *numbers, arm=arm)
     outcome = outcome_of(condition, low, high)
     if outcome != CANNOT_SAY:
@@ -253,20 +253,16 @@ def _folded(low: float, high: float) -> Interval:
     return 0.0 if low <= 0.0 <= high else min(ends), max(ends)
 
 
-def _undefined(metric: Metric, stats: Statistics, arm: str, minus: str | None) -> str:
-    """Why a metric of one or two arms is undefined."""
+def _undefined(metric: Metric, stats: Statistics) -> str:
+    """Why a metric has no record."""
     if (
         not stats.labelled
         and metric not in REPLIES
         and metric.rates != ("selection_rate",)
     ):
         return "there are no labels"
-    reasons = [
-        stats.of(metric.key, one).reason for one in (arm, minus) if one is not None
-    ]
     lacking = "P(yes)" if metric.source == "p_yes" else "answer"
-    told = " and ".join(dict.fromkeys(filter(None, reasons)))
-    return told or f"a group has no {lacking} that is counted"
+    return f"a group has no {lacking} that is counted"
 
 
 def junit_xml(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -343,8 +344,17 @@ class ComparedArms:
     def __getitem__(self, metric: str) -> Difference:
         return self.tests[metric]
 
-    def records(self, attribute: str, with_examples: bool) -> Iterator[Record]:
-        """Yield the differences, those of these examples, and what could have been found."""
+    def records(
+        self,
+        attribute: str,
+        with_examples: bool,
+        undefined: Mapping[str, str] = MappingProxyType({}),
+    ) -> Iterator[Record]:
+        """Yield the differences, those of these examples, and what could have been found.
+
+        `undefined` has the reasons why metrics have no value in one of the arms: then they have no
+        difference either.
+        """
         between: Any = {"arm": self.second, "against": self.first, "n": self.n}
         scope = scope_words(self.scope, with_examples)
         tests = {scope: self.tests}
@@ -352,7 +362,7 @@ class ComparedArms:
             tests[scope_words(THESE_EXAMPLES, with_examples)] = self.of_these
         for of, differences in tests.items():
             for metric, test in differences.items():
-                if np.isnan(test.value):
+                if np.isnan(test.value) and metric not in undefined:
                     continue
                 gap = BY_KEY[metric].kind != "share"
                 where: Any = {
@@ -361,6 +371,10 @@ class ComparedArms:
                     "attribute": attribute if gap else "",
                 }
                 name = f"{metric}_difference"
+                if metric in undefined:
+                    if of == scope:
+                        yield Record(**where, metric=name, reason=undefined[metric])
+                    continue
                 found = record_of(
                     test, **where, metric=name, verdict=test.verdict or ""
                 )
@@ -463,7 +477,7 @@ def compare(
 def adjust(tests: Sequence[ComparedArms], margin: float = MARGIN) -> list[ComparedArms]:
     """Correct limits and p-values for k comparisons (Bonferroni), and add verdicts."""
     corrected = [dict(test.tests) for test in tests]
-    for metric in COMPARED:
+    for metric in BY_KEY:
         k = max(
             1,
             sum(
@@ -477,7 +491,9 @@ def adjust(tests: Sequence[ComparedArms], margin: float = MARGIN) -> list[Compar
             if metric in own:
                 one = _corrected(own[metric], k, wider)
                 alike = test.alike and metric != "accuracy"
-                own[metric] = replace(one, verdict=judge(one, margin, alike))
+                if metric in COMPARED:
+                    one = replace(one, verdict=judge(one, margin, alike))
+                own[metric] = one
     both = zip(tests, corrected, strict=True)
     return [replace(test, tests=own) for test, own in both]
 

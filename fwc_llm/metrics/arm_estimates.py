@@ -209,23 +209,22 @@ class ArmEstimates:
         )
 
     def undefined(self, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield (metric, reason) for each metric of answers that is undefined over all groups."""
+        """Yield (metric, reason) for each metric of answers that is undefined."""
+        judged = self.sample.eligible_groups
         for metric in COUNTED:
-            if not np.isnan(self.value(metric.key)):
+            if not np.isnan(self[metric.key].value):
                 continue
             lacking = []
             for rate in metric.rates if metric.kind != "share" else ():
-                unknown = np.isnan(self.counted(rate).values)
-                silent = [
-                    name for name, lost in zip(groups, unknown, strict=True) if lost
-                ]
+                unknown = np.isnan(self.counted(rate).values[judged])
+                silent = [groups[group] for group in judged[unknown]]
                 if silent:
                     several = "s" * (len(silent) > 1)
                     of = f"group{several} {' and '.join(silent)}"
                     lacking.append(f"no {RATES[rate].among} in {of}")
             if metric.kind == "share":
                 yield metric.key, "no answer could be parsed"
-            elif len(groups) < 2:
+            elif len(judged) < 2:
                 yield metric.key, "it takes two groups to differ"
             else:
                 yield (
@@ -272,7 +271,7 @@ class ArmEstimates:
             return of_cells.combined(
                 np.arange(cells) // 2, np.full(cells, 0.5), sample.groups
             )
-        if rate == "brier":
+        if name == "brier":
             p = sample.scores
             known = ~np.isnan(p) & sample.design.labelled
             counted = known.astype(np.float64)

@@ -77,7 +77,7 @@ class Probabilities:
             (auc,) = ArmEstimates(replace(known, examples=None)).rates("auc of all")
             ends: Any = auc.ends
             yield Record(metric="auc", **ends, n=n)
-        brier = float(np.average((self.p - known.label) ** 2, weights=known.weight))
+        (brier,) = ArmEstimates(known).counted("brier of all").values.tolist()
         yield Record(metric="brier", value=brier, n=n)
         clipped = self.clipped
         yield Record(metric="p_yes_clipped", value=clipped, n=n)

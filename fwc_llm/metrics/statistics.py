@@ -184,8 +184,10 @@ def statistics(
     facts = [_facts(run, arm, estimates[arm]) for arm in run.arms]
     for arm in facts:
         found += _of_arm(run, arm, estimates[arm.arm], all_views)
+    of_arms = Records(found, attribute)
     for pair in pairs:
-        found += pair.records(attribute, run.with_examples)
+        undefined = _undefined(of_arms, pair)
+        found += pair.records(attribute, run.with_examples, undefined)
     if run.design.labelled:
         perfect = replace(first, answer=first.label.astype(np.float64), assist=None)
         found += _true_answers(ArmEstimates(perfect), all_views[-1])
@@ -215,6 +217,17 @@ def statistics(
     content = replace(content, notes=list(notes(run, content)))
     run.forget_estimates()
     return content
+
+
+def _undefined(of_arms: Records, pair: ComparedArms) -> dict[str, str]:
+    """Why metrics are undefined in an arm of a pair, by metric."""
+    found: dict[str, str] = {}
+    for metric in counts.BY_KEY:
+        both = [of_arms.find(metric, arm) for arm in (pair.second, pair.first)]
+        reasons = [arm.reason for arm in both if arm.reason and not arm.known]
+        if reasons:
+            found[metric] = " and ".join(dict.fromkeys(reasons))
+    return found
 
 
 def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:

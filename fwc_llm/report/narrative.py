@@ -298,7 +298,7 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
 def _true_answers(stats: Statistics) -> str:
     """What answers that are all right would give the groups, and why."""
     rates = {name: rate.value for name, rate in stats.rates(TRUTH).items()}
-    if not rates:
+    if len(rates) < 2:
         return ""
     if stats.lead == "label_gap":
         why = f"{who_gets(rates)}, because the rows were drawn so"
@@ -349,26 +349,26 @@ def best_arms(stats: Statistics, kept: Collection[str] | None = None) -> list[st
 
     Without gates and target (`kept` None), better means a smaller gap without a loss of accuracy
     beyond the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is
-    in `kept`, else with a smaller gap. One arm beats another if its gap, with gates and labels its
-    accuracy, is shown to be better.
+    in `kept`, else with a smaller gap. One arm beats another by the same rule, with gates and labels
+    by its accuracy.
     """
 
-    def is_better(arm: str) -> bool:
-        accuracy = stats.of("accuracy_difference", arm, against=stats.base)
-        if kept is None:
-            loses = stats.labelled and not accuracy.low >= -stats.margin
-            return _is_fairer(stats, arm, stats.base) and not loses
-        if stats.base in kept:
-            return arm in kept and accuracy.verdict in SHOWN and accuracy.value > 0
-        return arm in kept and _is_fairer(stats, arm, stats.base)
+    def is_fairer(arm: str, than: str) -> bool:
+        accuracy = stats.difference("accuracy", arm, than)
+        loses = stats.labelled and not accuracy.low >= -stats.margin
+        return _is_fairer(stats, arm, than) and not (kept is None and loses)
 
-    def beats(arm: str, other: str) -> bool:
-        if kept is None or not stats.labelled:
-            return _is_fairer(stats, arm, other)
-        accuracy = stats.difference("accuracy", arm, other)
+    def is_righter(arm: str, than: str) -> bool:
+        accuracy = stats.difference("accuracy", arm, than)
         return accuracy.verdict in SHOWN and accuracy.value > 0
 
-    better = [arm for arm in _others(stats) if is_better(arm)]
+    allowed = _others(stats)
+    is_better = beats = is_fairer
+    if kept is not None:
+        allowed = [arm for arm in allowed if arm in kept]
+        is_better = is_righter if stats.base in kept else is_fairer
+        beats = is_righter if stats.labelled else is_fairer
+    better = [arm for arm in allowed if is_better(arm, stats.base)]
     return [arm for arm in better if not any(beats(other, arm) for other in better)]
 
 

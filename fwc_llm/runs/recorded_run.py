@@ -325,10 +325,9 @@ def read_run(path: str | Path | RunFolder, unread: Unread | None = None) -> Run:
         counterfactuals=_told(by_arm, counterfactual=True),
         probes=_told(by_arm, counterfactual=False),
         at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
-        unread=unread,
     )
     _check_results(run)
-    return with_predictions(run)
+    return with_predictions(replace(run, unread=unread))
 
 
 class _PredictionsFile(BaseModel):

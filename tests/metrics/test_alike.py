@@ -146,11 +146,12 @@ class Denier:
     """Always says no, with a P(yes) that ranks rows; refuses and filters some women."""
 
     refusing: bool = False
+    says: str = "no"
     name: str = "denier"
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        return {"refusing": self.refusing}
+        return {"refusing": self.refusing, "says": self.says}
 
     async def ask(self, messages: Messages) -> Reply:
         text = messages[-1]["content"]
@@ -164,7 +165,7 @@ class Denier:
             if luck == 1:
                 return Reply("", finish_reason="content_filter")
         odds = -5 + sum(text.encode()) % 7 / 4 + 0.5 * ("Male" in text)
-        return Reply("no", finish_reason="stop", p_yes=float(expit(odds)))
+        return Reply(self.says, finish_reason="stop", p_yes=float(expit(odds)))
 
     async def aclose(self) -> None: ...
 
@@ -214,6 +215,20 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     told = audit(frame, answer="said", protected=["group"])
     assert told.statistics.arms[0].alike == ""
     assert told.check("dp_gap > 0.9").outcome == "within"
+
+
+def test_ratios_and_differences_of_alike_answers_tell_nothing(tmp_path: Path) -> None:
+    task = census_task(n_pool=400, n_test=400)
+    arms = ("zero", "balanced")
+    result = evaluate(task, Denier(says="yes"), arms, n_test=200, out=tmp_path / "run")
+    for metric in ("dp_gap", "dp_ratio", "eo_gap", "precision_gap"):
+        check = result.check(f"{metric}[balanced] - {metric}[zero] > 0.9")
+        assert check.outcome == "cannot say"
+        assert "answered yes to all 200 rows" in check.reason
+    check = result.check("dp_ratio[zero] < 0.8")
+    assert check.outcome == "cannot say"
+    assert "so the ratio tells nothing" in check.reason
+    assert result.check("accuracy[balanced] - accuracy[zero] > 0.9").passed
 
 
 def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> None:

@@ -502,3 +502,13 @@ def test_one_person_or_weight_that_is_nearly_all_of_a_group_decides_nothing() ->
     ):
         assert arm.of("selection_rate", "answers", "f").high > 0.6
         assert arm.of(GAP, "answers").verdict == "not settled: too few rows"
+
+
+def test_the_brier_score_of_all_is_a_mean_over_repeats_like_those_of_groups() -> None:
+    rows = pd.DataFrame({"row": range(40), "group": ["f", "m"] * 20})
+    rows["label"] = rows["answer"] = ["yes", "no", "no", "yes"] * 10
+    first = rows.assign(repeat=0, p_yes=0.5)
+    second = rows.iloc[:10].assign(repeat=1, p_yes=1.0)
+    found = audit(pd.concat([first, second])).records
+    expected = (0.25 + (second["label"] == "no").mean()) / 2
+    assert found.of("brier", "answers").value == pytest.approx(expected)

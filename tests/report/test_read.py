@@ -13,6 +13,7 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
+from fwc_llm.metrics.records import AS_NO_SCOPE
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
@@ -42,6 +43,15 @@ def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
     assert run.shots("fwc")[0].weighted
     assert run.shots("zero") == {}
     assert run.prompt("fwc")[0]["role"] == "system"
+
+
+def test_another_reading_is_applied_after_the_run_is_checked(make_run: MakeRun) -> None:
+    folder = make_run(repeats=1)
+    run = read_run(folder, unread="as-no")
+    gap = run.statistics.of("dp_gap", "zero")
+    assert run.statistics.unread == "as-no"
+    as_no = read_run(folder).statistics.of("dp_gap", "zero", scope=AS_NO_SCOPE)
+    assert gap.ends == as_no.ends
 
 
 def test_runs_of_one_model_are_told_apart_by_their_folders(

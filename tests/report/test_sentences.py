@@ -56,7 +56,9 @@ def check_best(stats: Statistics, answer: str) -> None:
         assert accuracy.low >= -stats.margin, "unread replies and the correction count"
         for other in best:
             apart = stats.difference(stats.lead, arm, other)
-            assert other == arm or apart.verdict not in SHOWN
+            right = stats.difference("accuracy", arm, other)
+            fairer = apart.verdict in SHOWN and apart.value < 0
+            assert not (fairer and right.low >= -stats.margin)
     if "None is shown to be fairer" in answer:
         for pair in stats.pairs:
             if pair.first == stats.base and not pair.alike:
@@ -188,6 +190,36 @@ def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
     assert "Best, " not in answer
 
 
+def test_a_smaller_gap_with_far_more_errors_is_not_better() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"row": range(1200), "group": ["a", "b"] * 600})
+    rows["label"] = rng.choice(["yes", "no"], 1200)
+    favoured = np.where(rows["group"] == "a", "yes", "no")
+    other = np.where(rows["label"] == "yes", "no", "yes")
+    parts = []
+    for arm, wrong, errors in (
+        ("x", favoured, 0.6),
+        ("y", other, 0.2),
+        ("z", favoured, 0.15),
+    ):
+        said = np.where(rng.random(1200) < errors, wrong, rows["label"])
+        parts.append(rows.assign(arm=arm, answer=said))
+    stats = audit(pd.concat(parts), design="group and label").statistics
+    gap = stats.difference("dp_gap", "y", "z")
+    assert gap.verdict in SHOWN
+    assert gap.value < 0
+    assert best_arms(stats) == ["y", "z"]
+
+
+def test_one_group_that_is_judged_has_no_gap_and_no_sentence_on_one() -> None:
+    rows = pd.DataFrame({"row": range(400), "group": ["a", "N/A"] * 200})
+    rows["label"] = ["yes", "no", "no", "yes"] * 100
+    stats = audit(rows.assign(answer=["yes", "yes", "no", "no"] * 100)).statistics
+    for metric in ("dp_gap", "dp_ratio", "eo_gap", "precision_gap"):
+        assert stats.of(metric, "answers").reason == "it takes two groups to differ"
+    assert "True answers" not in findings(stats)[0]["text"]
+
+
 def test_too_few_draws_of_examples_have_a_remedy_of_their_own() -> None:
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"row": range(1500), "group": ["a", "b"] * 750})
@@ -230,3 +262,12 @@ def test_a_difference_to_an_arm_without_answers_names_both() -> None:
     (check,) = checked(stats, ["accuracy[y] - accuracy[x] < 0"])
     assert check.lacking == "replies"
     assert "accuracy of y less that of x unknown" in check.reason
+    (gap,) = checked(stats, ["dp_gap[y] > 0.1"])
+    assert (gap.low, gap.high) == stats.of("dp_gap", "y").ends == (0.0, 1.0)
+    for metric in ("accuracy", "dp_gap", "refused", "refused_gap"):
+        (check,) = checked(stats, [f"{metric}[y] - {metric}[x] > 0.2"])
+        assert check.outcome == CANNOT_SAY
+        record = stats.of(f"{metric}_difference", "y", against="x")
+        assert not record.known
+        assert record.reason == stats.of(metric, "y").reason
+        assert record.reason in check.reason
