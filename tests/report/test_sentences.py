@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -172,18 +173,24 @@ def test_no_more_rows_are_offered_than_the_table_has(
     assert re.findall(r"--n-test (\d+)", command) == [str(offered)] * bool(offered)
 
 
-def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
+def erring(shares: Mapping[str, float], fair: str = "") -> Statistics:
+    """Arms with so many errors: in favour of group a, or in both groups alike for `fair`."""
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"row": range(1200), "group": ["a", "b"] * 600})
     rows["label"] = rng.choice(["yes", "no"], 1200)
-    wrong = {"x": 0.4, "y": 0.03, "z": 0.04}
+    favoured = np.where(rows["group"] == "a", "yes", "no")
+    turned = np.where(rows["label"] == "yes", "no", "yes")
     parts = []
-    for arm, share in wrong.items():
-        favoured = np.where(rows["group"] == "a", "yes", "no")
+    for arm, share in shares.items():
         errs = rng.random(1200) < share
-        said = np.where(errs, favoured, rows["label"])
+        wrong = turned if arm == fair else favoured
+        said = np.where(errs, wrong, rows["label"])
         parts.append(rows.assign(arm=arm, answer=said))
-    stats = audit(pd.concat(parts), design="group and label").statistics
+    return audit(pd.concat(parts), design="group and label").statistics
+
+
+def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
+    stats = erring({"x": 0.4, "y": 0.03, "z": 0.04})
     answer = findings(stats)[0]["text"]
     assert best_arms(stats) == ["y", "z"]
     assert "Better than x, and not told apart: y, z." in answer
@@ -191,20 +198,7 @@ def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
 
 
 def test_a_smaller_gap_with_far_more_errors_is_not_better() -> None:
-    rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"row": range(1200), "group": ["a", "b"] * 600})
-    rows["label"] = rng.choice(["yes", "no"], 1200)
-    favoured = np.where(rows["group"] == "a", "yes", "no")
-    other = np.where(rows["label"] == "yes", "no", "yes")
-    parts = []
-    for arm, wrong, errors in (
-        ("x", favoured, 0.6),
-        ("y", other, 0.2),
-        ("z", favoured, 0.15),
-    ):
-        said = np.where(rng.random(1200) < errors, wrong, rows["label"])
-        parts.append(rows.assign(arm=arm, answer=said))
-    stats = audit(pd.concat(parts), design="group and label").statistics
+    stats = erring({"x": 0.6, "y": 0.2, "z": 0.15}, fair="y")
     gap = stats.difference("dp_gap", "y", "z")
     assert gap.verdict in SHOWN
     assert gap.value < 0
