@@ -349,8 +349,8 @@ def best_arms(stats: Statistics, kept: Collection[str] | None = None) -> list[st
 
     Without gates and target (`kept` None), better means a smaller gap without a loss of accuracy
     beyond the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is
-    in `kept`, else with a smaller gap. One arm beats another by the same rule, with gates and labels
-    by its accuracy.
+    in `kept`, else with a smaller gap. One arm beats another by the same rule, with gates and
+    labels by its accuracy.
     """
 
     def is_fairer(arm: str, than: str) -> bool:
