@@ -129,7 +129,7 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
         assert "Only 33% of the replies of zero" in done.out.splitlines()[1]
         assert "Only 33%" in fwc(words, "--strict", code=4).line
         assert "Only" not in fwc(f"{words} --strict --set min_coverage=0.3", code=0).out
-    unread = "ost frequent among the replies without an answer: 40 times “Hm.”. Remedy: hold the"
+    unread = "ost frequent among the replies without an answer: 40 times “Hm.”. Remedy: try another"
     assert unread in " ".join(done.err.split())
     for suffix in ("md", "html"):
         fwc("report", tmp_path / "run", "-o", tmp_path / f"page.{suffix}", code=0)
