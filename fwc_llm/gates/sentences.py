@@ -51,7 +51,7 @@ def points(value: float, digits: int = 0) -> str:
 def measured(
     metric: Metric, record: Record, limit: GateCondition | None = None, least: int = 0
 ) -> str:
-    """A metric in words, with its interval and its limit, and at `least` so many decimals."""
+    """A metric in words, with its interval and its limit; `least` is the fewest decimals."""
     scale = 1 if metric.kind == "ratio" else 100
     digits = _digits(record, limit, 2 if metric.kind == "ratio" else least)
     value = number(record.value, digits, scale)

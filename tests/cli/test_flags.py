@@ -68,7 +68,7 @@ def test_an_option_of_another_strategy_is_named(fwc: Run) -> None:
     refused = fwc(*choose, "random", "--option", "prove=true").line
     assert "no option 'prove'" in refused
     refused = fwc(*choose, "fwc", "--option", "column_weights=foo=2").line
-    assert "column_weights names 'foo', not a column of the features" in refused
+    assert "task 'census' has no column 'foo'" in refused
 
 
 # --- The examples in each command's help

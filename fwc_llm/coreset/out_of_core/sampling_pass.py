@@ -67,16 +67,17 @@ def run_sampling_pass(
         weight = np.asarray(columns.sample_weight, float)
     chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums)
     positions = drawn["position"].to_numpy()[chosen]
-    columns = columns.each(lambda part: copied(part, chosen))
-    if is_frame(columns.X):
-        X = columns.X.set_axis(positions, axis=0)
-    else:
-        X = columns.X
-    rows = read_rows(params, columns._replace(X=X, sample_weight=masses))
+
+    def take(part: Any) -> Any:
+        some = copied(part, chosen)
+        return some.set_axis(positions, axis=0) if hasattr(some, "iloc") else some
+
+    columns = columns.each(take)
+    rows = read_rows(params, columns._replace(sample_weight=masses))
     if parts[0].moments.size:
         encoder = _of_whole_table(rows.encoder, parts)
         rows = replace(
-            rows, encoder=encoder, table=encoder.encode(X, role="the sample")
+            rows, encoder=encoder, table=encoder.encode(columns.X, role="the sample")
         )
     cell_of = np.empty(len(totals), np.int64)
     cell_of[group[chosen]] = rows.cells.cell
