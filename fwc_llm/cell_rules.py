@@ -49,7 +49,7 @@ _NUMBER = re.compile(
 )
 _UNIT = re.compile(
     r"(?P<before>[^\d\s.,+()@−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
-    r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,2})"
+    r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,3})"
 )
 FACTORS = {
     **dict.fromkeys(
@@ -65,12 +65,28 @@ FACTORS = {
     **dict.fromkeys(["b", "B"], 1_000_000_000),
 }
 _ONLY_MONEY = {"T", "m", "b", "B"}
-_SAME_UNIT = {
-    **dict.fromkeys(["EUR", "eur", "Euro", "euro"], "€"),
-    **dict.fromkeys(["USD", "US$"], "$"),
-    "GBP": "£",
+# The units that are known, with their other spellings; "€ pro Monat" is "€/month".
+_SPELLINGS = {
+    "€": "EUR eur Euro euro Euros euros",
+    "$": "USD US$ dollar dollars",
+    "£": "GBP",
+    "%": "percent pct Prozent",
+    "hour": "h hr hrs hours Std Stunde Stunden",
+    "day": "days Tag Tage",
+    "week": "weeks Woche Wochen",
+    "month": "months mo Monat Monate mtl monatlich mois p.m p.M",
+    "year": "years yr yrs J Jahr Jahre jährl jährlich an ans p.a",
+    "kg": "KG Kg",
+    "km": "KM Km",
+    "m²": "qm sqm",
+    "ft²": "sqft",
 }
-MONEY = re.compile(rf"(?!%)({_AROUND}|{'|'.join(map(re.escape, _SAME_UNIT))})(?<=.)")
+_SPELT_ONCE = "‰ bp pp ° °C °F mm cm m mi mph ft ml l g t T lb lbs oz kB KB MB GB TB W kW Wh kWh MWh"
+_SAME_UNIT = {unit: unit for unit in [*_SPELLINGS, *_SPELT_ONCE.split()]} | {
+    word: unit for unit, words in _SPELLINGS.items() for word in words.split()
+}
+_PER = {"per", "pro", "je", "im", "par"}
+MONEY = re.compile(rf"(?!%)({_AROUND}|eur|[Ee]uros?|dollars?)(?<=.)")
 _GROUPED: dict[Written, re.Pattern[str]] = {
     "1,234.5": re.compile(r"(?:[1-9]\d{0,2}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
     "1.234,5": re.compile(r"(?:[1-9]\d{0,2}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
@@ -211,7 +227,7 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
         if before and not unit:
             continue
         text = after
-        found[cell] = ("", before + after)
+        found[cell] = ("", f"{before} {after}".strip().replace(" /", "/"))
         for factor in sorted(filter(text.startswith, FACTORS), key=len):
             rest = text.removeprefix(factor).strip()
             of_money = MONEY.fullmatch(rest) or (unit and not rest)
@@ -226,16 +242,22 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def units_among(read: Mapping[str, tuple[str, str]]) -> list[str]:
-    """The different units that `units_of` read, "kg" and "g"; signs such as "?" make none."""
-    kinds = dict.fromkeys(kind_of(unit) for _, unit in read.values())
-    usual = re.compile(rf"[%‰°]|[^\W\d_]+\.?|{MONEY.pattern}")
-    return [kind for kind in kinds if usual.fullmatch(kind)]
+def units_among(units: Iterable[str]) -> list[str]:
+    """The different known units: "€" and "kg" of "EUR", "kg" and "euros"; none of "?"."""
+    return [kind for kind in dict.fromkeys(map(kind_of, units)) if _is_known(kind)]
 
 
+@cache
 def kind_of(unit: str) -> str:
-    """The usual sign of a unit: "€" of "EUR"."""
-    return _SAME_UNIT.get(unit, unit)
+    """What the spellings of a unit have in common: "€/month" of "EUR per month"."""
+    words = re.findall(r"[^\s/]+", re.sub("(per|pour) cent", "%", unit))
+    kinds = [_SAME_UNIT.get(word.rstrip("."), word) for word in words]
+    return "/".join(kind for kind in kinds if kind not in _PER)
+
+
+def _is_known(kind: str) -> bool:
+    parts = kind.split("/")
+    return all(part in _SAME_UNIT or MONEY.fullmatch(part) for part in parts)
 
 
 # --- From the text of a cell to the task's value
@@ -248,11 +270,13 @@ def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str
 
 
 def plain_text(item: FileColumn, text: str) -> str:
-    """Apply a column's rules to a text: suffix, leading zeros, factors, notation."""
+    """Apply a column's rules to a text: suffix, leading zeros, unit, factors, notation."""
     if item.strip_suffix:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
+    if item.unit:
+        text = _without_unit(item.unit, text)
     for word, factor in item.factors.items():
         digits, found, currency = text.rpartition(word)
         plain = as_plain(f"{digits.strip()} {currency}".strip(), item.written)
@@ -261,6 +285,15 @@ def plain_text(item: FileColumn, text: str) -> str:
         if found and number is not None and not is_code:
             return f"{number * factor:.15g}"
     return as_plain(text, item.written)
+
+
+def _without_unit(unit: str, text: str) -> str:
+    """The text without this unit in any spelling; `as_plain` reads currencies."""
+    found = _UNIT.fullmatch(text)
+    _, own = units_of([text]).get(text, ("", ""))
+    if not found or MONEY.fullmatch(own) or kind_of(own) != kind_of(unit):
+        return text
+    return text[found.end("before") : found.start("after")].strip()
 
 
 def edited(item: FileColumn, text: str) -> str:
@@ -332,8 +365,7 @@ def other_unit(
 ) -> tuple[str, str] | None:
     """A text with another unit than the column's, or than most texts, and what to do about it."""
     read = units_of(texts)
-    usual = [item.unit] if re.fullmatch(rf"%|{MONEY.pattern}", item.unit) else []
-    several = [*dict.fromkeys([*map(kind_of, usual), *units_among(read)])]
+    several = units_among([item.unit, *(unit for _, unit in read.values())])
     if len(several) < 2:
         return None
     other = next(text for text in read if kind_of(read[text][1]) == several[1])

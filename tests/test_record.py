@@ -167,7 +167,7 @@ REFUSED = {
         {"Laufzeit": "zwölf Monate"},
         r"'zwölf' in the numeric column 'Laufzeit'",
     ),
-    "another unit": ({"Laufzeit": "2 Jahre"}, r"'2 Jahre' .*'Laufzeit'"),
+    "another unit": ({"Laufzeit": "2 Jahre"}, r"'2 Jahre'.*'Laufzeit'"),
     "a negative number": (
         {"Laufzeit": "-12 Monate"},
         r"-12 in column 'Laufzeit' is negative",

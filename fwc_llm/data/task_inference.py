@@ -6,10 +6,9 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +17,6 @@ import pandas as pd
 from fwc_llm import notices
 from fwc_llm.cell_rules import (
     FACTORS,
-    MONEY,
     as_number,
     as_plain,
     kind_of,
@@ -72,9 +70,9 @@ _MOSTLY_MISSING = (
 )
 _SMALL = 10  # levels with fewer rows should perhaps be merged
 _LOOKED_AT = 1000  # most values that are compared with a pattern
-_MOSTLY = 0.5  # a column is numeric if a larger share of its cells are numbers
+_MOSTLY = 0.5  # a column is numeric if a larger share of its cells are numbers, and a text behind
+# more of the numbers is their unit; a known unit is one at any share
 _FEW_TEXTS = 3  # with more texts such as "20-29", numbers are categories
-_MAJORITY = 0.95  # least share of numbers with the unit of a column
 _MANY = 0.1  # least share of numbers among categories, or of ranges among numbers, that matters
 _LEAST_BY_CHANCE = (
     5  # rows of equal numbers and other groups, if these were independent
@@ -143,11 +141,9 @@ class ColumnProfile:
     why: str = ""  # the comment in the task file
     written: Written = ""
     unit: str = ""  # shown after the numbers in prompts
-    suffix: str = ""  # stripped from the cells
     factors: tuple[str, ...] = ()  # "k" in "1.9k"
-    units: tuple[
-        tuple[str, int], ...
-    ] = ()  # texts around numbers, "" for none, and their cells
+    # texts around numbers, "" for none, and their cells
+    units: Mapping[str, int] = field(default_factory=dict)
     missing: str = ""
     bands: tuple[float, ...] = ()
     markers: tuple[str, ...] = ()
@@ -162,7 +158,7 @@ class ColumnProfile:
     def _rules(self) -> FileColumn:
         factors = {word: FACTORS[word] for word in self.factors}
         return FileColumn(
-            name="x", strip_suffix=self.suffix, factors=factors, written=self.written
+            name="x", unit=self.unit, factors=factors, written=self.written
         )
 
     def checked(self, *doubts: str) -> "ColumnProfile":
@@ -179,7 +175,6 @@ class ColumnProfile:
                 "role": self.role.removeprefix("feature"),
                 "missing": self.missing,
                 "missing_marker": self.markers,
-                "strip_suffix": self.suffix,
                 "unit": self.unit,
                 "written": self.written,
                 "bands": self.bands,
@@ -211,7 +206,7 @@ def profile_column(
     are_words = part == "outcome" and profile.odd
     if are_few or are_words or (profile.odd and _are_codes(profile, values)):
         profile = ColumnProfile("categorical")
-    kinds = units_among(units_of(values))
+    kinds = {*map(kind_of, filter(None, profile.units))}
     if profile.kind == "categorical":
         held = cells
         if part == "outcome":  # `Meaning` leaves out words for unknown
@@ -390,10 +385,12 @@ def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
             f"{word!r} as {FACTORS[word]:,.0f}" for word in profile.factors
         )
         yield f"numbers are multiplied by their factors: {words}"
-    listing = ", ".join(f"{unit or 'none'} ({n:,})" for unit, n in profile.units)
+    listing = ", ".join(
+        f"{unit or 'none'} ({n:,})" for unit, n in profile.units.items()
+    )
     if profile.role == "drop":
         yield f"units differ: {listing}; convert the numbers to one unit"
-    elif len({kind_of(unit) for unit, _ in profile.units}) > 1:
+    elif len({*map(kind_of, profile.units)}) > 1:
         yield f"some numbers have a unit, others none: {listing}; are they the same quantity?"
     elif profile.unit:
         yield f"numbers with the unit {profile.unit!r}, which prompts show"
@@ -436,14 +433,18 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     around = Counter[str]()
     for cell, (_, unit) in parts.items():
         around[unit] += cells[cell]
+    most = _MOSTLY * around.total()  # have a text that is no known unit
+    units = {
+        unit: n
+        for unit, n in around.most_common()
+        if not unit or n > most or units_among([unit])
+    }
+    kinds = {*map(kind_of, filter(None, units))}
     factors = tuple(dict.fromkeys(factor for factor, _ in parts.values() if factor))
-    unit, times = next(((unit, n) for unit, n in around.most_common() if unit), ("", 0))
-    rare = times <= (1 - _MAJORITY) * total and not MONEY.fullmatch(unit)
-    if rare or len(cells) <= 2:
-        unit = ""
-    profile = ColumnProfile("numeric", unit=unit, factors=factors)
-    if {*around} - {""}:
-        profile = replace(profile, units=tuple(around.most_common()))
+    unit = next((unit for unit in units if unit and len(cells) > 2), "")
+    profile = ColumnProfile("numeric", unit=unit, factors=factors, units=units)
+    if len(kinds) > 1:  # all are numbers, and none can be used
+        cells = cells.drop([cell for cell in parts if parts[cell][1] in units])
     ways: tuple[Written, ...] = "", "1,234.5", "1.234,5"
     read = [*filter(None, map(notations_of, cells.index))]
     if usual == "1.234,5" and read and all(usual in found for found in read):
@@ -451,16 +452,16 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     elif not usual and cells.index.str.contains(r"\d\.\d{3}(?!\d)").any():
         ways = "", "1.234,5", "1,234.5"
     best = profile
-    most = total + 1
-    for suffix, way in product(dict.fromkeys(("", unit)), ways):
-        tried = replace(profile, written=way, suffix=suffix)
+    least = total + 1
+    for way in ways:
+        tried = replace(profile, written=way)
         odd = [
             cell for cell in cells.index if not abs(tried.number(cell)) < LARGEST_EXACT
         ]
         rows = cells[odd].sum()
-        if rows < most:
+        if rows < least:
             best = replace(tried, odd=tuple(odd))
-            most = rows
+            least = rows
         if not odd:
             break
     return best

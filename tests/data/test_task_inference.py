@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evals.walks.loans import loans
 from fwc_llm import build_prompt
-from fwc_llm.cell_rules import as_plain
+from fwc_llm.cell_rules import as_plain, kind_of
 from fwc_llm.cli.task import init
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
@@ -753,6 +753,9 @@ def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
     [
         (["{0} kg", "{0}000 g", "{0} kg"], "units differ: kg (60), g (30)"),
         (["{0} cm", "1.{0} m", "{0} cm"], "units differ: cm (60), m (30)"),
+        (["{0} € pro Jahr", "{0} €/month", "${0}/mo"], "units differ: € pro Jahr (30)"),
+        (["{0} GB", "{0} MB", "{0} MB"], "units differ: MB (60), GB (30)"),
+        (["{0} %", "{0} bp", "{0}"], "units differ: % (30), bp (30), none (30)"),
     ],
 )
 def test_two_units_of_one_quantity_are_a_check(
@@ -773,6 +776,28 @@ def test_two_units_of_one_quantity_are_a_check(
     with pytest.raises(FwcError, match="units differ") as caught:
         load_task(path).pool()
     assert "missing_marker" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "unit", "doubt"),
+    [
+        (["{0} %", "{0} percent", "{0} per cent"], "%", "numbers with the unit"),
+        (["{0} €/month", "{0} EUR pro Monat"], "€/month", "numbers with the unit"),
+        (["{0} Jahre", "{0} J.", "{0} years"], "year", "numbers with the unit"),
+        (["{0} kg", *["{0}"] * 9], "kg", "a unit, others none: none (54), kg (6)"),
+        (["{0} pts", "{0} pts", "{0}"], "pts", "none: pts (40), none (20)"),
+        (["{0} pts", *["{0}"] * 9], "", "no numbers: '20 pts' (t:20)"),
+    ],
+)
+def test_a_unit_is_one_by_any_spelling_and_an_unknown_one_stands_with_most_numbers(
+    cells: list[str], unit: str, doubt: str
+) -> None:
+    k = range(20, 80)
+    texts = [cells[n % len(cells)].format(n) for n in k]
+    look = profile_column("x", pd.Series(texts, index=[f"t:{n}" for n in k]))
+    assert (look.kind, look.role, kind_of(look.unit)) == ("numeric", "feature", unit)
+    assert doubt in look.why
+    assert all(look.number(text) >= 20 for text in {*texts} - {*look.odd})
 
 
 def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -> None:
