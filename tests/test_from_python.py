@@ -558,6 +558,30 @@ def test_a_frame_is_read_alike_with_and_without_its_index(positive: str) -> None
         assert task.labels(task.cleaned(frame)[0]).tolist() == expected
 
 
+def test_clean_rows_are_known_by_their_index() -> None:
+    raw = people("refused", "granted")
+    names: Any = {"protected": "sex", "outcome": "approved"}
+    task = load_task(raw, **names, positive="granted")
+    inverse = load_task(raw, **names, positive="refused")
+    pool = inverse.pool()
+    for rows, message in (
+        (pool, "is not its answer in this task"),
+        (pool.reset_index(drop=True), r"neither yes nor no.*known by their index"),
+        (pl.from_pandas(pool), r"neither yes nor no.*known by their index"),
+    ):
+        for use in (
+            task.labels,
+            task.cleaned,
+            task.cells_of,
+            lambda rows: select_shots(task, "balanced", 4, pool=rows),
+        ):
+            with pytest.raises(FwcError, match=message):
+                use(rows)
+    expected = (raw["approved"] == "granted").to_numpy()
+    for rows in (raw, pl.from_pandas(raw), task.pool()):
+        assert (task.labels(rows) == expected).all()
+
+
 def test_a_level_that_may_be_another_one_is_refused(tmp_path: Path) -> None:
     task = small_task(
         tmp_path,

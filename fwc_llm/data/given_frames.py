@@ -124,22 +124,17 @@ class FrameReader:
         if not {*names} <= {*frame.columns}:
             return False
         answers = frame[self.rules.outcome.source]
-        if not self._are_answers(frame, answers):
-            return False
-        if self._has_row_ids(frame) or self.rules.outcome.above is not None:
-            return True
-        meaning = self._meaning(answers)
-        return any(meaning.of(value) is None for value in answers.unique())
+        return self._are_answers(frame, answers)
 
     def _are_answers(self, frame: pd.DataFrame, cells: pd.Series) -> bool:
-        """Whether all cells are answers of a clean table; `FwcError` for another task's."""
-        if not _are(cells, self._answers):
+        """Whether all cells are answers of this task's table; `FwcError` for another task's.
+
+        Without row ids nothing tells whose clean rows they are.
+        """
+        if not self._has_row_ids(frame) or not _are(cells, self._answers):
             return False
-        if self._has_row_ids(frame):
-            other = cells != self.answers.loc[frame.index]
-            _refuse(
-                other, cells, "is not its answer in this task: is it another's row?"
-            )
+        other = cells != self.answers.loc[frame.index]
+        _refuse(other, cells, "is not its answer in this task: is it another's row?")
         return True
 
     def _levels(self, frame: pd.DataFrame, name: str) -> pd.Series | None:
@@ -186,7 +181,10 @@ class FrameReader:
         """What is wrong with a value of the outcome that has no meaning."""
         known = self.meaning.texts if self.meaning else self._answers
         values = listed(known, _MOST_VALUES, repr)
-        return f"means neither yes nor no; the task's table has {values}"
+        return (
+            f"means neither yes nor no; the task's table has {values} (clean rows, as of "
+            f"task.pool(), are known by their index)"
+        )
 
     def _has_row_ids(self, frame: Any) -> bool:
         return -1 not in self.levels.index.get_indexer_for(frame.index)
