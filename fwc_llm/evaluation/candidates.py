@@ -111,8 +111,7 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
     """The kinds of candidates with m examples: in turn a counter-stereotypical and another kind.
 
     Counter-stereotypical examples change the gap most: of groups with low base rates they are
-    mostly yes, of groups with high base rates mostly no. FWC's rows in such slots come first: with
-    a real model they had the smallest gap, not surely so (evals/results/fairer-examples.md).
+    mostly yes, of groups with high base rates mostly no.
     """
     usable = [
         name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)
@@ -137,8 +136,6 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
             for share, more in COUNTER_TABLES:
                 slots = counter_slots(task, m, share, more)
                 counter.append(Recipe(f"strata {slots}", name, {"slots": slots}))
-        elif name == "fwc-counter":
-            counter.insert(0, Recipe(name, name))
         elif name == "fwc":
             others += [Recipe(label, "fwc", {}, epsilon) for label, epsilon in _FWC]
         else:

@@ -179,7 +179,8 @@ def fwc_counter(request: Request) -> Shots:
     """FWC's rows in slots against the base rates (docs/method.md, "Slots"), unweighted.
 
     Labels alternate: no, yes, no, … A lead, not a finding: in these slots one small model had a
-    smaller gap with FWC's rows than with random ones (evals/results/fairer-examples.md).
+    smaller gap with FWC's rows than with random ones, and a second one had not
+    (evals/results/fairer-examples.md).
     """
     chosen = fwc(replace(request, options={"slots": COUNTER}))
     rows = [
