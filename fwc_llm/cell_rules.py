@@ -78,10 +78,13 @@ _SPELLINGS = {
     "year": "years yr yrs J Jahr Jahre jährl jährlich an ans p.a",
     "kg": "KG Kg",
     "km": "KM Km",
+    "lb": "lbs",
     "m²": "qm sqm",
     "ft²": "sqft",
 }
-_SPELT_ONCE = "‰ bp pp ° °C °F mm cm m mi mph ft ml l g t T lb lbs oz kB KB MB GB TB W kW Wh kWh MWh"
+_SPELT_ONCE = (
+    "‰ bp pp ° °C °F mm cm m mi mph ft ml l g t T lb oz kB KB MB GB TB W kW Wh kWh MWh"
+)
 _SAME_UNIT = {unit: unit for unit in [*_SPELLINGS, *_SPELT_ONCE.split()]} | {
     word: unit for unit, words in _SPELLINGS.items() for word in words.split()
 }
@@ -109,8 +112,17 @@ def is_null(cell: Any) -> bool:
     return type(cell).__name__.startswith(("float", "Decimal")) and bool(cell != cell)
 
 
+class Amount(float):
+    """A number that a spreadsheet shows with a unit."""
+
+    unit = ""
+
+
 def as_text(cell: Any, written: Written = "") -> str:
     """The text of a typed cell: 39.0 is "39", True is "true", lists and objects are JSON."""
+    if isinstance(cell, Amount):  # three decimals could be thousands
+        text = re.sub(r"([.,]\d{3})$", r"\g<1>0", as_text(float(cell), written))
+        return f"{text} {cell.unit}"
     if isinstance(cell, str):  # almost every cell
         if cell.isascii():
             return cell

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.cell_rules import (
+    Amount,
     as_number,
     as_text,
     at,
@@ -52,6 +53,11 @@ _TYPED = re.compile(
 _SEP_LINE = re.compile(
     r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE
 )  # a first line for Excel
+
+# In a number's format in Excel, what is no digit: texts, "[$€-407]", "\\x", signs, spaces
+_BESIDE = re.compile(
+    r'"([^"]*)"|\[\$([^-\]]*)[^\]]*\]|\\(.)|([$€£¥%])|\[[^\]]*\]|[_*].'
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -620,15 +626,21 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     load = openpyxl.load_workbook
     column_letter = openpyxl.utils.get_column_letter
     errors = importlib.import_module("openpyxl.cell.cell").ERROR_CODES
+
+    def value_of(cell: Any) -> Any:
+        if isinstance(cell.value, bool) or not isinstance(cell.value, int | float):
+            return None if cell.value in errors else cell.value
+        return _as_shown(cell.value, cell.number_format)
+
     # openpyxl raises many types of errors for an invalid table.
     with failing_as(FwcError, f"{path} is not an Excel table: ", also=(Exception,)):
         sheets = load(BytesIO(content), read_only=True, data_only=True).worksheets
         sheet = _sheet(path, sheets, source.sheet)
         rows = [
-            (number, [None if cell in errors else cell for cell in cells])
-            for number, cells in enumerate(_cells(sheet, values_only=True), 1)
-            if number > source.skip and any(cell is not None for cell in cells)
-            if not (source.comment and str(cells[0]).startswith(source.comment))
+            (number, [*map(value_of, cells)])
+            for number, cells in enumerate(_cells(sheet), 1)
+            if number > source.skip and any(cell.value is not None for cell in cells)
+            if not (source.comment and str(cells[0].value).startswith(source.comment))
         ]
     header = rows.pop(0)[1] if rows else []
     while header and header[-1] is None:
@@ -722,9 +734,37 @@ def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
     return by_name[wanted] if wanted else sheets[0]
 
 
-def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
+def _cells(sheet: Any) -> Iterator[Sequence[Any]]:
     sheet.reset_dimensions()
-    return iter(sheet.iter_rows(**options))
+    return iter(sheet.iter_rows())
+
+
+def _as_shown(number: float, number_format: str) -> float:
+    """A number with the scale and the unit of its format: 5 % of 0.05, 12 k€ of 12000."""
+    unit, scale = _unit_of(number_format)
+    if not unit:
+        return number
+    shown = Amount(f"{number * scale:.15g}")
+    shown.unit = unit
+    return shown
+
+
+@cache
+def _unit_of(number_format: str) -> tuple[str, float]:
+    """The unit in a format, and what numbers are multiplied by; Excel's own currency is that of
+    the machine, and not known.
+    """
+    is_builtin = importlib.import_module("openpyxl.styles.numbers").is_builtin
+    section = number_format.partition(";")[0]
+    beside = [*_BESIDE.finditer(section)]
+    unit = "".join(text for found in beside for text in found.groups("")).strip()
+    is_unit = re.search(r"[^\W\d_]|[$€£¥%]", unit)
+    if not is_unit or (is_builtin(number_format) and unit != "%"):
+        return "", 1.0
+    percents = sum(found[4] == "%" for found in beside)
+    thousands = re.search(r"[0#?](,*)[^0#?]*$", _BESIDE.sub("", section))
+    commas = len(thousands[1]) if thousands else 0
+    return unit, 100.0**percents / 1000.0**commas
 
 
 # --- Data frames

@@ -441,7 +441,7 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     }
     kinds = {*map(kind_of, filter(None, units))}
     factors = tuple(dict.fromkeys(factor for factor, _ in parts.values() if factor))
-    unit = next((unit for unit in units if unit and len(cells) > 2), "")
+    unit = next(filter(None, units), "")
     profile = ColumnProfile("numeric", unit=unit, factors=factors, units=units)
     if len(kinds) > 1:  # all are numbers, and none can be used
         cells = cells.drop([cell for cell in parts if parts[cell][1] in units])

@@ -22,11 +22,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openpyxl.styles.numbers import BUILTIN_FORMATS
 
-from fwc_llm import audit
+from fwc_llm import audit, build_prompt
 from fwc_llm.cell_rules import as_text
 from fwc_llm.data import raw_table
 from fwc_llm.data.raw_table import frame_table, sniff_source
+from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.records import Records
 from fwc_llm.report.predictions_reader import filled, open_file
@@ -449,6 +451,42 @@ def test_an_export_is_read_by_every_command(
     assert (len(pool), pool["age"].dtype) == (60, "int64")
     assert "60 rows" in fwc(*commands[1], *options, code=0).out
     assert "two rows with age '20'" in fwc(*commands[2], *options, code=2).line
+
+
+SHOWN = [
+    (0.07, "0 %", "7 %", 7),
+    (0.01234, "0.000%", "1.2340 %", 1.234),
+    (1234.5, "#,##0.00 €", "1234.5 €", 1234.5),
+    (1234.5, "_-* #,##0.00\\ [$€-407]_-;-* #,##0.00", "1234.5 €", 1234.5),
+    (-3, '#,##0 "Jahre";[Red]-#,##0', "-3 Jahre", -3),
+    (12000, '#,##0, "k€"', "12 k€", 12000),
+    (1900, '0.0,"k"', "1.9 k", 1900),
+    (0.5, "0.00", "0.5", 0.5),
+    (123456789, "000\\-00\\-0000", "123456789", 123456789),
+    (5.5, "$#,##0.00_);($#,##0.00)", "5.5 $", 5.5),
+    (5.5, BUILTIN_FORMATS[44], "5.5", 5.5),  # Excel shows the machine's currency
+]
+
+
+@pytest.mark.parametrize(("cell", "number_format", "text", "number"), SHOWN)
+def test_a_number_in_excel_is_read_as_its_format_shows_it(
+    tmp_path: Path, cell: float, number_format: str, text: str, number: float
+) -> None:
+    book = workbook(tmp_path / "t.xlsx")
+    for row, cells in enumerate(book.active.iter_rows(min_row=2), 1):
+        cells[0].value = cell * row
+        cells[0].number_format = number_format
+    book.save(tmp_path / "t.xlsx")
+    table = open_file(tmp_path / "t.xlsx")
+    assert table.texts("age")[0] == text
+    assert table.texts("age", "1.234,5")[0] == text.replace(".", ",")
+    draft = draft_task(tmp_path / "t.xlsx", ["sex"], "ok", tmp_path)
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    task = load_task(tmp_path / "t.toml")
+    assert task.pool()["age"].iloc[0] == pytest.approx(number)
+    unit = text.rpartition(" ")[2].removeprefix("k") if " " in text else ""
+    shown = build_prompt(task, task.pool().iloc[0])[-1]["content"]
+    assert f"age: {number:.10g} {unit}".strip() + "\n" in shown
 
 
 def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> None:
