@@ -233,10 +233,14 @@ def check_type(value: object, annotation: Any, name: str) -> None:
             number = kind in (int, float) and isinstance(value, bool)
             fits = isinstance(value, types) and not number
             takes.append(words)
-        elif kind in (Collection, Sequence) and get_args(member) == (str,):
+        elif kind in (Collection, Sequence, tuple) and get_args(member):
+            item_kind = get_args(member)[0]
+            if not isinstance(item_kind, type):
+                return
             items = value if isinstance(value, list | tuple | Set) else (None,)
-            fits = all(isinstance(item, str) for item in items)
-            takes.append("a list of texts")
+            fits = all(isinstance(item, item_kind) for item in items)
+            what = "texts" if item_kind is str else f"{item_kind.__name__}s"
+            takes.append(f"a list of {what}")
         else:
             return
         if fits:

@@ -432,6 +432,19 @@ def ids_of(task: Task, row: Any, record: TaskRow) -> list[Any]:
     return [one for one in names if has_row(task, one, record.values)]
 
 
+def is_queried(
+    task: Task, row: Any, record: TaskRow, table: "pd.DataFrame"
+) -> "np.ndarray":
+    """Mark the rows (n,) of a table that are the row of this record: by id, else by all cells."""
+    ids = ids_of(task, row, record)
+    if ids:
+        return table.index.isin(ids)
+    alike = table
+    for name, value in record.values.items():
+        alike = alike[alike[name] == value]
+    return table.index.isin(alike.index)
+
+
 @lru_cache(maxsize=1)
 def revealing_columns(task: Task) -> tuple[str, ...]:
     """The protected columns, and categorical columns that reveal a level.

@@ -636,8 +636,10 @@ def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
 def test_the_nearest_rows_are_others() -> None:
     raw = people()
     task = load_task(raw, protected="sex", outcome="approved")
-    shots = select_shots(task, "nearest", 4, query=raw.iloc[3])
-    assert build_prompt(task, raw.iloc[3], shots)
+    row = raw.iloc[3]
+    for query in (row, row.to_dict(), task.record(row), row.rename("a person")):
+        shots = select_shots(task, "nearest", 4, query=query)
+        assert build_prompt(task, query, shots)
 
 
 def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:

@@ -89,7 +89,7 @@ ANY = {
     "audit": {"negative", "key", "positive_label"},
     "Example": {"row"},
     "open_model": {"api"},
-    "Shots": {"strategy", "task", "fingerprint", "examples", "protected"},
+    "Shots": {"strategy", "task", "fingerprint"},
     "tune": {"display"},
 }
 OF_RUNS = {*Settings.model_fields, *Client.model_fields}  # which these two check

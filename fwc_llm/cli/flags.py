@@ -209,8 +209,10 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
     """A field as a command's parameter; the word `none` can be its value."""
     kinds = {field.annotation, *get_args(field.annotation)}
     kind: Any = str
+    help = f"{field.description}{default_words(field)}"
     if get_origin(field.annotation) is Mapping:
         kind = list[str]
+        help += " As KEY=VALUE; repeatable."
     elif get_origin(field.annotation) is Literal:
         kind = field.annotation
     elif type(None) not in kinds or not facts_of(field)["none"]:
@@ -220,7 +222,7 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
         )
     name = facts_of(field)["flag"] or name
     declared = option(
-        f"{field.description}{default_words(field)}",
+        help,
         f"--{name.replace('_', '-')}",
         panel=facts_of(field)["panel"],
         show_default=False,

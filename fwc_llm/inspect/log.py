@@ -148,11 +148,9 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise FwcError(
             f"{path} is about the task {log.eval.task!r}, which is not one of fwc-llm's "
-            f"(fwc_llm/adult, …): "
-            f"`fwc-llm audit {path.name} --answer decision --label target --protected COLUMN` "
-            f"reads any log "
-            "whose samples have a group in their metadata, and writes a page with --report "
-            "report.html"
+            f"(fwc_llm/adult, …): audit reads a log whose samples have a group in their "
+            f"metadata, with --answer 'decision', --label 'target' and the group's column as "
+            f"--protected"
         )
     with failing_as(FwcError, f"{path} is damaged: "):
         plain = parse_json(json.dumps(content))  # NaN and infinities become None

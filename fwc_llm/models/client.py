@@ -45,7 +45,7 @@ class Client(Options):
         default_words="OPENAI_API_KEY; none with a base URL",
     )
     params: Mapping[str, Any] = option(
-        dict, "Further request parameter KEY=VALUE; repeatable.", SERVICE, flag="param"
+        dict, "Further parameters of a request.", SERVICE, flag="param"
     )
     max_tokens: int | None = option(
         None,

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from fwc_llm.models.base import Reply
 from fwc_llm.sanitize import as_single_line, clean_text, kind_of, parse_finite
 
-_WANTED = "a function must return text, P(yes) from 0 to 1, or a Reply"
+_WANTED = "give text, P(yes) from 0 to 1, or a Reply"
 
 
 def read_answer(answer: Any) -> Reply:

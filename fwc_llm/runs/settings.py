@@ -118,9 +118,7 @@ class Settings(Options):
         ge=2,
     )
     strategy_options: Mapping[str, Any] = option(
-        dict,
-        "Option KEY=VALUE of a strategy, such as slots=equal; repeatable.",
-        flag="option",
+        dict, "Options of strategies, such as slots=equal.", flag="option"
     )
     margin: float = option(
         0.05, "Largest negligible gap, as a share.", VERDICT, ge=0, lt=1

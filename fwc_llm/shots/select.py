@@ -81,7 +81,7 @@ def select_shots(
 
     from fwc_llm.coreset.checks import candidate_mask, check_epsilon
     from fwc_llm.coreset.weights import read_weights
-    from fwc_llm.tasks import as_task, ids_of, sampling_weights
+    from fwc_llm.tasks import as_task, is_queried, sampling_weights
 
     m = int(m)
     seed = int(seed)
@@ -115,7 +115,7 @@ def select_shots(
     mask = candidate_mask(candidates, len(table))
     if query is not None:
         record = task.record(query)
-        mask &= ~table.index.isin(ids_of(task, query, record))
+        mask &= ~is_queried(task, query, record, table)
         query = record.values
     masses = read_weights(weights, len(table))
     if not table.index.is_unique:
