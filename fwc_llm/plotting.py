@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
@@ -23,6 +24,7 @@ COLOURS = (
 )
 MARKERS = "oDs^"
 _LONGEST = 30
+_CHARACTERS = 12  # of a title's line, an inch
 _STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "text.parse_math": False,
@@ -44,14 +46,22 @@ def require_matplotlib() -> None:
 
 @contextmanager
 def panels(
-    lines: Sequence[str], widths: Sequence[float], height: float
+    lines: Sequence[str],
+    widths: Sequence[float],
+    heights: Sequence[float],
+    around: float = 0.0,
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    """Yield a figure titled `lines`, and its panels of given widths (inches)."""
+    """Yield a figure titled `lines`, and its panels, a row for each height (inches).
+
+    `around` is the height of titles, axes and legend.
+    """
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    size = sum(widths), height
+    size = sum(widths), sum(heights) + around
+    longest = int(_CHARACTERS * sum(widths))
+    title = [fill(short(line, 110), longest) for line in lines]
     with rc_context(_STYLE):
         # pyplot registers how a notebook shows figures; closing it avoids a second output
         if in_notebook():
@@ -61,9 +71,10 @@ def panels(
             pyplot.close(figure)
         else:
             figure = Figure(figsize=size, layout="constrained")
-        figure.suptitle("\n".join(short(line, 110) for line in lines), fontsize=10)
-        drawn = figure.subplots(1, len(widths), squeeze=False, width_ratios=widths)
-        yield figure, list(drawn[0])
+        figure.suptitle("\n".join(title), fontsize=10)
+        ratios: Any = {"width_ratios": widths, "height_ratios": heights}
+        drawn = figure.subplots(len(heights), len(widths), squeeze=False, **ratios)
+        yield figure, list(drawn.flat)
 
 
 def name_lines(panel: "Axes", names: Sequence[Any]) -> None:

@@ -183,12 +183,9 @@ def audit(
     gates.begin(made.crossed.arms)
     if not as_json:
         created = made.document["created"]
-        audits = {
-            name: (audit.statistics, audit.impact)
-            for name, audit in made.audits.items()
-        }
+        impacts = [audit.impact for audit in made.audits.values()]
         console.out.print(
-            audit_summary(audits, predictions.name, created, verbose, made.limits)
+            audit_summary(made.subjects, impacts, predictions.name, created, verbose)
         )
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
@@ -227,10 +224,7 @@ def audit(
                 }
         write_whole(json_text(made.document), out)
         console.notes(f"wrote {out}")
-    found = {
-        f"by {name}": of_attribute.statistics
-        for name, of_attribute in made.audits.items()
-    }
+    found = {f"by {one.name}": one.stats for one in made.subjects}
     gates.settle(found, (), made.document if as_json else None)
     if refused:
         raise FwcError(refused)

@@ -212,7 +212,7 @@ class FairCoreset(
             f"{m} representatives: objective {self.objective_:.6g}, violation "
             f"{self.violation_:.2g}"
         )
-        with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(shares)) as (
+        with panels([title], [5.0, 4.0], [1.8 + 0.3 * len(shares)]) as (
             figure,
             (parity, descent),
         ):

@@ -153,14 +153,20 @@ class Result(Ambiguous):
 
         return Audit(self.run.answered, references_of(self.run))
 
-    def plot(self) -> "Figure":
-        """Draw rates of yes by group, and accuracy against DP gap, in one figure.
+    def plot(self, *others: "Result") -> "Figure":
+        """Draw each group's rate of yes by each arm, also of other models' results.
 
         Errors: `FwcError` without matplotlib (extra `plot`), and as in `audit`.
         """
         from fwc_llm.report.figures import marks, overview
 
-        return overview(self.audit().statistics, [self._title, *marks(**self._marks)])
+        results = self, *others
+        title = self._title if not others else str(self.data["task"])
+        marked = {
+            name: any(result._marks[name] for result in results) for name in self._marks
+        }
+        drawn = [(str(one.data["model"]), one.audit().statistics) for one in results]
+        return overview(drawn, [title, *marks(**marked)])
 
     def assisted(self) -> "Audit":
         """Prediction-powered estimates, with predicted answers for unasked rows.

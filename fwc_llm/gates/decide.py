@@ -140,8 +140,14 @@ def in_short(checks: Sequence[Check]) -> str:
     of_arms = by_arm(checks)
     if len(of_arms) == 1:
         return IN_WORDS[worst(checks)]
+    return by_outcome({in_words(arm): outcome for arm, outcome in of_arms.items()})
+
+
+def by_outcome(outcomes: Mapping[str, Outcome]) -> str:
+    """Which of several are within the limits, outside, and undecided."""
     groups = {
-        o: [in_words(arm) for arm in of_arms if of_arms[arm] == o] for o in IN_WORDS
+        outcome: [name for name in outcomes if outcomes[name] == outcome]
+        for outcome in IN_WORDS
     }
     return ". ".join(
         f"{IN_WORDS[outcome]}: {listed(names, _MOST_NAMES)}"

@@ -86,14 +86,14 @@ class Audit(Ambiguous):
         return found
 
     def plot(self) -> "Figure":
-        """Draw rates of yes by group and, with labels, accuracy against the leading gap.
+        """Draw each group's rate of yes by each arm and, with labels, the true answers.
 
         Raises `FwcError` without matplotlib (extra `plot`).
         """
         from fwc_llm.report.figures import overview
 
         name = f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]
-        return overview(self.statistics, [name])
+        return overview([(name, self.statistics)], [name])
 
     def __repr__(self) -> str:
         from fwc_llm.report.table_model import as_text

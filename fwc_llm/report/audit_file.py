@@ -28,10 +28,11 @@ from fwc_llm.report.audit_answers import Audit, audit_by_attribute
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import (
+    Subject,
     all_findings,
     four_fifths,
     of_attributes,
-    told,
+    step_of,
     what_was_decided,
 )
 from fwc_llm.report.predictions_reader import (
@@ -108,15 +109,19 @@ class AuditOfFile:
         found: Sequence[str] = self.document["asked"].get("fail_if") or ()
         return found
 
+    @property
+    def subjects(self) -> list[Subject]:
+        """The audits, for answers on all of them."""
+        return [
+            Subject(name, audit.statistics, self.limits)
+            for name, audit in self.audits.items()
+        ]
+
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
         """The document for reports, as from `make_document`; `runs` has every audit."""
         title = f"Decisions in {self.about['predictions']}"
         audits = self.audits
         described = [self._describe(audit, title) for audit in audits.values()]
-        by_name = {name: audit.statistics for name, audit in audits.items()}
-        overall = of_attributes(by_name, self.limits)
-        if overall:
-            described[0]["findings"].insert(0, told(overall))
         known = set[tuple[Any, ...]]()
         # A number of all rows is in the records of the first audit alone.
         for run in described:
@@ -128,7 +133,13 @@ class AuditOfFile:
             described[-1]["browser"] = rows_of_audit(
                 self.crossed.answered.answers, self.about["numbered"]
             )
-        return document_of(self.about["predictions"], title, described)
+        return document_of(
+            self.about["predictions"],
+            title,
+            described,
+            [of_attributes(self.subjects)],
+            step_of(self.subjects),
+        )
 
     def _describe(self, audit: Audit, title: str) -> dict[str, Any]:
         names = list(audit.answered.attributes)

@@ -1,7 +1,8 @@
 """Compares two runs of one task: changed settings, and differences of the answers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -13,7 +14,7 @@ from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import small_groups
 from fwc_llm.number_format import DASH, number, p_value
-from fwc_llm.report.narrative import lost_lines
+from fwc_llm.report.narrative import differing, lost_lines
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import (
     Row,
@@ -56,17 +57,38 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     """The changes from the first run to the second.
 
     Keys: `first`, `second` (label, folder); `changed` (settings and versions: name, first, second);
-    `arms` (arms of both runs); `records` (each arm's values before and after as scopes, and their
-    differences, with verdicts by the smaller margin); `only_first`, `only_second` (arms of one
-    run); `notes`. An arm's comparison is `paired` if the tables are equal, and at least half of the
-    questions of the smaller run are in both runs; unpaired rows still count. Raises `FwcError` for
-    runs of different tasks.
+    `arms` (arms of both runs); `findings` (whether the answers differ, in words); `records` (each
+    arm's values before and after as scopes, and their differences, with verdicts by the smaller
+    margin); `only_first`, `only_second` (arms of one run); `notes`. An arm's comparison is `paired`
+    if the tables are equal, and at least half of the questions of the smaller run are in both runs;
+    unpaired rows still count. Raises `FwcError` for runs of different tasks.
     """
-    check_same_task(first, second)
-    common = [arm for arm in first.arms if arm in second.answers]
-    found = [_compare_arm(first, second, arm) for arm in common]
-    margin = min(run.answered.design.margin for run in (first, second))
-    tests = adjust([test for _, test, _ in found], margin)
+    return against_first([first, second])[0]
+
+
+def against_first(runs: Sequence[Run]) -> list[RunComparison]:
+    """Compare each further run with the first, corrected for all of their differences."""
+    first, *others = runs
+    found = list[list[tuple[bool, ComparedArms, list[Record]]]]()
+    for other in others:
+        check_same_task(first, other)
+        common = [arm for arm in first.arms if arm in other.answers]
+        found.append([_compare_arm(first, other, arm) for arm in common])
+    margin = min(run.answered.design.margin for run in runs)
+    tests = iter(adjust([test for of_run in found for _, test, _ in of_run], margin))
+    return [
+        _comparison(first, other, of_run, [*islice(tests, len(of_run))])
+        for other, of_run in zip(others, found, strict=True)
+    ]
+
+
+def _comparison(
+    first: Run,
+    second: Run,
+    found: Sequence[tuple[bool, ComparedArms, list[Record]]],
+    tests: Sequence[ComparedArms],
+) -> RunComparison:
+    """The comparison of two runs from that of their common arms, with verdicts in `tests`."""
     attribute = first.answered.attribute
     records = [record for *_, of_arm in found for record in of_arm]
     for test in tests:
@@ -74,16 +96,32 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
         records += [
             replace(record, arm=test.second, against=BEFORE) for record in of_test
         ]
+    metrics = [BY_KEY[first.statistics.lead], BY_KEY["accuracy"]]
+    judged = Records(records, attribute)
+    shown = [
+        judged.find(f"{metric.key}_difference", test.second, against=BEFORE)
+        for test in tests
+        for metric in metrics
+    ]
+    names = second.label, first.label
+    if first.label == second.label:
+        names = str(second.folder), str(first.folder)
     compared = {
         "task": first.task,
         "first": {"label": first.label, "folder": str(first.folder)},
         "second": {"label": second.label, "folder": str(second.folder)},
         "changed": list(_changed(first.described, second.described)),
         "arms": [
-            {"arm": arm, "paired": paired, "of": test.scope, "reason": test.reason}
-            for arm, (paired, *_), test in zip(common, found, tests, strict=True)
+            {
+                "arm": test.second,
+                "paired": paired,
+                "of": test.scope,
+                "reason": test.reason,
+            }
+            for (paired, *_), test in zip(found, tests, strict=True)
         ],
-        "records": Records(records, attribute),
+        "records": judged,
+        "findings": [differing(tests, shown, *names)] if tests else [],
         "only_first": [arm for arm in first.arms if arm not in second.answers],
         "only_second": [arm for arm in second.arms if arm not in first.answers],
         "notes": list(_warnings(first, second)),
@@ -221,7 +259,8 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
         (entry["name"], entry["first"], entry["second"])
         for entry in compared["changed"]
     ]
-    intro = "" if changed else "Nothing changed in settings or versions."
+    intro = [*compared["findings"]]
+    intro += [] if changed else ["Nothing changed in settings or versions."]
     rows: list[Row] = []
     records: Records = compared["records"]
     for arm in compared["arms"]:
@@ -239,23 +278,26 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
                     [
                         name,
                         metric.title,
-                        *values,
-                        difference(test, *how),
-                        p_value(test.p),
                         verdict,
+                        difference(test, *how),
+                        *values,
+                        p_value(test.p),
                     ]
                 )
     headings = [
         "Arm",
         "Metric",
+        "Verdict",
+        "Difference",
         "First",
         "Second",
-        "Difference",
         "p (adjusted)",
-        "Verdict",
     ]
     head = Section(
-        "", ["What changed", first, second] if changed else (), changed, intro=intro
+        "",
+        ["What changed", first, second] if changed else (),
+        changed,
+        intro=" ".join(intro),
     )
     return head, Section("", headings, rows, list(_notes(compared)), keys=2)
 

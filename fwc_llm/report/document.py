@@ -1,22 +1,28 @@
 """The document behind all report formats: statistics, examples, prompts, cost."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import is_file
 from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.sampling_design import Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
+from fwc_llm.report.compare import against_first
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import selected, who_was_selected
 from fwc_llm.report.narrative import (
+    Subject,
     all_findings,
     limits,
     low_coverage,
+    of_models,
+    step_of,
     told,
     what_was_run,
 )
@@ -27,6 +33,7 @@ from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.table_model import Section
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
 from fwc_llm.report.tuning import read_tuning, tuned
+from fwc_llm.runs.folder import GROUP_FILE
 from fwc_llm.runs.recorded_run import Run, read_runs
 from fwc_llm.version import __version__
 
@@ -52,7 +59,8 @@ def make_document(
     """Read runs of one task; return the content of their report.
 
     `task` (a task or its name) replaces the task that the runs recorded. Keys: `format`, `task`,
-    `title`, `simulated`, `reference`, and `runs` with one dict per run:
+    `title`, `simulated`, `reference`, `findings` (sentences on several runs; the first is the
+    answer), and `runs` with one dict per run:
 
     label       the run's name
     about       settings, versions and other keys of run.json
@@ -88,23 +96,63 @@ def make_document(
     if with_rows:
         for run, entry in zip(runs, described, strict=True):
             entry["browser"] = rows_of_run(run)
+    models = [subject_of(run) for run in runs]
     return document_of(
-        runs[0].task, str(runs[0].described.get("title") or runs[0].task), described
+        runs[0].task,
+        str(runs[0].described.get("title") or runs[0].task),
+        described,
+        of_runs(runs, models),
+        step_of(models),
     )
 
 
+def subject_of(run: Run) -> Subject:
+    """A run as one of several models."""
+    marks = " (simulated)" * run.simulated_answers + " (reference)" * run.reference
+    asked_with = run
+    if is_file(run.folder.parent / GROUP_FILE):  # a next step asks all models again
+        asked_with = replace(run, folder=run.folder.parent)
+    name = f"{run.label}{marks}"
+    return Subject(name, run.statistics, limits(run), asked_with)
+
+
+def of_runs(runs: Sequence[Run], models: Sequence[Subject]) -> list[str]:
+    """The answer on several runs, and whether the answers of the others differ from the first's."""
+    differences = [line for one in against_first(runs) for line in one["findings"]]
+    return [of_models(models), *differences]
+
+
 def document_of(
-    task: str, title: str, runs: Sequence[Mapping[str, Any]]
+    task: str,
+    title: str,
+    runs: Sequence[Mapping[str, Any]],
+    answers: Sequence[str],
+    step: tuple[str, str],
 ) -> dict[str, Any]:
-    """The document of described runs; see `make_document`."""
+    """The document of described runs, with `answers` on all of them; see `make_document`."""
+    following = told(f"Next: {step[0]}.")
+    findings = [*map(told, answers), following]
+    if len(runs) == 1:
+        (only,) = runs
+        runs = [{**only, "findings": [*only["findings"], following]}]
+        findings = []
     return {
         "format": FORMAT,
         "task": task,
         "title": title,
         "simulated": any(run["simulated"] for run in runs),
         "reference": any(run["reference"] for run in runs),
+        "findings": findings,
         "runs": list(runs),
     }
+
+
+def models_of(document: Mapping[str, Any]) -> sections.Models:
+    """The runs of several models; none of one run, and of audits by several attributes."""
+    runs = document["runs"]
+    if len(runs) == 1 or DECISIONS in runs[0]["about"]:
+        return []
+    return [(run["label"], run["statistics"], run["outcomes"]) for run in runs]
 
 
 def sections_of(run: Mapping[str, Any]) -> list[Section]:
@@ -225,7 +273,7 @@ def describe_run(
             "returned_models": run.results.get("returned_models", []),
         },
         paragraph=what_was_run(run),
-        findings=all_findings(stats, run.created, conditions, between, run),
+        findings=all_findings(stats, run.created, conditions, between),
         outcomes=by_arm(checked(stats, conditions)),
         statistics=stats,
         records=stats.records,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _COLUMN = 3.5  # inches: a journal's column
+_LINE = 0.4  # inches for an arm
 _MOST_GROUPS = 10  # most groups in a figure
 _LONGEST = 20  # characters of a name
 _LEGEND: Any = {
@@ -36,44 +37,62 @@ def marks(simulated: bool, reference: bool) -> list[str]:
     ] * reference
 
 
-def overview(stats: Statistics, title: Sequence[str]) -> "Figure":
-    """Who gets how much: a line for each arm, with each group's rate of yes and true answers."""
-    height = (
-        1.5 + 0.4 * (len(stats.arms) + 1) + 0.08 * min(len(stats.groups), _MOST_GROUPS)
-    )
-    with panels([*title], [_COLUMN], height) as (figure, (panel,)):
-        _draw(stats, panel)
+def overview(
+    models: Sequence[tuple[str, Statistics]], title: Sequence[str]
+) -> "Figure":
+    """Who gets how much: a line for each arm, with each group's rate of yes and true answers.
+
+    Of several models (label, statistics), each has a panel; the last one has the true answers.
+    """
+    stats = models[-1][1]
+    by_size = sorted(stats.groups, key=lambda group: -group.n)
+    largest = {group.group for group in by_size[:_MOST_GROUPS]}
+    groups = [group.group for group in stats.groups if group.group in largest]
+    heights = [_LINE * len(of.arms) for _, of in models]
+    heights[-1] += _LINE * stats.labelled
+    around = 1.2 + 0.3 * len(models) + 0.08 * len(groups)
+    with panels(title, [_COLUMN], heights, around) as (figure, drawn):
+        for (label, of), panel in zip(models, drawn, strict=True):
+            is_last = panel is drawn[-1]
+            _draw(of, panel, groups, is_last)
+            panel.tick_params(labelbottom=is_last)
+            if len(models) > 1:
+                panel.set_title(short(label), loc="left", fontsize=8, weight="bold")
+        handles, labels = panel.get_legend_handles_labels()
+        first = dict(zip(labels[::-1], handles[::-1], strict=True))
+        named = labels[: len(first)]
+        figure.legend([first[group] for group in named], named, **_LEGEND)
     return figure
 
 
 def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Write the figure of each of a document's runs as SVG and PDF; return their paths."""
+    """Write a figure of all runs with the same groups as SVG and PDF; return the paths."""
     folder = Path(folder)
+    alike = dict[tuple[str, ...], list[Mapping[str, Any]]]()
+    for run in document["runs"]:
+        groups = tuple(group.group for group in run["statistics"].groups)
+        alike.setdefault(groups, []).append(run)
     written = list[Path]()
-    labels = [file_name(str(run["label"])) for run in document["runs"]]
-    for number, (run, label) in enumerate(
-        zip(document["runs"], labels, strict=True), 1
-    ):
-        prefix = "" if len(labels) == 1 else f"{label}-"
-        if labels.count(label) > 1:
-            prefix = f"{number}-{label}-"
-        title = [run["label"], *marks(run["simulated"], run["reference"])]
-        figure = overview(run["statistics"], title)
+    for number, runs in enumerate(alike.values(), 1):
+        label = runs[0]["label"]
+        prefix = f"{number}-{file_name(str(label))}-" if len(alike) > 1 else ""
+        title = label if len(runs) == 1 else document["title"]
+        marked = [any(run[mark] for run in runs) for mark in ("simulated", "reference")]
+        models = [(str(run["label"]), run["statistics"]) for run in runs]
+        figure = overview(models, [title, *marks(*marked)])
         for suffix in (".pdf", ".svg"):
             written.append(folder / f"{prefix}rates{suffix}")
             save(figure, written[-1])
     return written
 
 
-def _draw(stats: Statistics, panel: "Axes") -> None:
+def _draw(
+    stats: Statistics, panel: "Axes", groups: Sequence[str], with_truth: bool
+) -> None:
     """Draw a dot for each group on an arm's line, joined by the gap; hollow for true answers."""
-    by_size = sorted(stats.groups, key=lambda group: -group.n)
-    largest = {group.group for group in by_size[:_MOST_GROUPS]}
-    groups = [group.group for group in stats.groups if group.group in largest]
     names = list[str]()
-    for line, arm in enumerate(
-        [*(arm.arm for arm in stats.arms), *[TRUTH] * stats.labelled]
-    ):
+    truth = [TRUTH] * (with_truth and stats.labelled)
+    for line, arm in enumerate([*(arm.arm for arm in stats.arms), *truth]):
         rates = {group: stats.of("selection_rate", arm, group) for group in groups}
         known = [100 * rate.value for rate in rates.values() if rate.known]
         if known:
@@ -105,19 +124,15 @@ def _draw(stats: Statistics, panel: "Axes") -> None:
             short(in_words(arm), _LONGEST)
             + f"\n{percent(right.value)} right" * right.known
         )
-    left_out = f" (the {len(groups)} largest of {len(stats.groups)} groups)"
-    hollow_means = ", with 95 % intervals" + "\nhollow: true answers" * stats.labelled
-    panel.set(xlabel=f"yes, %{hollow_means}", xlim=(0, 100))
-    if len(groups) < len(stats.groups):
-        panel.set(xlabel=f"yes, %{left_out}")
+    panel.set(xlim=(0, 100))
+    if with_truth:
+        hollow_means = (
+            ", with 95 % intervals" + "\nhollow: true answers" * stats.labelled
+        )
+        left_out = f" (the {len(groups)} largest of {len(stats.groups)} groups)"
+        some = len(groups) < len(stats.groups)
+        panel.set_xlabel(f"yes, %{left_out if some else hollow_means}")
     name_lines(panel, names)
-    handles, labels = panel.get_legend_handles_labels()
-    first = dict(zip(labels[::-1], handles[::-1], strict=True))
-    panel.figure.legend(
-        [first[group] for group in labels[: len(first)]],
-        labels[: len(first)],
-        **_LEGEND,
-    )
 
 
 def _error(record: Record, scale: float) -> Any:

@@ -9,10 +9,11 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.metrics.counts import plain
 from fwc_llm.report import local_law_144 as law
-from fwc_llm.report.document import make_document, sections_of
+from fwc_llm.report.document import make_document, models_of, sections_of
 from fwc_llm.report.html import environment, page
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.records_csv import as_csv, records_csv
+from fwc_llm.report.sections import grid, overview
 from fwc_llm.report.table_model import Section, escaped, markdown, texts
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def write_document(
     if format == "md":
         return "\n".join(_markdown(document)).rstrip() + "\n"
     if format == "tex":
-        return "\n".join(_tex(run) for run in document["runs"])
+        return "\n".join(_tex(document))
     if format == "comment":
         lines = list(_comment(document))
         rest = ["", f"{len(lines) - _LONGEST_COMMENT + 2} more lines: see the report."]
@@ -126,8 +127,24 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
     )
 
 
+def _opening(document: Mapping[str, Any], level: int) -> Iterator[str]:
+    """Yield title, answer and grid of several runs; of one run, the title alone."""
+    yield from (f"{'#' * level} {escaped(document['title'])}", "")
+    yield from _findings(document["findings"])
+    models = models_of(document)
+    if models:
+        yield from markdown(grid(models), level + 1)
+
+
+def _findings(findings: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    for finding in findings:
+        arm = f"**{escaped(finding['arm'])}**: " if finding["arm"] else ""
+        yield f"- {arm}{escaped(finding['text'])}"
+    yield ""
+
+
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
-    yield from (f"# {escaped(document['title'])}", "")
+    yield from _opening(document, 1)
     for run in document["runs"]:
         yield from (f"## {escaped(run['label'])}", "")
         yield from _head(run)
@@ -141,14 +158,23 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _tex(run: Mapping[str, Any]) -> str:
-    """A run's first table for LaTeX with booktabs, captioned by its model."""
+def _tex(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the first table of a run, or that of several models, for LaTeX with booktabs."""
+    models = models_of(document)
+    tables = [(run["label"], sections_of(run)[0]) for run in document["runs"]]
+    if models:
+        tables = [(document["title"], overview(models))]
+    for title, table in tables:
+        caption = str(title).translate(_CAPTION)
+        if document["simulated"] or document["reference"]:
+            mark = _SIMULATED if document["simulated"] else _NO_LANGUAGE_MODEL
+            caption += f". {mark}"
+        yield _booktabs(table, caption)
+
+
+def _booktabs(table: Section, caption: str) -> str:
     import pandas as pd
 
-    table = sections_of(run)[0]
-    caption = str(run["label"]).translate(_CAPTION)
-    if run["simulated"] or run["reference"]:
-        caption += f". {_SIMULATED if run['simulated'] else _NO_LANGUAGE_MODEL}"
     frame = pd.DataFrame(texts(table.rows), columns=list(table.headings))
     style = frame.style.hide(axis="index").format(escape="latex")
     style = style.format_index(escape="latex", axis="columns")
@@ -174,18 +200,12 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
         )
         yield from (f"> **Reference, no language model.** {source}.", "")
     yield from (escaped(run["paragraph"]), "")
-    for finding in run["findings"]:
-        if finding["arm"]:
-            arm = f"**{escaped(finding['arm'])}**: "
-        else:
-            arm = ""
-        yield f"- {arm}{escaped(finding['text'])}"
-    yield ""
+    yield from _findings(run["findings"])
 
 
 def _comment(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a pull request comment: findings and first tables."""
-    yield from (f"### {escaped(document['title'])}", "")
+    yield from _opening(document, 3)
     for run in document["runs"]:
         yield from (f"#### {escaped(run['label'])}", "")
         yield from _head(run)

@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from fwc_llm.notebook import visible
 from fwc_llm.number_format import DASH, number
-from fwc_llm.report.document import first_sections, sections_of
+from fwc_llm.report.document import first_sections, models_of, sections_of
 from fwc_llm.report.narrative import IS_THAT_GOOD, asked
 from fwc_llm.report.provenance import DECISIONS, SIGNED
-from fwc_llm.report.sections import DEFINITIONS, overview
+from fwc_llm.report.sections import DEFINITIONS, grid, overview
 from fwc_llm.report.table_model import TableCell
 from fwc_llm.shots.base import Certificate
 
@@ -26,9 +26,7 @@ _POLICY = (
 def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
-    found = [
-        (run["label"], run["statistics"], run["outcomes"]) for run in document["runs"]
-    ]
+    models = models_of(document)
     script = _script() if browsers else {"script": None}
     return (
         environment()
@@ -37,7 +35,7 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
             document=document,
             several=len(document["runs"]) > 1,
             audit=any(DECISIONS in run["about"] for run in document["runs"]),
-            overview=overview(found, "All runs"),
+            models=[grid(models), overview(models)] if models else [],
             appendix=appendix,
             browsers=browsers,
             **script,

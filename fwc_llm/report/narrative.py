@@ -3,12 +3,22 @@
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fwc_llm.files import read_text
 from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
-from fwc_llm.gates.decide import Check, checked, decide, in_short, limits_of, worst
+from fwc_llm.gates.decide import (
+    Outcome,
+    by_arm,
+    by_outcome,
+    checked,
+    decide,
+    in_short,
+    limits_of,
+    worst,
+)
 from fwc_llm.gates.sentences import (
     cut,
     decimals,
@@ -172,13 +182,52 @@ def keeping_to(conditions: Sequence[str], stats: Statistics) -> frozenset[str] |
     return frozenset(arm for arm in kept if kept[arm])
 
 
-def of_attributes(audits: Mapping[str, Statistics], conditions: Sequence[str]) -> str:
+class Subject(NamedTuple):
+    """One of several models or attributes: its name, statistics, limits, and the run."""
+
+    name: str
+    stats: Statistics
+    conditions: Sequence[str] = ()
+    run: "Run | None" = None
+
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        """The outcome of each way of asking."""
+        return by_arm(checked(self.stats, self.conditions))
+
+
+def of_attributes(audits: Sequence[Subject]) -> str:
     """Which of several attributes are within the limits, outside, and undecided."""
-    found = [
-        Check("", worst(checked(stats, conditions)), "", arm=name)
-        for name, stats in audits.items()
+    found = {one.name: worst(checked(one.stats, one.conditions)) for one in audits}
+    return f"{by_outcome(found)}." if len(found) > 1 else ""
+
+
+def of_models(models: Sequence[Subject]) -> str:
+    """The answer on several models; a model is named alone where its ways of asking agree."""
+    found = dict[str, Outcome]()
+    for one in models:
+        outcomes = one.outcomes
+        if len({*outcomes.values()}) == 1:
+            found[one.name] = next(iter(outcomes.values()))
+            continue
+        found |= {f"{one.name} ({in_words(arm)})": outcomes[arm] for arm in outcomes}
+    common = [
+        {_true_answers(one.stats) for one in models},
+        {f"{asked(one.stats)}." for one in models},
     ]
-    return f"{in_short(found)}." if len(found) > 1 else ""
+    alike = [text for texts in common if len(texts) == 1 for text in texts if text]
+    return " ".join([f"{by_outcome(found)}.", *alike])
+
+
+def step_of(several: Sequence[Subject]) -> tuple[str, str]:
+    """The `next_step` of the first with the worst outcome; named if the steps differ."""
+    steps = [next_step(one.stats, one.conditions, one.run) for one in several]
+    checks = [checked(one.stats, one.conditions) for one in several]
+    overall = worst([*chain.from_iterable(checks)])
+    first = [*map(worst, checks)].index(overall)
+    step, command = steps[first]
+    differ = len({step for step, _ in steps}) > 1
+    return f"{several[first].name}: {step}" if differ else step, command
 
 
 def all_findings(
@@ -186,20 +235,12 @@ def all_findings(
     created: str,
     conditions: Sequence[str],
     between: Iterable[Finding],
-    run: "Run | None" = None,
 ) -> list[Finding]:
-    """The `findings` of a report, with those `between` the answer and the others, what rows could
-    have missed, and the next step.
+    """The `findings` of a report, with those `between` the answer and the others, and what rows
+    could have missed.
     """
     answer, *others = findings(stats, created, conditions)
-    step, _ = next_step(stats, conditions, run)
-    return [
-        answer,
-        *between,
-        *others,
-        *map(told, missed(stats)),
-        told(f"Next: {step}."),
-    ]
+    return [answer, *between, *others, *map(told, missed(stats))]
 
 
 def findings(
@@ -398,6 +439,38 @@ def _change(stats: Statistics, metric: str, arm: str) -> str:
     return f", {size} ({interval(ends, 0, 100)})"
 
 
+def differing(
+    pairs: Sequence[ComparedArms], tests: Sequence[Record], name: str, than: str
+) -> str:
+    """Whether a model's answers differ from another's, by the verdicts of all ways of asking."""
+    found = list[str]()
+    for test in tests:
+        if test.verdict in SHOWN:
+            metric = BY_KEY[test.metric.removesuffix("_difference")]
+            size = points(abs(test.value))
+            side = "higher" if test.value > 0 else "lower"
+            ends = interval(sorted(map(abs, test.ends)), 0, 100)
+            found.append(
+                f"with {in_words(test.arm)}, {metric.words} {size} {side} ({ends})"
+            )
+    if found:
+        told = "; ".join(found)
+        return f"{name} against {than}: {told}. No other difference is shown."
+    why = _not_shown(tests, all(pair.same for pair in pairs), pairs[0].reason)
+    return why.format(name, than)
+
+
+def _not_shown(tests: Sequence[Record], same: bool, reason: str) -> str:
+    """The sentence on two whose answers are the `same`, or not shown to differ."""
+    if same:
+        return "{}: the same answers as {}."
+    if {test.verdict for test in tests} - {""} == {EQUAL}:
+        return "{}: no difference from {} that matters."
+    if reason:
+        return f"{{}}: a difference from {{}} {reason}."
+    return "{}: no difference from {} is shown."
+
+
 def _undecided(stats: Statistics) -> Iterator[str]:
     """Yield sentences on the arms that are not shown to differ from the baseline."""
     by_reason = dict[str, list[str]]()
@@ -411,13 +484,7 @@ def _undecided(stats: Statistics) -> Iterator[str]:
         verdicts = {test.verdict for test in tests} - {""}
         if verdicts & set(SHOWN) or (pair.alike and not pair.same):
             continue
-        why = "{}: no difference from {} is shown."
-        if pair.same:
-            why = "{}: the same answers as {}."
-        elif verdicts == {EQUAL}:
-            why = "{}: no difference from {} that matters."
-        elif pair.reason:
-            why = f"{{}}: a difference from {{}} {pair.reason}."
+        why = _not_shown(tests, pair.same, pair.reason)
         by_reason.setdefault(why, []).append(pair.second)
     for why, names in by_reason.items():
         yield why.format(listed(names, _MOST, cut), in_words(stats.base))
@@ -542,10 +609,10 @@ def _again(run: "Run | None", options: str = "", name: str = "") -> str:
     """The command that asks as a run did, with further options and into a folder `name`; "" where
     only recorded replies can answer.
     """
-    experiment = run and run.folder / "experiment.toml"
-    if run is None or not experiment or not experiment.is_file():
+    if run is None:
         return ""
-    if 'model = "replay:' in read_text(experiment):
+    experiment = run.folder / "experiment.toml"
+    if not experiment.is_file() or 'model = "replay:' in read_text(experiment):
         return ""
     folder = run.folder.with_name(f"{run.folder.name}{name}")
     words = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fwc_llm.gates.decide import by_arm, checked
+from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, by_arm, checked
 from fwc_llm.gates.sentences import in_words
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
@@ -88,6 +88,16 @@ DEFINITIONS = {  # of terms in headings
 _BESIDE = 4  # most arms with a column in the table of groups
 
 
+# Several runs: label, statistics, outcomes by arm.
+Models = Sequence[tuple[str, Statistics, Mapping[str, str]]]
+_MARKS = {"": "", WITHIN: "✓", OUTSIDE: "✗", CANNOT_SAY: "?"}
+_INTERVALS = "Gaps are in points, with 95 % intervals."
+_LEGEND = (
+    "✓ within the limits   ✗ outside   ? cannot say   "
+    "= all answers are alike, so that the gap tells nothing."
+)
+
+
 def shown(record: Record, metric: Metric) -> TableCell:
     """A cell with a metric's value and the interval that was judged."""
     return valued(record, metric.digits, metric.scale)
@@ -132,8 +142,7 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
     headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
     if not stats.with_examples:
         headings[0] = "Decided by"
-    intervals = "Gaps are in points, with 95 % intervals."
-    notes = [intervals, *_undefined(stats, metrics)]
+    notes = [_INTERVALS, *_undefined(stats, metrics)]
     return Section("Who gets how much", headings, rows, notes, name="arms")
 
 
@@ -190,11 +199,9 @@ def results(stats: Statistics) -> Section:
     )
 
 
-def overview(
-    runs: Sequence[tuple[str, Statistics, Mapping[str, str]]], title: str
-) -> Section:
-    """Who gets how much of several runs (label, statistics, outcomes): models × ways of asking."""
-    tables = {label: first(stats, outcomes) for label, stats, outcomes in runs}
+def overview(models: Models) -> Section:
+    """Who gets how much by each model and way of asking, then the true answers."""
+    tables = {label: first(stats, outcomes) for label, stats, outcomes in models}
     rows: list[Row] = []
     for label, table in tables.items():
         rows += [
@@ -202,7 +209,37 @@ def overview(
         ]
     found = list(tables.values())
     rows += [row for row in found[0].rows if row[0] == TRUTH]
-    return replace(found[0], title=title, rows=rows, notes=found[0].notes[:1])
+    return replace(found[0], rows=rows, notes=found[0].notes[:1])
+
+
+def grid(models: Models) -> Section:
+    """The leading gap with its outcome, and the accuracy: models × ways of asking."""
+    _, stats, _ = models[0]
+    arms = dict.fromkeys(arm.arm for _, of, _ in models for arm in of.arms)
+    tables = [
+        Section(
+            _IN_POINTS[key],
+            ["Model", *map(in_words, arms)],
+            [
+                [
+                    label,
+                    *(_marked(of.of(key, arm), outcomes.get(arm, "")) for arm in arms),
+                ]
+                for label, of, outcomes in models
+            ],
+            name="grid",
+        )
+        for key in (stats.lead, *["accuracy"] * stats.labelled)
+    ]
+    return replace(tables[0], notes=[_LEGEND, _INTERVALS], parts=tables[1:])
+
+
+def _marked(record: Record, outcome: str) -> TableCell:
+    cell = valued(record, 1, 100)
+    if record.metric == "accuracy" or not record.known:
+        return cell
+    mark = "=" if record.verdict == ALIKE else _MARKS[outcome]
+    return replace(cell, text=f"{cell.text} {mark}")
 
 
 def _undefined(stats: Statistics, metrics: Sequence[Metric]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -12,10 +11,17 @@ from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.metrics.adverse_impact import Impact
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import sections
-from fwc_llm.report.document import describe_run, sections_of, statistics_of
+from fwc_llm.report.document import (
+    describe_run,
+    of_runs,
+    sections_of,
+    statistics_of,
+    subject_of,
+)
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
     IS_THAT_GOOD,
+    Subject,
     findings,
     limits,
     lost_lines,
@@ -24,6 +30,7 @@ from fwc_llm.report.narrative import (
     next_step,
     of_attributes,
     smallest_found,
+    step_of,
     what_was_run,
 )
 from fwc_llm.report.table_model import terminal
@@ -90,36 +97,33 @@ def summary(
         ),
         *(Text(note, style="dim") for note in _notes(stats) if not verbose),
         *(Text(line) for line in missed(stats)),
-        *_next([next_step(stats, conditions, run)]),
+        *_next(*next_step(stats, conditions, run)),
         Text(GOOD, style="dim"),
     )
 
 
-def _next(steps: Sequence[tuple[str, str]]) -> Iterator[RenderableType]:
-    """Each step once, and its command on a line of its own, which is not broken."""
-    for step, command in dict.fromkeys(steps):
-        yield Text(f"Next: {step}{':' if command else '.'}")
-        if command:
-            yield Text(f"    {command}", no_wrap=True, overflow="ignore")
+def _next(step: str, command: str) -> Iterator[RenderableType]:
+    """A step, and its command on a line of its own, which is not broken."""
+    yield Text(f"Next: {step}{':' if command else '.'}")
+    if command:
+        yield Text(f"    {command}", no_wrap=True, overflow="ignore")
 
 
 def audit_summary(
-    audits: Mapping[str, tuple[Statistics, Impact]],
+    audits: Sequence[Subject],
+    impacts: Sequence[Impact],
     predictions: str,
     created: str,
     verbose: bool,
-    conditions: Sequence[str] = (),
 ) -> RenderableType:
     """The findings and first tables of audits by attribute."""
-    overall = of_attributes(
-        {name: stats for name, (stats, _) in audits.items()}, conditions
-    )
+    overall = of_attributes(audits)
     parts: list[RenderableType] = [Text(overall, style="bold")] if overall else []
     found = list[str]()
-    steps = list[tuple[str, str]]()
     notes = dict[str, list[str]]()
-    for name, (stats, impact) in audits.items():
-        table = sections.first(stats, by_arm(checked(stats, conditions)))
+    for audited, impact in zip(audits, impacts, strict=True):
+        name, stats, conditions, _ = audited
+        table = sections.first(stats, audited.outcomes)
         if len(stats.arms) == 1:
             table = selected(impact, stats.records, impact.views[-1], _MOST_GROUPS)
         parts.append(Text(f"{predictions} by {name}", style="bold"))
@@ -133,7 +137,6 @@ def audit_summary(
         size = smallest_found(detectable)
         if size:
             found.append(f"{size} points by {name}")
-        steps.append(next_step(stats, conditions))
     if found:
         parts.append(
             Text(f"What these rows could have missed: gaps under {', '.join(found)}.")
@@ -141,7 +144,7 @@ def audit_summary(
     for note, names in () if verbose else notes.items():
         about = f"By {', '.join(names)}: " * (len(names) < len(audits))
         parts.append(Text(f"{about}{note}", style="dim"))
-    return Group(*parts, *_next(steps), Text(GOOD, style="dim"))
+    return Group(*parts, *_next(*step_of(audits)), Text(GOOD, style="dim"))
 
 
 def _sentences(
@@ -170,32 +173,22 @@ def everything(run: Mapping[str, Any]) -> RenderableType:
 def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
     """The answers of several models to the same questions, for rich to print."""
     title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
-    if any(run.simulated for run in runs):
-        title.append("  SIMULATED", style="bold black on yellow")
-    parts = list[RenderableType]()
-    found = []
-    for run in runs:
-        mark = (
-            " (simulated)"
-            if run.simulated_answers
-            else " (reference)"
-            if run.reference
-            else ""
-        )
-        label = f"{run.label}{mark}"
-        found.append(
-            (label, run.statistics, by_arm(checked(run.statistics, limits(run))))
-        )
-        parts.append(Text(f"{label}: {answer(run)}"))
-    tables = [sections.overview(found, "")]
-    for run in runs:
+    models = [subject_of(run) for run in runs]
+    answer, *differences = of_runs(runs, models)
+    doubts = list[str]()
+    tables = [sections.grid([(one.name, one.stats, one.outcomes) for one in models])]
+    for run, model in zip(runs, models, strict=True):
+        least = run.described["settings"]["min_coverage"]
+        doubts += [line["text"] for line in low_coverage(model.stats, least)]
+        doubts += [f"{model.name}: {run.missing}"] * bool(run.missing)
         heading = f"{run.label}, at its threshold"
-        tables.append(at_threshold(threshold_section(run), run.statistics, heading))
-    parts += [terminal(table) for table in tables if table]
-    if len(runs) > 1:
-        folders = " ".join(quote(str(run.folder)) for run in runs[:2])
-        command = f"fwc-llm compare {folders}"
-        parts += _next([("see whether two models differ", command)])
+        tables.append(at_threshold(threshold_section(run), model.stats, heading))
     return Group(
-        title, *parts, *(everything(describe_run(run)) for run in runs if verbose)
+        title,
+        *(Text(line, style="bold") for line in (*doubts, answer)),
+        *(terminal(table) for table in tables if table),
+        *map(Text, differences),
+        *_next(*step_of(models)),
+        Text(GOOD, style="dim"),
+        *(everything(describe_run(run)) for run in runs if verbose),
     )

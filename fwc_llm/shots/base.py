@@ -161,7 +161,7 @@ class Shots(Ambiguous):
         title = (
             f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
         )
-        with panels([title], [7.0], 1.3 + 0.25 * self.m) as (figure, (panel,)):
+        with panels([title], [7.0], [1.3 + 0.25 * self.m]) as (figure, (panel,)):
             lengths = [
                 1.0 if example.weight is None else example.weight
                 for example in self.examples

@@ -82,7 +82,7 @@ def test_a_picture_says_which_groups_it_leaves_out(
     assert re.search(r"the \d+ largest of 120", (tmp_path / "rates.svg").read_text())
 
 
-def test_files_of_several_runs_have_their_names(
+def test_several_models_are_in_one_figure_of_a_column(
     make_run: MakeRun, tmp_path: Path
 ) -> None:
     runs = [
@@ -90,10 +90,16 @@ def test_files_of_several_runs_have_their_names(
         make_run("two", repeats=1, model="c", seed=1),
     ]
     written = write_figures(make_document(runs), tmp_path / "figures")
-    assert {path.name for path in written if path.suffix == ".svg"} == {
-        "a_b-rates.svg",
-        "c-rates.svg",
-    }
+    assert [path.name for path in written] == ["rates.pdf", "rates.svg"]
+    first, second = (Result(run, RunFolder(run).results()) for run in runs)
+    figure = first.plot(second)
+    assert figure.get_figwidth() == 3.5
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["a/b", "c"]
+    names = [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    assert names[-1].startswith("true answers")
+    other = make_run("other", rates={"x": {"X": (0.2, 0.5), "Y": (0.3, 0.5)}})
+    written = write_figures(make_document([*runs, other]), tmp_path / "apart")
+    assert len(written) == 4, "other groups have a figure of their own"
     (tmp_path / "file").write_text("")
     with pytest.raises(FwcError, match="cannot write"):
         write_figures(make_document(runs), tmp_path / "file")

@@ -2,18 +2,20 @@
 
 import json
 import re
+from html import unescape
 from statistics import fmean, stdev
 
 import pandas as pd
 import pytest
 
 from fwc_llm.metrics.counts import TABLE
+from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.table_model import as_text
-from fwc_llm.report.terminal import run_table
+from fwc_llm.report.terminal import models_table, run_table
 from fwc_llm.runs.recorded_run import read_run
 from tests.command import read_json
-from tests.report.conftest import MakeRun, lines
+from tests.report.conftest import RATES, MakeRun, lines
 
 pytestmark = pytest.mark.usefixtures("no_data")
 
@@ -164,3 +166,37 @@ def test_latex_has_the_first_table_and_no_text_of_the_data_is_a_command(
     assert r"\textbackslash input\{x\}" in table
     assert r"\input" not in table
     assert r"\caption{gpt-4}" in table
+
+
+def test_several_models_have_one_answer_a_grid_and_differences(
+    make_run: MakeRun,
+) -> None:
+    """The same in terminal, page and Markdown; a difference is told where a verdict shows it."""
+    wrong = {"Female": (0.5, 0.5), "Male": (0.5, 0.5)}
+    apart = {"zero": RATES["zero"], "fwc": wrong}
+    plain_rates = {"zero": RATES["zero"], "fwc": RATES["fwc"]}
+    folders = [
+        make_run("a", rates=plain_rates, model="first", unparsed=0.0),
+        make_run("b", rates=apart, model="second", unparsed=0.0),
+        make_run("c", rates={"zero": RATES["zero"]}, model="third", unparsed=0.0),
+    ]
+    document = make_document(folders)
+    answer, second, third, step = (line["text"] for line in document["findings"])
+    outcomes = {run["label"]: run["outcomes"] for run in document["runs"]}
+    assert outcomes["first"] == {"zero": "outside", "fwc": "cannot say"}
+    assert "Outside the limits: first (zero-shot), second (zero-shot), third" in answer
+    assert "Cannot say: first (fwc), second (fwc)" in answer
+    assert "second against first: with fwc, accuracy" in second
+    assert third == "third: the same answers as first."
+    terminal = " ".join(as_text(models_table([*map(read_run, folders)]), 200).split())
+    page, text = unescape(render(folders)), render(folders, "md")
+    for sentence in (answer, second, third, step.removesuffix(".")):
+        assert sentence in terminal
+        assert page.count(sentence) == text.count(sentence) == 1
+    gap = document["runs"][0]["statistics"].of("label_gap", "zero")
+    cell = f"{100 * gap.value:.1f} ✗"
+    assert all(cell in shown for shown in (terminal, page, text))
+    assert "✗ outside" in terminal
+    table = render(folders, "tex")
+    assert table.count(r"\toprule") == 1
+    assert all(f"{name}: zero-shot &" in table for name in outcomes)
