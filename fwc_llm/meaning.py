@@ -7,7 +7,6 @@ It imports neither pandas nor numpy.
 import json
 import re
 import shlex
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,6 +20,7 @@ from fwc_llm.words import (
     NO_WORDS,
     YES_WORDS,
     as_number,
+    folded,
     is_unknown,
 )
 
@@ -282,9 +282,7 @@ def _key(value: str) -> str:
     number = as_number(re.sub(r"^(-?\d+),(\d\d?)$", r"\1.\2", value.strip()))
     if number is not None:
         return f"{number:.12g}"
-    return " ".join(
-        unicodedata.normalize("NFKC", value).casefold().strip(" .,;:!'\"").split()
-    )
+    return " ".join(folded(value).strip(" .,;:!'\"").split())
 
 
 _GRANTED = {_key(word) for word in GRANTED_WORDS.split()}

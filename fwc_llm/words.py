@@ -117,6 +117,13 @@ CROSSING = " & "  # separates the levels of several attributes
 UNKNOWN = "unknown"  # the category of all people whose category is not known
 
 
+def folded(text: str) -> str:
+    """The text without case, in one form: ’ is ', and İ, I and ı are i."""
+    plain = re.sub("[’‘‛ʼ`´]", "'", text)
+    letters = unicodedata.normalize("NFKC", plain).casefold()
+    return re.sub("i\u0307|ı", "i", letters)
+
+
 def _folded(text: str) -> str:
     """The text without case, accents and punctuation."""
     letters = unicodedata.normalize("NFKD", text.casefold())
@@ -235,13 +242,13 @@ def merged_categories(levels: Iterable[str], words: Collection[str] = ()) -> lis
     or "DE".
     """
     found = list(levels)
-    stated = {word.strip().casefold() for word in words} | {*missing_codes(found)}
+    stated = {*map(group_key, words), *missing_codes(found)}
     if not any(re.fullmatch("[A-Z]{2}", level) for level in found if level != "NA"):
         stated.add("na")
     return [
         level
         for level in found
-        if level.strip().casefold() in stated or is_unknown_category(level)
+        if group_key(level) in stated or is_unknown_category(level)
     ]
 
 
@@ -329,11 +336,10 @@ def level_name(level: str) -> str:
 
 def group_key(level: str) -> str:
     """What spellings of one group have in common: case, white space, hyphens and underscores
-    between words, invisible characters (such as a byte order mark) and Unicode form are not
-    compared.
+    between words, invisible characters (such as a byte order mark), kinds of apostrophes and
+    Unicode form are not compared.
     """
-    text = unicodedata.normalize("NFKC", level).casefold()
-    visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    visible = "".join(c for c in folded(level) if unicodedata.category(c) != "Cf")
     words = re.sub(r"(?<=[^\W_])[\s_\u2010-\u2015-]+(?=[^\W_])", " ", visible)
     return level_name(words)
 

@@ -46,10 +46,32 @@ def test_many_spellings_of_one_group_are_one_group() -> None:
     assert len(found.answered.groups) == 2
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Côte d’Ivoire", "Cote d'Ivoire"),
+        ("Côte d’Ivoire", "CÔTE D'IVOIRE"),
+        ("O`Neill", "o´neill"),
+        ("İstanbul", "istanbul"),
+        ("KADIN", "kadın"),
+        ("Lietuvė", "LIETUVE\u0307"),
+    ],
+)
+def test_forms_of_apostrophes_and_letters_are_one_group(one: str, other: str) -> None:
+    frame = pd.DataFrame(
+        {"group": [one, other, "z"] * 60, "answer": ["yes", "no", "no", "yes"] * 45}
+    )
+    found = audit(frame, protected="group")
+    assert len(found.answered.groups) == (3 if "Cote" in other else 2)
+    told = " ".join(found.answered.unused)
+    assert ("spellings of one group" in told) == ("Cote" not in other)
+
+
 def test_several_spellings_of_unknown_become_one_and_codes_stay() -> None:
     assert merged_categories(["F", "M", "Not disclosed"]) == ["Not disclosed"]
     assert merged_categories(["F", "M", "n/a", "unbekannt"]) == ["n/a", "unbekannt"]
     assert merged_categories(["F", "M", "77"], ["77"]) == ["77"]
+    assert merged_categories(["F", "won’t say"], ["Won't  say"]) == ["won’t say"]
     assert merged_categories(["F", "M", "NA"]) == ["NA"]
     assert merged_categories(["NA", "WH", "BL"]) == []
     assert not is_unknown("refused")  # may be the outcome of an earlier application

@@ -52,6 +52,7 @@ from fwc_llm.words import (
     DATE,
     MISSING_CODE,
     UNKNOWN,
+    group_key,
     groups_of,
     is_marker,
     is_unknown,
@@ -197,8 +198,8 @@ def profile_column(
     `RawTable.usual_in`.
     """
     counts = cells.value_counts()
-    words = {word.casefold() for word in unknown}
-    stated = {cell for cell in counts.index if cell.casefold() in words}
+    words = {*map(group_key, unknown)}
+    stated = {cell for cell in counts.index if group_key(cell) in words}
     markers = stated | {*filter(is_marker, counts.index)}
     profile = how_written(counts.drop([*stated]), usual[0])
     values = {*counts.index} - markers
