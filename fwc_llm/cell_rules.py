@@ -289,7 +289,8 @@ def plain_text(item: FileColumn, text: str) -> str:
         text = strip_zeros(text)
     if item.unit:
         text = _without_unit(item.unit, text)
-    for word, factor in item.factors.items():
+    factors = {**FACTORS, **item.factors} if item.factors else {}
+    for word, factor in factors.items():
         digits, found, currency = text.rpartition(word)
         plain = as_plain(f"{digits.strip()} {currency}".strip(), item.written)
         number = as_number(plain)
@@ -573,7 +574,14 @@ def _texts(
             fault = other_unit(task, item, [text])
             if fault:
                 raise FwcError(f"{text!r}: {fault[1]}")
+            given = text
             text = edited(item, text)
+            if item.kind == "numeric" and as_number(text) is None:
+                like = (
+                    f": numbers are written like {item.written}" if item.written else ""
+                )
+                where = f"in the numeric column {item.name!r}"
+                raise FwcError(f"{given!r} {where} is not a finite number{like}")
             listed = (
                 maps.get(item.name)
                 or (item.name in domains and domains[item.name].values)

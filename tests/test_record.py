@@ -165,9 +165,13 @@ REFUSED = {
     ),
     "a word for a number": (
         {"Laufzeit": "zwölf Monate"},
-        r"'zwölf' in the numeric column 'Laufzeit'",
+        r"'zwölf Monate' in the numeric column 'Laufzeit'",
     ),
     "another unit": ({"Laufzeit": "2 Jahre"}, r"'2 Jahre'.*'Laufzeit'"),
+    "another notation": (
+        {"Einkommen": "12.50 €"},
+        r"'12\.50 €' .*'Einkommen' .* written like 1\.234,5",
+    ),
     "a negative number": (
         {"Laufzeit": "-12 Monate"},
         r"-12 in column 'Laufzeit' is negative",

@@ -634,6 +634,21 @@ def test_factors_are_multiplied_beside_any_currency(
 
 
 @pytest.mark.parametrize(
+    ("given", "number"),
+    [("1.9k", 1900), ("1.9K", 1900), ("2 Tsd.", 2000), (1850.5, 1850.5)],
+)
+def test_a_record_has_any_factor_where_the_table_has_one(
+    tmp_path: Path, given: str | float, number: float
+) -> None:
+    k = np.arange(90)
+    frame = pd.DataFrame({"pay": np.where(k % 2, [f"{n / 9:.1f}k" for n in k], 7 * k)})
+    frame["sex"] = np.where(k % 4 < 2, "f", "m")
+    frame["y"] = np.where(k % 3, "yes", "no")
+    task = load_task(draft(tmp_path, frame))
+    assert task.record({"pay": given, "sex": "f"}).values["pay"] == number
+
+
+@pytest.mark.parametrize(
     ("separator", "rate", "other", "number", "doubt"),
     [
         (";", "2,075", "85,3", 2.075, ""),
