@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.answers import Reason, parse_answer
-from fwc_llm.cell_rules import as_number, units_of
+from fwc_llm.cell_rules import kind_of, units_of
 from fwc_llm.data.clean_table import counted, crossed
 from fwc_llm.data.task_inference import notation
 from fwc_llm.errors import FwcError
@@ -147,7 +147,7 @@ def read_answers(
         if set(reasons.unique()) <= set(get_args(Reason)):
             table["reason"] = reasons
     if "answer" in table and how.words is None and not how.rule("answer").positive:
-        _check_probabilities(table["answer"], how)
+        _check_probabilities(table["answer"], how, raw)
     for name in _NUMBERS.keys() & table:
         table[name] = as_numbers(
             table[name],
@@ -216,13 +216,12 @@ def _check_names(raw: "RawTable", how: HowRead) -> None:
         )
 
 
-def _check_probabilities(answers: "Names", how: HowRead) -> None:
+def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> None:
     """Raise `FwcError` for answers that are shares."""
-    shares = {as_number(cell) for cell in answers.categories}
-    if len(shares) > 2 and all(
-        share is not None and 0.0 <= share <= 1.0 for share in shares
-    ):
-        title = how.columns["answer"]
+    title = how.columns["answer"]
+    numbers, wrong = _numbers(answers, raw.usual_in(title)[0])
+    shares = np.unique(numbers[~np.isnan(numbers)])
+    if len(shares) > 2 and not wrong.any() and shares[0] >= 0 and shares[-1] <= 1:
         remedy = how.rule("answer").written(p_yes=title)
         raise FwcError(f"{title!r} looks like probabilities: name it as such, {remedy}")
 
@@ -453,16 +452,19 @@ def as_numbers(
 
 def _numbers(cells: "Names", usual: Written) -> tuple[Floats, Any]:
     """The numbers (n,) of texts, NaN for others, and a mask of those that are neither number nor
-    marker of a missing one.
+    marker of a missing one. All have one unit, or none: 87 % is 0.87.
     """
     counts = pd.Series(1, index=pd.Index(cells.categories))
     profile = notation(counts, usual)
     units = units_of(cells.categories)
+    kinds = {*map(kind_of, profile.units)}
     values = [
-        np.nan if units.get(text, ("", ""))[1] else profile.number(text)
+        np.nan
+        if len(kinds) > 1 and units.get(text, ("", ""))[1]
+        else profile.number(text)
         for text in cells.categories
     ]
-    known = np.array([*values, np.nan])
+    known = np.array([*values, np.nan]) / (100 if kinds == {"%"} else 1)
     wrong = np.isnan(known)
     markers = [is_marker(text) for text in cells.categories]
     wrong[:-1] &= ~np.array(markers, dtype=np.bool_)

@@ -435,6 +435,29 @@ def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
         assert found.of("accuracy", "answers").value == pytest.approx(right)
 
 
+@pytest.mark.parametrize("form", ["{:.0f}%", "{:.1f} %", "{:.0f} percent"])
+def test_shares_in_percent_are_shares(fwc: Run, tmp_path: Path, form: str) -> None:
+    rows = [(k % 2, 7 * k % 100) for k in range(200)]
+    for name, shares in (("a", [f"{p / 100}" for _, p in rows]), ("b", None)):
+        shares = shares or [form.format(p) for _, p in rows]
+        lines = [f"{sex},{p}" for (sex, _), p in zip(rows, shares, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["sex,p", *lines]))
+    for option in ("--p-yes", "--score"):
+        found = [
+            statistics(fwc, f"audit {tmp_path / name}.csv --protected sex {option} p")[
+                1
+            ]
+            for name in "ab"
+        ]
+        assert [*found[0]] == [*found[1]]
+    line = f"audit {tmp_path / 'b.csv'} --protected sex --answer p"
+    assert "looks like probabilities" in fwc(line, code=2).line
+    mixed = (tmp_path / "b.csv").read_text() + "\n1,0.5"
+    (tmp_path / "b.csv").write_text(mixed)
+    line = f"audit {tmp_path / 'b.csv'} --protected sex --p-yes p"
+    assert "write numbers from 0 to 1 (0.87 for 87 %)" in fwc(line, code=2).line
+
+
 def test_ids_are_no_groups(fwc: Run, tmp_path: Path) -> None:
     path = tmp_path / "many.csv"
     rows = [f"p{row},{'yes' if row % 3 else 'no'}" for row in range(900)]
