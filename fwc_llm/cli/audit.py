@@ -53,13 +53,8 @@ def audit(
         metavar="COLUMN",
     ),
     positive: str | None = flags.POSITIVE,
-    positive_answer: str | None = option(
-        "Values that mean yes in --answer or --reply. [default: --positive]",
-        metavar="VALUES",
-    ),
-    positive_label: str | None = option(
-        "Values that mean yes in --label. [default: --positive]", metavar="VALUES"
-    ),
+    positive_answer: str | None = flags.POSITIVE_ANSWER,
+    positive_label: str | None = flags.POSITIVE_LABEL,
     negative: str | None = flags.NEGATIVE,
     others: Literal["no", "drop"] | None = flags.OTHERS,
     unknown: str = flags.UNKNOWN,

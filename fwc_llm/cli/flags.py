@@ -96,6 +96,12 @@ COMMENT: str = option(
 POSITIVE: str | None = option(
     "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
 )
+POSITIVE_ANSWER: str | None = option(
+    "Values that mean yes among answers. [default: --positive]", metavar="VALUES"
+)
+POSITIVE_LABEL: str | None = option(
+    "Values that mean yes in --label. [default: --positive]", metavar="VALUES"
+)
 NEGATIVE: str | None = option("Values that mean no, comma-separated.", metavar="VALUES")
 OTHERS: Literal["no", "drop"] | None = option(
     "Treat other values as no, or drop their rows."

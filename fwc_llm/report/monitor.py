@@ -2,7 +2,7 @@
 period.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from fwc_llm.gates import Check
 from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of
 from fwc_llm.gates.sentences import measured, who_gets
-from fwc_llm.meaning import MeaningRule, values_of
+from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.period_gaps import (
@@ -113,8 +113,9 @@ def watch(
     """Add the new decisions of a file to an open state, and judge all decisions.
 
     `options` must be the same at every call with a state: `answer`, `label`, `protected`, `key`,
-    `missing`, `time`, `unknown`, `period`, `positive`, `negative`, `others`. `since` names the
-    period from which decisions are judged, in this call and later ones.
+    `missing`, `time`, `unknown`, `period`, `positive`, `positive_answer`, `positive_label`,
+    `negative`, `others`. `since` names the period from which decisions are judged, in this call and
+    later ones.
     """
     for condition in conditions:
         check_monitored(condition, options["label"] is not None)
@@ -245,23 +246,29 @@ def _read(
 
     roles = {"row": "key", "answer": "answer", "label": "label", "time": "time"}
     columns = {role: options[name] for role, name in roles.items() if options[name]}
-    positive = values_of(options["positive"])
-    negative = values_of(options["negative"])
-    rule = MeaningRule(positive, negative, options["others"], "command line")
-    known_values = {
-        *summary["values"],
-        *(positive + negative if positive and negative else ()),
-    }  # no call has to have both
+    rules = rules_of(
+        options["positive"],
+        options["negative"],
+        options["others"],
+        "command line",
+        answer=options["positive_answer"],
+        label=options["positive_label"],
+    )
+    values: dict[str, Collection[str]] = {}
+    for name, rule in rules.items():
+        given = rule.positive + rule.negative  # no call has to have both
+        both = given if rule.positive and rule.negative else ()
+        values[name] = [*summary["values"].get(name, ()), *both]
     protected = options["protected"]
     levels = zip(*(group.split(CROSSING) for group in summary["groups"]), strict=True)
     known_groups = dict(zip(protected, levels, strict=False))
     how = HowRead(
         columns,
         protected,
-        {"answer": rule, "label": rule},
+        rules,
         unknown=options["unknown"],
         missing=options["missing"],
-        values=known_values,
+        values=values,
         groups={name: known_groups.get(name, ()) for name in protected},
     )
     read = read_answers(open_file(path, layout), how)
@@ -287,7 +294,7 @@ def _read(
     design = SamplingDesign(labelled=bool(options["label"]))
     run = answers_of(frame, protected, design, least_groups=1)
     answers = run.answers["answers"]
-    summary["values"] = sorted(read.values)
+    summary["values"] = {name: sorted(texts) for name, texts in read.values.items()}
     answer = np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
     cell = (3 * answers.label + answer).astype(np.int64)
     table = pd.DataFrame({"key": frame["row"], "group": answers.group, "cell": cell})

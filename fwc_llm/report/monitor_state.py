@@ -30,11 +30,11 @@ WAIT = 60.0  # seconds for another call to end
 DECISION = np.dtype([("key", "<i8"), ("period", "<i4"), ("cell", "<i2")])
 _TABLES = (
     "CREATE TABLE calls (number INTEGER PRIMARY KEY, decisions BLOB NOT NULL)",
-    "CREATE TABLE summary (content TEXT NOT NULL, sha256 TEXT NOT NULL)",
+    "CREATE TABLE summary (json TEXT NOT NULL, sha256 TEXT NOT NULL)",
 )
 _EMPTY: dict[str, Any] = {
     "asked": {},
-    "values": [],
+    "values": {},
     "groups": [],
     "periods": [],
     "since": [],
@@ -141,7 +141,7 @@ def _read(database: sqlite3.Connection, path: Path) -> State:
             f"another "
             "--state and all decisions"
         )
-    rows = database.execute("SELECT content, sha256 FROM summary").fetchall()
+    rows = database.execute("SELECT json, sha256 FROM summary").fetchall()
     if len(rows) != 1 or _sha256(database, rows[0][0]) != rows[0][1]:
         raise FwcError(
             f"{path} is not as `fwc-llm monitor` wrote it: the file was cut or changed; go on from "

@@ -79,7 +79,8 @@ class HowRead:
     `words` are those for yes and no in replies of models, which are parsed; None: the answers are
     values. Words in `unknown` mean an unknown group. Without an answer column, the answer is yes if
     `p_yes` is at least `threshold`, or if `score` exceeds its median. `key` names the rows of a
-    population. `values` and `groups` (by protected column) are those of earlier files.
+    population. `values` (of "answer" and "label") and `groups` (by protected column) are those of
+    earlier files.
     """
 
     columns: Mapping[str, str]
@@ -90,7 +91,7 @@ class HowRead:
     threshold: float = HALF
     missing: str = "refuse"
     key: str = "row"
-    values: Collection[str] = ()
+    values: Mapping[str, Collection[str]] = field(default_factory=dict)
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     @property
@@ -107,14 +108,14 @@ class HowRead:
 class AnswerTable:
     """The table for an audit: `frame` (n rows, indexed by `FILE_ROW`), with notes.
 
-    `population` has the rows that were sampled, if they are known; `values` the texts of answers
-    and labels.
+    `population` has the rows that were sampled, if they are known; `values` the texts of "answer"
+    and "label", also of earlier files.
     """
 
     frame: pd.DataFrame
     notes: tuple[str, ...]
     population: pd.DataFrame | None
-    values: Collection[str]
+    values: Mapping[str, Collection[str]]
 
 
 def read_answers(
@@ -180,12 +181,14 @@ def read_answers(
     read = [name for name in ("answer", "label") if name in columns]
     if how.words is not None:
         read = [name for name in read if name != "answer"]
-    if len(read) > 1 and not how.values:
-        held = {name: frame[name].dropna().unique() for name in read}
+    values = {
+        name: {*how.values.get(name, ()), *frame[name].dropna().unique()}
+        for name in read
+    }
+    if len(read) > 1:
         rules = {name: how.rule(name) for name in read}
-        how = replace(how, rules=own_rules(rules, held))
-    values = {*how.values}
-    neither, pooled = _decided(frame, read, raw.where, how, values)
+        how = replace(how, rules=own_rules(rules, values))
+    neither, pooled = _decided(frame, read, raw.where, how)
     titles = " or ".join(columns[name] for name in read)
     frame, lost = _kept(frame, neither, titles, raw.where, how)
     people = None
@@ -256,27 +259,22 @@ def _groups(
 
 
 def _decided(
-    frame: pd.DataFrame,
-    names: Sequence[str],
-    where: Path | str,
-    how: HowRead,
-    seen: set[str],
+    frame: pd.DataFrame, names: Sequence[str], where: Path | str, how: HowRead
 ) -> tuple[Any, list[str]]:
     """Replace texts of the columns `names` by yes, no or missing; return a mask (n,) of rows that
-    are left out, and notes. `seen` are values that have to have a meaning, too; those of `frame`
-    are added.
+    are left out, and notes. The values of earlier files have to have a meaning, too.
     """
     neither = np.zeros(len(frame), dtype=np.bool_)
     notes = list[str]()
     by_rule: dict[MeaningRule, list[str]] = {}
     for name in names:
         by_rule.setdefault(how.rule(name), []).append(name)
-    known = dict.fromkeys(sorted(seen), 0)
     for rule, together in by_rule.items():
         texts = pd.concat([frame[name].astype(object) for name in together]).dropna()
         if texts.empty:
             continue
-        seen.update(texts.unique())
+        earlier = {text for name in together for text in how.values.get(name, ())}
+        known = dict.fromkeys(sorted(earlier), 0)
         first = texts.drop_duplicates()
         row_of = dict(zip(first, first.index, strict=True))
         title = " and ".join(how.columns[name] for name in together)
@@ -363,7 +361,7 @@ def _population(
     frame = pd.DataFrame(columns)
     if label:
         as_label = frame.rename(columns={label: "label"})
-        dropped, _ = _decided(as_label, ["label"], raw.where, how, set())
+        dropped, _ = _decided(as_label, ["label"], raw.where, how)
         frame[label] = as_label["label"]
         frame = frame[~dropped]
     return frame

@@ -312,6 +312,36 @@ def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("labels", "options"),
+    [
+        (["1", "2"], ("--positive-label", "2")),
+        (["1", "2"], ("--positive", "granted,2")),
+        (["paid", "defaulted"], ("--positive", "granted,paid")),
+        (["good", "bad"], ("--positive", "granted")),
+        (["1", "0"], ()),
+    ],
+)
+def test_answers_and_labels_have_a_meaning_each_in_every_file(
+    watch: Run, labels: list[str], options: tuple[str, ...]
+) -> None:
+    yes = labels[1] if "2" in labels else labels[0]
+    right = 0
+    for number in (1, 2, 3):
+        frame = day(number, 300).replace(
+            {"approved": {"yes": "granted", "no": "denied"}}
+        )
+        frame["was"] = [labels[row % 2] for row in range(300)]
+        frame = frame[frame["was"] == labels[1]] if number == 3 else frame
+        right += int(((frame["approved"] == "granted") == (frame["was"] == yes)).sum())
+        more = ("--label", "was", "--fail-if", "accuracy < 0.1", "--json", *options)
+        document = json.loads(watch(frame, *more, code=0).out)
+    cells = np.sum(
+        [[*of["counts"].values()] for of in document["history"]], axis=(0, 1)
+    )
+    assert (cells[0][0] + cells[1][1], cells.sum()) == (right, 750)
+
+
 def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     frame = day(1, 3000, 0.0)
     frame.loc[frame.index % 3 == 0, ["sex", "approved"]] = ["keine Angabe", "yes"]
@@ -393,7 +423,7 @@ def changed(*statements: str) -> Any:
         (changed("DELETE FROM calls"), "is not as"),
         (changed("INSERT INTO calls SELECT 7, decisions FROM calls"), "is not as"),
         (
-            changed("UPDATE summary SET content = replace(content, '\"f\"', '\"g\"')"),
+            changed("UPDATE summary SET json = replace(json, '\"f\"', '\"g\"')"),
             "is not as",
         ),
         (changed("DELETE FROM summary"), "is not as"),
