@@ -14,7 +14,6 @@ from fwc_llm.metrics.counts import BY_KEY, REPLIES, Metric
 from fwc_llm.metrics.intervals import LEVEL, OPEN, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, group_words
-from fwc_llm.metrics.variance import UNREAD_WORDS
 from fwc_llm.sanitize import listed
 
 Outcome = Literal["within", "outside", "cannot say"]
@@ -217,13 +216,13 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
 
         if read.known and lacks_answers(readings.ends, read.ends, settles):
             settled = settles(*readings.ends)
-            remedy = "fewer of them, with more rows,"
+            remedy = "fewer such replies, with more rows,"
             if settled:
-                remedy = "fewer of them, or more rows,"
+                remedy = "fewer such replies, or more rows,"
             elif settles(*read.ends):
-                remedy = "only fewer of them"
-            words = f"{UNREAD_WORDS[stats.unread].format(f'{unread:,}')}; {remedy}"
-            words += " would settle it"
+                remedy = "only fewer such replies"
+            words = f"{unread:,} replies have no answer, and each may be a yes or a no"
+            words = f"{words}: {remedy} would settle it"
     lacking: Literal["rows", "replies"] = "rows" if settled else "replies"
     return Check(name, outcome, f"{told}; {words}", *numbers, lacking, arm)
 

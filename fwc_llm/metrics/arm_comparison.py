@@ -56,7 +56,7 @@ class Difference(Enclosed):
     """The second arm's value minus the first's, with 95 % limits and p-value; NaN if undefined.
 
     The limits exclude 0 exactly if the p-value is below 0.05. `detectable` is the difference that a
-    test at 5 % detects with a power of 80 % (see `planning`).
+    test at 5 % detects with a power of 80 % (see `planning`), beside the effect of unread replies.
     """
 
     value: float
@@ -384,9 +384,8 @@ class ComparedArms:
                 else:
                     yield found
                 if not np.isnan(test.detectable) and metric in COMPARED:
-                    yield Record(
-                        **where, metric=f"{name}_detectable", value=test.detectable
-                    )
+                    least = test.detectable + test.unread_effect
+                    yield Record(**where, metric=f"{name}_detectable", value=least)
         if self.labelled:
             between["n"] = self.rows
             yield Record(**between, metric="rows_better", value=self.better)
@@ -521,4 +520,7 @@ def _corrected(test: Difference, k: int, wider: float) -> Difference:
         ends, limits = test.worst_case
         outer = widened(ends[0], limits[0]), widened(ends[1], limits[1])
         worst = ends, (min(outer[0], low), max(outer[1], high))
-    return replace(test, low=low, high=high, p_value=p, worst_case=worst)
+    smallest = test.detectable * (1 + (wider - 1) * Z / smallest_difference(1.0))
+    return replace(
+        test, low=low, high=high, p_value=p, worst_case=worst, detectable=smallest
+    )

@@ -86,14 +86,8 @@ class MetricEstimate(Enclosed):
         The groups are assumed to be treated alike. `rows` is this estimate's number of rows. None
         if no number is enough, or if the number is unknown.
         """
-        if self.worst_case:
-            most = self.worst_case[0][1]
-        else:
-            most = self.value
-        room = margin - (
-            most - self.value
-        )  # minus the effect of replies without an answer
-        if self.alike or not self.half_width >= 0 or room <= 0:
+        room = margin - self.unread_effect
+        if self.alike or not self.half_width >= 0 or not room > 0:
             return None
         chance = critical_value(groups, kinds, np.inf, POWER) / critical_value(
             groups, kinds
@@ -254,8 +248,10 @@ class ArmEstimates:
             counted = np.ones(n)
             hits = sample.parsed
             if name != "coverage":
-                counted = np.where(sample.unread_rows | sample.parsed, 1.0, 0.0)
                 reason = np.zeros(n) if sample.reason is None else sample.reason
+                received = sample.unread_rows | sample.parsed
+                known = not (sample.unread_rows & (reason == REASONS.index(""))).any()
+                counted = np.where(received & known, 1.0, 0.0)
                 hits = sample.unread_rows & (reason == REASONS.index(name))
             return mean_shares(
                 sample, counted, hits.astype(np.float64), owner, owners, by_label, name
@@ -295,12 +291,16 @@ class ArmEstimates:
         return share_limits(own, self.readings(rate))
 
     def detectable(self, key: str) -> float:
-        """Return the gap that a test at 5 % detects with a power of 80 %; NaN without a test."""
+        """Return the gap that a test at 5 % detects with a power of 80 %; NaN without a test.
+
+        Replies without an answer are read as the test has to read them.
+        """
         if self.sample.design.sequential is not None:
             return np.nan
         groups = len(self.sample.eligible_groups)
-        error = self[key].half_width / critical_value(groups)  # includes t
-        return smallest_difference(error**2, groups)
+        gap = self[key]
+        error = gap.half_width / critical_value(groups)  # includes t
+        return smallest_difference(error**2, groups) + gap.unread_effect
 
 
 def _defined(shares: Sequence[Sides], judged: Codes) -> bool:

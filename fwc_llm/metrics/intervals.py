@@ -76,6 +76,12 @@ class Enclosed:
         """The worst case; without replies that hold no answer, the value and its limits."""
         return self.worst_case or ((self.value, self.value), (self.low, self.high))
 
+    @property
+    def unread_effect(self) -> float:
+        """The most by which the value may change with replies that hold no answer."""
+        least, most = self.readings[0]
+        return max(self.value - least, most - self.value)
+
     def over(self, ends: Interval, limits: Interval) -> Self:
         """The estimate with the values and the limits of its lowest and highest readings."""
         low, high = np.fmin(limits[0], self.low), np.fmax(limits[1], self.high)

@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 Scope = Literal["these examples", "this strategy"]
-UNREAD_WORDS = {
-    WORST: "whether {} replies without an answer count as yes or as no",
-    AS_NO: "{} replies without an answer counted as no",
-    "ignore": "{} replies without an answer left out",
-}
 # Why an answer is missing ("": not known); answers store the index.
 REASONS = ("", *REPLY_RATES[1:], "error")
 THESE_EXAMPLES: Scope = "these examples"

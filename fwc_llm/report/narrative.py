@@ -490,40 +490,35 @@ def _undecided(stats: Statistics) -> Iterator[str]:
         yield why.format(listed(names, _MOST, cut), in_words(stats.base))
 
 
-def smallest_found(found: Sequence[Record]) -> str:
+def missed(stats: Statistics) -> Iterator[str]:
+    """Yield a sentence on the gaps and differences with a power below 80 %."""
+    found = [stats.of(f"{stats.lead}_detectable", arm.arm) for arm in stats.arms]
+    telling = [one for one, arm in zip(found, stats.arms, strict=True) if not arm.alike]
+    gap = _smallest_found(telling)
+    parts = [f"a gap below {gap} points may stay unseen"] * bool(gap)
+    sizes = []
+    scopes = []
+    for key in (stats.lead, "accuracy"):
+        name = f"{key}_difference_detectable"
+        found = [
+            stats.of(name, pair.second, against=pair.first) for pair in stats.pairs
+        ]
+        scopes += [one.scope for one in found if one.known]
+        size = _smallest_found(found)
+        sizes += [f"{size} points of {BY_KEY[key].words}"] * bool(size)
+    if sizes:
+        below = " or ".join(sizes)
+        parts.append(f"between two arms ({scopes[-1]}), a difference below {below}")
+    if parts:
+        yield f"With {asked(stats)} {'; '.join(parts)}."
+
+
+def _smallest_found(found: Sequence[Record]) -> str:
     """The largest of the smallest differences detected with power 80 %, in points."""
     sizes = [record.value for record in found if record.known]
     if sizes:
         return number(min(1.0, max(sizes)), 1, 100)
     return ""
-
-
-def missed(stats: Statistics) -> Iterator[str]:
-    """Yield a sentence on the differences with a power below 80 %."""
-    sizes = []
-    scope = ""
-    for key in (stats.lead, "accuracy"):
-        found = []
-        for pair in stats.pairs:
-            name = f"{key}_difference_detectable"
-            found.append(stats.of(name, pair.second, against=pair.first))
-            scope = found[-1].scope or scope
-        size = smallest_found(found)
-        if size:
-            sizes.append(f"{size} points of {BY_KEY[key].words}")
-    parts = list[str]()
-    if sizes:
-        parts.append(
-            f"differences between two ways of asking ({scope}) under {' or '.join(sizes)}"
-        )
-    telling = [arm.arm for arm in stats.arms if not arm.alike]
-    alone = smallest_found(
-        [stats.of(f"{stats.lead}_detectable", arm) for arm in telling]
-    )
-    if alone:
-        parts.append(f"gaps{' of one' * bool(sizes)} under {alone} points")
-    if parts:
-        yield f"What these rows could have missed: {'; '.join(parts)}."
 
 
 def next_step(

@@ -29,7 +29,6 @@ from fwc_llm.report.narrative import (
     missed,
     next_step,
     of_attributes,
-    smallest_found,
     step_of,
     what_was_run,
 )
@@ -119,7 +118,6 @@ def audit_summary(
     """The findings and first tables of audits by attribute."""
     overall = of_attributes(audits)
     parts: list[RenderableType] = [Text(overall, style="bold")] if overall else []
-    found = list[str]()
     notes = dict[str, list[str]]()
     for audited, impact in zip(audits, impacts, strict=True):
         name, stats, conditions, _ = audited
@@ -131,16 +129,7 @@ def audit_summary(
         parts.append(terminal(replace(table, title="")))
         for note in _notes(stats):
             notes.setdefault(note, []).append(name)
-        detectable = [
-            stats.of(f"{stats.lead}_detectable", arm.arm) for arm in stats.arms
-        ]
-        size = smallest_found(detectable)
-        if size:
-            found.append(f"{size} points by {name}")
-    if found:
-        parts.append(
-            Text(f"What these rows could have missed: gaps under {', '.join(found)}.")
-        )
+        parts += map(Text, missed(stats))
     for note, names in () if verbose else notes.items():
         about = f"By {', '.join(names)}: " * (len(names) < len(audits))
         parts.append(Text(f"{about}{note}", style="dim"))

@@ -581,7 +581,7 @@ def test_what_is_said_holds_whatever_the_options_together(
     out = " ".join(fwc(words, code=0).out.split())
     assert "fairer than b" in out
     assert "fairer than a" not in out
-    assert "replies without an answer count as yes or as no; " in out
+    assert "replies have no answer, and each may be a yes or a no: " in out
     assert "would settle it" in out
     assert (
         "By small: Judged, though with fewer than 30 rows, because a gap takes two groups: X."

@@ -22,7 +22,7 @@ from fwc_llm.metrics.arm_comparison import (
 )
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.variance import ArmArrays
+from fwc_llm.metrics.variance import REASONS, ArmArrays
 from tests.metrics.worlds import World
 
 USUAL = ((0.1, 0.5), (0.3, 0.7))
@@ -203,6 +203,7 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
                 continue
             assert judged.p_value == pytest.approx(min(1.0, 2 * one.p_value))
             assert judged.low <= one.low <= one.high <= judged.high
+            assert not judged.detectable < 1.1 * one.detectable
             outside = judged.low > 0 or judged.high < 0
             assert outside == (judged.p_value < 0.05)
             assert judged.verdict is None or outside == (judged.verdict == "differs")
@@ -213,6 +214,23 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
         "dp_ratio_difference",
         "accuracy_difference",
     }
+
+
+def test_a_difference_of_unknown_shares_is_no_comparison() -> None:
+    rng = np.random.default_rng(3)
+    refuses = World(USUAL, lost=0.1)
+    samples = refuses.arms(rng, replace(refuses, lost=0.2), refuses)
+    for sample in samples:
+        known = sample is not samples[2]
+        why = np.where(known & np.isnan(sample.answer), REASONS.index("refused"), 0)
+        object.__setattr__(sample, "reason", why)
+    first, *others = map(ArmEstimates, samples)
+    tests = [compare(first, one, metrics=("refused", "coverage")) for one in others]
+    found = adjust(tests)
+    assert [np.isnan(test["refused"].value) for test in found] == [False, True]
+    assert found[0]["refused"] == tests[0]["refused"], "one comparison"
+    twice = 2 * tests[0]["coverage"].p_value
+    assert found[0]["coverage"].p_value == pytest.approx(min(1.0, twice))
 
 
 def test_people_are_paired_as_people() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from fwc_llm import FwcError, Result, audit, evaluate, load_task
 from fwc_llm.metrics.counts import plain
-from fwc_llm.metrics.records import ASSISTED, COLUMNS, Record, Records
+from fwc_llm.metrics.records import ASSISTED, COLUMNS, READINGS, Record, Records
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost, cost_line
@@ -163,10 +163,25 @@ def test_a_run_says_what_it_would_miss() -> None:
     alone = found.of("dp_gap_detectable", "zero").value
     assert alone == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
     (note,) = missed(found)
-    assert (
-        f"{100 * gap:.1f} points of gap or {100 * least:.1f} points of accuracy" in note
+    smallest = max(found.of("dp_gap_detectable", arm).value for arm in ("zero", "fwc"))
+    told = f"With 200 rows a gap below {100 * smallest:.1f} points may stay unseen"
+    assert told in note
+    told = (
+        f"below {100 * gap:.1f} points of gap or {100 * least:.1f} points of accuracy"
     )
-    assert "(these examples)" in note
+    assert f"between two arms (these examples), a difference {told}." in note
+    unread = answers(1)
+    unread.loc[unread.index % 10 == 0, "answer"] = ""
+    lost = audit(unread).statistics
+    for metric, arm, against in (
+        ("dp_gap", "zero", ""),
+        ("dp_gap_difference", "fwc", "zero"),
+    ):
+        cells: Any = {"metric": metric, "arm": arm, "against": against}
+        room = lost.of(**cells, scope=READINGS).high - lost.of(**cells).value
+        cells["metric"] += "_detectable"
+        assert room > 0.05
+        assert lost.of(**cells).value > found.of(**cells).value + 0.9 * room
 
 
 # --- Assisted values of a run
