@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 from fwc_llm.errors import Ambiguous
 from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
-from fwc_llm.gates.sentences import in_words, who_gets_how_much
-from fwc_llm.metrics.counts import BY_KEY, REPLIES, Metric
+from fwc_llm.gates.sentences import cut, who_gets_how_much
+from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, OPEN, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, group_words
@@ -139,7 +139,7 @@ def in_short(checks: Sequence[Check]) -> str:
     of_arms = by_arm(checks)
     if len(of_arms) == 1:
         return IN_WORDS[worst(checks)]
-    return by_outcome({in_words(arm): outcome for arm, outcome in of_arms.items()})
+    return by_outcome({cut(arm): outcome for arm, outcome in of_arms.items()})
 
 
 def by_outcome(outcomes: Mapping[str, Outcome]) -> str:
@@ -171,10 +171,11 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     )
     metric = BY_KEY[condition.metric]
     unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
-    who = f"{in_words(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
+    who = f"{cut(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
     if not record.known:
-        why = record.reason or _undefined(metric, stats)
-        of = f" of {in_words(arm)} less that of {in_words(condition.minus or '')}"
+        no_record = "there is no P(yes)" if stats.labelled else "there are no labels"
+        why = record.reason or no_record
+        of = f" of {cut(arm)} less that of {cut(condition.minus or '')}"
         told = f"{who}{metric.words}{of * (condition.minus is not None)} unknown, {why}"
         lacks: Literal["", "replies"] = "replies" if unread else ""
         return Check(name, CANNOT_SAY, told, math.nan, *record.ends, lacks, arm)
@@ -256,18 +257,6 @@ def _folded(low: float, high: float) -> Interval:
     """Return the interval of |x|, given an interval of x."""
     ends = abs(low), abs(high)
     return 0.0 if low <= 0.0 <= high else min(ends), max(ends)
-
-
-def _undefined(metric: Metric, stats: Statistics) -> str:
-    """Why a metric has no record."""
-    if (
-        not stats.labelled
-        and metric not in REPLIES
-        and metric.rates != ("selection_rate",)
-    ):
-        return "there are no labels"
-    lacking = "P(yes)" if metric.source == "p_yes" else "answer"
-    return f"a group has no {lacking} that is counted"
 
 
 def junit_xml(

@@ -12,11 +12,6 @@ _LIMITS = {">": "at most", ">=": "under", "<": "at least", "<=": "over"}
 _LONGEST = 40  # characters of a name
 
 
-def in_words(arm: str) -> str:
-    """The name of an arm in a sentence, where "zero" would read as a number."""
-    return "zero-shot" if arm == "zero" else cut(arm)
-
-
 def cut(name: str) -> str:
     """A name of at most 40 characters."""
     if len(name) <= _LONGEST:
@@ -57,9 +52,7 @@ def measured(
     value = number(record.value, digits, scale)
     text = f"{metric.words} {value} %"
     if limit is not None and limit.minus:
-        both = (
-            f"{in_words(limit.arm or record.arm)} less that of {in_words(limit.minus)}"
-        )
+        both = f"{cut(limit.arm or record.arm)} less that of {cut(limit.minus)}"
         text = f"{metric.words} of {both}: {signed(record.value, digits, scale)}"
     elif metric.key == "accuracy":
         text = f"{value} % right"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fwc_llm.metrics.counts import (
+    AMONG,
     BY_KEY,
-    COUNTED,
     RATES,
     REPLY_RATES,
     UNPARSED,
@@ -202,29 +202,23 @@ class ArmEstimates:
             value_of(metric, {rate: self.counted(rate).values for rate in metric.rates})
         )
 
-    def undefined(self, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield (metric, reason) for each metric of answers that is undefined."""
+    def undefined(self, key: str, groups: Sequence[str]) -> str:
+        """Why a metric is undefined."""
+        metric = BY_KEY[key]
         judged = self.sample.eligible_groups
-        for metric in COUNTED:
-            if not np.isnan(self[metric.key].value):
-                continue
-            lacking = []
-            for rate in metric.rates if metric.kind != "share" else ():
-                unknown = np.isnan(self.counted(rate).values[judged])
-                silent = [groups[group] for group in judged[unknown]]
-                if silent:
-                    several = "s" * (len(silent) > 1)
-                    of = f"group{several} {' and '.join(silent)}"
-                    lacking.append(f"no {RATES[rate].among} in {of}")
-            if metric.kind == "share":
-                yield metric.key, "no answer could be parsed"
-            elif len(judged) < 2:
-                yield metric.key, "it takes two groups to differ"
-            else:
-                yield (
-                    metric.key,
-                    "; ".join(lacking) or "no group was answered yes even once",
-                )
+        if metric.kind == "share":
+            return "no answer could be parsed"
+        if len(judged) < 2:
+            return "it takes two groups to differ"
+        lacking = []
+        for rate in metric.rates:
+            unknown = np.isnan(self.counted(rate).values[judged])
+            silent = [groups[group] for group in judged[unknown]]
+            if silent:
+                several = "s" * (len(silent) > 1)
+                of = f"group{several} {' and '.join(silent)}"
+                lacking.append(f"no {AMONG[rate]} in {of}")
+        return "; ".join(lacking) or "no group was answered yes even once"
 
     def counted(self, rate: str) -> RateEstimates:
         """Return a rate of each group (G,); with " of all" in its name, that of all (1,)."""
@@ -250,8 +244,8 @@ class ArmEstimates:
             if name != "coverage":
                 reason = np.zeros(n) if sample.reason is None else sample.reason
                 received = sample.unread_rows | sample.parsed
-                known = not (sample.unread_rows & (reason == REASONS.index(""))).any()
-                counted = np.where(received & known, 1.0, 0.0)
+                unknown = sample.unread_rows & (reason == REASONS.index(""))
+                counted = np.where(received & ~unknown.any(), 1.0, 0.0)
                 hits = sample.unread_rows & (reason == REASONS.index(name))
             return mean_shares(
                 sample, counted, hits.astype(np.float64), owner, owners, by_label, name

@@ -25,13 +25,11 @@ UNPARSED = 2
 class Rate:
     """A share of answers: `hits` among those that are `counted`.
 
-    Both are flags (2, 3) by label (no, yes) and answer (no, yes, unparsed). `among` names what is
-    counted, for the reason why a rate is undefined.
+    Both are flags (2, 3) by label (no, yes) and answer (no, yes, unparsed).
     """
 
     hits: npt.NDArray[np.bool_]
     counted: npt.NDArray[np.bool_]
-    among: str
 
 
 def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
@@ -41,19 +39,13 @@ def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
 # First the text for rows with label no, then for label yes; its letters: answered no, yes, not
 # parsed.
 RATES: Mapping[str, Rate] = {
-    "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx."), "parsed answer"),
-    "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx"), "answer"),
-    "selection_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer"),
-    "label_rate": Rate(
-        _kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer to each label"
-    ),
-    "true_positive_rate": Rate(
-        _kinds("...", ".x."), _kinds("...", "xx."), "parsed answer with label yes"
-    ),
-    "false_positive_rate": Rate(
-        _kinds(".x.", "..."), _kinds("xx.", "..."), "parsed answer with label no"
-    ),
-    "precision": Rate(_kinds("...", ".x."), _kinds(".x.", ".x."), "yes"),
+    "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx.")),
+    "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx")),
+    "selection_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx.")),
+    "label_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx.")),
+    "true_positive_rate": Rate(_kinds("...", ".x."), _kinds("...", "xx.")),
+    "false_positive_rate": Rate(_kinds(".x.", "..."), _kinds("xx.", "...")),
+    "precision": Rate(_kinds("...", ".x."), _kinds(".x.", ".x.")),
 }
 
 
@@ -97,7 +89,6 @@ class Metric:
 
 _WORDS = {  # of metrics whose titles are abbreviations
     "dp_gap": "gap",
-    "label_gap": "gap at the same true answer",
     "dp_ratio": "ratio",
     "eo_gap": "gap in either kind of error",
     "tpr_gap": "gap among those whose true answer is yes",
@@ -121,6 +112,16 @@ TABLE: tuple[Metric, ...] = (
 # Shares of all replies, with or without an answer. All but the first are reasons for having none;
 # "unread" are replies that ended well, in which no answer was found.
 REPLY_RATES = "coverage", "refused", "filtered", "truncated", "unfinished", "unread"
+# What a group lacks whose rate is undefined.
+AMONG: Mapping[str, str] = {
+    "selection_rate": "parsed answer",
+    "label_rate": "parsed answer to each label",
+    "true_positive_rate": "parsed answer with label yes",
+    "false_positive_rate": "parsed answer with label no",
+    "precision": "yes",
+    "auc": "P(yes) of each label",
+    "brier": "P(yes)",
+} | dict.fromkeys(REPLY_RATES, "reply")
 REPLIES: tuple[Metric, ...] = tuple(
     metric
     for rate in REPLY_RATES

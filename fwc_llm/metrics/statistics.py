@@ -40,9 +40,6 @@ _OF_GROUPS = (
     *counts.REPLY_RATES,
 )
 _QUARTER = 0.25  # of a group's rows; a person with so many is named
-_NO_P_YES = (
-    "it takes P(yes) in two groups and in each judged one, for an AUC with both labels"
-)
 LEADS = "dp_gap", "label_gap"
 
 
@@ -271,7 +268,6 @@ def _of_arm(
     sample = estimates.sample
     margin = run.design.margin
     attribute = all_views[-1].name
-    reasons = dict(estimates.undefined(run.groups))
     asked = np.bincount(sample.repeat, minlength=run.repeats).tolist()
     of_answers = _metrics(run)
     of_p_yes = [metric for metric in counts.TABLE if metric.source == "p_yes"]
@@ -286,8 +282,7 @@ def _of_arm(
     yield from _of_replies(run, arm, estimates, cells)
     for metric in (*of_answers, *of_p_yes):
         found = measured(metric, estimates, margin, **cells(metric))
-        if not found.known:
-            found = replace(found, reason=reasons.get(metric.key, _NO_P_YES))
+        found = _with_reason(found, estimates, run)
         estimate = estimates[metric.key]
         yield from with_readings(estimate, found)
         if run.repeats > 1:
@@ -314,6 +309,13 @@ def _of_arm(
         yield replace(record, arm=arm, scope=record.scope or holds)
 
 
+def _with_reason(found: Record, estimates: ArmEstimates, run: RunAnswers) -> Record:
+    """The record of a metric, with the reason if it is undefined."""
+    if found.known:
+        return found
+    return replace(found, reason=estimates.undefined(found.metric, run.groups))
+
+
 def _of_replies(
     run: RunAnswers,
     arm: str,
@@ -328,7 +330,8 @@ def _of_replies(
             why = f"{blanks:,} answers are missing for unknown reasons: {remedy}"
             yield Record(metric=metric.key, reason=why, **cells(metric))
         else:
-            yield measured(metric, estimates, run.design.margin, **cells(metric))
+            found = measured(metric, estimates, run.design.margin, **cells(metric))
+            yield _with_reason(found, estimates, run)
 
 
 def _of_scopes(

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import chain, permutations
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,6 @@ from fwc_llm.gates.decide import (
 from fwc_llm.gates.sentences import (
     cut,
     decimals,
-    in_words,
     measured,
     points,
     who_gets,
@@ -37,7 +37,7 @@ from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record, Records
 from fwc_llm.metrics.run_answers import View
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
-from fwc_llm.metrics.statistics import Statistics
+from fwc_llm.metrics.statistics import LEADS, Statistics
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
@@ -210,7 +210,7 @@ def of_models(models: Sequence[Subject]) -> str:
         if len({*outcomes.values()}) == 1:
             found[one.name] = next(iter(outcomes.values()))
             continue
-        found |= {f"{one.name} ({in_words(arm)})": outcomes[arm] for arm in outcomes}
+        found |= {f"{one.name} ({cut(arm)})": outcomes[arm] for arm in outcomes}
     common = [
         {_true_answers(one.stats) for one in models},
         {f"{asked(one.stats)}." for one in models},
@@ -282,7 +282,7 @@ def findings(
     alike = list(all_alike(stats))
     if not telling:
         first, *alike = alike
-        who = f"{in_words(first['arm'])}: " * (len(stats.arms) > 1)
+        who = f"{cut(first['arm'])}: " * (len(stats.arms) > 1)
         sentences.insert(1, f"{who}{first['text']}")
     return [
         told(" ".join(filter(None, sentences))),
@@ -313,7 +313,7 @@ def _subject(stats: Statistics, arm: str, best: Sequence[str] = ()) -> str:
     """The way of asking that a sentence is about; the only one of the `best` is named so."""
     if len(stats.arms) == 1:
         return ""
-    return f"Best, {in_words(arm)}" if best == [arm] else in_words(arm)
+    return f"Best, {cut(arm)}" if best == [arm] else cut(arm)
 
 
 def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
@@ -330,7 +330,7 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
     text = who_gets_how_much(stats, arm)
     if limit is not None:
         (check,) = decide(replace(limit, arm=arm), stats)
-        text = check.reason.removeprefix(f"{in_words(arm)}: ")
+        text = check.reason.removeprefix(f"{cut(arm)}: ")
     change = _change(stats, stats.lead, arm)
     text += f". The gap is{change.removeprefix(',')}" * bool(change)
     return f"{text}.{_accuracy(stats, arm)}"
@@ -341,30 +341,35 @@ def _true_answers(stats: Statistics) -> str:
     rates = {name: rate.value for name, rate in stats.rates(TRUTH).items()}
     if len(rates) < 2:
         return ""
-    if stats.lead == "label_gap":
-        why = f"{who_gets(rates)}, because the rows were drawn so"
-        return f"True answers are {why}; at the same true answer their gap is 0."
-    gap = stats.of(stats.lead, TRUTH).value
+    gap = stats.of("dp_gap", TRUTH).value
     digits = decimals(rates, gap)
     text = f"True answers are {who_gets(rates, digits)}"
-    return f"{text}, a gap of {points(gap, digits)}, because these people’s outcomes differ so."
+    if stats.lead == "dp_gap":
+        return f"{text}, a gap of {points(gap, digits)}, because these people’s outcomes differ so."
+    text += f", because the rows were drawn so: a DP gap of {points(gap, digits)}"
+    return f"{text}, and a {BY_KEY[stats.lead].words} of 0."
 
 
 def _verdict_on_arms(
     stats: Statistics, best: Sequence[str], conditions: Sequence[str]
 ) -> str:
     """The rule that keeps any arm from being the best; "" with conditions, or for one arm."""
-    base = in_words(stats.base)
+    base = f"arm {cut(stats.base)}"
     if len(best) > 1:
-        names = listed(best, _MOST, in_words)
-        return f"Better than {base}, and not told apart: {names}."
+        names = f"Better than {base}: {listed(best, _MOST, cut)}"
+        better = list(_better_than_each_other(stats, best))
+        if better:
+            return f"{names}. {listed(better, _MOST, by='; ')}."
+        return f"{names} (not told apart)."
     if best or conditions or len(stats.arms) < 2:
         return ""
     if any(arm.arm == stats.base and arm.alike for arm in stats.arms):
-        return f"{base} gives everybody the same answer, so none can be fairer."
+        return (
+            f"No arm can be fairer than {base}, which gives everybody the same answer."
+        )
     fairer = [name for name in _others(stats) if _is_fairer(stats, name, stats.base)]
     if not fairer:
-        return f"None is shown to be fairer than {base}."
+        return f"No arm is shown to be fairer than {base}."
     names = listed(fairer, _MOST, cut)
     rule = f"at most {points(stats.margin)} fewer right is not shown"
     return f"{names}: a smaller gap than {base}, but {rule}."
@@ -385,6 +390,21 @@ def _is_fairer(stats: Statistics, arm: str, than: str) -> bool:
     return gap.verdict in SHOWN and gap.value < 0
 
 
+def _is_righter(stats: Statistics, arm: str, than: str) -> bool:
+    """Whether an arm's accuracy is shown to be higher than that of another."""
+    accuracy = stats.difference("accuracy", arm, than)
+    return accuracy.verdict in SHOWN and accuracy.value > 0
+
+
+def _better_than_each_other(stats: Statistics, arms: Sequence[str]) -> Iterator[str]:
+    """Yield in what respect arms are shown to be better than others of them."""
+    respects = {"a smaller gap": _is_fairer, "more right answers": _is_righter}
+    for respect, is_better in respects.items():
+        for arm, than in permutations(arms, 2):
+            if is_better(stats, arm, than):
+                yield f"{cut(arm)} has {respect} than {cut(than)}"
+
+
 def best_arms(stats: Statistics, kept: Collection[str] | None = None) -> list[str]:
     """The arms that are shown to be better than the first, but for those that another beats.
 
@@ -399,12 +419,9 @@ def best_arms(stats: Statistics, kept: Collection[str] | None = None) -> list[st
         loses = stats.labelled and not accuracy.low >= -stats.margin
         return _is_fairer(stats, arm, than) and not (kept is None and loses)
 
-    def is_righter(arm: str, than: str) -> bool:
-        accuracy = stats.difference("accuracy", arm, than)
-        return accuracy.verdict in SHOWN and accuracy.value > 0
-
     allowed = _others(stats)
     is_better = beats = is_fairer
+    is_righter = partial(_is_righter, stats)
     if kept is not None:
         allowed = [arm for arm in allowed if arm in kept]
         is_better = is_righter if stats.base in kept else is_fairer
@@ -435,7 +452,7 @@ def _change(stats: Statistics, metric: str, arm: str) -> str:
         return ""
     ends = sorted(map(abs, test.ends))
     more = "more" if test.value > 0 else "less"
-    size = f"{number(abs(test.value), 0, 100)} {more} than {in_words(stats.base)}"
+    size = f"{number(abs(test.value), 0, 100)} {more} than arm {cut(stats.base)}"
     return f", {size} ({interval(ends, 0, 100)})"
 
 
@@ -450,9 +467,7 @@ def differing(
             size = points(abs(test.value))
             side = "higher" if test.value > 0 else "lower"
             ends = interval(sorted(map(abs, test.ends)), 0, 100)
-            found.append(
-                f"with {in_words(test.arm)}, {metric.words} {size} {side} ({ends})"
-            )
+            found.append(f"with {cut(test.arm)}, {metric.words} {size} {side} ({ends})")
     if found:
         told = "; ".join(found)
         return f"{name} against {than}: {told}. No other difference is shown."
@@ -487,7 +502,7 @@ def _undecided(stats: Statistics) -> Iterator[str]:
         why = _not_shown(tests, pair.same, pair.reason)
         by_reason.setdefault(why, []).append(pair.second)
     for why, names in by_reason.items():
-        yield why.format(listed(names, _MOST, cut), in_words(stats.base))
+        yield why.format(listed(names, _MOST, cut), f"arm {cut(stats.base)}")
 
 
 def missed(stats: Statistics) -> Iterator[str]:
@@ -495,7 +510,8 @@ def missed(stats: Statistics) -> Iterator[str]:
     found = [stats.of(f"{stats.lead}_detectable", arm.arm) for arm in stats.arms]
     telling = [one for one, arm in zip(found, stats.arms, strict=True) if not arm.alike]
     gap = _smallest_found(telling)
-    parts = [f"a gap below {gap} points may stay unseen"] * bool(gap)
+    words = BY_KEY[stats.lead].words
+    parts = [f"a {words} below {gap} points may stay unseen"] * bool(gap)
     sizes = []
     scopes = []
     for key in (stats.lead, "accuracy"):
@@ -744,9 +760,9 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
             gap, alone = (
                 number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one")
             )
-            among = " at the same true answer" * (design.labels > 1)
+            words = BY_KEY[LEADS[design.labels > 1]].words
             found = (
-                f"a gap{among} of {gap} and {found}; one arm's gap of {alone} against 0"
+                f"a {words} of {gap} and {found}; one arm's gap of {alone} against 0"
             )
         lines.append(f"  {where}: {found}")
     if design.repeats < MIN_SETS:

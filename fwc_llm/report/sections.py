@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, by_arm, checked
-from fwc_llm.gates.sentences import in_words
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
 from fwc_llm.metrics.records import (
@@ -49,20 +48,14 @@ _COMPARISON = (
     "Holds for",
     "Answers",
 )
-_RIGHT = "the share of answers that agree with the true outcome."
-_GAP = "the largest rate of yes of any group less the smallest (demographic parity difference)."
-_AT_EQUAL = (
-    "the mean, over true no and true yes, of the difference in rates of yes between groups; 0 for "
-    "perfect answers."
-)
 DEFINITIONS = {  # of terms in headings
-    "Accuracy %": _RIGHT,
-    "Right, %": _RIGHT,
-    "DP gap": _GAP,
-    "Gap": _GAP,
-    "Gap at equal labels": _AT_EQUAL,
-    "Gap at equal truth": _AT_EQUAL,
-    "Limits": "whether the gap’s whole interval is within the limit, or outside.",
+    "Accuracy %": "the share of answers that agree with the true outcome.",
+    "DP gap": "the largest rate of yes of any group less the smallest (demographic parity "
+    "difference).",
+    "Gap at equal labels": "the mean, over true no and true yes, of the difference in rates of yes "
+    "between groups; 0 for perfect answers.",
+    "All limits": "whether the numbers keep to the limits of all gates, by their whole intervals; "
+    "without gates, whether the first gap is within the margin.",
     "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity "
     "ratio).",
     "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds "
@@ -93,7 +86,7 @@ Models = Sequence[tuple[str, Statistics, Mapping[str, str]]]
 _MARKS = {"": "", WITHIN: "✓", OUTSIDE: "✗", CANNOT_SAY: "?"}
 _INTERVALS = "Gaps are in points, with 95 % intervals."
 _LEGEND = (
-    "✓ within the limits   ✗ outside   ? cannot say   "
+    "✓ within all limits   ✗ outside of one   ? cannot say   "
     "= all answers are alike, so that the gap tells nothing."
 )
 
@@ -118,7 +111,7 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         gap = stats.of(stats.lead, arm)
         return gap.verdict == ALIKE, not gap.known, gap.value
 
-    metrics = [BY_KEY[key] for key in (stats.lead, *["accuracy"] * stats.labelled)]
+    metrics = [BY_KEY[key] for key in leading(stats)]
     if outcomes is None:
         outcomes = by_arm(checked(stats))
     true = {group: rate.value for group, rate in stats.rates(TRUTH).items()}
@@ -132,14 +125,10 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         yes = rates_cell(
             rates, {} if arm == TRUTH else true, of_unknown_groups(stats, arm)
         )
-        rows.append([in_words(arm), yes, cells[0]])
-        rows[-1] = [
-            *rows[-1],
-            outcomes.get(arm, "no limit" * (arm != TRUTH)),
-            *cells[1:],
-        ]
-    titles = [_IN_POINTS[metric.key] for metric in metrics]
-    headings = ["Asked", "Yes, %", titles[0], "Limits", *titles[1:]]
+        outcome = outcomes.get(arm, "no limit" * (arm != TRUTH))
+        rows.append([arm, yes, *cells, outcome])
+    titles = (metric.title for metric in metrics)
+    headings = ["Asked", "Yes, %", *titles, "All limits"]
     if not stats.with_examples:
         headings[0] = "Decided by"
     notes = [_INTERVALS, *_undefined(stats, metrics)]
@@ -152,13 +141,6 @@ def of_unknown_groups(stats: Statistics, arm: str) -> Iterator[str]:
         rate = stats.of("selection_rate", arm, group.group)
         if not is_known(group.group) and rate.known:
             yield f"{group.group} {number(rate.value, 0, 100)} (of {group.n:,}, not judged)"
-
-
-_IN_POINTS = {
-    "dp_gap": "Gap",
-    "label_gap": "Gap at equal truth",
-    "accuracy": "Right, %",
-}
 
 
 def metrics_of(stats: Statistics) -> list[Metric]:
@@ -213,33 +195,26 @@ def overview(models: Models) -> Section:
 
 
 def grid(models: Models) -> Section:
-    """The leading gap with its outcome, and the accuracy: models × ways of asking."""
+    """The leading gap with the outcome, the DP gap, and the accuracy: models × ways of asking."""
     _, stats, _ = models[0]
     arms = dict.fromkeys(arm.arm for _, of, _ in models for arm in of.arms)
-    tables = [
-        Section(
-            _IN_POINTS[key],
-            ["Model", *map(in_words, arms)],
-            [
-                [
-                    label,
-                    *(_marked(of.of(key, arm), outcomes.get(arm, "")) for arm in arms),
-                ]
-                for label, of, outcomes in models
-            ],
-            name="grid",
-        )
-        for key in (stats.lead, *["accuracy"] * stats.labelled)
-    ]
+    tables = []
+    for key in leading(stats):
+        rows: list[Row] = []
+        for label, of, outcomes in models:
+            told = outcomes if key == stats.lead else {}
+            cells = (_marked(of.of(key, arm), told.get(arm, "")) for arm in arms)
+            rows.append([label, *cells])
+        tables.append(Section(BY_KEY[key].title, ["Model", *arms], rows, name="grid"))
     return replace(tables[0], notes=[_LEGEND, _INTERVALS], parts=tables[1:])
 
 
 def _marked(record: Record, outcome: str) -> TableCell:
     cell = valued(record, 1, 100)
-    if record.metric == "accuracy" or not record.known:
+    if not record.known:
         return cell
     mark = "=" if record.verdict == ALIKE else _MARKS[outcome]
-    return replace(cell, text=f"{cell.text} {mark}")
+    return replace(cell, text=f"{cell.text} {mark}".rstrip())
 
 
 def _undefined(stats: Statistics, metrics: Sequence[Metric]) -> list[str]:

@@ -112,5 +112,9 @@ def metrics_of(*answers: Any, weight: Any = None) -> SimpleNamespace:
         },
         rates=by_group("selection_rate"),
         coverage_by_group=by_group("coverage"),
-        reasons=dict(found.undefined(names)),
+        reasons={
+            metric.key: found.undefined(metric.key, names)
+            for metric in COUNTED
+            if np.isnan(found[metric.key].value)
+        },
     )

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from fwc_llm import FwcError, Result, audit, evaluate, load_task
-from fwc_llm.metrics.counts import plain
+from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.records import ASSISTED, COLUMNS, READINGS, Record, Records
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost, cost_line
 from fwc_llm.report.formats import render
-from fwc_llm.report.narrative import missed
+from fwc_llm.report.narrative import findings, missed
 from fwc_llm.report.sections import first
 from fwc_llm.report.table_model import Scale
 from fwc_llm.runs.folder import RunFolder
@@ -75,7 +75,9 @@ def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None
     table = first(found)
     assert table.rows[-1][0] == "true answers"
     assert found.lead == "label_gap"
-    arms = [row[0].replace("zero-shot", "zero") for row in table.rows]
+    gaps = [BY_KEY[key].title for key in ("label_gap", "dp_gap")]
+    assert table.headings == ["Asked", "Yes, %", *gaps, "Accuracy %", "All limits"]
+    arms = [row[0] for row in table.rows]
     order = [found.of("label_gap", arm).value for arm in arms[:-1]]
     assert order == sorted(order)
     true = {group: rate.value for group, rate in found.rates("true answers").items()}
@@ -84,6 +86,9 @@ def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None
             assert rate == found.of("selection_rate", arm, group).value
             assert right == (None if arm == "true answers" else true[group])
         assert row[2].text == f"{100 * found.of('label_gap', arm).value:.1f}"
+        assert row[3].text == f"{100 * found.of('dp_gap', arm).value:.1f}"
+    perfect = f"a DP gap of {100 * found.of('dp_gap', 'true answers').value:.0f} points"
+    assert perfect in findings(found)[0]["text"]
     assert Scale(0.0, 0.5).at(2.0) == 100.0
 
 
