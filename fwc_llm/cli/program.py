@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from fwc_llm.errors import FwcError
 
 # The module of every command, in the order of the help; "task" and "template" are groups.
 MODULES = {
@@ -71,7 +74,17 @@ class _Plain:
 
 
 class Command(_Plain, TyperCommand):
-    """A command."""
+    """A command, which refuses an option that has one value and is given twice."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments; `FwcError` for a value that another one would replace."""
+        _, _, given = self.make_parser(ctx).parse_args([*args])
+        rest = super().parse_args(ctx, args)
+        for param, times in Counter(given).items():
+            if times > 1 and not (param.multiple or param.is_flag):
+                name = max(param.opts, key=len)
+                raise FwcError(f"{name} is given {times} times: give one value")
+        return rest
 
 
 class CommandGroup(_Plain, TyperGroup):

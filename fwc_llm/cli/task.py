@@ -101,7 +101,7 @@ def init(
     protected: list[str] = flags.option(
         "Columns of protected attributes, comma-separated or repeated.", default=...
     ),
-    outcome: list[str] = flags.option("Column of the outcome.", default=...),
+    outcome: str = flags.option("Column of the outcome.", default=...),
     output: Path | None = flags.option(
         "Task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
@@ -120,15 +120,10 @@ def init(
     from fwc_llm.tasks import load_task
 
     target = _new_file(output or table.with_suffix(".toml"), ".toml", force)
-    if len(outcome) > 1:
-        raise FwcError(
-            f"--outcome names {listed(outcome, 2, repr)}: a task has one outcome; draft a "
-            "file for each"
-        )
     draft = draft_task(
         table,
         flags.words(",".join(protected)) or protected,
-        outcome[0],
+        outcome,
         Path(os.path.realpath(target)).parent,
         flags.words(unknown),
         sheet=sheet,

@@ -311,7 +311,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ),
         ("race,was,said,w\nA,1,1,much\nB,0,1,2\n", "--weight w", "not a weight"),
         ("race,was,said,w\nA,1,1,1\nB,0,1,-2\n", "--weight w", "row 3 .-2."),
-        ("race,was,said\nA,1,1\nB,0,1\n", "--label said", "the same column, 'said'"),
+        ("race,was,said\nA,1,1\nB,0,1\n", "--answer said", "given 2 times: give one"),
     ],
 )
 def test_bad_input_is_named(
@@ -322,6 +322,9 @@ def test_bad_input_is_named(
         path.write_text(content)
     outcome = fwc(f"audit {path} {USUAL} {options}", code=2)
     assert re.search(words, outcome.line), outcome.line
+    if content is not None:
+        twice = fwc(f"audit {path} --answer x --label x --protected race", code=2).line
+        assert "the same column, 'x'" in twice
 
 
 def test_the_first_sentence_follows_the_conditions(fwc: Run, tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ MISTAKES = {
         r"use --model (\w+), which needs",
     ),
     "foreign examples": (
-        f"{EVAL} --model baseline --out new --shots zero,census.json --m 4",
+        "eval --task hiring.toml --n-test 24 --model baseline --out new --m 4 "
+        "--shots zero,census.json",
         "census.json",
         r"by its strategy '(\w+)'$",
     ),
@@ -67,7 +68,7 @@ MISTAKES = {
     "two outcomes": (
         "task init hiring.csv --protected sex --outcome hired --outcome age -o two.toml",
         "--outcome age",
-        r"a task has one outcome()",
+        r"--outcome is given 2 times: give one value()",
     ),
     "a file twice": (
         "shots --task census --m 4 --strategy balanced -o census.json",

@@ -21,7 +21,7 @@ import pytest
 from fwc_llm.report.monitor_state import DECISION
 from tests.command import Run
 
-OPTIONS = "--answer approved --protected sex --key id --time when --period day"
+OPTIONS = "--answer approved --protected sex --key id --time when"
 GATE = "--fail-if 'dp_gap > 0.1' --undecided pass"
 
 
@@ -36,9 +36,10 @@ def day(number: int, rows: int = 1000, gap: float | None = None) -> pd.DataFrame
     return pd.DataFrame(columns).assign(when=f"2026-11-{number:02}")
 
 
-def line(folder: Path) -> str:
-    state = folder / "state.db"
-    return f"monitor {folder / 'decisions.csv'} {OPTIONS} --state {state} {GATE}"
+def line(folder: Path, *more: object) -> str:
+    usual = {"--state": folder / "state.db", "--period": "day"}
+    others = " ".join(f"{name} {of}" for name, of in usual.items() if name not in more)
+    return f"monitor {folder / 'decisions.csv'} {OPTIONS} {GATE} {others}"
 
 
 @pytest.fixture
@@ -47,14 +48,14 @@ def watch(fwc: Run, tmp_path: Path) -> Run:
 
     def watch(frame: pd.DataFrame, *more: object, code: int | None = None) -> Any:
         frame.to_csv(tmp_path / "decisions.csv", index=False)
-        return fwc(line(tmp_path), *more, code=code)
+        return fwc(line(tmp_path, *more), *more, code=code)
 
     return watch
 
 
 def start(folder: Path, *more: object, **options: Any) -> subprocess.Popen[str]:
     """Start the command in a process of its own."""
-    words = [*shlex.split(line(folder)), *map(str, more)]
+    words = [*shlex.split(line(folder, *more)), *map(str, more)]
     command = [sys.executable, "-m", "fwc_llm", *words]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options

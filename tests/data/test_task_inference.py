@@ -337,7 +337,7 @@ def test_the_messy_table_is_drafted_well_in_either_writing(
 ) -> None:
     (tmp_path / "loans.csv").write_bytes(loans(german))
     table = tmp_path / "loans.csv"
-    init(table, ["ethnicity"], ["approved"], None, "", "", 0, "", False)
+    init(table, ["ethnicity"], "approved", None, "", "", 0, "", False)
     task = load_task(tmp_path / "loans.toml")
     assert task.question == "Should this case be approved?"
     names = [
