@@ -81,7 +81,7 @@ class Command(_Plain, TyperCommand):
         _, _, given = self.make_parser(ctx).parse_args([*args])
         rest = super().parse_args(ctx, args)
         for param, times in Counter(given).items():
-            if times > 1 and not (param.multiple or param.is_flag):
+            if times > 1 and not (param.multiple or getattr(param, "is_flag", False)):
                 name = max(param.opts, key=len)
                 raise FwcError(f"{name} is given {times} times: give one value")
         return rest
