@@ -47,6 +47,9 @@ ENDINGS: Mapping[str, Format] = {
 LAYOUT = "sheet", "skip", "comment"  # keys of [data] that are also options of commands
 PACKED = (".gz", ".bz2", ".zip")
 FRAME = Path("the data frame")  # in the place of a task file's path
+TEXT_OF_FRAME = (
+    "task.text (write it to t.toml and the frame to the Parquet file 'table' beside it)"
+)
 UNASKED = "“…”"  # in a question, in the place of the values that mean yes
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 _LARGEST = 1 << 22  # bytes of a task file
@@ -489,7 +492,12 @@ class TaskFile(Checked):
             if name not in names:
                 hint = did_you_mean(name, names)
                 if name in columns:
-                    hint = f": it is in the table; add [[protected]] with column = {name!r}"
+                    role = columns[name].role
+                    use = "dropped" if role == "drop" else "not protected"
+                    hint = (
+                        f": it is in the table, and {use} (role = {json.dumps(role)}); to protect "
+                        f"it, add [[protected]] with column = {name!r}"
+                    )
                 raise ValueError(
                     f"use_protected: no protected attribute {name!r}{hint}"
                 )
@@ -514,11 +522,7 @@ class TaskFile(Checked):
     @property
     def place(self) -> str:
         """Where a reader changes the rules: the file, or the text that was drafted for a frame."""
-        return (
-            "task.text (save it as a task file)"
-            if self.path == FRAME
-            else str(self.path)
-        )
+        return TEXT_OF_FRAME if self.path == FRAME else str(self.path)
 
     @property
     def notations(self) -> dict[str, Written]:
@@ -616,7 +620,7 @@ def choose(
     chosen = json.dumps(
         value if isinstance(value, str) else list(value), ensure_ascii=False
     )
-    if value or key == "use_protected":
+    if value or key != "weight":
         line = f"{key} = {chosen}\n"
     else:
         line = ""

@@ -28,6 +28,7 @@ from fwc_llm.notices import LOG, DataWarning, tell
 from fwc_llm.sanitize import kind_of, parse_json
 from fwc_llm.taskfile import (
     FRAME,
+    TEXT_OF_FRAME,
     About,
     Column,
     Source,
@@ -153,8 +154,8 @@ class Task:
                 return FwcError(
                     f'column {name!r} is in the table, but left out (role = "{item.role}" in '
                     f"{self.rules.place}): leave its role out to make it a feature, or write "
-                    f'role = "extra" to use it without being shown (for a weight, with '
-                    f'kind = "numeric")'
+                    f'role = "extra" to use it without being shown (for a weight, '
+                    f"{_as_weight(self.rules, name)})"
                 )
         return FwcError(
             f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}"
@@ -492,12 +493,20 @@ def with_columns(task: Task, weight: str, cluster: str) -> Task:
         "numeric",
     ):
         raise FwcError(
-            f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
+            f"weight: {weight!r} is a feature, or no number; a weight needs "
+            f"{_as_weight(task.rules, weight)}"
         )
     load = partial(getattr, task, "_tables")
     chosen = {"weight": weight, "cluster": cluster}
     rules = task.rules.model_copy(update=chosen)
     return replace(task, rules=rules, _load=load)
+
+
+def _as_weight(rules: TaskFile, name: str) -> str:
+    """How a column becomes one of weights."""
+    if rules.path == FRAME:
+        return f"load_task(frame, …, weight={name!r})"
+    return f'kind = "numeric" and role = "extra" in {rules.place}'
 
 
 def sampling_weights(task: Task, frame: "pd.DataFrame") -> "np.ndarray | None":
@@ -832,7 +841,7 @@ def _tell_guesses(checks: Sequence[str], question: str | None) -> None:
     if guessed:
         guesses = "".join(f"\n* {line}" for line in guessed)
         tell(
-            f"the data frame was read by guesses, which task.text has as lines:{guesses}",
+            f"the data frame was read by guesses, as in {TEXT_OF_FRAME}:{guesses}",
             DataWarning,
         )
 

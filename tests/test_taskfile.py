@@ -93,7 +93,13 @@ BAD = {
     "protected that is none": (
         "\nquestion",
         'use_protected = "age"\nquestion',
-        "'age': it is in the table; add [[protected]] with column = 'age'",
+        "'age': it is in the table, and not protected (role = \"feature\"); to protect it, add "
+        "[[protected]] with column = 'age'",
+    ),
+    "protected that is dropped": (
+        "columns = [",
+        'use_protected = "zip"\ncolumns = [ { name = "zip", role = "drop" },',
+        "'zip': it is in the table, and dropped (role = \"drop\"); to protect it, add",
     ),
     "negative weight": (
         "\nquestion",

@@ -372,7 +372,8 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
     """Raise `FwcError` for one answer alone, or for levels that cannot be compared."""
     if "…" in task.question:
         raise FwcError(
-            f"{task.path}: the question still has …: write what is asked, as a yes-no question"
+            f"{task.path}: the question still has …: write what is asked, such as "
+            'question="Will this person repay?"'
         )
     answers = table[task.outcome.source].unique()
     if len(answers) == 1:

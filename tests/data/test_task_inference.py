@@ -16,7 +16,7 @@ from fwc_llm.cli.task import init
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
-from fwc_llm.tasks import load_task
+from fwc_llm.tasks import load_task, with_columns
 from tests.command import Run
 
 
@@ -832,8 +832,30 @@ def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -
 
 
 def test_an_ellipsis_in_a_question_is_asked_for() -> None:
-    with pytest.raises(FwcError, match="the question still has …"):
+    with pytest.raises(FwcError, match=r'question still has ….*question="'):
         load_task(frame(), protected="sex", outcome="ok", question="Is it …?")
+
+
+def test_a_column_that_a_frames_draft_drops_comes_back_as_the_error_says(
+    tmp_path: Path,
+) -> None:
+    table = frame().assign(since=lambda rows: rows["since"].dt.floor("7D"))
+    task = load_task(table, protected="sex", outcome="ok")
+    with pytest.raises(
+        FwcError, match=r"task\.text .*t\.toml .*Parquet .*'table'"
+    ) as said:
+        task.column("since")
+    role = re.search('write (role = "extra")', str(said.value))
+    assert role
+    text = task.text.replace('text = "since", role = "drop"', role[1])
+    (tmp_path / "t.toml").write_text(text, encoding="utf-8")
+    table.to_parquet(tmp_path / "table")
+    again = load_task(tmp_path / "t.toml")
+    assert again.column("since").role == "extra"
+    assert len(again.pool()) == len(table)
+    with pytest.raises(FwcError, match=r"a weight needs load_task\(.*weight='age'\)"):
+        with_columns(task, "age", "")
+    assert load_task(table, protected="sex", outcome="ok", weight="age").rules.weight
 
 
 def test_a_frames_question_is_in_its_frozen_task(tmp_path: Path) -> None:
