@@ -210,9 +210,9 @@ def settle_runs(
     gates.settle({name: run.statistics for name, run in runs.items()}, marks, document)
 
 
-def check_whole(path: Path) -> None:
+def check_whole(folder: RunFolder) -> None:
     """Raise `IncompleteRunError` for an incomplete run: gates need all replies."""
-    folder = RunFolder.existing(path)
+    path = folder.path
     if not is_file(path / "results.json"):
         raise IncompleteRunError(
             f"{path}: the run is not finished; no gate was decided"
@@ -250,12 +250,9 @@ def gate(
     gates = Gates.read(fail_if, undecided, junit)
     if not gates.conditions:
         raise FwcError("name a condition: --fail-if 'dp_gap > 0.1'")
-    with run_folders(list(expanded(runs))) as folders:
-        arms = [
-            arm
-            for folder in folders
-            for arm in RunFolder.existing(folder).describe()["arms"]
-        ]
+    with run_folders(list(expanded(runs))) as paths:
+        folders = [RunFolder.existing(path) for path in paths]
+        arms = [arm for folder in folders for arm in folder.describe()["arms"]]
         gates.begin(list(dict.fromkeys(arms)))
         for folder in folders:
             check_whole(folder)

@@ -124,7 +124,7 @@ def _of_run(folder: RunFolder, task: Task | None, data_dir: Any) -> Iterator[Fin
     """Check hashes, then recompute the run in a temporary folder and compare the files."""
     paths = sorted(filter(is_file, folder.path.rglob("*")))
     files = {path.relative_to(folder.path).as_posix(): path for path in paths}
-    for name, recorded in folder.hashes().items():
+    for name, recorded in folder.hashes("files").items():
         if name not in files:
             yield Finding(name, DIFFERS, "it is missing, although its hash is recorded")
         elif sha256(files[name]) != recorded:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
@@ -57,6 +57,10 @@ GROUP_FILE = "models.json"  # in the folder of a group of runs with several mode
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 HASHES = "hashes.json"
 HASHES_FORMAT = "fwc-llm-hashes/1"
+_READ_ONCE = {
+    "run.json": "_described",
+    "results.json": "_results",
+}  # where they are kept
 _FILES = (
     *(
         "run.json",
@@ -120,11 +124,28 @@ LATER = {
 }
 
 
+class _Digested:
+    """A text file, with the SHA-256 of what is written to it."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        self.digest.update(text.encode("utf-8", "backslashreplace"))
+        return self._file.write(text)
+
+
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and formats of a run's files; all except the journal are written whole."""
+    """Paths and formats of a run's files; all except the journal are written whole.
+
+    `digests` has the SHA-256 of files written since the last `write_hashes`, by name.
+    """
 
     path: Path
+    digests: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def default(cls, task: str, model: str) -> "RunFolder":
@@ -218,11 +239,14 @@ class RunFolder:
         """Change keys of run.json, such as `simulated`; return its content."""
         description = self.describe() | changes
         self.write_json("run.json", description)
-        vars(self).pop("_described")
         return description
 
     def results(self) -> dict[str, Any]:
-        """The validated content of results.json."""
+        """The validated content of results.json, which is read once."""
+        return self._results
+
+    @cached_property
+    def _results(self) -> dict[str, Any]:
         results = self.read_json("results.json")
         path = self.path / "results.json"
         check(
@@ -255,6 +279,7 @@ class RunFolder:
         """Write a text file atomically, without keys."""
         with self._writing(name) as file:
             file.write(redact(text, by_form=False))
+        vars(self).pop(_READ_ONCE.get(name, ""), None)
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""
@@ -363,41 +388,44 @@ class RunFolder:
 
     def write_hashes(self, *names: str) -> None:
         """Write the SHA-256 of all files, or of the files `names`, to hashes.json."""
-        recorded = self.hashes("changing") | self.hashes()
-        recorded |= {
-            name: sha256(self.path / name) for name in names or self.own_files()
-        }
+        recorded = self.hashes("changing", "files")
+        for name in names or self.own_files():
+            recorded[name] = self.digests.get(name) or sha256(self.path / name)
+        self.digests.clear()
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
 
     def begin_change(self) -> None:
         """Record that the files may change until `write_hashes`: a kill in between is no
         forgery.
         """
-        recorded = self.hashes()
-        if recorded:
-            changing = self.hashes("changing") | recorded
+        changing = self.hashes("changing", "files")
+        if changing:
             self.write_json(
                 HASHES, {"format": HASHES_FORMAT, "files": {}, "changing": changing}
             )
 
-    def hashes(self, key: str = "files") -> dict[str, str]:
-        """The recorded SHA-256 by file; {} if nothing is recorded."""
+    def hashes(self, *keys: str) -> dict[str, str]:
+        """The SHA-256 by file, recorded under `keys`; {} if nothing is recorded."""
+        found: dict[str, str] = {}
         with suppress(FwcError):
             content = self.read_json(HASHES)
-            if content.get("format") == HASHES_FORMAT and isinstance(
-                content.get(key), dict
-            ):
-                return {str(name): str(digest) for name, digest in content[key].items()}
-        return {}
+            if content.get("format") == HASHES_FORMAT:
+                for key in keys:
+                    recorded = content.get(key)
+                    if isinstance(recorded, dict):
+                        found |= {str(name): str(recorded[name]) for name in recorded}
+        return found
 
     @contextmanager
-    def _writing(self, name: str) -> Iterator[IO[str]]:
+    def _writing(self, name: str) -> Iterator[_Digested]:
         path = self.path / name
         with (
             failing_as(StorageError, f"cannot write {path}: "),
             whole_file(path) as file,
         ):
-            yield file
+            written = _Digested(file)
+            yield written
+        self.digests[name] = written.digest.hexdigest()
 
 
 def _shared(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:

@@ -75,6 +75,7 @@ class Run:
     answers: Mapping[str, ArmAnswers]  # of unchanged rows
     counterfactuals: Mapping[str, ArmAnswers]  # of changed rows, like `probes`
     probes: Mapping[str, ArmAnswers]
+    examples: "Mapping[str, dict[int, Shots]]"  # by arm and repeat
     at_threshold: Mapping[str, ArmAnswers] = field(
         default_factory=dict
     )  # P(yes) compared with it
@@ -256,21 +257,7 @@ class Run:
 
     def shots(self, arm: str) -> "dict[int, Shots]":
         """An arm's examples by repeat; {} for an arm with new examples for every row."""
-        return self._shots[arm]
-
-    @cached_property
-    def _shots(self) -> "dict[str, dict[int, Shots]]":
-        from fwc_llm.shots.storage import load_shots
-
-        folder = self.folder / "shots"
-        found: dict[str, dict[int, Shots]] = {}
-        for arm, answers in self.answers.items():
-            repeats = np.unique(answers.repeat).tolist()
-            paths = {r: folder / f"{file_name(arm)}-{r}.json" for r in repeats}
-            found[arm] = {
-                r: load_shots(path) for r, path in paths.items() if path.is_file()
-            }
-        return found
+        return self.examples[arm]
 
     def prompt(self, arm: str) -> list[dict[str, str]]:
         """An arm's saved sample of a full prompt, as messages; [] if none was saved."""
@@ -324,10 +311,23 @@ def read_run(path: str | Path | RunFolder, unread: Unread | None = None) -> Run:
         answers=answers,
         counterfactuals=_told(by_arm, counterfactual=True),
         probes=_told(by_arm, counterfactual=False),
+        examples={arm: _shots(folder.path, arm, a) for arm, a in answers.items()},
         at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
     )
     _check_results(run)
     return with_predictions(replace(run, unread=unread))
+
+
+def _shots(folder: Path, arm: str, answers: ArmAnswers) -> "dict[int, Shots]":
+    """An arm's saved examples by repeat."""
+    from fwc_llm.shots.storage import load_shots
+
+    found: dict[int, Shots] = {}
+    for repeat in np.unique(answers.repeat).tolist():
+        path = folder / "shots" / f"{file_name(arm)}-{repeat}.json"
+        if path.is_file():
+            found[repeat] = load_shots(path)
+    return found
 
 
 class _PredictionsFile(BaseModel):
@@ -434,6 +434,7 @@ def scored(
     """Like `score_run`, with the run, which is None without any reply."""
     folder.begin_change()
     results = score(folder, journal, stopped)
+    folder.digests[journal.path.name] = journal.digest.hexdigest()
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
         folder.write_hashes()
@@ -448,7 +449,9 @@ def scored(
     return results | ({"reparsed": reparsed} if reparsed else {}), run
 
 
-def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
+def read_runs(
+    paths: Sequence[str | Path | RunFolder], unread: Unread | None = None
+) -> list[Run]:
     """Read several runs of one task for one report; folders tell equal models apart."""
     if not paths:
         raise FwcError("name at least one run's folder")

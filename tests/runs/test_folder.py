@@ -15,6 +15,7 @@ import pytest
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.evaluation.result import Result
+from fwc_llm.files import sha256
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
@@ -22,7 +23,7 @@ from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.results import Replies
 from fwc_llm.sanitize import truncate, utf8_safe
-from tests.command import read_json
+from tests.command import python, read_json
 from tests.faults.passage import N, plan, run_plan
 from tests.models.four_members import FourMembers
 
@@ -278,3 +279,45 @@ def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
     ]
     assert replies.row(question(rows[3], 1))["reason"] == "error"
     assert replies.models == ["first", "second"]
+
+
+_COUNT_READS = """
+import os, sys
+from collections import Counter
+
+read = Counter()
+
+
+def count(event, arguments):
+    if event == "open" and arguments[1] in ("r", "rb") and arguments[0] != -1:
+        path = str(arguments[0])
+        if os.path.dirname(path).endswith("counted"):
+            read[os.path.basename(path)] += 1
+
+
+sys.addaudithook(count)
+from fwc_llm.cli import main
+
+try:
+    main()
+finally:
+    names = "run.json", "questions.jsonl", "journal.jsonl", "answers.csv", "results.json"
+    print(*(f"{name}: {read[name]}" for name in names), file=sys.stderr)
+"""
+
+
+def test_files_of_a_run_are_read_once(tmp_path: Path) -> None:
+    """A new run reads back what is judged, and records hashes without another reading."""
+    folder = tmp_path / "counted"
+    gate = ("--fail-if", "accuracy < 0.01")
+    small = ("--task", "census", "--shots", "zero,random", "--m", 2, "--n-test", 8)
+    asked = python("-c", _COUNT_READS, "eval", *small, *gate, "--out", folder)
+    assert asked.stderr.splitlines()[-1] == (
+        "run.json: 1 questions.jsonl: 1 journal.jsonl: 1 answers.csv: 1 results.json: 1"
+    )
+    gated = python("-c", _COUNT_READS, "gate", folder, *gate)
+    assert gated.stderr.splitlines()[-1] == (
+        "run.json: 1 questions.jsonl: 0 journal.jsonl: 0 answers.csv: 1 results.json: 1"
+    )
+    for name, digest in RunFolder(folder).hashes("files").items():
+        assert sha256(folder / name) == digest, name
