@@ -63,6 +63,7 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
     column_weights: ColumnWeights = None
     penalty: float | None = None
     crossed: bool = True
+    support = "rows"
 
     def fit(
         self,
@@ -87,7 +88,7 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
         rows = read_rows(self, Columns(X, y, sensitive, sample_weight))
         table = rows.table
         cells = rows.cells
-        problem = Problem.of(rows, self, "rows", cells.cell, [], np.zeros(0, int))
+        problem = Problem.of(rows, self, cells, cells.cell)
         if (
             problem.groups is None
             and self.epsilon is not None

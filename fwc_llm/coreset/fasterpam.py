@@ -33,9 +33,6 @@ _WORTH_SHARING = 2_000_000
 _CHUNK = 32  # rows with the same nearest point that are summed together: half a block
 _IN_BLOCK = ROWS // _CHUNK
 _AT_ONCE = 64  # blocks that are copied at once
-_SLACK = np.float32(
-    1.0 - 1e-5
-)  # distances are rounded: a bound must not cut off rows that just matter
 
 
 @dataclass(frozen=True)
@@ -184,22 +181,12 @@ class Medoids:
         """
         self._sorted = rows = self._sorted or self._sort()
         m = len(self._points)
-        points = in_groups(self._points, ROWS)
         slots = np.empty(len(cells), np.int64)
         changes = np.empty(len(cells))
 
         def compare_part(part: Array) -> None:
-            tiles = (
-                points,
-                self._cell_of,
-                in_groups(candidates[part], WIDTH),
-                cells[part],
-            )
-            room = (
-                np.empty((WIDTH, ROWS), np.float32),
-                np.empty((WIDTH, m), np.float32),
-                np.empty((WIDTH, m)),
-            )
+            tiles = self._cell_of, in_groups(candidates[part], WIDTH), cells[part]
+            room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, m))
             several = slice(part[0], part[-1] + 1)
             found = slots[several], changes[several]
             best_exchanges(*rows, *tiles, *self._cost, self.prices, *room, *found)
@@ -260,27 +247,14 @@ class Medoids:
             self._nearest[3][:] = 4 * (self._nearest[2].max() + price) - price + 1
 
     def _sort(self) -> tuple[Array, ...]:
-        """Sort all rows into chunks with the same nearest point, and rows of a point by falling
-        reach.
-
-        A candidate x matters to row i with the nearest point s only if F(x, s) is less than the
-        row's reach F(i, s) + F₂. F is the cost without prices. F₂ is F of the second nearest point,
-        minus its price, plus the largest price. If costs are squared, the roots of F and F₂ count
-        instead.
-        """
+        """Sort all rows into chunks with the same nearest point."""
         space = self._space
         nearest, _, d_first, d_second = self._nearest
         n, p = self._values.shape
         m = len(self._points)
-        first = d_first + self.prices[self._cell_of[nearest]]
-        second = d_second + self.prices[self._cell_of].max()
-        if space.cost.root and not space.root:
-            first = np.sqrt(np.maximum(first, 0))
-            second = np.sqrt(np.maximum(second, 0))
-        reach = first + second
         rises = d_second.astype(np.float64) - d_first
         removal = np.bincount(nearest, rises * space.mass, minlength=m)
-        order = np.argsort(nearest * (2.0 * float(reach.max()) + 1.0) - reach)
+        order = np.argsort(nearest.astype(np.min_scalar_type(m)), kind="stable")
         count = np.bincount(nearest, minlength=m)
         chunks = -(-count // _CHUNK)
         slot = np.repeat(np.arange(m), chunks)
@@ -301,16 +275,7 @@ class Medoids:
         far = np.float32(-np.inf)
         mass = np.where(full, space.mass[rows], 0)
         costs = (np.where(full, values[rows], far) for values in (d_first, d_second))
-        reach = np.where(full, reach[rows], far)[::_CHUNK]
-        return (
-            blocks,
-            space.cell[rows].astype(np.uint16),
-            *costs,
-            slot,
-            reach,
-            removal,
-            mass,
-        )
+        return blocks, space.cell[rows].astype(np.uint16), *costs, slot, removal, mass
 
 
 class _Swapping:
@@ -417,24 +382,22 @@ class _Swapping:
 
 
 @part(fastmath={"reassoc", "nsz"})
-def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`, weighted by mass.
+def _gains(tile, w, d_first, d_second, mass, low, first):  # type: ignore[no-untyped-def]
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over a chunk of rows, weighted by mass.
 
-    Unsigned indices and an inner loop of fixed length let numba vectorise both sums.
+    `tile[w, low]` is of row `first`. Unsigned indices let numba vectorise both sums.
     """
     none = np.float32(0)
     added = none
     gain = none
-    for start in range(np.uint64(0), size, np.uint64(_CHUNK)):
-        for lane in range(np.uint64(_CHUNK)):
-            i = low + start + lane
-            d = tile[w, i]
-            nearest = d_first[first + i]
-            weight = mass[first + i]
-            closer = d - nearest
-            added += weight * (closer if closer < none else none)
-            change = (d if d > nearest else nearest) - d_second[first + i]
-            gain += weight * (change if change < none else none)
+    for lane in range(np.uint64(_CHUNK)):
+        d = tile[w, low + lane]
+        nearest = d_first[first + lane]
+        weight = mass[first + lane]
+        closer = d - nearest
+        added += weight * (closer if closer < none else none)
+        change = (d if d > nearest else nearest) - d_second[first + lane]
+        gain += weight * (change if change < none else none)
     return np.float64(added), np.float64(gain)
 
 
@@ -445,10 +408,8 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     d_first,
     d_second,
     slot,
-    reach,
     removal,
     mass,
-    point_blocks,
     cell_of,
     tiles,
     cells,
@@ -457,7 +418,6 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     move,
     prices,
     tile,
-    limit,
     gain,
     slots,
     changes,
@@ -468,31 +428,17 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     `blocks` (B, p, ROWS) are the rows in chunks of `_CHUNK`, `cell` (n',) their cells, `d_first`
     and `d_second` (n',) their costs at the nearest and second nearest point, and `mass` (n',) their
     masses. Padding rows have no mass, and costs of −inf, which no candidate lowers. `slot` (C,) is
-    a chunk's nearest point; a candidate farther from it than `reach` (C,) does not matter to the
-    chunk. `removal` (m,) is the rise of the loss without each point. `tile`, `limit` (WIDTH, m) and
+    a chunk's nearest point, `removal` (m,) the rise of the loss without each point. `tile` and
     `gain` (WIDTH, m) are work arrays.
     """
     m = len(cell_of)
     for t in range(len(tiles)):
         width = min(WIDTH, len(cells) - t * WIDTH)
-        for b in range(len(point_blocks)):
-            tile_costs(point_blocks[b], tiles, t, cost, tile)
-            for w in range(width):
-                for s in range(b * ROWS, min(b * ROWS + ROWS, m)):
-                    away = (
-                        tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
-                    )
-                    limit[w, s] = (np.sqrt(away) if cost.root else away) * _SLACK
-                    gain[w, s] = removal[s]
         for w in range(width):
             changes[t * WIDTH + w] = 0.0
+            for s in range(m):
+                gain[w, s] = removal[s]
         for b in range(len(blocks)):
-            matters = False
-            for c in range(b * _IN_BLOCK, (b + 1) * _IN_BLOCK):
-                for w in range(width):
-                    matters |= reach[c] > limit[w, slot[c]]
-            if not matters:
-                continue
             tile_costs(blocks[b], tiles, t, cost, tile)
             first = np.uint64(b * ROWS)
             for w in range(width):
@@ -507,9 +453,8 @@ def best_exchanges(  # type: ignore[no-untyped-def]
                     tile[w, lane] -= price
                 for c in range(_IN_BLOCK):
                     low = np.uint64(c * _CHUNK)
-                    size = np.uint64(_CHUNK)
                     added, change = _gains(
-                        tile, w, d_first, d_second, mass, first, low, size
+                        tile, w, d_first, d_second, mass, low, first + low
                     )
                     changes[t * WIDTH + w] += added
                     gain[w, slot[b * _IN_BLOCK + c]] += change

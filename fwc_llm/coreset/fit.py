@@ -17,7 +17,6 @@ from fwc_llm.coreset.checks import (
     generator,
 )
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
 from fwc_llm.coreset.out_of_core.certifying_pass import certify_table
 from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_pass
@@ -189,7 +188,7 @@ class CoresetFit:
                     bound = outer_bound(*given)
                 self.outer_bound_ = min(bound, inner.lower_bound)
             self.labels_: Array | None = np.full(rows.n, -1, np.int32)
-            self.labels_[rows.used] = main_labels(shares)
+            self.labels_[rows.used] = shares.label
             return self
         steps.rest()
         if self.row_index_ is not None:
@@ -287,7 +286,7 @@ class CoresetFit:
                 )
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
-        return Problem.of(rows, self, self.support, cell_of, pools, ids)
+        return Problem.of(rows, self, cells, cell_of, pools, ids)
 
     @property
     def _starts_at_rows(self) -> bool:
@@ -437,17 +436,3 @@ class CoresetFit:
         self.history_[-1] = objective
         self.n_iter_ = len(best.history) - 1
         self.converged_ = best.converged
-
-
-def main_labels(shares: RowAssignment) -> Array:
-    """Return (n,) the index of the representative that carries most of each row, the lowest on
-    ties.
-    """
-    labels = np.array(shares.label)
-    for row in np.unique(shares.part_row):
-        parts = shares.part_row == row
-        carried = np.zeros(shares.m)
-        np.add.at(carried, shares.part_label[parts], shares.part_weight[parts])
-        carried[labels[row]] += 1 - carried.sum()
-        labels[row] = carried.argmax()
-    return labels

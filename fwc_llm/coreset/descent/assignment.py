@@ -34,7 +34,7 @@ EVERY = -2
 BITS = 2  # the lowest bits of `packed` hold the state, the others the index within the cell
 STATES = 4
 
-AT_ONCE = 2048  # rows per call if only few are computed
+AT_ONCE = 4096  # rows per call
 FAR = np.float32(1e30)  # farther than any row; infinity would turn bounds into NaN
 
 

@@ -119,9 +119,7 @@ class CompiledSteps(Steps):
         return float((self._rows.packed % STATES == STALE).mean())
 
     def _represent(self, points: Array) -> tuple[Representatives, int]:
-        """Return the representatives, and BOUNDED, or EVERY if they moved too far for useful
-        bounds.
-        """
+        """Return the representatives, and BOUNDED, or at first EVERY."""
         cost = self.problem.feature_cost
         cells = self.problem.cells.n_cells
         near = np.ascontiguousarray(points - self.problem.table.origin, np.float32)
@@ -131,15 +129,10 @@ class CompiledSteps(Steps):
         which = EVERY
         if self._reps is not None:
             way = cost.between(near.T.astype(np.float64), self._reps.points.T)
-            typical = self._objective
-            if cost.root:
-                way = np.sqrt(way)
-                typical = np.sqrt(typical)
-            if way.max() <= typical / 2:
-                which = BOUNDED
-                step = way.astype(np.float32)
-                np.maximum.at(longest, self.problem.cell_of, step)
-                drift = self._reps.drift + longest
+            which = BOUNDED
+            step = (np.sqrt(way) if cost.root else way).astype(np.float32)
+            np.maximum.at(longest, self.problem.cell_of, step)
+            drift = self._reps.drift + longest
         tiles = Tiles.of(near, self.problem.cell_of, cells)
         first = self._first.astype(np.uintp)
         self._reps = Representatives(near, tiles, first, step, longest, drift)
@@ -157,10 +150,6 @@ class CompiledSteps(Steps):
         """
         n, p = self._rows.x.shape
         prices = self.prices.astype(np.float32)
-        chunk = AT_ONCE
-        if starts is None:
-            chunk = self._threads.share(n)
-            starts = range(0, n, chunk)
         terms = (
             self._rows,
             reps,
@@ -181,6 +170,6 @@ class CompiledSteps(Steps):
                 np.empty(ROWS, np.float32),
                 np.empty(ROWS, np.int32),
             )
-            assign_rows(*terms, queue, waiting, work, low, min(low + chunk, n))
+            assign_rows(*terms, queue, waiting, work, low, min(low + AT_ONCE, n))
 
-        self._threads.over(assign, starts)
+        self._threads.over(assign, range(0, n, AT_ONCE) if starts is None else starts)

@@ -33,23 +33,13 @@ class RowAssignment:
     def weights(self) -> Array:
         """(m,) mass that each representative carries."""
         mass = np.where(self.row_mass > 0, self.masses.values, 0.0)
-        part = self.part_weight * mass[self.part_row]
-        total = np.bincount(self.label, mass, self.m)
-        np.subtract.at(total, self.label[self.part_row], part)
-        np.add.at(total, self.part_label, part)
-        return np.asarray(total)
+        return self.mass_by(mass, np.zeros(len(mass), np.int64), 1)[:, 0]
 
-    def units_by(self, code: Array, width: int) -> Array:
-        """Sum mass by representative and `code` (n,): (m, width) int64, in units of
-        `Groups.unit`.
-        """
+    def mass_by(self, mass: Array, code: Array, width: int) -> Array:
+        """Sum the rows' `mass` (n,) by representative and `code` (n,): (m, width)."""
         keys = self.label * width + code
-        part = self.part_units()
-        total = np.zeros(self.m * width, np.int64)
-        if self.masses.equal:  # much faster
-            total += self.masses.units[0] * np.bincount(keys, minlength=self.m * width)
-        else:
-            np.add.at(total, keys, self.masses.units)
+        part = self.part_weight * mass[self.part_row]
+        total = np.bincount(keys, mass, self.m * width)
         np.subtract.at(total, keys[self.part_row], part)
         np.add.at(total, self.part_label * width + code[self.part_row], part)
         return total.reshape(self.m, width)
@@ -136,11 +126,12 @@ class Centres:
         self._low[changed] = np.where(empty[:, None], -np.inf, low)
         self._high[changed] = np.where(empty[:, None], np.inf, high)
         moved = points.copy()
+        mass = shares.masses.values
         numbers, categories = np.split(moved, [table.n_numeric], axis=1)
         np.clip(numbers, self._low, self._high, out=numbers)
         for code, current in zip(table.codes.T, categories.T, strict=True):
             width = int(max(code.max(), current.max())) + 1
-            total = shares.units_by(code.astype(np.int64), width)
+            total = shares.mass_by(mass, code.astype(np.int64), width)
             kept = total[np.arange(len(moved)), current.astype(np.int64)]
             better = total.max(1) > kept
             current[better] = total.argmax(1)[better]
