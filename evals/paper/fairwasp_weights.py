@@ -106,7 +106,7 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
             weights = share_out(plan, nearest.T, table.n, rows.masses).weights()
             weights *= table.n / rows.masses.total
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
-        self.weights_ = np.zeros(rows.n)
+        self.weights_ = np.zeros(len(rows.X))
         self.weights_[rows.used] = weights
         mass = np.bincount(cells.cell, weights, cells.n_cells)
         self.violation_ = violation(mass, problem.target, groups=problem.groups)

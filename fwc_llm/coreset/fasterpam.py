@@ -18,13 +18,12 @@ from fwc_llm.coreset.problem.ground_cost import (
     ROWS,
     WIDTH,
     FeatureCost,
-    in_groups,
+    Tiles,
     tile_costs,
 )
 from fwc_llm.coreset.threads import Threads
 
 _LARGEST_BATCH = 512
-_ESTIMATED = 8192  # candidates at once; their values are copied twice
 _ENOUGH = (
     0.5  # share of the sum of their single gains that several swaps must gain together
 )
@@ -32,7 +31,6 @@ _ENOUGH = (
 _WORTH_SHARING = 2_000_000
 _CHUNK = 32  # rows with the same nearest point that are summed together: half a block
 _IN_BLOCK = ROWS // _CHUNK
-_AT_ONCE = 64  # blocks that are copied at once
 
 
 @dataclass(frozen=True)
@@ -127,15 +125,11 @@ def estimate(
     """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each
     candidate.
     """
-    part = replace(
+    some = replace(
         space, values=space.values[rows], cell=space.cell[rows], mass=space.mass[rows]
     )
-    standing = Medoids(part, points, threads)
-    changes = np.empty(len(candidates))
-    for low in range(0, len(candidates), _ESTIMATED):
-        some = slice(low, low + _ESTIMATED)
-        changes[some] = standing.compare(space.values[candidates[some]], cells[some])[1]
-    return changes
+    standing = Medoids(some, points, threads)
+    return standing.compare(space.values[candidates], cells)[1]
 
 
 class Medoids:
@@ -177,7 +171,7 @@ class Medoids:
         Both are (q,). `candidates` (q, p) are values, `cells` (q,) the cells that they may
         represent. FastPAM1: if a row's nearest point is replaced, the row costs min(d, d₂) instead
         of d₁, any other row min(d, d₁); d is the cost at the candidate, d₁ and d₂ are those at the
-        nearest and second nearest point. Comparing is fastest if similar candidates are adjacent.
+        nearest and second nearest point.
         """
         self._sorted = rows = self._sorted or self._sort()
         m = len(self._points)
@@ -185,7 +179,7 @@ class Medoids:
         changes = np.empty(len(cells))
 
         def compare_part(part: Array) -> None:
-            tiles = self._cell_of, in_groups(candidates[part], WIDTH), cells[part]
+            tiles = self._cell_of, _tiled(candidates[part]), cells[part]
             room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, m))
             several = slice(part[0], part[-1] + 1)
             found = slots[several], changes[several]
@@ -222,16 +216,14 @@ class Medoids:
         two.
         """
         self._sorted = None
-        if slots is None:
+        only = slots
+        if only is None:
             only = np.arange(len(self._points))
-        else:
-            only = slots
-        tiles = (
-            in_groups(self._points[only], WIDTH),
-            only,
-            self._cell_of[only],
-            slots is None,
-        )
+            for values, none in zip(
+                self._nearest, (-1, -1, np.inf, np.inf), strict=True
+            ):
+                values[rows] = none
+        tiles = _tiled(self._points[only]), only, self._cell_of[only]
         p = self._values.shape[1]
 
         def find(part: Array) -> None:
@@ -266,16 +258,19 @@ class Medoids:
         slot_of_row = np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)
         rows[slot_of_row] = order
         full[slot_of_row] = True
-        del order, slot_of_row  # free the memory for the blocks
-        blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
-        for b in range(0, len(blocks), _AT_ONCE):
-            some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
-            values = np.take(self._values, some, axis=0)  # faster than an index
-            blocks[b : b + _AT_ONCE] = values.reshape(-1, ROWS, p).transpose(0, 2, 1)
+        values = np.take(self._values, rows, axis=0)  # faster than an index
+        values = values.reshape(-1, ROWS, p).transpose(0, 2, 1)
+        blocks = np.ascontiguousarray(values)
         far = np.float32(-np.inf)
         mass = np.where(full, space.mass[rows], 0)
         costs = (np.where(full, values[rows], far) for values in (d_first, d_second))
         return blocks, space.cell[rows].astype(np.uint16), *costs, slot, removal, mass
+
+
+def _tiled(values: Array) -> Array:
+    """Points (q, p) in tiles (T, p, WIDTH)."""
+    tiles: Array = Tiles.of(values, np.zeros(len(values), int), 1).values
+    return tiles
 
 
 class _Swapping:
@@ -314,7 +309,8 @@ class _Swapping:
         """
         improved = False
         while len(batch):
-            slot, change = self._compare(batch)
+            values = self._values[self._candidates[batch]]
+            slot, change = self.medoids.compare(values, self._cells[batch])
             ranking = np.argsort(change, kind="stable")[: self._compared]
             ranking = ranking[change[ranking] < -self._least * abs(self.losses[-1])]
             if len(ranking) == 0:
@@ -349,20 +345,6 @@ class _Swapping:
             if len(chosen) == self._together:
                 break
         return np.array(chosen)
-
-    def _compare(self, batch: Array) -> tuple[Array, Array]:
-        """Return the point that each candidate best replaces, and the change of the loss."""
-        rows = self._candidates[batch]
-        order = np.argsort(
-            self.medoids.labels[rows], kind="stable"
-        )  # similar candidates adjacent
-        slots = np.empty(len(batch), np.int64)
-        changes = np.empty(len(batch))
-        compared = self.medoids.compare(
-            self._values[rows[order]], self._cells[batch[order]]
-        )
-        slots[order], changes[order] = compared
-        return slots, changes
 
     def _swap(self, slots: Array, batch: Array, expected: float) -> bool:
         """Replace points by candidates; undo several swaps that together gain under half of
@@ -477,7 +459,6 @@ def two_nearest(  # type: ignore[no-untyped-def]
     tiles,
     slots,
     cell_of,
-    anew,
     cost,
     root,
     move,
@@ -489,11 +470,11 @@ def two_nearest(  # type: ignore[no-untyped-def]
     d_nearest,
     d_second,
 ):
-    """Write the two nearest points of the `rows`, and the costs there, into the last four arrays
+    """Update the two nearest points of the `rows`, and the costs there, in the last four arrays
     (n,).
 
-    `slots` (q,) index the points in the `tiles`, and `cell_of` (q,) are their cells. With `anew`
-    the results so far are discarded. `block` (p, ROWS) and `tile` are work arrays.
+    `slots` (q,) index the points in the `tiles`, and `cell_of` (q,) are their cells. `block` (p,
+    ROWS) and `tile` are work arrays.
     """
     m = len(cell_of)
     for start in range(0, len(rows), ROWS):
@@ -502,13 +483,6 @@ def two_nearest(  # type: ignore[no-untyped-def]
             i = rows[start + min(lane, count - 1)]
             for k in range(values.shape[1]):
                 block[k, lane] = values[i, k]
-        if anew:
-            for lane in range(count):
-                i = rows[start + lane]
-                nearest[i] = -1
-                second[i] = -1
-                d_nearest[i] = np.float32(np.inf)
-                d_second[i] = np.float32(np.inf)
         for t in range(len(tiles)):
             tile_costs(block, tiles, t, cost, tile)
             for w in range(min(WIDTH, m - t * WIDTH)):

@@ -20,15 +20,13 @@ from fwc_llm.coreset.descent.assignment import (
     STALE,
     STATES,
     WANTED,
-    Costs,
     Representatives,
     Rows,
-    Tiles,
     assign_rows,
 )
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.updates import RowAssignment
-from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH
+from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, Tiles
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
@@ -43,7 +41,7 @@ class CompiledSteps(Steps):
     def __init__(self, problem: Problem, threads: Threads) -> None:
         super().__init__(problem, threads)
         table = problem.table
-        self._costs = Costs(problem.feature_cost, problem.move.astype(np.float32))
+        self._costs = problem.feature_cost, problem.move.astype(np.float32)
         self._reps: Representatives | None = None
         self._first = np.searchsorted(
             problem.cell_of, np.arange(problem.cells.n_cells + 1)
@@ -153,7 +151,7 @@ class CompiledSteps(Steps):
         terms = (
             self._rows,
             reps,
-            self._costs,
+            *self._costs,
             prices,
             np.float32(min(margin, 1e30)),
             which,

@@ -55,10 +55,7 @@ TABLE = {
 
 
 def choose(
-    problem: Problem,
-    swaps: bool | str,
-    progressive: bool | str,
-    tolerance: float | None,
+    problem: Problem, swaps: bool | str, progressive: bool | str, tolerance: float | str
 ) -> Effort:
     """Choose the effort for a problem; `swaps` and `progressive` are those of `FairCoreset`."""
     table = problem.table
@@ -99,11 +96,11 @@ def choose(
     rough = 0.0
     if kind == "points" and size > TINY:
         rough = SAMPLE_TOLERANCE
-    if tolerance is None:
+    if tolerance == "auto":
         tolerance = 0.0
         if grows or from_rows:
             tolerance = ROWS_TOLERANCE
         unhelped = free and progressive == "auto" and not from_rows and kind != "points"
         if unhelped and size > _NUMBERS:
             tolerance = FREE_TOLERANCE
-    return Effort(starts, patience, grows, kind, from_rows, tolerance, rough)
+    return Effort(starts, patience, grows, kind, from_rows, float(tolerance), rough)

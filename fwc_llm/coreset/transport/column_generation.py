@@ -283,7 +283,7 @@ def sampled_doubt(cells: int, count: int) -> float:
     """The share of rows whose cell the prices of a sample of `count` rows may get wrong: about
     1/√count.
     """
-    return min(1.0, _DOUBT * (cells / count) ** 0.5)
+    return float(min(1.0, _DOUBT * (cells / count) ** 0.5))
 
 
 def narrow(
