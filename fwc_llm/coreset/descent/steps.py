@@ -111,11 +111,6 @@ class CompiledSteps(Steps):
         vars(self.problem.table).pop("single", None)  # a cached copy
         return super().nearest(points)
 
-    @property
-    def skipped(self) -> float:
-        """Share of the pairs of a row and a cell whose cost is a lower bound after `solve`."""
-        return float((self._rows.packed % STATES == STALE).mean())
-
     def _represent(self, points: Array) -> tuple[Representatives, int]:
         """Return the representatives, and BOUNDED, or at first EVERY."""
         cost = self.problem.feature_cost

@@ -118,9 +118,9 @@ class Solver:
         Swaps of real rows use the mean of the last prices and those before: the last prices alone
         overshoot.
         """
-        on_rows = self.effort.swaps == "rows" and descent.rows is not None
-        if not (on_rows or self.effort.swaps == "points") or self._max_iter == 0:
+        if not self.effort.swaps or self._max_iter == 0:
             return descent
+        on_rows = self.effort.swaps == "rows"
         if on_rows:
             self.steps.solve(descent.points)
         best = last = descent
