@@ -51,7 +51,7 @@ class CompiledSteps(Steps):
         self._objective = 0.0
 
     @cached_property
-    def _rows(self) -> Rows:
+    def state(self) -> Rows:
         """The rows and the state of each pair; made at the first use, freed by `rest`."""
         n = self.problem.table.n
         shape = n, self.problem.cells.n_cells
@@ -66,7 +66,7 @@ class CompiledSteps(Steps):
 
     def rest(self) -> None:
         """See `Steps`."""
-        vars(self).pop("_rows", None)
+        vars(self).pop("state", None)
         self._reps = None
 
     def solve(self, points: Array) -> tuple[float, RowAssignment]:
@@ -78,9 +78,9 @@ class CompiledSteps(Steps):
             margin = 2 * self._drift + 0.01 * self._objective
         self._assign(reps, which, margin)
         n = self.problem.table.n
-        packed = self._rows.packed
+        packed = self.state.packed
         while True:
-            inner = self.problem.transport(self._rows.cost, self.prices)
+            inner = self.problem.transport(self.state.cost, self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
             row = np.append(np.arange(n), inner.split_row)
@@ -92,7 +92,7 @@ class CompiledSteps(Steps):
             packed[row[stale], cell[stale]] += WANTED - STALE
             chunks = np.unique(row[stale] // AT_ONCE)
             self._assign(reps, WANTED, starts=chunks * AT_ONCE)
-        self._rows.chosen[:] = inner.cell
+        self.state.chosen[:] = inner.cell
         self._objective = inner.objective
         label = (self._first[cell] + (word >> BITS)).astype(np.int32)
         return inner.objective, RowAssignment(
@@ -141,10 +141,10 @@ class CompiledSteps(Steps):
         """Update the costs of all rows, or of `AT_ONCE` rows from each of the `starts`, by
         `assign_rows`.
         """
-        n, p = self._rows.x.shape
+        n, p = self.state.x.shape
         prices = self.prices.astype(np.float32)
         terms = (
-            self._rows,
+            self.state,
             reps,
             *self._costs,
             prices,

@@ -41,7 +41,7 @@ def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
     case = FairCoreset(40).problem(*table)
     steps = CompiledSteps(case, Threads(2))
     found = descend(steps, start_rows(case, "random", np.random.default_rng(0)), 30)
-    assert (steps._rows.packed % STATES == STALE).mean() > 0.2  # bounds
+    assert (steps.state.packed % STATES == STALE).mean() > 0.2  # bounds
     exact = Steps(case).certify(found.points)[0].objective
     assert found.objective == pytest.approx(exact, rel=1e-6)
     assert (np.diff(found.history) <= 1e-6).all()
