@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
+from shlex import quote
 from typing import IO, Any, Literal
 
 from fwc_llm.errors import FwcError, near, require
@@ -101,6 +102,11 @@ def whole_file(path: Path, mode: Literal["x", "xb"] = "x") -> Iterator[IO[Any]]:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+def in_shell(path: object) -> str:
+    """A path or name as a command line has it."""
+    return quote(str(path))
 
 
 def json_text(content: Any) -> str:

@@ -16,6 +16,7 @@ from fwc_llm.errors import FwcError, checked, did_you_mean, require
 from fwc_llm.files import (
     failing_as,
     home_expanded,
+    in_shell,
     json_text,
     new_path,
     read_text,
@@ -699,7 +700,9 @@ def _thawed(path: Path) -> Task:
 
 def _no_task(name: str) -> str:
     if Path(name).is_file():
-        init = f"`fwc-llm task init {name} --protected COLUMN --outcome COLUMN`"
+        init = (
+            f"`fwc-llm task init {in_shell(name)} --protected COLUMN --outcome COLUMN`"
+        )
         return (
             f"{name} is not a task file (.toml); if it is a table, draft one with {init}, or in "
             f"Python pass its data frame"

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console
@@ -15,6 +14,7 @@ from fwc_llm.errors import (
     InterruptedRunError,
     ProviderError,
 )
+from fwc_llm.files import in_shell
 from fwc_llm.models import is_local, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.execute import UnreadError
@@ -212,7 +212,7 @@ def ask_all(
                 isinstance(error, UnreadError | FunctionError)
                 and error.result is not None
             ):  # no answers to show
-                where = quote(str(error.result.folder))
+                where = in_shell(error.result.folder)
                 console.notes(f"the replies so far are in {where}")
             elif error.result is not None:
                 results[name] = error.result  # type: ignore[assignment]
@@ -303,7 +303,7 @@ def _interrupted(
 
 
 def _again(folder: Path) -> str:
-    return f"the same command with --out {quote(str(folder))}"
+    return f"the same command with --out {in_shell(folder)}"
 
 
 def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
@@ -352,7 +352,7 @@ def _print_results(
     else:
         where = runs[0].folder
     console.notes(
-        f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}"
+        f"everything is in {where}; see it with: fwc-llm report {in_shell(where)}"
     )
 
 

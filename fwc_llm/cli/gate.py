@@ -13,7 +13,7 @@ from fwc_llm.errors import (
     GateUndecidedError,
     IncompleteRunError,
 )
-from fwc_llm.files import is_file, write_whole
+from fwc_llm.files import in_shell, is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import expanded
@@ -144,7 +144,6 @@ class Gates:
             return
         self._write(suites, self.undecided)
         from fwc_llm.gates.decide import counted, worst
-        from fwc_llm.gates.sentences import MORE
 
         every = [check for checks in suites.values() for check in checks]
         outcome = worst(every)
@@ -154,12 +153,14 @@ class Gates:
         ):
             raise GateFailedError(counts)
         if outcome == "cannot say" and self.undecided is None:
-            more = [MORE[check.lacking] for check in every if check.lacking in MORE]
-            remedy = ""
-            if more:
-                remedy = f"ask about {more[0]} (`fwc-llm power` says how many), or "
+            helps = any(check.lacking == "rows" for check in every)
+            rows = (
+                "ask about more rows (`fwc-llm power` says how many), or "
+                if helps
+                else ""
+            )
             raise GateUndecidedError(
-                f"{counts}: {remedy}say how such checks count with --undecided fail or pass"
+                f"{counts}: {rows}say how such checks count with --undecided fail or pass"
             )
 
     def _write(
@@ -222,7 +223,7 @@ def check_whole(folder: RunFolder) -> None:
         raise IncompleteRunError(
             f"{path}: {missing:,} of {int(results.get('requests') or 0):,} requests have no reply; "
             f"no gate "
-            f"was decided. The same `fwc-llm eval` command with --out {path} sends them"
+            f"was decided. The same `fwc-llm eval` command with --out {in_shell(path)} sends them"
         )
 
 

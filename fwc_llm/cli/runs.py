@@ -5,7 +5,7 @@ from pathlib import Path
 from fwc_llm.cli import console
 from fwc_llm.cli.flags import DATA_DIR, JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError
-from fwc_llm.files import is_file
+from fwc_llm.files import in_shell, is_file
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import expanded
 
@@ -33,7 +33,7 @@ def rescore(
             raise FwcError(
                 f"{folder.path / FILE_NAME} is missing: restore it, or ask again by the same "
                 f"`fwc-llm eval` "
-                f"command with --out {run}"
+                f"command with --out {in_shell(run)}"
             )
         with Journal(folder.path) as journal:
             results, found = scored(folder, journal)
@@ -48,7 +48,7 @@ def rescore(
             console.notes(
                 f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm "
                 f"eval` "
-                f"command with --out {run} sends them"
+                f"command with --out {in_shell(run)} sends them"
             )
     if as_json:
         print_json({"format": "fwc-llm-rescore/1", "runs": documents})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
-from fwc_llm.files import check_new
+from fwc_llm.files import check_new, in_shell
 from fwc_llm.number_format import DASH, number
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
@@ -189,7 +189,7 @@ def _show(
             more = ""
         else:
             more = " --model baseline"
-        use = f"fwc-llm eval --task {task or table.name} --shots {out}{more}"
+        use = f"fwc-llm eval --task {in_shell(task or table.name)} --shots {in_shell(out)}{more}"
         console.notes(
             f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}"
         )

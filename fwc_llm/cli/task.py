@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.cli import flags
 from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
-from fwc_llm.files import check_new, failing_as, resource_dir, write_whole
+from fwc_llm.files import check_new, failing_as, in_shell, resource_dir, write_whole
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
 
@@ -141,7 +141,7 @@ def init(
         lines(
             f"The file can be used: {'; '.join(task.notes)}; groups {', '.join(task.groups)}"
         )
-        lines(f"Next: fwc-llm task check {target}")
+        lines(f"Next: fwc-llm task check {in_shell(target)}")
 
 
 @flags.command("task check")
@@ -331,7 +331,7 @@ def template_init(
     with failing_as(FwcError, f"cannot make the folder {folder}: "):
         copytree(resource_dir("prompts") / template, folder)
     notes(f"wrote the template set {template} to {folder}")
-    notes(f"see a prompt with: fwc-llm prompt --template {folder}")
+    notes(f"see a prompt with: fwc-llm prompt --template {in_shell(folder)}")
 
 
 def _new_file(path: Path, ending: str, force: bool) -> Path:
@@ -364,7 +364,7 @@ def task_copy(
         notes(
             f"the first lines of {target} name its table: put that table into the same folder"
         )
-    notes(f"wrote {target}; look at it with: fwc-llm task check {target}")
+    notes(f"wrote {target}; look at it with: fwc-llm task check {in_shell(target)}")
 
 
 @flags.command("task freeze")
@@ -385,5 +385,6 @@ def task_freeze(
     with working("reading the table"):
         table.freeze(target, force)
     notes(
-        f"wrote {target}; see a prompt with: fwc-llm prompt --task {target} --record ROW.json"
+        f"wrote {target}; see a prompt with: "
+        f"fwc-llm prompt --task {in_shell(target)} --record ROW.json"
     )

@@ -1,11 +1,11 @@
 """`fwc-llm tune`: find examples that reach a fairness target, and test them."""
 
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import run_json
+from fwc_llm.files import in_shell
 from fwc_llm.models import Client
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import DEFAULT_M
@@ -123,7 +123,7 @@ def tune(
             tuned.result.data["stopped"]
             or f"{tuned.result.unanswered} questions have no reply"
         )
-        where = quote(str(tuned.folder))
+        where = in_shell(tuned.folder)
         raise IncompleteRunError(
             f"the test is not complete: {why}; the same command with --out {where} continues"
         )
@@ -153,4 +153,4 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
         else:
             wording = f", for the template set {tuned.template}"
         console.notes(f"the examples are in {tuned.folder / 'shots.json'}{wording}")
-        console.notes(f"see everything with: fwc-llm report {quote(str(tuned.folder))}")
+        console.notes(f"see everything with: fwc-llm report {in_shell(tuned.folder)}")

@@ -116,7 +116,9 @@ def candidate_mask(candidates: Any, n: int) -> Array:
         return np.ones(n, bool)
     rows = np.asarray(candidates)
     mask = np.zeros(n, bool)
-    if not rows.size:
+    if rows.size:
+        rows = rows
+    else:
         rows = rows.astype(int)
     try:
         mask[rows] = True

@@ -33,7 +33,6 @@ from fwc_llm.files import failing_as
 from fwc_llm.meaning import (
     ABOVE,
     MeaningRule,
-    Others,
     are_decisions,
     means_yes,
     read_meaning,
@@ -846,17 +845,14 @@ class Drafting:
             doubt += (
                 f"; rows with {listed(meaning.unknown, _LISTED, repr)} are left out"
             )
-        is_known = meaning.yes and meaning.no
-        others: Others | None = None if is_known or len(counts) < 3 else "drop"
-        rule = MeaningRule(others=others, options="task file", above=ABOVE)
         try:
-            read_meaning(counts, where, rule)
+            read_meaning(counts, where, MeaningRule(options="task file", above=ABOVE))
         except FwcError as error:
             doubt = str(error)
         lines = [
             f"# positive = […] # CHECK: name the values that mean yes, of {values}"
         ]
-        if others:
+        if len(counts) > 2:
             lines += [
                 "# negative = […] # and those that mean no",
                 'others = "drop" # or "no": what the values mean that you do not name',
@@ -865,7 +861,7 @@ class Drafting:
             middle = float(self._numbers(self.outcome).median())
             threshold = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
             return None, middle, [threshold], doubt
-        if not is_known:
+        if not meaning.yes or not meaning.no:
             return next(iter(meaning.yes), "…"), None, lines, doubt
         lines = [
             f"positive = {_toml(meaning.yes)} # CHECK: the values are {values}",

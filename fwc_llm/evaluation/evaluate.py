@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
-from shlex import quote
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack
 
 from fwc_llm.errors import (
@@ -30,6 +29,7 @@ from fwc_llm.evaluation.experiment_file import (
     task_option,
 )
 from fwc_llm.evaluation.result import Result
+from fwc_llm.files import in_shell
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.bodies import RESPONSE_FORMAT, json_answer
 from fwc_llm.models.client import ClientKeywords
@@ -671,7 +671,7 @@ class Job:
 def interrupted(folder: Path) -> InterruptedRunError:
     """The error for an interruption, with the way to continue in `folder`."""
     return InterruptedRunError(
-        f"interrupted; the same command with --out {quote(str(folder))} continues"
+        f"interrupted; the same command with --out {in_shell(folder)} continues"
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -31,6 +30,7 @@ from fwc_llm.evaluation.successive_halving import (
     Measured,
     Pool,
 )
+from fwc_llm.files import in_shell
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.client import ClientKeywords
@@ -171,7 +171,9 @@ class _Tuning:
                     )
                 if outcome.stopped or outcome.errors:
                     why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    again = f"the same command with --out {quote(str(folder.path))} continues"
+                    again = (
+                        f"the same command with --out {in_shell(folder.path)} continues"
+                    )
                     raise IncompleteRunError(f"tuning is not complete: {why}; {again}")
                 return self._answers(journal, arms, k)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,6 @@ _OF_GROUPS = (
 )
 _QUARTER = 0.25  # of a group's rows; a person with so many is named
 LEADS = "dp_gap", "label_gap"
-Units = Literal["rows", "people"]
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,7 @@ class Statistics:
 
     `lead` is the gap that leads: that at equal labels where rows were drawn with a base parity,
     else the DP gap. `perfect_gap` is the DP gap of correct answers there. `views` are the protected
-    attributes, one by one and last all crossed. `units` were drawn; `heavy` are sentences on
-    people who alone hold a quarter of a group's rows.
+    attributes, one by one and last all crossed.
     """
 
     records: Records
@@ -98,8 +96,6 @@ class Statistics:
     not_judged: Sequence[str] = ()
     perfect_gap: float | None = None
     references: Any = None
-    units: Units = "rows"
-    heavy: Sequence[str] = ()
     notes: Sequence[str] = ()
 
     @property
@@ -214,8 +210,6 @@ def statistics(
         small_groups(run),
         run.perfect_gap,
         lines,
-        "rows" if first.cluster is None else "people",
-        tuple(_heavy_people(run)),
     )
     content = replace(content, notes=list(notes(run, content)))
     run.forget_estimates()
@@ -445,7 +439,7 @@ def notes(run: RunAnswers, content: Statistics) -> list[str]:
         *_about_unread(run),
         *run.unused,
         *_about_arms(content),
-        *content.heavy,
+        *_about_people(run),
         *decision_notes(run),
     ]
 
@@ -591,9 +585,8 @@ def _about_arms(content: Statistics) -> Iterator[str]:
     needed = {
         arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms
     }
-    of_whom = " of more people" * (content.units == "people")
     needed_rows = [
-        f"{_about(int(rows.value))} rows{of_whom} ({arm})"
+        f"{_about(int(rows.value))} rows ({arm})"
         for arm, rows in needed.items()
         if rows.known
     ]
@@ -632,7 +625,7 @@ def _within_strata(within: ParityWithinStrata, verdict: str) -> str:
     )
 
 
-def _heavy_people(run: RunAnswers) -> Iterator[str]:
+def _about_people(run: RunAnswers) -> Iterator[str]:
     """Yield a note on people who alone hold a quarter of a group's rows."""
     first = next(iter(run.answers.values()))
     if first.cluster is None:

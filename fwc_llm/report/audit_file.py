@@ -31,7 +31,7 @@ from fwc_llm.report.narrative import (
     Subject,
     all_findings,
     four_fifths,
-    of_attributes,
+    overall,
     step_of,
     what_was_decided,
 )
@@ -137,7 +137,7 @@ class AuditOfFile:
             self.about["predictions"],
             title,
             described,
-            [of_attributes(self.subjects)],
+            [overall(self.subjects)],
             step_of(self.subjects),
         )
 

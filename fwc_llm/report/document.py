@@ -21,7 +21,7 @@ from fwc_llm.report.narrative import (
     all_findings,
     limits,
     low_coverage,
-    of_models,
+    overall,
     step_of,
     told,
     what_was_run,
@@ -119,7 +119,7 @@ def subject_of(run: Run) -> Subject:
 def of_runs(runs: Sequence[Run], models: Sequence[Subject]) -> list[str]:
     """The answer on several runs, and whether the answers of the others differ from the first's."""
     differences = [line for one in against_first(runs) for line in one["findings"]]
-    return [of_models(models), *differences]
+    return [overall(models), *differences]
 
 
 def document_of(

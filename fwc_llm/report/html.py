@@ -12,7 +12,7 @@ from markupsafe import Markup
 from fwc_llm.notebook import visible
 from fwc_llm.number_format import DASH, number
 from fwc_llm.report.document import first_sections, models_of, sections_of
-from fwc_llm.report.narrative import IS_THAT_GOOD, asked
+from fwc_llm.report.narrative import IS_THAT_GOOD
 from fwc_llm.report.provenance import DECISIONS, SIGNED
 from fwc_llm.report.sections import DEFINITIONS, grid, overview
 from fwc_llm.report.table_model import TableCell
@@ -69,7 +69,6 @@ def environment() -> jinja2.Environment:
         "sections_of": sections_of,
         "first_sections": first_sections,
         "definitions": DEFINITIONS,
-        "asked": asked,
         "certificate": Certificate,
         "signed": SIGNED,
         "policy": Markup(f"{_POLICY}; script-src 'none'"),

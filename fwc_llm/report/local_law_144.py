@@ -91,7 +91,8 @@ def summary(
         for arm in impact.arms
         for line in _table(ImpactTables(impact, view, records), arm, because)
     ]
-    stated = {key: about.get(key) or NOT_STATED for key in ABOUT | FOR_LAW}
+    published = [key for key in ABOUT | FOR_LAW if key != "intended_use"]
+    stated = {key: about.get(key) or NOT_STATED for key in published}
     entries = {
         "Date of the bias audit, § 5-303 (a)": day(audited) if audited else NOT_STATED,
         "Date of distribution of the tool, § 5-303 (a)": stated["distributed"],
@@ -111,6 +112,7 @@ def summary(
     return {
         "rule": RULE,
         "refused": refused,
+        "lacking": [key for key in published if not about.get(key)],
         "differs": _difference(records),
         "about": entries,
         "lines": lines,
@@ -200,11 +202,10 @@ def _note(
 def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
     """Yield notes for the publisher: check the law, and entries that are not stated."""
     yield ADVICE
-    lacking = [
-        entry for entry, text in summarized["about"].items() if NOT_STATED in text
-    ]
-    if lacking:
-        yield f"Not stated in the summary: {'; '.join(lacking)} (--about KEY=TEXT)."
+    names = ABOUT | FOR_LAW
+    words = [f"{key} ({names[key]})" for key in summarized["lacking"]]
+    if words:
+        yield f"Not stated in the summary (--about KEY=TEXT): {'; '.join(words)}."
 
 
 def sections(summarized: Mapping[str, Any]) -> Section:

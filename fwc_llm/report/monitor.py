@@ -2,7 +2,7 @@
 period.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -177,9 +177,10 @@ def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
     else:
         worse = "<"
     rates = set(RATES) - {"label_rate"}
-    if condition.arm is not None or set(metric.rates) - rates:
+    may = [key for key, of in BY_KEY.items() if not set(of.rates) - rates]
+    if condition.arm is not None or condition.metric not in may:
         raise FwcError(
-            f'"{condition.text}" cannot be monitored: name one metric of decisions, without [...]'
+            f'"{condition.text}" cannot be monitored: name one of {listed(may, 8)}, without [...]'
         )
     if not labelled and set(metric.rates) - {"selection_rate", "coverage"}:
         raise FwcError(
@@ -254,11 +255,12 @@ def _read(
         answer=options["positive_answer"],
         label=options["positive_label"],
     )
-    values: dict[str, Collection[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, rule in rules.items():
-        given = rule.positive + rule.negative  # no call has to have both
-        both = given if rule.positive and rule.negative else ()
-        values[name] = [*summary["values"].get(name, ()), *both]
+        values[name] = [*summary["values"].get(name, ())]
+        if rule.positive and rule.negative:  # no call has to have both
+            given = ",".join(rule.positive + rule.negative)
+            values[name] += map(str.strip, given.split(","))
     protected = options["protected"]
     levels = zip(*(group.split(CROSSING) for group in summary["groups"]), strict=True)
     known_groups = dict(zip(protected, levels, strict=False))

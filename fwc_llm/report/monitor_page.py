@@ -57,7 +57,7 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
             verdict = judged.outcomes[judged_index]
         of_period = seen.counts[index : index + 1]
         rates = rates_cell(rates_compared(of_period, metric, seen.summary["groups"]))
-        rows.append([period, rates, estimate, verdict, f"{decisions[index]:,}"])
+        rows.append([period, verdict, rates, estimate, f"{decisions[index]:,}"])
     notes = [
         f"Call {s['call']} started anew with {s['period']}."
         for s in seen.summary["since"]
@@ -66,8 +66,9 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
         metric.rates[0].replace("_", " ").replace("selection rate", "yes").capitalize()
     )
     title = metric.words.capitalize()
-    headings = ["Period", f"{words}, %", title, "Limits", "Decisions"]
     unit = {"gap": " points", "share": " %", "ratio": ""}[metric.kind]
+    kind = metric.kind.capitalize()
+    headings = ["Period", "Limits", f"{words}, %", kind, "Decisions"]
     about = f"{title}: {in_limits(judged.condition)}{unit}"
     return Section(about, headings, rows[::-1], notes, name="arms")
 

@@ -4,13 +4,13 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, permutations
-from shlex import quote
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fwc_llm.files import read_text
+from fwc_llm.files import in_shell, read_text
 from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
 from fwc_llm.gates.decide import (
+    Check,
     Outcome,
     by_arm,
     by_outcome,
@@ -21,7 +21,6 @@ from fwc_llm.gates.decide import (
     worst,
 )
 from fwc_llm.gates.sentences import (
-    MORE,
     cut,
     decimals,
     measured,
@@ -197,38 +196,40 @@ class Subject(NamedTuple):
         return by_arm(checked(self.stats, self.conditions))
 
 
-def of_attributes(audits: Sequence[Subject]) -> str:
-    """Which of several attributes are within the limits, outside, and undecided."""
-    found = {one.name: worst(checked(one.stats, one.conditions)) for one in audits}
-    return f"{by_outcome(found)}." if len(found) > 1 else ""
+def overall(several: Sequence[Subject]) -> str:
+    """The answer on several: which are within the limits, and who gets how much of the decisive.
 
-
-def of_models(models: Sequence[Subject]) -> str:
-    """The answer on several models; a model is named alone where its ways of asking agree."""
+    One whose ways of asking agree is named alone.
+    """
     found = dict[str, Outcome]()
-    for one in models:
+    for one in several:
         outcomes = one.outcomes
         if len({*outcomes.values()}) == 1:
             found[one.name] = next(iter(outcomes.values()))
             continue
         found |= {f"{one.name} ({cut(arm)})": outcomes[arm] for arm in outcomes}
-    common = [
-        {_true_answers(one.stats) for one in models},
-        {f"{asked(one.stats)}." for one in models},
+    one, check = _deciding(several)
+    mark = ", " if len(one.stats.arms) > 1 else ": "
+    sentences = [by_outcome(found), f"As to {one.name}{mark}{check.reason}"]
+    return f"{'. '.join(sentences)}. {_true_answers(one.stats)} {asked(one.stats)}."
+
+
+def _deciding(several: Sequence[Subject]) -> tuple[Subject, Check]:
+    """The first check with the worst outcome, and whose it is."""
+    checks = [
+        (one, check) for one in several for check in checked(one.stats, one.conditions)
     ]
-    alike = [text for texts in common if len(texts) == 1 for text in texts if text]
-    return " ".join([f"{by_outcome(found)}.", *alike])
+    outcome = worst([check for _, check in checks])
+    return next((one, check) for one, check in checks if check.outcome == outcome)
 
 
 def step_of(several: Sequence[Subject]) -> tuple[str, str]:
     """The `next_step` of the first with the worst outcome; named if the steps differ."""
     steps = [next_step(one.stats, one.conditions, one.run) for one in several]
-    checks = [checked(one.stats, one.conditions) for one in several]
-    overall = worst([*chain.from_iterable(checks)])
-    first = [*map(worst, checks)].index(overall)
-    step, command = steps[first]
+    decides, _ = _deciding(several)
+    step, command = steps[[one.name for one in several].index(decides.name)]
     differ = len({step for step, _ in steps}) > 1
-    return f"{several[first].name}: {step}" if differ else step, command
+    return f"{decides.name}: {step}" if differ else step, command
 
 
 def all_findings(
@@ -559,14 +560,14 @@ def next_step(
     )
     suspects = [name for name in run.table_checks if name] if run else []
     same = [pair.same for pair in stats.pairs if not pair.alike]
-    page = f"fwc-llm report {quote(str(run.folder))}" if run else ""
+    page = f"fwc-llm report {in_shell(run.folder)}" if run else ""
     if run and any(arm.unanswered for arm in stats.arms):
         return "get the replies that are missing", _again(run)
     if "replies" in lacking or any(_lacks_answers(stats, arm, least) for arm in leads):
         return "find out first why answers are lacking", page
     if suspects:
         return f"check column {cut(suspects[0])} first", page
-    few = stats.units in lacking or TOO_FEW in verdicts
+    few = "rows" in lacking or TOO_FEW in verdicts
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(
             run, "--model gpt-6-luna --dry-run"
@@ -582,7 +583,7 @@ def next_step(
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
         return step, page
-    if same and all(same) and (run or stats.units not in lacking):
+    if same and all(same) and (run or "rows" not in lacking):
         others = "try other examples: these change no answer"
         return others if run else "compare other decisions: these are the same", page
     if "draws" in lacking or any(_lacks_draws(pair) for pair in stats.pairs):
@@ -594,7 +595,7 @@ def next_step(
     if worst(checks) == WITHIN_LIMITS:
         return _WATCH
     if few:
-        return _more_rows(stats, run)
+        return _more_rows(run)
     if not verdicts:
         return "get answers about at least two groups: a gap needs two", ""
     if run:
@@ -604,18 +605,17 @@ def next_step(
     return "find out the cause of the gap, with people who know these decisions", ""
 
 
-def _more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:
+def _more_rows(run: "Run | None") -> tuple[str, str]:
     """More rows of the run's table, a quarter of which is left for examples, or of a larger."""
-    more = MORE[stats.units]
-    if stats.heavy:
-        return f"get {more}: one alone holds a quarter or more of a group’s rows", ""
-    why = f"{more}: four times as many show differences half as large"
+    why = "four times as many show differences half as large"
     if run is None:
-        return f"get {why}", ""
+        return f"get more rows: {why}", ""
     times = int(min(4, 0.75 * run.rows_there / run.n_test))
     if times < 2:
-        return f"get a table with {why}", ""
-    return f"get {why}", _again(run, f"--n-test {times * run.n_test}", "-more")
+        return f"get a table with more rows: {why}", ""
+    return f"get more rows: {why}", _again(
+        run, f"--n-test {times * run.n_test}", "-more"
+    )
 
 
 def _again(run: "Run | None", options: str = "", name: str = "") -> str:
@@ -628,12 +628,7 @@ def _again(run: "Run | None", options: str = "", name: str = "") -> str:
     if not experiment.is_file() or 'model = "replay:' in read_text(experiment):
         return ""
     folder = run.folder.with_name(f"{run.folder.name}{name}")
-    words = [
-        "fwc-llm eval",
-        quote(str(experiment)),
-        options,
-        f"--out {quote(str(folder))}",
-    ]
+    words = ["fwc-llm eval", in_shell(experiment), options, f"--out {in_shell(folder)}"]
     return " ".join(filter(None, words))
 
 

@@ -126,9 +126,9 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
             rates, {} if arm == TRUTH else true, of_unknown_groups(stats, arm)
         )
         outcome = outcomes.get(arm, "no limit" * (arm != TRUTH))
-        rows.append([arm, yes, *cells, outcome])
+        rows.append([arm, outcome, yes, *cells])
     titles = (metric.title for metric in metrics)
-    headings = ["Asked", "Yes, %", *titles, "All limits"]
+    headings = ["Asked", "All limits", "Yes, %", *titles]
     if not stats.with_examples:
         headings[0] = "Decided by"
     notes = [_INTERVALS, *_undefined(stats, metrics)]
@@ -140,7 +140,7 @@ def of_unknown_groups(stats: Statistics, arm: str) -> Iterator[str]:
     for group in stats.groups:
         rate = stats.of("selection_rate", arm, group.group)
         if not is_known(group.group) and rate.known:
-            yield f"{group.group} {number(rate.value, 0, 100)} (of {group.n:,}, not judged)"
+            yield f"{group.group} {number(rate.value, 1, 100)} (of {group.n:,}, not judged)"
 
 
 def metrics_of(stats: Statistics) -> list[Metric]:

@@ -19,6 +19,7 @@ from fwc_llm.sanitize import replace_invisible
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
 _NARROW = 8  # characters of a heading that stays on one line
+_WIDE = 30  # characters of a list that stays on one line
 _MOST_NAMED = 3  # most groups that a picture names
 _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
@@ -127,7 +128,7 @@ def rates_cell(
     """
     order = sorted(rates, key=rates.__getitem__)
     ends = order if len(order) <= _MOST_NAMED else [order[0], order[-1]]
-    text = ", ".join(f"{name} {number(rates[name], 0, 100)}" for name in ends)
+    text = ", ".join(f"{name} {number(rates[name], 1, 100)}" for name in ends)
     step = -(-len(order) // _MOST_ROWS) or 1
     drawn = dict.fromkeys([*order[::step], *order[-1:]])
     dots = [
@@ -272,6 +273,8 @@ def _stacked(cell: str) -> str:
         cell = cell.replace(end, f"\n{end.strip(' ')}{' ' * (end != ' (')}")
     if len(cell) > _NARROW:
         cell = cell.replace("Yes, ", "Yes,\n")
+    if len(cell) > _WIDE:
+        cell = cell.replace(", ", ",\n")
     return cell
 
 

@@ -28,7 +28,7 @@ from fwc_llm.report.narrative import (
     low_coverage,
     missed,
     next_step,
-    of_attributes,
+    overall,
     step_of,
     what_was_run,
 )
@@ -116,8 +116,9 @@ def audit_summary(
     verbose: bool,
 ) -> RenderableType:
     """The findings and first tables of audits by attribute."""
-    overall = of_attributes(audits)
-    parts: list[RenderableType] = [Text(overall, style="bold")] if overall else []
+    parts = list[RenderableType]()
+    if len(audits) > 1:
+        parts.append(Text(overall(audits), style="bold"))
     notes = dict[str, list[str]]()
     for audited, impact in zip(audits, impacts, strict=True):
         name, stats, conditions, _ = audited

@@ -25,6 +25,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import (
     LARGEST_FILE,
     failing_as,
+    in_shell,
     json_text,
     open_binary,
     read_text,
@@ -354,7 +355,9 @@ class RunFolder:
     def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
         """Yield the questions of the run."""
         path = self.path / name
-        again = f"): the same evaluation with --out {self.path} writes it again"
+        again = (
+            f"): the same evaluation with --out {in_shell(self.path)} writes it again"
+        )
         with failing_as(
             FwcError, f"{path} is damaged (", again, (TypeError, AttributeError)
         ):
@@ -451,7 +454,8 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
 
 def rescored(folder: Path) -> str:
     """What writes the numbers of a run again, in messages."""
-    return f"`fwc-llm rescore {folder}`, or the same evaluation with --out {folder},"
+    path = in_shell(folder)
+    return f"`fwc-llm rescore {path}`, or the same evaluation with --out {path},"
 
 
 def file_name(text: str) -> str:

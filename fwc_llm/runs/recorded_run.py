@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, TypeAdapter
 
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import read_text
+from fwc_llm.files import in_shell, read_text
 from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
 from fwc_llm.metrics.arm_estimates import ArmEstimates
@@ -299,7 +299,7 @@ def read_run(path: str | Path | RunFolder, unread: Unread | None = None) -> Run:
         ]
         where = folder.path
         raise FwcError(
-            f"{where} holds no reply{''.join(reasons)}: evaluate again with --out {where}"
+            f"{where} holds no reply{''.join(reasons)}: evaluate again with --out {in_shell(where)}"
         )
     run = Run(
         folder=folder.path,

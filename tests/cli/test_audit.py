@@ -135,6 +135,7 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     page = tmp_path / "ll.html"
     told = fwc(f"{words} --ll144 {page} --about 'source=HR <b>'", code=0).err
     assert "in force" in told
+    assert "(--about KEY=TEXT): population (Whom the rows speak of); collected" in told
     for part in (
         "HR &lt;b&gt;",
         r"distribution of the tool, §.5.303.\(a\)</th>.*not stated",
@@ -166,8 +167,7 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     ("options", "refusal"),
     [
         ("--positive High,Medium", ""),
-        ("--positive High", "others mean no (--others no) or neither"),
-        ("--positive High --others no", ""),
+        ("--positive High", "--positive-answer High --others no"),
         ("--positive High --positive-answer High,Medium --others no", ""),
         ("--positive Hgih", "did you mean 'High'"),
     ],
@@ -549,13 +549,17 @@ def test_several_attributes_have_one_next_step(fwc: Run, tmp_path: Path) -> None
     path = tmp_path / "two.csv"
     path.write_text("\n".join(["sex,race,said", *rows, *["f,A,1"] * 900]) + "\n")
     audited = fwc(f"audit {path} --answer said --protected sex,race", code=0)
-    overall = "Outside the limits: sex, race, sex & race."
-    assert audited.out.splitlines()[0] == overall
-    fwc(f"audit {path} --answer said --protected sex,race --report {tmp_path}/a.html")
-    text = unescape((tmp_path / "a.html").read_text())
-    assert text.index(overall) < text.index("by sex</h2>")
-    assert text.count(overall) == 1
+    overall = (
+        "Outside the limits: sex, race, sex & race. As to sex: yes for 50 % of m and "
+    )
     said = " ".join(audited.out.split())
+    assert said.startswith(overall)
+    call = f"audit {path} --answer said --protected sex,race --report"
+    for page, heading in (("a.html", "by sex</h2>"), ("a.md", "## said, by sex")):
+        fwc(f"{call} {tmp_path / page}")
+        text = unescape((tmp_path / page).read_text())
+        assert text.index(overall) < text.index(heading)
+        assert text.count(overall) == text.count("Next: ") == 1
     assert said.count("Next: ") == said.count("who know these decisions") == 1
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fwc_llm.cli import console
 from fwc_llm.report.monitor_state import DECISION
 from tests.command import Run
 
@@ -130,12 +131,22 @@ def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
     )
 
 
-def test_a_period_shows_the_groups_that_its_gap_compares(watch: Run) -> None:
-    frame = day(1)
+def test_a_period_shows_the_groups_that_its_gap_compares(
+    watch: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one table of 80 columns, the outcome first."""
+    names = {"f": "Female from abroad", "m": "Male from abroad"}
+    frame = day(1).replace({"sex": names})
     frame.loc[:9, ["sex", "approved"]] = ["x", "no"]
+    monkeypatch.setattr(console.out, "width", 80)
     shown = watch(frame).out
-    assert re.search(r" f \d\d, m \d\d ", shown)
-    assert "% of f and " in shown
+    table, _ = shown.split("Decisions\n")
+    assert [*table.split("\n")[-1].split()] == ["Period", "Limits", "Yes,", "%", "Gap"]
+    lines = shown.splitlines()[1:5]
+    assert max(map(len, lines)) <= 80
+    assert re.search(r" Female from abroad \d\d\.\d,", lines[2])
+    assert re.search(r" Male from abroad \d\d\.\d ", lines[3])
+    assert "% of Female from abroad and " in shown
 
 
 def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
@@ -252,6 +263,8 @@ def test_other_settings_and_places_leave_the_state_as_it_was(
 
 
 def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
+    refused = watch(day(1, 200), "--fail-if", "label_gap > 0.1", code=2).line
+    assert "name one of accuracy, dp_gap" in refused
     for text in (
         "dp_gap < 0.1",
         "auc_gap > 0.1",
@@ -274,9 +287,9 @@ def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:
     frame = day(1, 300).replace({"approved": {"yes": "granted", "no": "refused"}})
     both = (
         "--positive",
-        "granted",
+        "yes,granted",
         "--negative",
-        "refused",
+        "no,refused",
         "--period",
         "call",
         "--json",
@@ -308,7 +321,7 @@ def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:
     )
     other = ("--positive", "refused", "--negative", "granted", "--period", "call")
     assert (
-        "--positive granted"
+        "--positive yes,granted"
         in watch(day(3, 9).assign(approved="granted"), *other, code=2).line
     )
 

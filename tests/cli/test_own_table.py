@@ -2,6 +2,7 @@
 do.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -51,7 +52,8 @@ def test_an_odd_table_goes_the_whole_way_at_the_defaults(
     assert "names column 'job title' more than once" in drafted.out
     task = path.with_suffix(".toml")
     assert [column.name for column in load_task(task).features] == ["yes", "threshold"]
-    assert "refused: --model surrogate" in fwc("task check", task, code=0).out
+    (check,) = re.findall("^Next: fwc-llm (.+)", drafted.out, re.MULTILINE)
+    assert "refused: --model surrogate" in fwc(check, code=0).out
     run = tmp_path / "run"
     ran = fwc("eval --model baseline --task", task, "--out", run, code=0)
     assert "REFERENCE, NO LANGUAGE MODEL" in ran.out

@@ -17,7 +17,6 @@ from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.impact import selected, who_was_selected
-from fwc_llm.report.narrative import next_step
 from fwc_llm.report.table_model import Section, markdown
 
 
@@ -252,15 +251,6 @@ def test_a_person_who_holds_a_quarter_of_a_group_is_named() -> None:
     held = int(((frame["who"] == "x") & (frame["sex"] == "m")).sum())
     words = f"x alone holds {held} of the 60 rows of m"
     assert [note for note in found.statistics.notes if note.startswith(words)]
-    assert next_step(found.statistics)[0].startswith(
-        "get rows of more people: one alone"
-    )
-    check = found.check("dp_gap > 0.1")
-    assert (check.outcome, check.lacking) == ("cannot say", "people")
-    assert check.reason.endswith("too few people to tell")
-    several = audit(frame, answer="said", protected="sex", label=None, cluster="person")
-    step, _ = next_step(several.statistics)
-    assert step.startswith("get rows of more people: four times as many")
 
 
 def test_the_order_of_the_lines_changes_nothing() -> None:
@@ -373,7 +363,7 @@ def test_whose_group_is_unknown_stands_in_the_tables_and_is_judged_nowhere() -> 
     assert found.check("dp_gap > 0.16").passed
     told = found.to_frame().query("metric == 'selection_rate' and group == 'unknown'")
     assert told["n"].tolist() == [50]
-    assert "unknown 66 (of 50, not judged)" in str(found)
+    assert "unknown 66.0 (of 50, not judged)" in str(found)
     short = selected(found.impact, found.records, found.impact.views[-1], 10)
     assert [row[0] for row in short.rows] == ["F", "M", "unknown"]
     assert short.rows[-1][-1] == "not judged: 50 rows"

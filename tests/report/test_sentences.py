@@ -122,7 +122,7 @@ def check_remedy(stats: Statistics) -> None:
 
 def check_outcomes(stats: Statistics) -> None:
     """Without conditions the limit is the margin: the same for the answer, the table and gates."""
-    table = {row[0]: str(row[-1]) for row in first(stats).rows}
+    table = {row[0]: str(row[1]) for row in first(stats).rows}
     for arm in stats.arms:
         gap = stats.of(stats.lead, arm.arm)
         outcome = worst([check for check in checked(stats) if check.arm == arm.arm])
@@ -258,7 +258,7 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
     conditions = ["accuracy[y] - accuracy[x] < 0"]
     assert "more rows" not in next_step(stats, conditions)[0]
     assert "y: the same answers as arm x." in [line["text"] for line in findings(stats)]
-    limits = {row[0]: row[-1] for row in first(stats, {"y": CANNOT_SAY}).rows}
+    limits = {row[0]: row[1] for row in first(stats, {"y": CANNOT_SAY}).rows}
     assert limits == {"x": "no limit", "y": CANNOT_SAY, TRUTH: ""}
     (check,) = checked(stats, ["accuracy[y] - accuracy[x] < -0.001"])
     assert check.lacking == "rows", "this limit may be settled by more rows"

@@ -76,17 +76,17 @@ def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None
     assert table.rows[-1][0] == "true answers"
     assert found.lead == "label_gap"
     gaps = [BY_KEY[key].title for key in ("label_gap", "dp_gap")]
-    assert table.headings == ["Asked", "Yes, %", *gaps, "Accuracy %", "All limits"]
+    assert table.headings == ["Asked", "All limits", "Yes, %", *gaps, "Accuracy %"]
     arms = [row[0] for row in table.rows]
     order = [found.of("label_gap", arm).value for arm in arms[:-1]]
     assert order == sorted(order)
     true = {group: rate.value for group, rate in found.rates("true answers").items()}
     for arm, row in zip(arms, table.rows, strict=True):
-        for group, rate, right in row[1].dots:
+        for group, rate, right in row[2].dots:
             assert rate == found.of("selection_rate", arm, group).value
             assert right == (None if arm == "true answers" else true[group])
-        assert row[2].text == f"{100 * found.of('label_gap', arm).value:.1f}"
-        assert row[3].text == f"{100 * found.of('dp_gap', arm).value:.1f}"
+        assert row[3].text == f"{100 * found.of('label_gap', arm).value:.1f}"
+        assert row[4].text == f"{100 * found.of('dp_gap', arm).value:.1f}"
     perfect = f"a DP gap of {100 * found.of('dp_gap', 'true answers').value:.0f} points"
     assert perfect in findings(found)[0]["text"]
     assert Scale(0.0, 0.5).at(2.0) == 100.0

@@ -54,22 +54,27 @@ class Problem:
         cls,
         rows: EncodedInput,
         params: Any,
-        cells: Cells,
+        support: str,
         cell_of: Array,
-        pools: Any = (),
-        ids: Any = (),
+        pools: Any,
+        ids: Array,
     ) -> Self:
-        """Make the problem of encoded rows with the parameters of an estimator; `cells` are those
-        of the representatives.
-        """
-        target = overall_target(rows.cells, params.target)
+        """Make the problem of encoded rows with the parameters of an estimator."""
+        cells = rows.cells
+        target = overall_target(cells, params.target)
         groups = groups_of(cells.levels, params.crossed)
         limits = limits_of(params.epsilon, cells.levels, params.crossed)
         if groups is not None and params.epsilon is not None:
             carried = np.bincount(cell_of, minlength=cells.n_cells) > 0
             check_attributes(cells, carried, groups, limits, target)
-        costs = params.cost_sensitive, params.cost_outcome
+        move = between_cells(cells, cells, params.cost_sensitive, params.cost_outcome)
         ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
+        terms = (
+            rows.masses,
+            rows.encoder.to_ranks if ordinal else None,
+            params.penalty,
+            groups,
+        )
         return cls(
             rows.table,
             cells,
@@ -77,14 +82,11 @@ class Problem:
             target,
             limits,
             params.cost,
-            params.support,
-            between_cells(rows.cells, cells, *costs),
+            support,
+            move,
             pools,
             ids,
-            rows.masses,
-            rows.encoder.to_ranks if ordinal else None,
-            params.penalty,
-            groups,
+            *terms,
         )
 
     @property
