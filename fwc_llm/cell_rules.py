@@ -41,15 +41,13 @@ _CODES = (
     "|DM|kr|Kr|zł|Fr|Rs"
 )
 _AROUND = rf"(?:(?:{_CODES})\.?|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
+_IGNORED = re.compile(_AROUND)
 _SHOWN = 8  # texts that an error lists
 _LONGEST = 60  # characters of a number with its currency signs and spaces
-_NUMBER = re.compile(
-    rf"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*{_AROUND}\s*(?P<inner>[-+−]?)\s*"
-    rf"(?P<digits>\d[\d.,'’\s]*|[.,]\d+)\s*{_AROUND}\s*(?P<close>\))?"
-)
-_UNIT = re.compile(
-    r"(?P<before>[^\d\s.,+()@−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
-    r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,3})"
+_AMOUNT = re.compile(  # a number with texts before and behind it
+    r"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*(?P<before>([^\d\s.,+()@−-]{1,8}\.?)?)"
+    r"\s*(?P<inner>[-+−]?)\s*(?P<digits>\d[\d.,'’\s]*|[.,]\d+)"
+    r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,3})\s*(?P<close>\))?"
 )
 FACTORS = {
     **dict.fromkeys(
@@ -197,12 +195,20 @@ def title_of(name: Any) -> str:
     return ".".join(parts)
 
 
+def _amount_in(cell: str) -> re.Match[str] | None:
+    """The parts of a number, before which nothing but a currency's sign or code stands."""
+    match = _AMOUNT.fullmatch(cell) if len(cell) <= _LONGEST else None
+    if match is None or not _IGNORED.fullmatch(match["before"]):
+        return None
+    return match if bool(match["open"]) == bool(match["close"]) else None
+
+
 def as_plain(cell: str, written: Written) -> str:
     """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged, or no number
     for `float` either: "85.3" where the decimal point is a comma.
     """
-    match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
-    if not written or match is None or bool(match["open"]) != bool(match["close"]):
+    match = _amount_in(cell)
+    if not written or match is None or not _IGNORED.fullmatch(match["after"].strip()):
         return cell
     digits = match["digits"].strip()
     if not _GROUPED[written].fullmatch(digits) or not any(map(str.isdigit, digits)):
@@ -217,11 +223,10 @@ def as_plain(cell: str, written: Written) -> str:
 
 def notations_of(cell: str) -> list[Written]:
     """The notations in which a number with "," or "." can be read: both for "2,075 kg"."""
-    number = _NUMBER.fullmatch(cell) or re.fullmatch(rf"(?!\D){_UNIT.pattern}", cell)
-    digits = re.search(r"[\d.,'’ ]*[.,][\d.,'’ ]*", cell) if number else None
-    if digits is None or len(cell) > _LONGEST:
+    match = _amount_in(cell)
+    plain = match["digits"].strip() if match else ""
+    if not re.search("[.,]", plain):
         return []
-    plain = digits[0].strip()
     return [way for way, grouped in _GROUPED.items() if grouped.fullmatch(plain)]
 
 
@@ -231,17 +236,13 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
     """
     found = {}
     for cell in cells:
-        match = _UNIT.fullmatch(cell) if len(cell) <= _LONGEST else None
+        match = _amount_in(cell)
         if match is None:
             continue
-        before, after = match["before"], match["after"].strip()
-        unit = before if MONEY.fullmatch(before) else ""
-        if before and not unit:
-            continue
-        text = after
-        found[cell] = ("", f"{before} {after}".strip().replace(" /", "/"))
-        for factor in sorted(filter(text.startswith, FACTORS), key=len):
-            rest = text.removeprefix(factor).strip()
+        unit, after = match["before"], match["after"].strip()
+        found[cell] = ("", f"{unit} {after}".strip().replace(" /", "/"))
+        for factor in sorted(filter(after.startswith, FACTORS), key=len):
+            rest = after.removeprefix(factor).strip()
             of_money = MONEY.fullmatch(rest) or (unit and not rest)
             is_suffix = after and not rest  # "K001" is a code, and "kg" no factor
             if of_money or (is_suffix and factor not in _ONLY_MONEY):
@@ -302,11 +303,14 @@ def plain_text(item: FileColumn, text: str) -> str:
 
 def _without_unit(unit: str, text: str) -> str:
     """The text without this unit in any spelling; `as_plain` reads currencies."""
-    found = _UNIT.fullmatch(text)
+    found = _amount_in(text)
     _, own = units_of([text]).get(text, ("", ""))
     if not found or MONEY.fullmatch(own) or kind_of(own) != kind_of(unit):
         return text
-    return text[found.end("before") : found.start("after")].strip()
+    number = (
+        text[: found.start("before")] + text[found.end("before") : found.start("after")]
+    )
+    return f"{number}{found['close'] or ''}".strip()
 
 
 def edited(item: FileColumn, text: str) -> str:

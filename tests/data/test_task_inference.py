@@ -770,6 +770,7 @@ def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
         (["{0} cm", "1.{0} m", "{0} cm"], "units differ: cm (60), m (30)"),
         (["{0} € pro Jahr", "{0} €/month", "${0}/mo"], "units differ: € pro Jahr (30)"),
         (["{0} GB", "{0} MB", "{0} MB"], "units differ: MB (60), GB (30)"),
+        (["{0} €", "-${0}", "(${0})"], "units differ: $ (60), € (30)"),
         (["{0} %", "{0} bp", "{0}"], "units differ: % (30), bp (30), none (30)"),
     ],
 )
