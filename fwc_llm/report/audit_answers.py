@@ -1,7 +1,8 @@
 """`audit`: statistics of answers from any source, as an `Audit`."""
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import Ambiguous, FwcError, check_index, checked, require
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from narwhals.typing import IntoFrame
 
+    from fwc_llm.data.raw_table import RawTable
+    from fwc_llm.report.predictions_reader import AnswerTable, HowRead
     from fwc_llm.report.reference_models import References
 
 
@@ -48,7 +51,11 @@ class Audit(Ambiguous):
     @cached_property
     def impact(self) -> Impact:
         """Facts on selection by group, beside the records."""
-        return impact_tables(self.answered, scored=self._scored)
+        return self.impact_with()
+
+    def impact_with(self, **options: Any) -> Impact:
+        """The facts with options of `impact_tables`."""
+        return impact_tables(self.answered, scored=self._scored, **options)
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -187,7 +194,7 @@ def audit(
     """
     from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.report.predictions_reader import HowRead, read_answers
+    from fwc_llm.report.predictions_reader import HowRead
 
     require(against, str, "against", "name an arm")
     if not 0 <= margin < 1:
@@ -228,40 +235,56 @@ def audit(
         key=title_of(key),
     )
     everybody = None if population is None else frame_table(population)
+    _, found = audit_of_table(
+        raw,
+        how,
+        everybody,
+        attributes=attributes,
+        against=against,
+        labels_fixed=design == "group and label",
+        min_group=min_group,
+        margin=margin,
+        unread=unread,
+    )
+    return found
+
+
+def audit_of_table(
+    raw: "RawTable",
+    how: "HowRead",
+    everybody: "RawTable | None" = None,
+    attributes: Sequence[str] = (),
+    against: str = "",
+    **judged: Any,
+) -> "tuple[AnswerTable, Audit]":
+    """The table as it was read, and its audit by all protected attributes crossed, with one by each
+    of them alone.
+
+    `everybody` has all rows from which the answered rows were drawn; `judged` are options of
+    `SamplingDesign`.
+    """
+    from fwc_llm.report.predictions_reader import read_answers
+
     read = read_answers(raw, how, everybody)
-    answered = answers_of(
+    answered = partial(
+        answers_of,
         read.frame,
-        groups,
-        SamplingDesign(
-            labels_fixed=design == "group and label",
-            min_group=min_group,
-            margin=margin,
-            labelled="label" in columns,
-            unread=unread,
-        ),
+        how.protected,
+        SamplingDesign(labelled="label" in how.columns, **judged),
         attributes=attributes,
         against=against,
         notes=read.notes,
     )
-    options = how.key, columns.get("label")
-    return audit_by_attribute(answered, read.population, *options)
-
-
-def audit_by_attribute(
-    crossed: RunAnswers,
-    everybody: "pd.DataFrame | None" = None,
-    *of_population_options: Any,
-    scored: RunAnswers | None = None,
-) -> Audit:
-    """The audit by all protected attributes crossed, with one by each of them alone.
-
-    `everybody` has all rows from which the answered rows were drawn; its options are those of
-    `of_population`.
-    """
+    crossed = answered()
+    scored = None
+    if "above" in read.frame:
+        scored = replace(answered(answer="above"), groups=crossed.groups)
     views = list(by_attribute(crossed))
-    if everybody is not None:
-        views = [of_population(v, everybody, *of_population_options) for v in views]
-    return Audit(views[-1], scored=scored, alone=[Audit(view) for view in views[:-1]])
+    if read.population is not None:
+        options = how.key, how.columns.get("label")
+        views = [of_population(view, read.population, *options) for view in views]
+    alone = [Audit(view) for view in views[:-1]]
+    return read, Audit(views[-1], scored=scored, alone=alone)
 
 
 def _one(usual: Any, other: Any, name: str, named: str) -> Any:

@@ -8,23 +8,17 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.meaning import rules_of, values_of
-from fwc_llm.metrics.adverse_impact import impact_tables, over_median
-from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.report.audit_answers import Audit, audit_by_attribute
+from fwc_llm.report.audit_answers import Audit, audit_of_table
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import (
@@ -35,12 +29,7 @@ from fwc_llm.report.narrative import (
     step_of,
     what_was_decided,
 )
-from fwc_llm.report.predictions_reader import (
-    HowRead,
-    answered_at,
-    open_file,
-    read_answers,
-)
+from fwc_llm.report.predictions_reader import HowRead, open_file
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -234,40 +223,15 @@ def audit_of_file(
         key=key,
     )
     everybody = open_file(population, layout) if population else None
-    read = read_answers(open_file(predictions, layout), how, everybody)
-    frame = read.frame
-
-    design = SamplingDesign(
+    read, audit = audit_of_table(
+        open_file(predictions, layout),
+        how,
+        everybody,
+        against=settings.against,
         min_group=settings.min_group,
         margin=settings.margin,
-        labelled=label is not None,
         unread=settings.unread,
     )
-
-    def answered(answer: str) -> RunAnswers:
-        return answers_of(
-            frame,
-            names,
-            design,
-            answer=answer,
-            against=settings.against,
-            notes=read.notes,
-        )
-
-    crossed = answered("answer")
-    scored = None
-    if audit_options.score:
-        arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
-        scores = frame.groupby(arms, observed=True)["score"]
-        above = scores.transform(
-            lambda scores_of: over_median(scores_of.to_numpy(np.float64))
-        )
-        frame["above"] = answered_at(above.to_numpy(np.float64), HALF)
-        scored = replace(answered("above"), groups=crossed.groups)
-        if not (audit_options.answer or audit_options.reply or audit_options.p_yes):
-            crossed = scored
-    options = key, label
-    audit = audit_by_attribute(crossed, read.population, *options, scored=scored)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = (
         audit_options.answer
@@ -276,12 +240,8 @@ def audit_of_file(
         or f"{audit_options.score} above its median"
     )
     heading = {"run": predictions.name, "task": label or "", "model": source}
-    of_law = impact_tables(
-        crossed,
-        of_law=True,
-        leave_out_small=audit_options.small == "exclude",
-        scored=scored,
-    )
+    left_out = audit_options.small == "exclude"
+    of_law = audit.impact_with(of_law=True, leave_out_small=left_out)
     paths = {"predictions": predictions} | (
         {"population": population} if population else {}
     )
@@ -320,7 +280,7 @@ def audit_of_file(
         and audit_options.reply is None
         and audit_options.p_yes
     ):
-        about["threshold"], shares = threshold, frame["p_yes"]
+        about["threshold"], shares = threshold, read.frame["p_yes"]
         ties = int((shares == threshold).sum())
         if ties:
             parts.append(

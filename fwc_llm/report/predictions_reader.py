@@ -108,7 +108,8 @@ class HowRead:
 class AnswerTable:
     """The table for an audit: `frame` (n rows, indexed by `FILE_ROW`), with notes.
 
-    `population` has the rows that were sampled, if they are known; `values` the texts of "answer"
+    With scores, its column "above" says whether they exceed the median of their arm. `population`
+    has the rows that were sampled, if they are known; `values` the texts of "answer"
     and "label", also of earlier files.
     """
 
@@ -159,8 +160,6 @@ def read_answers(
         )
     if "answer" not in table and "p_yes" in table:
         table["answer"] = answered_at(table["p_yes"], how.threshold)
-    elif "answer" not in table:
-        table["answer"] = answered_at(over_median(table["score"]), HALF)
     notes += unused_columns(
         raw.titles, set(cells), columns.get("weight"), columns.get("cluster")
     )
@@ -191,6 +190,9 @@ def read_answers(
     neither, pooled = _decided(frame, read, raw.where, how)
     titles = " or ".join(columns[name] for name in read)
     frame, lost = _kept(frame, neither, titles, raw.where, how)
+    if "score" in frame:
+        frame["above"] = _above_median(frame)
+        frame["answer"] = frame["answer" if "answer" in frame else "above"]
     people = None
     if population is not None:
         people = _population(elsewhere, population, how)
@@ -468,6 +470,14 @@ def _numbers(cells: "Names", usual: Written) -> tuple[Floats, Any]:
     wrong[:-1] &= ~np.array(markers, dtype=np.bool_)
     wrong[-1] = False  # the code of a missing value is -1
     return known[cells.codes], wrong[cells.codes]
+
+
+def _above_median(frame: pd.DataFrame) -> "pd.Categorical[str]":
+    """Answers (n,): yes for scores above the median of their arm's."""
+    arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
+    scores = frame.groupby(arms, observed=True)["score"]
+    above = scores.transform(lambda of_arm: over_median(of_arm.to_numpy(np.float64)))
+    return yes_or_no(above)
 
 
 def answered_at(shares: Floats, threshold: float) -> "pd.Categorical[str]":

@@ -132,7 +132,7 @@ def test_a_raw_row_of_a_file_gets_its_level_from_the_map(tmp_path: Path) -> None
         (
             {"approved": 7},
             "row:2, column 'approved': '7' means neither yes nor no; the task's table has '1', "
-            "'0'",
+            "'0' (clean rows, as of task.pool(), are known by their index)",
         ),
         ({"approved": None}, "row:2, column 'approved': the cell has no value"),
         ({"sex": "X"}, "row:2, column 'sex': 'X' is in no row of the task's table"),
