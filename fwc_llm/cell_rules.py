@@ -342,7 +342,12 @@ def parse_number(column: str, text: str) -> float:
     parsed = as_number(text)
     if parsed is not None:
         return parsed
-    raise FwcError(f"{text!r} in the numeric column {column!r} is not a finite number")
+    raise FwcError(_no_numbers(column, [text]))
+
+
+def _no_numbers(column: str, texts: Sequence[str]) -> str:
+    verb = "is not a finite number" if len(texts) == 1 else "are not finite numbers"
+    return f"{listed(texts, _SHOWN, repr)} in the numeric column {column!r} {verb}"
 
 
 def fault_of_numbers(
@@ -351,15 +356,13 @@ def fault_of_numbers(
     """A text that is no number in a column of numbers, and what to do about all such texts; or a
     text with another unit than most.
     """
-    where = f"in the numeric column {item.name!r}"
     texts = [text for text in texts if text not in _band_names(item.bands or (0.0,))]
     wrong_in = {way: _not_numbers(item, way, texts) for way in get_args(Written)}
     wrong = wrong_in[item.written]
     fault_of_unit = other_unit(task, item, texts)
     if fault_of_unit or not wrong:
         return fault_of_unit
-    verb = "is not a finite number" if len(wrong) == 1 else "are not finite numbers"
-    fault = f"{listed(wrong, _SHOWN, repr)} {where} {verb}"
+    fault = _no_numbers(item.name, wrong)
     for way, others in wrong_in.items():
         if not others:
             remedy = f'set the column\'s written = "{way}" in {task.place}'
@@ -584,8 +587,7 @@ def _texts(
                 like = (
                     f": numbers are written like {item.written}" if item.written else ""
                 )
-                where = f"in the numeric column {item.name!r}"
-                raise FwcError(f"{given!r} {where} is not a finite number{like}")
+                raise FwcError(_no_numbers(item.name, [given]) + like)
             listed = (
                 maps.get(item.name)
                 or (item.name in domains and domains[item.name].values)
