@@ -471,7 +471,7 @@ def picture(found: Mapping[str, Any], path: Path) -> None:
     """Draw the centred gap at equal labels and accuracy of each strategy with its interval."""
     names = list(found["strategies"])
     title = "Qwen2.5-Coder-1.5B-Instruct on Adult, centred: value, 95 % interval"
-    with panels([title], [3.6, 3.6], 1.9) as (figure, drawn):
+    with panels([title], [3.6, 3.6], [1.9]) as (figure, drawn):
         for panel, metric in zip(drawn, ("gap", "accuracy"), strict=True):
             for line, name in enumerate(names):
                 entry = found["strategies"][name]["centred"][metric]

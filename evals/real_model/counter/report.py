@@ -319,7 +319,7 @@ def picture(content: Mapping[str, Any], scores: pd.DataFrame, path: Path) -> Non
     """Draw the gap at equal labels and the accuracy of each arm: sets, mean, interval."""
     sets = f"{content['sets']} sets per arm, {content['rows']} rows"
     title = f"Qwen2.5-Coder-1.5B on Adult: {sets}; mean, 95 % interval"
-    with panels([title], [4.2, 3.6], 2.6) as (figure, drawn):
+    with panels([title], [4.2, 3.6], [2.6]) as (figure, drawn):
         for panel, metric in zip(drawn, ("gap", "accuracy"), strict=True):
             for line, (arm, found) in enumerate(content["arms"].items()):
                 colour = COLOURS[line]
