@@ -46,6 +46,11 @@ class MeaningRule:
     above: str = ""  # how a threshold for numbers is written, if there can be one
     column: str = ""  # "answer" or "label", if the other has a meaning of its own
 
+    @property
+    def instead(self) -> str:
+        """What another value of `others` replaces."""
+        return f" in place of {self.written(others=self.others)}" if self.others else ""
+
     def written(self, **given: str | Sequence[str]) -> str:
         """Options with their values, as the caller writes them."""
         if self.column:
@@ -195,9 +200,10 @@ def read_meaning(
         sides = [[by_key[key][0] for key in side] for side in (yes, no, rest)]
         remedy = _remedy(rule, first, *sides)
         numbers = all(as_number(key) is not None for key in keys)
-        may_split = rule.above and not (positive or rule.others)
-        if may_split and numbers and len(keys) > 2:
-            split = f"say above which number the answer is yes: {rule.above}"
+        if rule.above and not positive and numbers and len(keys) > 2:
+            split = (
+                f"say above which number the answer is yes: {rule.above}{rule.instead}"
+            )
             many = len(keys) > _MOST_VALUES
             remedy = split if many else f"{remedy}; or {split}"
         raise FwcError(f"{_held(counts, column)}; {remedy}")
@@ -354,13 +360,20 @@ def _remedy(
         return f"say what {rest[0]!r} means: {rule.written(negative=rest)}"
     if not yes or not no:
         examples = iter(rest)
-        positive = yes or [next(examples)]
-        negative = no or [next(examples)]
-        drop = rule.written(positive=positive, negative=negative, others="drop")
-        every_no = rule.written(positive=positive, others="no")
+        sides = {
+            "positive": yes or [next(examples)],
+            "negative": no or [next(examples)],
+        }
+        new = {side: held for side, held in sides.items() if not vars(rule)[side]}
+        drop = rule.written(**new, **({} if rule.others else {"others": "drop"}))
+        new.pop("negative", None)
+        every_no = rule.written(**new, others="no") + rule.instead
+        two = ""
+        if len(rest) == 3 and not yes and not no:
+            two = f", or two of the three mean yes ({rule.written(positive=rest[:2])})"
         return (
             f"say which mean yes and which no, and whether others mean no ({every_no}) "
-            f"or neither ({drop})"
+            f"or neither ({drop}){two}"
         )
     ways = [
         f"no ({rule.written(others='no')})",

@@ -63,6 +63,7 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
     column_weights: ColumnWeights = None
     penalty: float | None = None
     crossed: bool = True
+    support = "rows"
 
     def fit(
         self,
@@ -87,7 +88,7 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
         rows = read_rows(self, Columns(X, y, sensitive, sample_weight))
         table = rows.table
         cells = rows.cells
-        problem = Problem.of(rows, self, "rows", cells.cell, [], np.zeros(0, int))
+        problem = Problem.of(rows, self, cells, cells.cell)
         if (
             problem.groups is None
             and self.epsilon is not None
@@ -105,7 +106,7 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
             weights = share_out(plan, nearest.T, table.n, rows.masses).weights()
             weights *= table.n / rows.masses.total
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
-        self.weights_ = np.zeros(rows.n)
+        self.weights_ = np.zeros(len(rows.X))
         self.weights_[rows.used] = weights
         mass = np.bincount(cells.cell, weights, cells.n_cells)
         self.violation_ = violation(mass, problem.target, groups=problem.groups)

@@ -144,6 +144,7 @@ class Gates:
             return
         self._write(suites, self.undecided)
         from fwc_llm.gates.decide import counted, worst
+        from fwc_llm.gates.sentences import MORE
 
         every = [check for checks in suites.values() for check in checks]
         outcome = worst(every)
@@ -153,14 +154,12 @@ class Gates:
         ):
             raise GateFailedError(counts)
         if outcome == "cannot say" and self.undecided is None:
-            helps = any(check.lacking == "rows" for check in every)
-            rows = (
-                "ask about more rows (`fwc-llm power` says how many), or "
-                if helps
-                else ""
-            )
+            more = [MORE[check.lacking] for check in every if check.lacking in MORE]
+            remedy = ""
+            if more:
+                remedy = f"ask about {more[0]} (`fwc-llm power` says how many), or "
             raise GateUndecidedError(
-                f"{counts}: {rows}say how such checks count with --undecided fail or pass"
+                f"{counts}: {remedy}say how such checks count with --undecided fail or pass"
             )
 
     def _write(

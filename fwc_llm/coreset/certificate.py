@@ -13,14 +13,7 @@ from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.distance import check_weights, wasserstein
 from fwc_llm.coreset.fit import CoresetFit
-from fwc_llm.coreset.problem.cells import (
-    between_cells,
-    check_known,
-    find_cells,
-    groups_of,
-    limits_of,
-    overall_target,
-)
+from fwc_llm.coreset.problem.cells import check_known, find_cells
 from fwc_llm.coreset.problem.encoded_input import check_terms, read_rows
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
@@ -129,21 +122,8 @@ def certify(
     )
     level, index = np.divmod(given.cell, given.n_outcomes)
     cells = replace(rows.cells, levels=given.levels)
-    problem = Problem(
-        rows.table,
-        cells,
-        level * cells.n_outcomes + outcome[index],
-        overall_target(rows.cells, target),
-        limits_of(epsilon, given.levels, crossed),
-        cost,
-        "free",
-        between_cells(rows.cells, cells, cost_sensitive, cost_outcome),
-        pools=[],
-        ids=np.zeros(0, int),
-        masses=rows.masses,
-        penalty=penalty,
-        groups=groups_of(given.levels, crossed),
-    )
+    cell_of = level * cells.n_outcomes + outcome[index]
+    problem = Problem.of(rows, model, cells, cell_of)
     return certified(problem, encoded, weights, epsilon)
 
 

@@ -116,9 +116,7 @@ def candidate_mask(candidates: Any, n: int) -> Array:
         return np.ones(n, bool)
     rows = np.asarray(candidates)
     mask = np.zeros(n, bool)
-    if rows.size:
-        rows = rows
-    else:
+    if not rows.size:
         rows = rows.astype(int)
     try:
         mask[rows] = True

@@ -18,13 +18,12 @@ from fwc_llm.coreset.problem.ground_cost import (
     ROWS,
     WIDTH,
     FeatureCost,
-    in_groups,
+    Tiles,
     tile_costs,
 )
 from fwc_llm.coreset.threads import Threads
 
 _LARGEST_BATCH = 512
-_ESTIMATED = 8192  # candidates at once; their values are copied twice
 _ENOUGH = (
     0.5  # share of the sum of their single gains that several swaps must gain together
 )
@@ -32,10 +31,6 @@ _ENOUGH = (
 _WORTH_SHARING = 2_000_000
 _CHUNK = 32  # rows with the same nearest point that are summed together: half a block
 _IN_BLOCK = ROWS // _CHUNK
-_AT_ONCE = 64  # blocks that are copied at once
-_SLACK = np.float32(
-    1.0 - 1e-5
-)  # distances are rounded: a bound must not cut off rows that just matter
 
 
 @dataclass(frozen=True)
@@ -130,15 +125,11 @@ def estimate(
     """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each
     candidate.
     """
-    part = replace(
+    some = replace(
         space, values=space.values[rows], cell=space.cell[rows], mass=space.mass[rows]
     )
-    standing = Medoids(part, points, threads)
-    changes = np.empty(len(candidates))
-    for low in range(0, len(candidates), _ESTIMATED):
-        some = slice(low, low + _ESTIMATED)
-        changes[some] = standing.compare(space.values[candidates[some]], cells[some])[1]
-    return changes
+    standing = Medoids(some, points, threads)
+    return standing.compare(space.values[candidates], cells)[1]
 
 
 class Medoids:
@@ -180,26 +171,16 @@ class Medoids:
         Both are (q,). `candidates` (q, p) are values, `cells` (q,) the cells that they may
         represent. FastPAM1: if a row's nearest point is replaced, the row costs min(d, d₂) instead
         of d₁, any other row min(d, d₁); d is the cost at the candidate, d₁ and d₂ are those at the
-        nearest and second nearest point. Comparing is fastest if similar candidates are adjacent.
+        nearest and second nearest point.
         """
         self._sorted = rows = self._sorted or self._sort()
         m = len(self._points)
-        points = in_groups(self._points, ROWS)
         slots = np.empty(len(cells), np.int64)
         changes = np.empty(len(cells))
 
         def compare_part(part: Array) -> None:
-            tiles = (
-                points,
-                self._cell_of,
-                in_groups(candidates[part], WIDTH),
-                cells[part],
-            )
-            room = (
-                np.empty((WIDTH, ROWS), np.float32),
-                np.empty((WIDTH, m), np.float32),
-                np.empty((WIDTH, m)),
-            )
+            tiles = self._cell_of, _tiled(candidates[part]), cells[part]
+            room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, m))
             several = slice(part[0], part[-1] + 1)
             found = slots[several], changes[several]
             best_exchanges(*rows, *tiles, *self._cost, self.prices, *room, *found)
@@ -235,16 +216,14 @@ class Medoids:
         two.
         """
         self._sorted = None
-        if slots is None:
+        only = slots
+        if only is None:
             only = np.arange(len(self._points))
-        else:
-            only = slots
-        tiles = (
-            in_groups(self._points[only], WIDTH),
-            only,
-            self._cell_of[only],
-            slots is None,
-        )
+            for values, none in zip(
+                self._nearest, (-1, -1, np.inf, np.inf), strict=True
+            ):
+                values[rows] = none
+        tiles = _tiled(self._points[only]), only, self._cell_of[only]
         p = self._values.shape[1]
 
         def find(part: Array) -> None:
@@ -260,27 +239,14 @@ class Medoids:
             self._nearest[3][:] = 4 * (self._nearest[2].max() + price) - price + 1
 
     def _sort(self) -> tuple[Array, ...]:
-        """Sort all rows into chunks with the same nearest point, and rows of a point by falling
-        reach.
-
-        A candidate x matters to row i with the nearest point s only if F(x, s) is less than the
-        row's reach F(i, s) + F₂. F is the cost without prices. F₂ is F of the second nearest point,
-        minus its price, plus the largest price. If costs are squared, the roots of F and F₂ count
-        instead.
-        """
+        """Sort all rows into chunks with the same nearest point."""
         space = self._space
         nearest, _, d_first, d_second = self._nearest
         n, p = self._values.shape
         m = len(self._points)
-        first = d_first + self.prices[self._cell_of[nearest]]
-        second = d_second + self.prices[self._cell_of].max()
-        if space.cost.root and not space.root:
-            first = np.sqrt(np.maximum(first, 0))
-            second = np.sqrt(np.maximum(second, 0))
-        reach = first + second
         rises = d_second.astype(np.float64) - d_first
         removal = np.bincount(nearest, rises * space.mass, minlength=m)
-        order = np.argsort(nearest * (2.0 * float(reach.max()) + 1.0) - reach)
+        order = np.argsort(nearest.astype(np.min_scalar_type(m)), kind="stable")
         count = np.bincount(nearest, minlength=m)
         chunks = -(-count // _CHUNK)
         slot = np.repeat(np.arange(m), chunks)
@@ -292,25 +258,19 @@ class Medoids:
         slot_of_row = np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)
         rows[slot_of_row] = order
         full[slot_of_row] = True
-        del order, slot_of_row  # free the memory for the blocks
-        blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
-        for b in range(0, len(blocks), _AT_ONCE):
-            some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
-            values = np.take(self._values, some, axis=0)  # faster than an index
-            blocks[b : b + _AT_ONCE] = values.reshape(-1, ROWS, p).transpose(0, 2, 1)
+        values = np.take(self._values, rows, axis=0)  # faster than an index
+        values = values.reshape(-1, ROWS, p).transpose(0, 2, 1)
+        blocks = np.ascontiguousarray(values)
         far = np.float32(-np.inf)
         mass = np.where(full, space.mass[rows], 0)
         costs = (np.where(full, values[rows], far) for values in (d_first, d_second))
-        reach = np.where(full, reach[rows], far)[::_CHUNK]
-        return (
-            blocks,
-            space.cell[rows].astype(np.uint16),
-            *costs,
-            slot,
-            reach,
-            removal,
-            mass,
-        )
+        return blocks, space.cell[rows].astype(np.uint16), *costs, slot, removal, mass
+
+
+def _tiled(values: Array) -> Array:
+    """Points (q, p) in tiles (T, p, WIDTH)."""
+    tiles: Array = Tiles.of(values, np.zeros(len(values), int), 1).values
+    return tiles
 
 
 class _Swapping:
@@ -349,7 +309,8 @@ class _Swapping:
         """
         improved = False
         while len(batch):
-            slot, change = self._compare(batch)
+            values = self._values[self._candidates[batch]]
+            slot, change = self.medoids.compare(values, self._cells[batch])
             ranking = np.argsort(change, kind="stable")[: self._compared]
             ranking = ranking[change[ranking] < -self._least * abs(self.losses[-1])]
             if len(ranking) == 0:
@@ -385,20 +346,6 @@ class _Swapping:
                 break
         return np.array(chosen)
 
-    def _compare(self, batch: Array) -> tuple[Array, Array]:
-        """Return the point that each candidate best replaces, and the change of the loss."""
-        rows = self._candidates[batch]
-        order = np.argsort(
-            self.medoids.labels[rows], kind="stable"
-        )  # similar candidates adjacent
-        slots = np.empty(len(batch), np.int64)
-        changes = np.empty(len(batch))
-        compared = self.medoids.compare(
-            self._values[rows[order]], self._cells[batch[order]]
-        )
-        slots[order], changes[order] = compared
-        return slots, changes
-
     def _swap(self, slots: Array, batch: Array, expected: float) -> bool:
         """Replace points by candidates; undo several swaps that together gain under half of
         `expected`.
@@ -417,24 +364,22 @@ class _Swapping:
 
 
 @part(fastmath={"reassoc", "nsz"})
-def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`, weighted by mass.
+def _gains(tile, w, d_first, d_second, mass, low, first):  # type: ignore[no-untyped-def]
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over a chunk of rows, weighted by mass.
 
-    Unsigned indices and an inner loop of fixed length let numba vectorise both sums.
+    `tile[w, low]` is of row `first`. Unsigned indices let numba vectorise both sums.
     """
     none = np.float32(0)
     added = none
     gain = none
-    for start in range(np.uint64(0), size, np.uint64(_CHUNK)):
-        for lane in range(np.uint64(_CHUNK)):
-            i = low + start + lane
-            d = tile[w, i]
-            nearest = d_first[first + i]
-            weight = mass[first + i]
-            closer = d - nearest
-            added += weight * (closer if closer < none else none)
-            change = (d if d > nearest else nearest) - d_second[first + i]
-            gain += weight * (change if change < none else none)
+    for lane in range(np.uint64(_CHUNK)):
+        d = tile[w, low + lane]
+        nearest = d_first[first + lane]
+        weight = mass[first + lane]
+        closer = d - nearest
+        added += weight * (closer if closer < none else none)
+        change = (d if d > nearest else nearest) - d_second[first + lane]
+        gain += weight * (change if change < none else none)
     return np.float64(added), np.float64(gain)
 
 
@@ -445,10 +390,8 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     d_first,
     d_second,
     slot,
-    reach,
     removal,
     mass,
-    point_blocks,
     cell_of,
     tiles,
     cells,
@@ -457,7 +400,6 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     move,
     prices,
     tile,
-    limit,
     gain,
     slots,
     changes,
@@ -468,31 +410,17 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     `blocks` (B, p, ROWS) are the rows in chunks of `_CHUNK`, `cell` (n',) their cells, `d_first`
     and `d_second` (n',) their costs at the nearest and second nearest point, and `mass` (n',) their
     masses. Padding rows have no mass, and costs of −inf, which no candidate lowers. `slot` (C,) is
-    a chunk's nearest point; a candidate farther from it than `reach` (C,) does not matter to the
-    chunk. `removal` (m,) is the rise of the loss without each point. `tile`, `limit` (WIDTH, m) and
+    a chunk's nearest point, `removal` (m,) the rise of the loss without each point. `tile` and
     `gain` (WIDTH, m) are work arrays.
     """
     m = len(cell_of)
     for t in range(len(tiles)):
         width = min(WIDTH, len(cells) - t * WIDTH)
-        for b in range(len(point_blocks)):
-            tile_costs(point_blocks[b], tiles, t, cost, tile)
-            for w in range(width):
-                for s in range(b * ROWS, min(b * ROWS + ROWS, m)):
-                    away = (
-                        tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
-                    )
-                    limit[w, s] = (np.sqrt(away) if cost.root else away) * _SLACK
-                    gain[w, s] = removal[s]
         for w in range(width):
             changes[t * WIDTH + w] = 0.0
+            for s in range(m):
+                gain[w, s] = removal[s]
         for b in range(len(blocks)):
-            matters = False
-            for c in range(b * _IN_BLOCK, (b + 1) * _IN_BLOCK):
-                for w in range(width):
-                    matters |= reach[c] > limit[w, slot[c]]
-            if not matters:
-                continue
             tile_costs(blocks[b], tiles, t, cost, tile)
             first = np.uint64(b * ROWS)
             for w in range(width):
@@ -507,9 +435,8 @@ def best_exchanges(  # type: ignore[no-untyped-def]
                     tile[w, lane] -= price
                 for c in range(_IN_BLOCK):
                     low = np.uint64(c * _CHUNK)
-                    size = np.uint64(_CHUNK)
                     added, change = _gains(
-                        tile, w, d_first, d_second, mass, first, low, size
+                        tile, w, d_first, d_second, mass, low, first + low
                     )
                     changes[t * WIDTH + w] += added
                     gain[w, slot[b * _IN_BLOCK + c]] += change
@@ -532,7 +459,6 @@ def two_nearest(  # type: ignore[no-untyped-def]
     tiles,
     slots,
     cell_of,
-    anew,
     cost,
     root,
     move,
@@ -544,11 +470,11 @@ def two_nearest(  # type: ignore[no-untyped-def]
     d_nearest,
     d_second,
 ):
-    """Write the two nearest points of the `rows`, and the costs there, into the last four arrays
+    """Update the two nearest points of the `rows`, and the costs there, in the last four arrays
     (n,).
 
-    `slots` (q,) index the points in the `tiles`, and `cell_of` (q,) are their cells. With `anew`
-    the results so far are discarded. `block` (p, ROWS) and `tile` are work arrays.
+    `slots` (q,) index the points in the `tiles`, and `cell_of` (q,) are their cells. `block` (p,
+    ROWS) and `tile` are work arrays.
     """
     m = len(cell_of)
     for start in range(0, len(rows), ROWS):
@@ -557,13 +483,6 @@ def two_nearest(  # type: ignore[no-untyped-def]
             i = rows[start + min(lane, count - 1)]
             for k in range(values.shape[1]):
                 block[k, lane] = values[i, k]
-        if anew:
-            for lane in range(count):
-                i = rows[start + lane]
-                nearest[i] = -1
-                second[i] = -1
-                d_nearest[i] = np.float32(np.inf)
-                d_second[i] = np.float32(np.inf)
         for t in range(len(tiles)):
             tile_costs(block, tiles, t, cost, tile)
             for w in range(min(WIDTH, m - t * WIDTH)):

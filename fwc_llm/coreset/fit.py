@@ -17,7 +17,6 @@ from fwc_llm.coreset.checks import (
     generator,
 )
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
 from fwc_llm.coreset.out_of_core.certifying_pass import certify_table
 from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_pass
@@ -188,8 +187,8 @@ class CoresetFit:
                 else:
                     bound = outer_bound(*given)
                 self.outer_bound_ = min(bound, inner.lower_bound)
-            self.labels_: Array | None = np.full(rows.n, -1, np.int32)
-            self.labels_[rows.used] = main_labels(shares)
+            self.labels_: Array | None = np.full(len(rows.X), -1, np.int32)
+            self.labels_[rows.used] = shares.label
             return self
         steps.rest()
         if self.row_index_ is not None:
@@ -252,7 +251,7 @@ class CoresetFit:
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or "
                 "'features'"
             )
-        may = candidate_mask(candidates, rows.n)[rows.used]
+        may = candidate_mask(candidates, len(rows.X))[rows.used]
         ids = value_ids(table)
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
@@ -287,7 +286,7 @@ class CoresetFit:
                 )
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
-        return Problem.of(rows, self, self.support, cell_of, pools, ids)
+        return Problem.of(rows, self, cells, cell_of, pools, ids)
 
     @property
     def _starts_at_rows(self) -> bool:
@@ -297,7 +296,7 @@ class CoresetFit:
     def _init_rows(self, among: EncodedInput) -> Array:
         """Check the rows in `init`; return their positions in `among.table`, sorted by cell."""
         rows = np.asarray(self.init)
-        n = among.n
+        n = len(among.X)
         if (
             rows.dtype.kind not in "iu"
             or rows.shape != (self.m,)
@@ -349,28 +348,14 @@ class CoresetFit:
     def _solve(self, problem: Problem, rows: EncodedInput) -> tuple[Descent, Steps]:
         """Run the starts that `init` and `n_init` set; return the best descent and the steps."""
         rng = generator(self.random_state)
-        if self.n_init == "auto":
-            starts = None
-        else:
-            starts = int(self.n_init)
-        n_jobs = check_jobs(self.n_jobs)
-        if self.tol == "auto":
-            tolerance = None
-        else:
-            tolerance = float(self.tol)
-        terms = self.swaps, self.progressive, n_jobs, tolerance
+        terms = self.swaps, self.progressive, check_jobs(self.n_jobs), self.tol
         solver = Solver(problem, int(self.max_iter), *terms)
         if isinstance(self.init, str):
-            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = (
-                best_start(solver, self.init, rng, starts)
-            )
+            found = best_start(solver, self.init, rng, self.n_init)
         else:
-            self.n_starts_ = 1
-            self.n_agreeing_ = 1
-            self.proven_ = False
-            self.spread_ = None
-            best = solver.from_start(self._init_start(problem, rows), rng)
-            best = solver.finish(best, rng, kicks=False)
+            start = solver.from_start(self._init_start(problem, rows), rng)
+            found = solver.finish(start, rng, kicks=False), 1, 1, False, None
+        best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = found
         return best, solver.steps
 
     def _sample_size(self) -> int:
@@ -437,17 +422,3 @@ class CoresetFit:
         self.history_[-1] = objective
         self.n_iter_ = len(best.history) - 1
         self.converged_ = best.converged
-
-
-def main_labels(shares: RowAssignment) -> Array:
-    """Return (n,) the index of the representative that carries most of each row, the lowest on
-    ties.
-    """
-    labels = np.array(shares.label)
-    for row in np.unique(shares.part_row):
-        parts = shares.part_row == row
-        carried = np.zeros(shares.m)
-        np.add.at(carried, shares.part_label[parts], shares.part_weight[parts])
-        carried[labels[row]] += 1 - carried.sum()
-        labels[row] = carried.argmax()
-    return labels

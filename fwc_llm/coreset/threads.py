@@ -9,10 +9,6 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# rows per call: enough to amortise it, few enough to balance the threads
-_LEAST = 2048
-_MOST = 16_384
-
 
 def count_threads() -> int:
     """Number of processors that this process may use, limited by its affinity and its
@@ -60,9 +56,3 @@ class Threads:
         if self.count == 1 or len(items) < 2:  # another thread would only cost time
             return [task(item) for item in items]
         return list(self._pool.map(task, items))
-
-    def share(self, n: int) -> int:
-        """Rows per call, at most `_MOST`, that divide n rows evenly among the threads."""
-        pieces = -(-n // _MOST)
-        pieces = -(-pieces // self.count) * self.count
-        return max(_LEAST, -(-n // pieces))

@@ -33,6 +33,7 @@ from fwc_llm.files import failing_as
 from fwc_llm.meaning import (
     ABOVE,
     MeaningRule,
+    Others,
     are_decisions,
     means_yes,
     read_meaning,
@@ -845,14 +846,17 @@ class Drafting:
             doubt += (
                 f"; rows with {listed(meaning.unknown, _LISTED, repr)} are left out"
             )
+        is_known = meaning.yes and meaning.no
+        others: Others | None = None if is_known or len(counts) < 3 else "drop"
+        rule = MeaningRule(others=others, options="task file", above=ABOVE)
         try:
-            read_meaning(counts, where, MeaningRule(options="task file", above=ABOVE))
+            read_meaning(counts, where, rule)
         except FwcError as error:
             doubt = str(error)
         lines = [
             f"# positive = […] # CHECK: name the values that mean yes, of {values}"
         ]
-        if len(counts) > 2:
+        if others:
             lines += [
                 "# negative = […] # and those that mean no",
                 'others = "drop" # or "no": what the values mean that you do not name',
@@ -861,7 +865,7 @@ class Drafting:
             middle = float(self._numbers(self.outcome).median())
             threshold = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
             return None, middle, [threshold], doubt
-        if not meaning.yes or not meaning.no:
+        if not is_known:
             return next(iter(meaning.yes), "…"), None, lines, doubt
         lines = [
             f"positive = {_toml(meaning.yes)} # CHECK: the values are {values}",

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 from fwc_llm.errors import Ambiguous
 from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
-from fwc_llm.gates.sentences import cut, who_gets_how_much
+from fwc_llm.gates.sentences import MORE, cut, who_gets_how_much
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, OPEN, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
-from fwc_llm.metrics.statistics import Statistics, group_words
+from fwc_llm.metrics.statistics import Statistics, Units, group_words
 from fwc_llm.sanitize import listed
 
 Outcome = Literal["within", "outside", "cannot say"]
@@ -51,7 +51,7 @@ class Check(Ambiguous):
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    lacking: Literal["", "rows", "replies", "draws"] = ""
+    lacking: Literal["", "rows", "people", "replies", "draws"] = ""
     arm: str = ""
 
     @property
@@ -207,7 +207,7 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     if unread == condition.bound == 0 and stats.same_answers(arm, condition.minus):
         why = "the answers are the same in both arms, so no number of rows would tell"
         return Check(name, outcome, f"{told}; {why}", *numbers, arm=arm)
-    words = "too few rows to tell"
+    words = f"too few {stats.units} to tell"
     settled = True
     if unread and metric.source == "answers":
 
@@ -217,14 +217,15 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
 
         if read.known and lacks_answers(readings.ends, read.ends, settles):
             settled = settles(*readings.ends)
-            remedy = "fewer such replies, with more rows,"
+            more = MORE[stats.units]
+            remedy = f"fewer such replies, with {more},"
             if settled:
-                remedy = "fewer such replies, or more rows,"
+                remedy = f"fewer such replies, or {more},"
             elif settles(*read.ends):
                 remedy = "only fewer such replies"
             words = f"{unread:,} replies have no answer, and each may be a yes or a no"
             words = f"{words}: {remedy} would settle it"
-    lacking: Literal["rows", "replies"] = "rows" if settled else "replies"
+    lacking: Units | Literal["replies"] = stats.units if settled else "replies"
     return Check(name, outcome, f"{told}; {words}", *numbers, lacking, arm)
 
 

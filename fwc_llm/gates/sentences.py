@@ -8,6 +8,10 @@ from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.number_format import DASH, interval, number, signed
 
+MORE: Mapping[str, str] = {  # what narrows intervals, by the units that were drawn
+    "rows": "more rows",
+    "people": "rows of more people",
+}
 _LIMITS = {">": "at most", ">=": "under", "<": "at least", "<=": "over"}
 _LONGEST = 40  # characters of a name
 

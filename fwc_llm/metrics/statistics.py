@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,6 +41,7 @@ _OF_GROUPS = (
 )
 _QUARTER = 0.25  # of a group's rows; a person with so many is named
 LEADS = "dp_gap", "label_gap"
+Units = Literal["rows", "people"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Statistics:
 
     `lead` is the gap that leads: that at equal labels where rows were drawn with a base parity,
     else the DP gap. `perfect_gap` is the DP gap of correct answers there. `views` are the protected
-    attributes, one by one and last all crossed.
+    attributes, one by one and last all crossed. `units` were drawn; `heavy` are sentences on
+    people who alone hold a quarter of a group's rows.
     """
 
     records: Records
@@ -96,6 +98,8 @@ class Statistics:
     not_judged: Sequence[str] = ()
     perfect_gap: float | None = None
     references: Any = None
+    units: Units = "rows"
+    heavy: Sequence[str] = ()
     notes: Sequence[str] = ()
 
     @property
@@ -210,6 +214,8 @@ def statistics(
         small_groups(run),
         run.perfect_gap,
         lines,
+        "rows" if first.cluster is None else "people",
+        tuple(_heavy_people(run)),
     )
     content = replace(content, notes=list(notes(run, content)))
     run.forget_estimates()
@@ -439,7 +445,7 @@ def notes(run: RunAnswers, content: Statistics) -> list[str]:
         *_about_unread(run),
         *run.unused,
         *_about_arms(content),
-        *_about_people(run),
+        *content.heavy,
         *decision_notes(run),
     ]
 
@@ -585,8 +591,9 @@ def _about_arms(content: Statistics) -> Iterator[str]:
     needed = {
         arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms
     }
+    of_whom = " of more people" * (content.units == "people")
     needed_rows = [
-        f"{_about(int(rows.value))} rows ({arm})"
+        f"{_about(int(rows.value))} rows{of_whom} ({arm})"
         for arm, rows in needed.items()
         if rows.known
     ]
@@ -625,7 +632,7 @@ def _within_strata(within: ParityWithinStrata, verdict: str) -> str:
     )
 
 
-def _about_people(run: RunAnswers) -> Iterator[str]:
+def _heavy_people(run: RunAnswers) -> Iterator[str]:
     """Yield a note on people who alone hold a quarter of a group's rows."""
     first = next(iter(run.answers.values()))
     if first.cluster is None:

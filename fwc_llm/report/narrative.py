@@ -21,6 +21,7 @@ from fwc_llm.gates.decide import (
     worst,
 )
 from fwc_llm.gates.sentences import (
+    MORE,
     cut,
     decimals,
     measured,
@@ -567,7 +568,7 @@ def next_step(
         return "find out first why answers are lacking", page
     if suspects:
         return f"check column {cut(suspects[0])} first", page
-    few = "rows" in lacking or TOO_FEW in verdicts
+    few = stats.units in lacking or TOO_FEW in verdicts
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(
             run, "--model gpt-6-luna --dry-run"
@@ -583,7 +584,7 @@ def next_step(
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
         return step, page
-    if same and all(same) and (run or "rows" not in lacking):
+    if same and all(same) and (run or stats.units not in lacking):
         others = "try other examples: these change no answer"
         return others if run else "compare other decisions: these are the same", page
     if "draws" in lacking or any(_lacks_draws(pair) for pair in stats.pairs):
@@ -595,7 +596,7 @@ def next_step(
     if worst(checks) == WITHIN_LIMITS:
         return _WATCH
     if few:
-        return _more_rows(run)
+        return _more_rows(stats, run)
     if not verdicts:
         return "get answers about at least two groups: a gap needs two", ""
     if run:
@@ -605,17 +606,18 @@ def next_step(
     return "find out the cause of the gap, with people who know these decisions", ""
 
 
-def _more_rows(run: "Run | None") -> tuple[str, str]:
+def _more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:
     """More rows of the run's table, a quarter of which is left for examples, or of a larger."""
-    why = "four times as many show differences half as large"
+    more = MORE[stats.units]
+    if stats.heavy:
+        return f"get {more}: one alone holds a quarter or more of a group’s rows", ""
+    why = f"{more}: four times as many show differences half as large"
     if run is None:
-        return f"get more rows: {why}", ""
+        return f"get {why}", ""
     times = int(min(4, 0.75 * run.rows_there / run.n_test))
     if times < 2:
-        return f"get a table with more rows: {why}", ""
-    return f"get more rows: {why}", _again(
-        run, f"--n-test {times * run.n_test}", "-more"
-    )
+        return f"get a table with {why}", ""
+    return f"get {why}", _again(run, f"--n-test {times * run.n_test}", "-more")
 
 
 def _again(run: "Run | None", options: str = "", name: str = "") -> str:

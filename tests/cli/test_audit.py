@@ -167,7 +167,8 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     ("options", "refusal"),
     [
         ("--positive High,Medium", ""),
-        ("--positive High", "--positive-answer High --others no"),
+        ("--positive High", "others mean no (--others no) or neither"),
+        ("--positive High --others no", ""),
         ("--positive High --positive-answer High,Medium --others no", ""),
         ("--positive Hgih", "did you mean 'High'"),
     ],

@@ -274,7 +274,7 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
     [
         ("cluster=person", "no column 'person'"),
         ("given=group", "or the outcome"),
-        ("weight=age", 'the role "extra"'),
+        ("weight=age", 'role = "extra"'),
         ("against=fwc", "name an arm (zero), or all"),
         ("margin=1.5", "margin"),
         ("min_group=0", "min_group"),

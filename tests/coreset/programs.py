@@ -116,6 +116,8 @@ def certified(
         np.abs(plan.sum(axis=1) - mass).max() <= 1e-9 * mass.max()
     )  # the lightest may be left out
     assert plan_of(found).nnz <= sum(cost.shape)
+    own = plan[np.arange(len(plan)), found.cell]
+    assert (own >= plan.max(axis=1) - 1e-9 * mass).all()  # a cell has the largest part
     np.testing.assert_allclose(found.mass, plan.sum(axis=0), rtol=1e-9, atol=1e-15)
     value = plan[plan > 0] @ cost[plan > 0]
     assert found.objective == pytest.approx(value, rel=1e-11, abs=1e-11 * scale)

@@ -106,19 +106,6 @@ def test_for_the_rows_of_the_fit_everything_agrees(
     assert moved == pytest.approx(model.objective_, abs=4 * costs.max() / 120)
 
 
-def test_a_split_row_is_labelled_by_its_largest_part() -> None:
-    from fwc_llm.coreset.descent.updates import RowAssignment
-    from fwc_llm.coreset.fit import main_labels
-    from fwc_llm.coreset.weights import Masses
-
-    parts = [(0, 1, 0.4), (1, 0, 0.6), (2, 0, 0.3), (2, 2, 0.4), (3, 1, 0.5)]
-    row, label, weight = (np.array(column) for column in zip(*parts, strict=True))
-    masses = Masses(np.ones(5)), np.full(5, 0.2)
-    shares = RowAssignment(np.array([0, 1, 1, 2, 1]), row, label, weight, 3, *masses)
-    assert main_labels(shares).tolist() == [0, 0, 2, 1, 1]
-    assert shares.label.tolist() == [0, 1, 1, 2, 1]
-
-
 def test_held_out_rows_are_certified_at_the_best_weights_for_them(
     model: FairCoreset,
 ) -> None:

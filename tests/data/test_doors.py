@@ -240,7 +240,7 @@ def test_unknown_groups_are_one_and_a_dropped_column_is_named_as_such() -> None:
     for spelled in ("Not disclosed", "not disclosed", "n/a"):
         row = task.record({"group": spelled, "age": 30})
         assert row.values["group"] == "unknown"
-    with pytest.raises(FwcError, match=r"in the table, but left out.*numeric"):
+    with pytest.raises(FwcError, match=r"in the table, but left out.*weight='zip'"):
         select_shots(task, "fwc", 4, column_weights={"zip": 2})
 
 

@@ -17,6 +17,7 @@ from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.impact import selected, who_was_selected
+from fwc_llm.report.narrative import next_step
 from fwc_llm.report.table_model import Section, markdown
 
 
@@ -251,6 +252,15 @@ def test_a_person_who_holds_a_quarter_of_a_group_is_named() -> None:
     held = int(((frame["who"] == "x") & (frame["sex"] == "m")).sum())
     words = f"x alone holds {held} of the 60 rows of m"
     assert [note for note in found.statistics.notes if note.startswith(words)]
+    assert next_step(found.statistics)[0].startswith(
+        "get rows of more people: one alone"
+    )
+    check = found.check("dp_gap > 0.1")
+    assert (check.outcome, check.lacking) == ("cannot say", "people")
+    assert check.reason.endswith("too few people to tell")
+    several = audit(frame, answer="said", protected="sex", label=None, cluster="person")
+    step, _ = next_step(several.statistics)
+    assert step.startswith("get rows of more people: four times as many")
 
 
 def test_the_order_of_the_lines_changes_nothing() -> None:

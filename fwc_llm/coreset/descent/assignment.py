@@ -20,7 +20,13 @@ import numpy as np
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import kernel, part
-from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, pair_cost, tile_costs
+from fwc_llm.coreset.problem.ground_cost import (
+    ROWS,
+    WIDTH,
+    Tiles,
+    pair_cost,
+    tile_costs,
+)
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
@@ -34,7 +40,7 @@ EVERY = -2
 BITS = 2  # the lowest bits of `packed` hold the state, the others the index within the cell
 STATES = 4
 
-AT_ONCE = 2048  # rows per call if only few are computed
+AT_ONCE = 4096  # rows per call
 FAR = np.float32(1e30)  # farther than any row; infinity would turn bounds into NaN
 
 
@@ -51,26 +57,6 @@ class Rows(NamedTuple):
     second: Any  # (n, G) see the module
 
 
-class Tiles(NamedTuple):
-    """The representatives, in tiles of `WIDTH` by cell."""
-
-    values: Any  # (T, p, WIDTH)
-    label: Any  # (T, WIDTH) index of each representative, −1 for padding
-    start: Any  # (G + 1,) first tile of each cell
-
-    @classmethod
-    def of(cls, points: Array, cell_of: Array, cells: int) -> "Tiles":
-        """Lay out points (m, p), whose cells `cell_of` (m,) ascend."""
-        labels = []
-        for g in range(cells):
-            members = np.flatnonzero(cell_of == g).astype(np.int32)
-            padded = np.pad(members, (0, -len(members) % WIDTH), constant_values=-1)
-            labels.append(padded.reshape(-1, WIDTH))
-        label = np.concatenate(labels)
-        values = np.ascontiguousarray(points[label].transpose(0, 2, 1))
-        return cls(values, label, np.cumsum([0, *map(len, labels)]))
-
-
 class Representatives(NamedTuple):
     """Representatives `points` (m, p) float32, and how far they moved."""
 
@@ -80,13 +66,6 @@ class Representatives(NamedTuple):
     step: Any  # (m,) distance moved since the last iteration
     longest: Any  # (G,) the largest of these steps in each cell
     drift: Any  # (G,) the sum of these over all iterations
-
-
-class Costs(NamedTuple):
-    """The ground cost."""
-
-    features: Any  # `FeatureCost`
-    move: Any  # (G, G) cost of moving between cells
 
 
 @part
@@ -114,28 +93,28 @@ def _find_two(  # type: ignore[no-untyped-def]
 
 
 @part
-def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
+def _scan(rows, reps, features, move, g, queue, count, work):  # type: ignore[no-untyped-def]
     """Find the two nearest in cell g of the first `count` rows in `queue[g]`."""
     x, cell, _, cost, packed, second = rows
     begin = reps.first[g]
-    root = costs.features.root
+    root = features.root
     block, out, best, next_best, nearest = work
     for lane in range(ROWS):
         i = queue[g, lane if lane < count else 0]  # loops of fixed length are faster
         for k in range(x.shape[1]):
             block[k, lane] = x[i, k]
-    _find_two(block, reps.tiles, g, costs.features, FAR, out, best, next_best, nearest)
+    _find_two(block, reps.tiles, g, features, FAR, out, best, next_best, nearest)
     for lane in range(count):
         i = queue[g, lane]
         far = next_best[lane]
         packed[i, g] = ((nearest[lane] - begin) << BITS) + FRESH
-        cost[i, g] = best[lane] + costs.move[cell[i], g]
+        cost[i, g] = best[lane] + move[cell[i], g]
         second[i, g] = (np.sqrt(far) if root else far) + reps.drift[g]
 
 
 @kernel
 def assign_rows(  # type: ignore[no-untyped-def]
-    rows, reps, costs, prices, margin, which, queue, waiting, work, low, high
+    rows, reps, features, move, prices, margin, which, queue, waiting, work, low, high
 ):
     """Compute those costs of rows low … high − 1 that can matter.
 
@@ -152,9 +131,7 @@ def assign_rows(  # type: ignore[no-untyped-def]
     step = reps.step
     longest = reps.longest
     drift = reps.drift
-    features = costs.features
-    root = costs.features.root
-    move = costs.move
+    root = features.root
     cells = len(prices)
     for row in range(low, high):
         i: Any = np.uintp(
@@ -201,7 +178,7 @@ def assign_rows(  # type: ignore[no-untyped-def]
             full |= waiting[g] == ROWS
         for c in range(cells if full else 0):
             if waiting[c] == ROWS or (row == high - 1 and waiting[c] > 0):
-                _scan(rows, reps, costs, c, queue, waiting[c], work)
+                _scan(rows, reps, features, move, c, queue, waiting[c], work)
                 waiting[c] = 0
 
 

@@ -39,7 +39,7 @@ class Steps:
         self.prices = np.zeros(problem.cells.n_cells)  # of the last inner problem
         self._threads = threads or Threads(1)
         self._centres = Centres(problem.table, problem.cost, problem.m, self._threads)
-        self._changes = Changes()
+        self._changes = Changes(problem.table.n)
         self._last_rows = np.full(problem.m, -1)
 
     def nearest(self, points: Array) -> tuple[Array, Array]:

@@ -20,15 +20,13 @@ from fwc_llm.coreset.descent.assignment import (
     STALE,
     STATES,
     WANTED,
-    Costs,
     Representatives,
     Rows,
-    Tiles,
     assign_rows,
 )
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.updates import RowAssignment
-from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH
+from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, Tiles
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
@@ -43,7 +41,7 @@ class CompiledSteps(Steps):
     def __init__(self, problem: Problem, threads: Threads) -> None:
         super().__init__(problem, threads)
         table = problem.table
-        self._costs = Costs(problem.feature_cost, problem.move.astype(np.float32))
+        self._costs = problem.feature_cost, problem.move.astype(np.float32)
         self._reps: Representatives | None = None
         self._first = np.searchsorted(
             problem.cell_of, np.arange(problem.cells.n_cells + 1)
@@ -53,7 +51,7 @@ class CompiledSteps(Steps):
         self._objective = 0.0
 
     @cached_property
-    def _rows(self) -> Rows:
+    def state(self) -> Rows:
         """The rows and the state of each pair; made at the first use, freed by `rest`."""
         n = self.problem.table.n
         shape = n, self.problem.cells.n_cells
@@ -68,7 +66,7 @@ class CompiledSteps(Steps):
 
     def rest(self) -> None:
         """See `Steps`."""
-        vars(self).pop("_rows", None)
+        vars(self).pop("state", None)
         self._reps = None
 
     def solve(self, points: Array) -> tuple[float, RowAssignment]:
@@ -80,9 +78,9 @@ class CompiledSteps(Steps):
             margin = 2 * self._drift + 0.01 * self._objective
         self._assign(reps, which, margin)
         n = self.problem.table.n
-        packed = self._rows.packed
+        packed = self.state.packed
         while True:
-            inner = self.problem.transport(self._rows.cost, self.prices)
+            inner = self.problem.transport(self.state.cost, self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
             row = np.append(np.arange(n), inner.split_row)
@@ -94,7 +92,7 @@ class CompiledSteps(Steps):
             packed[row[stale], cell[stale]] += WANTED - STALE
             chunks = np.unique(row[stale] // AT_ONCE)
             self._assign(reps, WANTED, starts=chunks * AT_ONCE)
-        self._rows.chosen[:] = inner.cell
+        self.state.chosen[:] = inner.cell
         self._objective = inner.objective
         label = (self._first[cell] + (word >> BITS)).astype(np.int32)
         return inner.objective, RowAssignment(
@@ -113,15 +111,8 @@ class CompiledSteps(Steps):
         vars(self.problem.table).pop("single", None)  # a cached copy
         return super().nearest(points)
 
-    @property
-    def skipped(self) -> float:
-        """Share of the pairs of a row and a cell whose cost is a lower bound after `solve`."""
-        return float((self._rows.packed % STATES == STALE).mean())
-
     def _represent(self, points: Array) -> tuple[Representatives, int]:
-        """Return the representatives, and BOUNDED, or EVERY if they moved too far for useful
-        bounds.
-        """
+        """Return the representatives, and BOUNDED, or at first EVERY."""
         cost = self.problem.feature_cost
         cells = self.problem.cells.n_cells
         near = np.ascontiguousarray(points - self.problem.table.origin, np.float32)
@@ -131,15 +122,10 @@ class CompiledSteps(Steps):
         which = EVERY
         if self._reps is not None:
             way = cost.between(near.T.astype(np.float64), self._reps.points.T)
-            typical = self._objective
-            if cost.root:
-                way = np.sqrt(way)
-                typical = np.sqrt(typical)
-            if way.max() <= typical / 2:
-                which = BOUNDED
-                step = way.astype(np.float32)
-                np.maximum.at(longest, self.problem.cell_of, step)
-                drift = self._reps.drift + longest
+            which = BOUNDED
+            step = (np.sqrt(way) if cost.root else way).astype(np.float32)
+            np.maximum.at(longest, self.problem.cell_of, step)
+            drift = self._reps.drift + longest
         tiles = Tiles.of(near, self.problem.cell_of, cells)
         first = self._first.astype(np.uintp)
         self._reps = Representatives(near, tiles, first, step, longest, drift)
@@ -155,16 +141,12 @@ class CompiledSteps(Steps):
         """Update the costs of all rows, or of `AT_ONCE` rows from each of the `starts`, by
         `assign_rows`.
         """
-        n, p = self._rows.x.shape
+        n, p = self.state.x.shape
         prices = self.prices.astype(np.float32)
-        chunk = AT_ONCE
-        if starts is None:
-            chunk = self._threads.share(n)
-            starts = range(0, n, chunk)
         terms = (
-            self._rows,
+            self.state,
             reps,
-            self._costs,
+            *self._costs,
             prices,
             np.float32(min(margin, 1e30)),
             which,
@@ -181,6 +163,6 @@ class CompiledSteps(Steps):
                 np.empty(ROWS, np.float32),
                 np.empty(ROWS, np.int32),
             )
-            assign_rows(*terms, queue, waiting, work, low, min(low + chunk, n))
+            assign_rows(*terms, queue, waiting, work, low, min(low + AT_ONCE, n))
 
-        self._threads.over(assign, starts)
+        self._threads.over(assign, range(0, n, AT_ONCE) if starts is None else starts)

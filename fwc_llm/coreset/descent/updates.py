@@ -3,7 +3,8 @@
 See docs/method.md, "Updates of the representatives".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,27 +33,25 @@ class RowAssignment:
 
     def weights(self) -> Array:
         """(m,) mass that each representative carries."""
-        mass = np.where(self.row_mass > 0, self.masses.values, 0.0)
-        part = self.part_weight * mass[self.part_row]
-        total = np.bincount(self.label, mass, self.m)
+        return self.carried(np.where(self.row_mass > 0, self.masses.values, 0.0))
+
+    def carried(self, values: Array) -> Array:
+        """(m,) sums of the rows' `values` (n,) by representative."""
+        part = self.part_weight * values[self.part_row]
+        total = np.bincount(self.label, values, self.m)
         np.subtract.at(total, self.label[self.part_row], part)
         np.add.at(total, self.part_label, part)
         return np.asarray(total)
 
-    def units_by(self, code: Array, width: int) -> Array:
-        """Sum mass by representative and `code` (n,): (m, width) int64, in units of
-        `Groups.unit`.
-        """
-        keys = self.label * width + code
-        part = self.part_units()
-        total = np.zeros(self.m * width, np.int64)
-        if self.masses.equal:  # much faster
-            total += self.masses.units[0] * np.bincount(keys, minlength=self.m * width)
-        else:
-            np.add.at(total, keys, self.masses.units)
-        np.subtract.at(total, keys[self.part_row], part)
-        np.add.at(total, self.part_label * width + code[self.part_row], part)
-        return total.reshape(self.m, width)
+    def by_code(self, code: Array, width: int) -> Array:
+        """(m, width) mass of the rows of each representative with each `code` (n,)."""
+        pairs = replace(
+            self,
+            label=self.label * width + code,
+            part_label=self.part_label * width + code[self.part_row],
+            m=self.m * width,
+        )
+        return pairs.carried(self.masses.values).reshape(self.m, width)
 
     def part_units(self) -> Array:
         """(s,) int64 mass of the parts, in units of `Groups.unit`."""
@@ -86,27 +85,20 @@ class RowAssignment:
 
 
 class Changes:
-    """Finds the representatives that carry other rows than at the last move."""
+    """Finds the representatives that carry other rows than at the last move: sums of random
+    numbers tell sets of rows apart.
+    """
 
-    def __init__(self) -> None:
-        self._label: Array | None = (
-            None  # (n,) labels at the last move; m for a split row
-        )
-        self._torn = np.zeros(0, np.int64)  # representatives that carried parts of rows
+    def __init__(self, n: int) -> None:
+        self._numbers = np.random.default_rng(0).random(n)
+        self._sums: Any = np.nan
 
     def find(self, shares: RowAssignment) -> Array:
         """Return the mask (m,) of the representatives with other rows; at first, of all."""
-        label = shares.label.copy()
-        label[shares.part_row] = shares.m
-        torn = np.concatenate([shares.label[shares.part_row], shares.part_label])
-        touched = np.full(shares.m + 1, self._label is None)
-        if self._label is not None:
-            changed = np.flatnonzero(label != self._label)
-            for which in (self._torn, torn, self._label[changed], label[changed]):
-                touched[which] = True
-        self._label = label
-        self._torn = torn
-        return touched[:-1]
+        sums = shares.carried(self._numbers)
+        changed: Array = sums != self._sums
+        self._sums = sums
+        return changed
 
 
 class Centres:
@@ -122,7 +114,7 @@ class Centres:
         self._table = table
         self._cost = COSTS[cost]
         self._threads = threads
-        self._changes = Changes()
+        self._changes = Changes(table.n)
         self._low = np.full((m, table.n_numeric), -np.inf)
         self._high = np.full((m, table.n_numeric), np.inf)
 
@@ -140,7 +132,7 @@ class Centres:
         np.clip(numbers, self._low, self._high, out=numbers)
         for code, current in zip(table.codes.T, categories.T, strict=True):
             width = int(max(code.max(), current.max())) + 1
-            total = shares.units_by(code.astype(np.int64), width)
+            total = shares.by_code(code.astype(np.int64), width)
             kept = total[np.arange(len(moved)), current.astype(np.int64)]
             better = total.max(1) > kept
             current[better] = total.argmax(1)[better]

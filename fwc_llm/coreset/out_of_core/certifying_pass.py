@@ -28,6 +28,7 @@ from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.column_generation import (
     CostTable,
     anchor_costs,
+    sampled_doubt,
     two_cheapest,
 )
 from fwc_llm.coreset.transport.inner_problem import Transport
@@ -35,7 +36,6 @@ from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 from fwc_llm.notices import SampleWarning, tell
 
-_DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
 _WIDER = 4.0  # ratio of the margins of successive passes
 ROOM = 2**31  # bytes of rows in doubt, at most
 _SAME = (
@@ -107,7 +107,8 @@ def certify_table(
     margin = -np.inf
     if problem.parity_set:
         prices = inner.prices
-        margin = doubt_margin(CostTable(cost, problem.masses.values), prices)
+        share = sampled_doubt(len(prices), len(cost))
+        margin = CostTable(cost, problem.masses.values).margin(prices, share)
     terms = problem.without_rows()  # which workers do not need
     table = sample_pass.table
     before = float(problem.cells.sizes.sum())
@@ -152,13 +153,6 @@ def certify_table(
             SampleWarning,
         )
     return weights, objective, lower_bound
-
-
-def doubt_margin(table: CostTable, prices: Array) -> float:
-    """The gap of two cells that a sample's prices may get wrong: s rows leave about 1/√s in
-    doubt.
-    """
-    return table.margin(prices, min(1.0, _DOUBT * (len(prices) / table.size) ** 0.5))
 
 
 def _solve(

@@ -7,7 +7,7 @@ import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.array_types import Array
-from fwc_llm.coreset.problem.cells import Cells, as_known, empty_cell
+from fwc_llm.coreset.problem.cells import Cells, empty_cell, places
 from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 
@@ -84,16 +84,14 @@ def _by_share(sizes: Array, m: int, available: Array) -> Array:
 
 def _balanced_positive(m: int, cells: Cells, available: Array, positive: Any) -> Array:
     """Give every level the same number k of positives; the other cells share the rest by size."""
-    matches = np.flatnonzero(
-        [bool(value == as_known(positive, cells.outcomes)) for value in cells.outcomes]
-    )
-    if len(matches) != 1:
+    match = places([positive], cells.outcomes)[0]
+    if match < 0:
         raise InputError(
             f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is "
             f"not in "
             f"{cells.outcomes.tolist()}: name one of them"
         )
-    is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == matches[0]) & (
+    is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == match) & (
         available > 0
     )
     others = ~is_positive & (available > 0)

@@ -160,13 +160,6 @@ def _coded(column: Any, role: str, used: Array, n: int) -> tuple[Array, Array]:
     return labels, place[code]
 
 
-def as_known(label: Any, labels: Array) -> Any:
-    """Return a caller's label as it is in `labels`: as text if these became text."""
-    if labels.dtype.kind == "U":
-        return str(label)
-    return label
-
-
 def level_names(levels: Array, crossed: bool) -> list[str]:
     """Names of the levels that have a limit: crossed levels or, if not `crossed`, each
     attribute's levels.
@@ -190,8 +183,8 @@ def between_cells(
     A label that no point has differs from all others.
     """
     level, outcome = np.divmod(np.arange(rows.n_cells), rows.n_outcomes)
-    level = places(rows.levels, points.levels)[level]
-    outcome = places(rows.outcomes, points.outcomes)[outcome]
+    level = places(rows.levels.tolist(), points.levels)[level]
+    outcome = places(rows.outcomes.tolist(), points.outcomes)[outcome]
     to_level, to_outcome = np.divmod(np.arange(points.n_cells), points.n_outcomes)
     costs = cost_sensitive * (level[:, None] != to_level)
     return np.asarray(
@@ -199,32 +192,26 @@ def between_cells(
     )
 
 
-def places(labels: Array, categories: Array) -> Array:
+def places(labels: list[Any], categories: Array) -> Array:
     """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are
-    rows.
+    lists.
 
     A number and its text are the same label: files may store numbers as text.
     """
 
     def read(label: Any) -> tuple[Any, Any]:
-        if isinstance(label, list):
-            parts = label
-        else:
-            parts = [label]
+        parts = label if isinstance(label, list) else [label]
         return tuple(map(str, parts)), tuple(parts)
 
     texts, values = zip(*map(read, categories.tolist()), strict=True)
     index = {label: k for labels in (texts, values) for k, label in enumerate(labels)}
-    found = [
-        index.get(value, index.get(text, -1))
-        for text, value in map(read, labels.tolist())
-    ]
+    found = [index.get(value, index.get(text, -1)) for text, value in map(read, labels)]
     return np.array(found, np.intp)
 
 
 def check_known(labels: Array, categories: Array, role: str, whose: str) -> Array:
     """Index (n,) of every label in `categories`; refuse a label that is not there."""
-    found = places(labels, categories)
+    found = places(labels.tolist(), categories)
     if (found < 0).any():
         unknown = labels.tolist()[found.argmin()]
         raise InputError(
@@ -309,12 +296,11 @@ def overall_target(cells: Cells, target: Any) -> Array:
         by_outcome = cells.sizes.reshape(cells.n_levels, cells.n_outcomes).sum(0)
         return np.asarray(by_outcome / by_outcome.sum())
     if isinstance(target, Mapping):
-        target = {as_known(key, cells.outcomes): share for key, share in target.items()}
-        unknown = [key for key in target if key not in set(cells.outcomes.tolist())]
-        if unknown or len(target) != cells.n_outcomes:
+        place = places(list(target), cells.outcomes)
+        if sorted(place) != list(range(cells.n_outcomes)):
             raise InputError(
                 f"target names {list(target)}: give a probability for each of "
                 f"{cells.outcomes.tolist()}"
             )
-        target = [target[value] for value in cells.outcomes.tolist()]
+        target = np.array(list(target.values()))[np.argsort(place)]
     return check_target(target, cells.n_outcomes)

@@ -177,13 +177,24 @@ def blocks(n: int) -> list[slice]:
     return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
 
 
-def in_groups(values: Array, size: int) -> Array:
-    """Group points (q, p) as (ceil(q / size), p, size); copies of the last point fill the last
-    group.
-    """
-    count = -(-len(values) // size)
-    places = np.minimum(np.arange(count * size), len(values) - 1).reshape(count, size)
-    return np.ascontiguousarray(values[places].transpose(0, 2, 1))
+class Tiles(NamedTuple):
+    """The representatives, in tiles of `WIDTH` by cell."""
+
+    values: Any  # (T, p, WIDTH)
+    label: Any  # (T, WIDTH) index of each representative, −1 for padding
+    start: Any  # (G + 1,) first tile of each cell
+
+    @classmethod
+    def of(cls, points: Array, cell_of: Array, cells: int) -> "Tiles":
+        """Lay out points (m, p), whose cells `cell_of` (m,) ascend."""
+        labels = []
+        for g in range(cells):
+            members = np.flatnonzero(cell_of == g).astype(np.int32)
+            padded = np.pad(members, (0, -len(members) % WIDTH), constant_values=-1)
+            labels.append(padded.reshape(-1, WIDTH))
+        label = np.concatenate(labels)
+        values = np.ascontiguousarray(points[label].transpose(0, 2, 1))
+        return cls(values, label, np.cumsum([0, *map(len, labels)]))
 
 
 @part(forceinline=True)

@@ -1,8 +1,8 @@
 """Weighted medians of every numeric column for groups of rows, in one compiled call.
 
 The bits of numbers, read as integers and changed for negative ones (`keys`), have the order of the
-numbers, and compare faster. Passes over the keys narrow the range of a median, by interpolation of
-the numbers or by halving the range of keys, to values that occur, until one is left.
+numbers, and compare faster. Passes over the keys halve the range of a median, to values that occur,
+until one is left.
 """
 
 from dataclasses import dataclass
@@ -50,19 +50,10 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
     def find(part: Array) -> None:
         start = groups.start[part[0] : part[-1] + 2]
         rows = slice(start[0], start[-1])
-        values = np.take(numbers, groups.rows[rows], axis=0)  # faster than an index
-        keys = np.empty((numbers.shape[1], np.diff(start).max()), integer)
-        word = np.empty(1, integer)
-        terms = (
-            values.view(integer),
-            groups.units[rows],
-            start - start[0],
-            sign,
-            largest,
-            keys,
-        )
+        bits = np.take(numbers, groups.rows[rows], axis=0).view(integer)  # faster
+        keys = np.ascontiguousarray((bits ^ ((bits >> sign) & largest)).T)
         found = low[part[0] : part[-1] + 1], high[part[0] : part[-1] + 1]
-        find_medians(*terms, word, word.view(numbers.dtype), *found)
+        find_medians(keys, groups.units[rows], start - start[0], *found)
 
     ends = np.flatnonzero(np.diff(groups.start[:-1] // _AT_ONCE)) + 1
     parts = np.split(np.arange(groups.count), ends)
@@ -73,77 +64,45 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
 
 
 @kernel
-def find_medians(  # type: ignore[no-untyped-def]
-    bits, units, start, sign, largest, keys, word, number, low, high
-):
-    """Write the keys of the medians of groups to `low` and `high` (g, k).
-
-    `bits` (n, k) are the numbers of the groups' rows, read as integers; `keys` (k, r) is room for
-    the rows of the largest group. `word` and `number` (1,) are the same memory, to turn keys into
-    numbers.
+def find_medians(keys, units, start, low, high):  # type: ignore[no-untyped-def]
+    """Write the medians of groups of the `keys` (k, n), with the masses `units` (n,), to `low`
+    and `high` (g, k).
     """
     key = keys.dtype.type
-    columns = np.uintp(bits.shape[1])
     for j in range(len(low)):
         begin = np.uintp(start[j])
-        count = np.uintp(start[j + 1] - start[j])
+        end = np.uintp(start[j + 1])
         total = np.int64(0)
-        even = True
-        for i in range(count):
-            total += units[begin + i]
-            even &= units[begin + i] == units[begin]
-            for c in range(columns):
-                found = bits[begin + i, c]
-                keys[c, i] = found ^ ((found >> sign) & largest)
-        for c in range(columns if count > 0 else np.uintp(0)):
-            least = largest
-            most = key(~largest)
-            for i in range(count):
+        for i in range(begin, end):
+            total += units[i]
+        for c in range(len(keys) if begin < end else 0):
+            least = keys[c, begin]
+            most = least
+            for i in range(begin, end):
                 least = min(least, keys[c, i])
                 most = max(most, keys[c, i])
-            # The mass of the values below `least`, and of those up to `most`.
-            under = np.int64(0)
-            upto = total
-            turn = 0
+            largest = most
+            upto = total  # mass of the values up to `most`
             while least < most:
                 middle = key((least & most) + ((least ^ most) >> 1))
-                if turn % 3 < 2:  # most often interpolation is faster than halving
-                    word[0] = least ^ ((least >> sign) & largest)
-                    lower = number[0]
-                    word[0] = most ^ ((most >> sign) & largest)
-                    share = (0.5 * total - under) / (upto - under)
-                    number[0] = lower + share * (number[0] - lower)
-                    middle = key(word[0] ^ ((word[0] >> sign) & largest))
-                    middle = min(max(middle, least), key(most - 1))
-                turn += 1
                 above = largest
                 below = least
-                if even:
-                    values = key(0)
-                    for i in range(count):
-                        value = keys[c, i]
-                        values = key(values + key(value <= middle))
-                        above = min(above, value if value > middle else largest)
-                        below = max(below, value if value <= middle else least)
-                    mass = values * units[begin]
-                else:
-                    mass = np.int64(0)
-                    for i in range(count):
-                        value = keys[c, i]
-                        mass += units[begin + i] if value <= middle else 0
-                        above = min(above, value if value > middle else largest)
-                        below = max(below, value if value <= middle else least)
+                mass = np.int64(0)
+                for i in range(begin, end):
+                    value = keys[c, i]
+                    mass += units[i] if value <= middle else 0
+                    above = min(above, value if value > middle else largest)
+                    below = max(below, value if value <= middle else least)
                 if 2 * mass >= total:
                     most = below
                     upto = mass
                 else:
                     least = above
-                    under = mass
             low[j, c] = least
             high[j, c] = least
             if 2 * upto <= total:
                 following = largest
-                for i in range(count):
+                for i in range(begin, end):
                     value = keys[c, i]
                     following = min(following, value if value > least else largest)
                 high[j, c] = following

@@ -54,27 +54,22 @@ class Problem:
         cls,
         rows: EncodedInput,
         params: Any,
-        support: str,
+        cells: Cells,
         cell_of: Array,
-        pools: Any,
-        ids: Array,
+        pools: Any = (),
+        ids: Any = (),
     ) -> Self:
-        """Make the problem of encoded rows with the parameters of an estimator."""
-        cells = rows.cells
-        target = overall_target(cells, params.target)
+        """Make the problem of encoded rows with the parameters of an estimator; `cells` are those
+        of the representatives.
+        """
+        target = overall_target(rows.cells, params.target)
         groups = groups_of(cells.levels, params.crossed)
         limits = limits_of(params.epsilon, cells.levels, params.crossed)
         if groups is not None and params.epsilon is not None:
             carried = np.bincount(cell_of, minlength=cells.n_cells) > 0
             check_attributes(cells, carried, groups, limits, target)
-        move = between_cells(cells, cells, params.cost_sensitive, params.cost_outcome)
+        costs = params.cost_sensitive, params.cost_outcome
         ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
-        terms = (
-            rows.masses,
-            rows.encoder.to_ranks if ordinal else None,
-            params.penalty,
-            groups,
-        )
         return cls(
             rows.table,
             cells,
@@ -82,11 +77,14 @@ class Problem:
             target,
             limits,
             params.cost,
-            support,
-            move,
+            params.support,
+            between_cells(rows.cells, cells, *costs),
             pools,
             ids,
-            *terms,
+            rows.masses,
+            rows.encoder.to_ranks if ordinal else None,
+            params.penalty,
+            groups,
         )
 
     @property

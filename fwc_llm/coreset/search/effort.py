@@ -41,7 +41,7 @@ class Effort:
     starts: int  # at most; if four agree, the search ends
     patience: int  # kicks of the best optimum in a row that may fail to pay, at most
     grows: bool  # whether a start descends on samples first
-    swaps: str = ""  # "rows" on all rows, "points" on a sample, "" none
+    swaps: str = ""  # on all "rows", on a "sample", or "": none
     from_rows: bool = False  # whether free points start from swapped rows
     tolerance: float = 0.0  # of the last descent on all rows
     rough: float = 0.0  # of descents before it, of which several are compared
@@ -55,10 +55,7 @@ TABLE = {
 
 
 def choose(
-    problem: Problem,
-    swaps: bool | str,
-    progressive: bool | str,
-    tolerance: float | None,
+    problem: Problem, swaps: bool | str, progressive: bool | str, tolerance: float | str
 ) -> Effort:
     """Choose the effort for a problem; `swaps` and `progressive` are those of `FairCoreset`."""
     table = problem.table
@@ -83,12 +80,12 @@ def choose(
     if table.fits_single and not free and swaps and table.n <= SWAPPED:
         kind = "rows"
     elif (table.fits_single and swaps is True) or (helped and not profile.grows):
-        kind = "points"
+        kind = "sample"
     work = _WORK[problem.support]
     if mixed:
         work *= _MIXED
     patience = 0
-    if kind == "rows" or (kind == "points" and helped):
+    if kind == "rows" or (kind == "sample" and helped):
         patience = min(max(_LEAST[problem.support], work // size), profile.patience)
     starts = profile.starts
     if size > TINY and patience < 2:
@@ -97,13 +94,13 @@ def choose(
         starts = min(starts, _BY_HIGHS)
         patience = min(patience, _BY_HIGHS)
     rough = 0.0
-    if kind == "points" and size > TINY:
+    if kind == "sample" and size > TINY:
         rough = SAMPLE_TOLERANCE
-    if tolerance is None:
+    if tolerance == "auto":
         tolerance = 0.0
         if grows or from_rows:
             tolerance = ROWS_TOLERANCE
-        unhelped = free and progressive == "auto" and not from_rows and kind != "points"
+        unhelped = free and progressive == "auto" and not from_rows and kind != "sample"
         if unhelped and size > _NUMBERS:
             tolerance = FREE_TOLERANCE
-    return Effort(starts, patience, grows, kind, from_rows, tolerance, rough)
+    return Effort(starts, patience, grows, kind, from_rows, float(tolerance), rough)

@@ -29,36 +29,34 @@ _EQUAL = 1e-9  # relative difference of objectives that counts as rounding
 
 
 def best_start(
-    solver: Solver, init: str, rng: Rng, starts: int | None
+    solver: Solver, init: str, rng: Rng, starts: int | str
 ) -> tuple[Descent, int, int, bool, float | None]:
-    """Run `starts` starts from `init`; None: as many as the size of the table suggests.
+    """Run `starts` starts from `init`; "auto": as many as the size of the table suggests.
 
     Returns the best descent, the number of starts, how many ended at the best start's objective,
     whether all coresets were compared, and the starts' `spread_`.
     """
     best = solver.from_name(init, rng)
-    if starts is None:
+    problem = solver.problem
+    agree = _AGREE if starts == "auto" else np.inf
+    if starts == "auto":
         optimum = best_of_all(solver.steps, best)
         if optimum:
             return optimum, 1, 1, True, 0.0
-    size = solver.problem.table.n * solver.problem.m
-    most = starts or solver.effort.starts
-    if not starts and size <= TINY:
-        most = min(most, max(_LEAST, _WORK[solver.problem.support] // size))
+        starts = solver.effort.starts
+        size = problem.table.n * problem.m
+        if size <= TINY:
+            starts = min(starts, max(_LEAST, _WORK[problem.support] // size))
     objectives = [best.objective]
-    while len(objectives) < most and (starts or agreeing(objectives) < _AGREE):
+    while len(objectives) < int(starts) and agreeing(objectives) < agree:
         descent = solver.from_name(init, rng)
         objectives.append(descent.objective)
         best = min(best, descent, key=attrgetter("objective"))
     best = solver.finish(best, rng, kicks=agreeing(objectives) < _AGREE)
-    if len(objectives) > 1:
-        ends = objectives
-    else:
-        ends = solver.ends
+    ends = objectives if len(objectives) > 1 else solver.ends
+    spread = None
     if len(ends) > 1 and min(ends) > 0:
         spread = float(np.mean(ends) / min(ends) - 1)
-    else:
-        spread = None
     return best, len(objectives), agreeing(objectives), False, spread
 
 

@@ -29,7 +29,7 @@ _PAYS = (
 class Solver:
     """Solves one problem from any start, with `n_jobs` threads (None: one per processor).
 
-    `tolerance` is the relative gain of an iteration that ends a descent; None: by the size of the
+    `tolerance` is the relative gain of an iteration that ends a descent; "auto": by the size of the
     table.
     """
 
@@ -40,7 +40,7 @@ class Solver:
         swaps: bool | str,
         progressive: bool | str,
         n_jobs: int | None,
-        tolerance: float | None = None,
+        tolerance: float | str = "auto",
     ) -> None:
         self.problem = problem
         self._max_iter = max_iter
@@ -118,9 +118,9 @@ class Solver:
         Swaps of real rows use the mean of the last prices and those before: the last prices alone
         overshoot.
         """
-        on_rows = self.effort.swaps == "rows" and descent.rows is not None
-        if not (on_rows or self.effort.swaps == "points") or self._max_iter == 0:
+        if not self.effort.swaps or self._max_iter == 0:
             return descent
+        on_rows = self.effort.swaps == "rows"
         if on_rows:
             self.steps.solve(descent.points)
         best = last = descent
@@ -155,51 +155,38 @@ class Solver:
         order = sampling_order(problem, rng, priority)
         start: Array | None = None
         reached = np.inf
-
-        def descend_on(part: Solver, rows: Array) -> Descent:
-            if start is None:
-                first = start_rows(part.problem, init, rng, part._threads)
-            else:
-                if start.ndim == 1:
-                    first = np.searchsorted(rows, start)
-                else:
-                    first = start
-            tolerance = max(10 * self.effort.tolerance, effort.SAMPLE_TOLERANCE)
-            return part._improve(part._go_on(first, reached, tolerance, rng), rng)
-
+        tolerance = max(10 * self.effort.tolerance, effort.SAMPLE_TOLERANCE)
         for size in sizes[:-1]:
             rows = np.sort(order[:size])
             part = self._solver_of(problem.subset(rows, priority), progressive=False)
-            tries = [descend_on(part, rows) for _ in range(1 if self.ends else _TRIES)]
+            if start is not None and start.ndim == 1:
+                start = np.searchsorted(rows, start)
+            terms = start, init, reached, tolerance, rng
+            tries = [part._go_on(*terms) for _ in range(1 if self.ends else _TRIES)]
             best = min(tries, key=attrgetter("objective"))
             if not self.ends:
                 self.ends = [descent.objective for descent in tries]
                 best = part.kick(best, rng)
-            if best.rows is None:
-                start = best.points
-            else:
-                start = rows[best.rows]
+            start = best.points if best.rows is None else rows[best.rows]
             reached = best.objective
             del part, tries, best, rows  # free memory for the next sample
         del order
-        if start is None:
-            start = start_rows(problem, init, rng, self._threads)
-        return self._improve(
-            self._go_on(start, reached, self.effort.tolerance, rng), rng
-        )
+        return self._go_on(start, init, reached, self.effort.tolerance, rng)
 
     def _go_on(
-        self, start: Array, reached: float, tolerance: float, rng: Rng
+        self, start: Array | None, init: str, reached: float, tolerance: float, rng: Rng
     ) -> Descent:
-        """Descend from `start`, the end of a sample's descent; `reached` is its objective on the
-        sample.
+        """Descend from `start`, the end of a sample's descent, and swap; `reached` is its
+        objective on the sample.
 
-        If the sample missed far rows, descend from k-means++ too, and return the better descent.
+        If the sample missed far rows, descend from k-means++ too; the better descent counts.
         """
+        if start is None:
+            start = start_rows(self.problem, init, rng, self._threads)
         descent = descend(self.steps, start, self._max_iter, tolerance)
         rows_per_point = self.problem.table.n / _GROWTH / self.problem.m
-        if not missed(descent.history[0], reached, rows_per_point):
-            return descent
-        anew = start_rows(self.problem, "k-means++", rng, self._threads)
-        again = descend(self.steps, anew, self._max_iter, tolerance)
-        return min(descent, again, key=attrgetter("objective"))
+        if missed(descent.history[0], reached, rows_per_point):
+            anew = start_rows(self.problem, "k-means++", rng, self._threads)
+            again = descend(self.steps, anew, self._max_iter, tolerance)
+            descent = min(descent, again, key=attrgetter("objective"))
+        return self._improve(descent, rng)

@@ -33,13 +33,13 @@ from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.errors import InputError
 
 _IN_MEMORY = 20_000  # costs up to which the simplex method solves a table directly
-AT_ONCE = 8192  # rows that are copied at once
-_BLOCK = 65_536  # rows per block of a scan; the blocks' sums are added in order
+_AT_ONCE = 8192  # rows that are copied at once
+_SHARED = 65_536  # rows from which threads share the work
 _SAMPLE = 8192  # rows from which the margin is computed
-_SOLVED = 600  # rows of the first sample to solve, at least
+_SOLVED = 600  # rows of the sample that is solved first, at least
 _EACH = 4  # rows of this sample per cell, at least
 _GROWTH = 4  # ratio of the sizes of successive samples
-_DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
+_DOUBT = 4.0  # width of the margin, in standard deviations of a sample's prices
 # the share in doubt starts at this part of the expected one, and grows by _MORE
 _PART = 1 / 30
 _MORE = 3.0
@@ -51,7 +51,6 @@ EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs n
 _EQUAL = 0.5  # share of distinct costs up to which costs often tie
 _SOME = 512  # rows from which this share is estimated
 _ON_GRID = 1e-9  # relative rounding of costs that are multiples of one step
-_TIED = 0.25  # share of rows that tie at given prices from which these are not used
 _PERTURBED = 1e-3  # share of this step by which costs are perturbed
 
 
@@ -126,8 +125,7 @@ class CostTable:
         np.add.at(load, vertex.split_cell, vertex.split_mass)
         np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
         cost = float(self.mass @ key_cost + vertex.split_mass @ extra)
-        _, _, cheapest, least = self.scan(vertex.prices, -np.inf)
-        return Optimum(vertex, cost, least - float(cheapest @ vertex.prices), load)
+        return Optimum(vertex, cost, self.scan(vertex.prices, -np.inf)[3], load)
 
     @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def margin(self, prices: Floats, share: float) -> float:
@@ -141,26 +139,11 @@ class CostTable:
         following = gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1])
         return float(gap + gaps[min(following, last)]) / 2
 
-    @np.errstate(invalid="ignore")  # the scan will refuse such rows
-    def tied(self, prices: Floats) -> float:
-        """The share of rows whose two cheapest cells cost the same at the prices, judged by some
-        rows.
-        """
-        some = np.asarray(self.cost[:: max(1, self.size // _SAMPLE)], np.float64)
-        _, least, second = two_cheapest(some, prices)
-        return float((second - least <= 1e3 * self.noise).mean())
-
     def sample(self, count: int) -> "CostTable":
-        """Copy about `count` rows as float64, at equal steps of mass."""
-        if self.mass.min() == self.mass.max():
-            rows = np.arange(0, self.size, max(1, self.size // count))
-            mass = np.full(len(rows), self.total / len(rows))
-        else:
-            upto = np.cumsum(self.mass)
-            steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
-            last = self.size - 1
-            rows, times = np.unique(np.minimum(steps, last), return_counts=True)
-            mass = times * (self.total / count)
+        """Copy about `count` rows as float64, at equal steps."""
+        rows = slice(None, None, max(1, self.size // count))
+        mass = self.mass[rows]
+        mass = mass * (self.total / mass.sum())
         return CostTable(np.asarray(self.cost[rows], np.float64), mass)
 
     def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
@@ -203,58 +186,37 @@ class CostTable:
         doubt.
 
         Returns the cells (n,), the positions of the rows in doubt, and the other rows' mass (G,)
-        and cost.
+        and cost minus price.
         """
-        key = np.empty(self.size, dtype=np.int32)
-        unsure = np.empty(self.size, dtype=np.bool_)
-        blocks = -(-self.size // _BLOCK)
-        # Padding gives each block's sums a cache line of their own: threads write them.
-        settled = np.zeros((blocks, len(prices) + 8))
-        settled_cost = np.zeros(blocks)
-        faulty = np.zeros(blocks, dtype=np.bool_)
-        terms = (
-            read_only(self.mass),
-            prices,
-            margin,
-            key,
-            unsure,
-            settled,
-            settled_cost,
-            faulty,
-        )
-
-        def scan_block(block: int) -> None:
-            end = min((block + 1) * _BLOCK, self.size)
-            for low in range(block * _BLOCK, end, AT_ONCE):
-                # One dtype and layout, because numba compiles a kernel for each.
-                some = np.ascontiguousarray(
-                    self.cost[low : min(low + AT_ONCE, end)], np.float64
-                )
-                scan(read_only(some), *terms, low, block)
-
-        Threads(1 if blocks == 1 else None).over(scan_block, range(blocks))
-        for block in np.flatnonzero(faulty).tolist():
-            _check(self.cost[block * _BLOCK : (block + 1) * _BLOCK], block * _BLOCK)
-        return (
-            key,
-            np.flatnonzero(unsure),
-            settled[:, : len(prices)].sum(axis=0),
-            float(settled_cost.sum()),
-        )
+        key, least, second = two_cheapest(self.cost, prices)
+        wrong = np.flatnonzero(~np.isfinite(least))
+        if len(wrong):
+            raise InputError(
+                f"the costs of row {wrong[0]} to the cells are {self.cost[wrong[0]]}: give "
+                "numbers, and inf only where a cell has no representative"
+            )
+        sure = second > least + margin
+        mass = np.where(sure, self.mass, 0.0)
+        settled = np.bincount(key, mass, len(prices))
+        return key, np.flatnonzero(~sure), settled, float(mass @ least)
 
 
-def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
-    """Return each row's cheapest cell (the first on ties), and cost − price of this and of the
-    next cell.
+def two_cheapest(cost: Array, prices: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return each row's cheapest cell (the first on ties), and cost − price of this (NaN if a
+    cost is) and of the next cell.
     """
-    least = cost[:, 0] - prices[0]
-    second = np.full(len(least), np.inf)
-    key = np.zeros(len(least), np.intp)
-    for cell in range(1, len(prices)):  # by columns: numpy is slow along a short axis
-        reduced = cost[:, cell] - prices[cell]
-        key[reduced < least] = cell
-        np.minimum(second, np.maximum(least, reduced), out=second)
-        np.minimum(least, reduced, out=least)
+    n = len(cost)
+    key = np.empty(n, np.int32)
+    least = np.empty(n)
+    second = np.empty(n)
+
+    def find(low: int) -> None:
+        rows = slice(low, low + _AT_ONCE)
+        # One dtype and layout, because numba compiles a kernel for each.
+        some = np.ascontiguousarray(cost[rows], np.float64)
+        compare(read_only(some), prices, key[rows], least[rows], second[rows])
+
+    Threads(1 if n <= _SHARED else None).over(find, range(0, n, _AT_ONCE))
     return key, least, second
 
 
@@ -266,56 +228,40 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
     always optimal for the costs themselves, too: its prices then prove that. If not, the costs are
     solved as they are.
     """
-    if fair.groups is None:
-        step = table.step
-    else:
-        step = None
-    if step is not None and not (warm and table.tied(prices) < _TIED):
-        vertex = _solve(table.perturbed(step), prices, fair, warm=False).vertex
+    if not warm and fair.groups is None and table.step is not None:
+        vertex = _solve(table.perturbed(table.step), prices, fair, warm).vertex
         if vertex.plain is not None:
             best = table.optimum(replace(vertex, prices=vertex.plain))
-            if _gap(best, table, fair) <= EXACT * max(
-                table.noise / 1e-12 * table.total, abs(best.cost)
-            ):
+            if _is_exact(best, table, fair, table.noise):
                 return best
     return _solve(table, prices, fair, warm)
 
 
-def _gap(best: Optimum, table: CostTable, fair: ParitySet) -> float:
-    """The difference between the plan's cost and the bound at the vertex's prices."""
-    least = table.total * fair.best(best.vertex.prices)[0]
-    return best.cost + fair.charge(best.load) - best.bound - least
+def _is_exact(best: Optimum, table: CostTable, fair: ParitySet, noise: float) -> bool:
+    """Whether the plan's cost and the bound at the vertex's prices differ by rounding only."""
+    bound = best.bound + table.total * fair.best(best.vertex.prices)[0]
+    gap = best.cost + fair.charge(best.load) - bound
+    return gap <= EXACT * max(noise / 1e-12 * table.total, abs(best.cost))
 
 
 def _solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
     """Solve a table from prices; see `solve`."""
     cells = len(prices)
     if table.cost.size <= _IN_MEMORY:
-        _check(table.cost, 0)
+        table.scan(prices, np.inf)  # refuses wrong costs
         return solve_directly(table.rows(), prices, fair, table)
-    sample = table.sample(_SAMPLE)
     count = max(_SOLVED, _EACH * cells)
-    if warm:
-        margin = 1e3 * table.noise
-    else:
-        margin = np.inf
+    margin = 1e3 * table.noise if warm else np.inf
     while not warm:
-        before = prices
-        _, prices = narrow(table.sample(count), before, margin, fair)
-        # Sampling noise falls with 1/√rows: the table's prices differ from these by about the
-        # margin.
-        margin = (
-            float(np.ptp(prices - before))
-            * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
-        )
-        warm = (
-            margin == 0 or _GROWTH * count >= table.size
-        )  # with whole numbers, prices soon stop moving
-        count *= 1 if warm else _GROWTH
-    share = (
-        _PART * _DOUBT * (cells / count) ** 0.5
-    )  # s rows leave about 1/√s of the rows in doubt
-    while True:
+        some = table.sample(count)
+        prices = narrow(some, prices, margin, fair)[1]
+        margin = some.margin(prices, sampled_doubt(cells, count))
+        count *= _GROWTH
+        warm = count >= table.size
+    share = _PART * sampled_doubt(cells, count)
+    sample = table.sample(_SAMPLE)
+    proven = None
+    while proven is None:
         # The prices improve each time. While they still change much, more rows in doubt would only
         # cost time.
         if share < _WHOLE:
@@ -323,9 +269,15 @@ def _solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opt
         else:
             margin = np.inf
         proven, prices = narrow(table, prices, margin, fair)
-        if proven:
-            return proven
         share *= _MORE
+    return proven
+
+
+def sampled_doubt(cells: int, count: int) -> float:
+    """The share of rows whose cell the prices of a sample of `count` rows may get wrong: about
+    1/√count.
+    """
+    return float(min(1.0, _DOUBT * (cells / count) ** 0.5))
 
 
 def narrow(
@@ -334,7 +286,7 @@ def narrow(
     """Solve the rows in doubt and the anchors; return the table's optimum (None: unproven) and
     new prices.
     """
-    key, doubt, settled, settled_cost = table.scan(prices, margin)
+    key, doubt, settled, anchored = table.scan(prices, margin)
     first = len(doubt)  # index of the first anchor
     rows = table.rows(doubt)
     anchors = np.flatnonzero(settled > 0)
@@ -352,9 +304,6 @@ def narrow(
     if (vertex.key[first:] != anchors).any() or (vertex.split_row >= first).any():
         return None, vertex.prices
     key[doubt] = vertex.key[:first]
-    anchored = settled_cost - float(
-        settled[anchors] @ prices[anchors]
-    )  # an anchor costs the price
     vertex = replace(vertex, key=key, split_row=doubt[vertex.split_row])
     return Optimum(
         vertex, best.cost + anchored, best.bound + anchored, best.load
@@ -384,8 +333,6 @@ def solve_directly(
     bound, which uses all cells, differs from the cost, the width grows.
     """
     for attempt in range(_ATTEMPTS):
-        if attempt >= _STALLS:
-            width = np.inf
         try:
             if fair.groups is None:
                 terms = prices, fair, full_table.noise, width, attempt, table.plain
@@ -403,9 +350,7 @@ def solve_directly(
         best = table.optimum(vertex)
         # If ties are nearly parallel, many pivots add up rounding; from the new prices few pivots
         # follow.
-        if _gap(best, table, fair) <= EXACT * max(
-            full_table.noise / 1e-12 * table.total, abs(best.cost)
-        ):
+        if _is_exact(best, table, fair, full_table.noise):
             break
         prices = vertex.prices
         width = _WIDER * width
@@ -420,46 +365,21 @@ def _near(cost: Floats, prices: Floats, width: float) -> Floats:
     return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
 
 
-def _check(cost: Array, first: int) -> None:
-    """Refuse costs of rows, from the row `first` on, that are NaN, −inf, or inf in all cells."""
-    wrong = np.flatnonzero(~np.isfinite(cost.min(axis=1)))
-    if len(wrong):
-        raise InputError(
-            f"the costs of row {first + wrong[0]} to the cells are {cost[wrong[0]]}: give numbers, "
-            "and inf only where a cell has no representative"
-        )
-
-
 @kernel
-def scan(  # type: ignore[no-untyped-def]
-    cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty, low, block
-):
-    """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is
-    within `margin`.
-
-    `cost` (r, G) has the rows from `low` on; `mass` (n,) are the masses. Writes the cell to
-    key[low:] and marks rows in doubt in unsure[low:]. Adds the mass of settled rows to
-    settled[block, g], and their cost to settled_cost[block].
-    """
-    total = settled_cost[block]
-    fault = faulty[block]
-    for r in range(len(cost)):
-        i = low + r
+def compare(cost, prices, key, least, second):  # type: ignore[no-untyped-def]
+    """Write the results of `two_cheapest` for costs (r, G)."""
+    for i in range(len(cost)):
         best = np.inf
-        second = np.inf
+        following = np.inf
         cell = 0
-        for g in range(cost.shape[1]):
-            value = cost[r, g] - prices[g]
+        wrong = False
+        for g in range(len(prices)):
+            value = cost[i, g] - prices[g]
             less = value < best
-            second = min(second, best if less else value)
+            following = min(following, best if less else value)
             cell = g if less else cell
             best = value if less else best
-            fault |= value != value
-        fault |= not np.isfinite(best)
+            wrong |= value != value
         key[i] = cell
-        unsure[i] = second <= best + margin
-        if not unsure[i]:
-            settled[block, cell] += mass[i]
-            total += mass[i] * cost[r, cell]
-    settled_cost[block] = total
-    faulty[block] = fault
+        least[i] = np.nan if wrong else best
+        second[i] = following

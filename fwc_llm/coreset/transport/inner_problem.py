@@ -192,7 +192,7 @@ def _optimum(
     try:
         if not by_highs:
             warm = _are_better_than_none(prices, rows, fair)
-            return solve(rows, prices if warm else np.zeros(len(prices)), fair, warm)
+            return solve(rows, prices if warm else 0 * prices, fair, warm)
         if rows.cost.size > _PROGRAM:
             raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
         table = rows.rows()
@@ -211,7 +211,7 @@ def _with_idle_rows(plan: Transport, costs: Array, rows: Array) -> Transport:
     cell = np.empty(len(costs), dtype=np.int32)
     mass = np.zeros(len(costs))
     resting = np.flatnonzero(idle)
-    idle_costs = costs[np.ix_(resting, live)].astype(np.float64)
+    idle_costs = costs[np.ix_(resting, live)]
     cell[resting] = live[two_cheapest(idle_costs, plan.prices[live])[0]]
     cell[rows] = plan.cell
     mass[rows] = plan.row_mass
@@ -224,11 +224,10 @@ def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> b
         return bool(prices.any())  # judging those of groups takes a linear program
     some = rows.sample(_SOME)
     with_prices, none = (
-        float(some.mass @ two_cheapest(some.cost, at)[1])
-        + some.total * fair.best(at)[0]
+        some.mass @ two_cheapest(some.cost, at)[1] + some.total * fair.best(at)[0]
         for at in (prices, 0 * prices)
     )
-    return with_prices >= none - _SLACK * abs(none)
+    return bool(with_prices >= none - _SLACK * abs(none))
 
 
 class _TooRareError(InputError):

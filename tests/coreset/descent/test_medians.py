@@ -68,7 +68,7 @@ def test_moves_of_what_changed_are_those_of_all(
                     shares, points[cost]
                 )
                 points[cost] = centres.move(shares, points[cost])
-                np.testing.assert_array_equal(points[cost], expected)
+                np.testing.assert_allclose(points[cost], expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -149,13 +149,13 @@ def test_prices_far_off_take_another_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y, d = made()
-    monkeypatch.setattr(certifying_pass, "doubt_margin", lambda table, prices: 1e-6)
+    monkeypatch.setattr(certifying_pass, "sampled_doubt", lambda cells, rows: 0.0)
     said: list[str] = []
     fitted = model(epsilon=0).fit(mapped(tmp_path, x), y, d, progress=said.append)
     check(fitted, x, y, d)
     assert any(line.startswith("pass 3") for line in said)
     monkeypatch.setattr(certifying_pass, "ROOM", 1000)
-    monkeypatch.setattr(certifying_pass, "doubt_margin", lambda table, prices: 1.0)
+    monkeypatch.setattr(certifying_pass, "sampled_doubt", lambda cells, rows: 1.0)
     with pytest.raises(InputError, match="kept in memory"):
         model().fit(mapped(tmp_path, x), y, d)
 
