@@ -33,12 +33,6 @@ from fwc_llm.words import is_known
 
 _LISTED = 4  # groups that a note names, at most
 _MANY = 1_000_000  # rows; notes say "more than" for larger numbers
-_OF_GROUPS = (
-    "selection_rate",
-    "true_positive_rate",
-    "false_positive_rate",
-    *counts.REPLY_RATES,
-)
 _QUARTER = 0.25  # of a group's rows; a person with so many is named
 LEADS = "dp_gap", "label_gap"
 Units = Literal["rows", "people"]
@@ -389,20 +383,17 @@ def _of_view(
             found = measured(metric, estimates, run.design.margin, **of, n=facts.n)
             yield from with_readings(estimates[metric.key], found)
     sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
-    rates = [
-        *_OF_GROUPS,
-        *(("auc", "brier") if sample.p_yes is not None and crossed else ()),
-    ]
+    rates = ["selection_rate", "coverage"]
     unread = any(a.unread.any() for a in run.answers.values())
-    if not unread or run.answers[facts.arm].without_reason:
-        rates = [rate for rate in rates if rate not in counts.REPLY_RATES[1:]]
+    if unread and not run.answers[facts.arm].without_reason:
+        rates += counts.REPLY_RATES[1:]
+    if crossed and run.design.labelled and sample.p_yes is not None:
+        rates += ["auc", "brier"]
     for rate in rates:
-        if run.design.labelled or rate in ("selection_rate", *counts.REPLY_RATES):
-            for group, share, n in zip(
-                view.levels, estimates.rates(rate), sizes, strict=True
-            ):
-                found = record_of(share, metric=rate, group=group, **of, n=n)
-                yield from with_readings(share, found)
+        shares = estimates.rates(rate)
+        for group, share, n in zip(view.levels, shares, sizes, strict=True):
+            found = record_of(share, metric=rate, group=group, **of, n=n)
+            yield from with_readings(share, found)
 
 
 def _further(

@@ -349,6 +349,11 @@ def test_crossed_cells_are_mixed_as_the_table_mixes_them() -> None:
     )
     assert not alone.known
     assert alone.reason.startswith("withheld: it depends on the mix")
+    frame = sample(asked)
+    frame[["sex", "race"]] = frame["group"].str.split(" & ", expand=True)
+    both = audit(frame, protected=["sex", "race"], design="group and label").records
+    told = both.of("true_positive_rate", "answers", "F", attribute="sex")
+    assert told.reason == alone.reason, "in an audit, too"
 
 
 def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
