@@ -39,7 +39,8 @@ class Group:
                 f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
             )
             raise FwcError(
-                f"{problem}: name the same models to continue, or a new folder with --out"
+                f"{problem}: name the same models to continue, or ask the new ones alone "
+                "with another --out; `fwc-llm report` takes several folders"
             )
         if before is None:
             folder.create()
