@@ -108,8 +108,8 @@ def _comparison(
         names = str(second.folder), str(first.folder)
     compared = {
         "task": first.task,
-        "first": {"label": first.label, "folder": str(first.folder)},
-        "second": {"label": second.label, "folder": str(second.folder)},
+        "first": {"label": names[1], "folder": str(first.folder)},
+        "second": {"label": names[0], "folder": str(second.folder)},
         "changed": list(_changed(first.described, second.described)),
         "arms": [
             {
@@ -124,7 +124,7 @@ def _comparison(
         "findings": [differing(tests, shown, *names)] if tests else [],
         "only_first": [arm for arm in first.arms if arm not in second.answers],
         "only_second": [arm for arm in second.arms if arm not in first.answers],
-        "notes": list(_warnings(first, second)),
+        "notes": list(dict.fromkeys(_warnings(first, second))),
     }
     return RunComparison(compared)
 
@@ -253,8 +253,6 @@ def _changed(
 def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     """The section of changes, and the section with every arm before and after."""
     first, second = (compared[side]["label"] for side in ("first", "second"))
-    if first == second:
-        first, second = (compared[side]["folder"] for side in ("first", "second"))
     changed = [
         (entry["name"], entry["first"], entry["second"])
         for entry in compared["changed"]

@@ -225,12 +225,10 @@ def _deciding(several: Sequence[Subject]) -> tuple[Subject, Check]:
 
 
 def step_of(several: Sequence[Subject]) -> tuple[str, str]:
-    """The `next_step` of the first with the worst outcome; named if the steps differ."""
-    steps = [next_step(one.stats, one.conditions, one.run) for one in several]
-    decides, _ = _deciding(several)
-    step, command = steps[[one.name for one in several].index(decides.name)]
-    differ = len({step for step, _ in steps}) > 1
-    return f"{decides.name}: {step}" if differ else step, command
+    """The `next_step` of the first with the worst outcome; of several, with its name."""
+    one, _ = _deciding(several)
+    step, command = next_step(one.stats, one.conditions, one.run)
+    return f"{one.name}: {step}" if len(several) > 1 else step, command
 
 
 def all_findings(
