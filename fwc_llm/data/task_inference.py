@@ -235,11 +235,12 @@ def profile_column(
         scales = bool(profile.factors) and "T" in kinds  # a thousand, or 1000 billion?
         if (len(kinds) > 1 or scales) and not part:
             profile = replace(profile, role="drop")
-        doubts = [] if part else [*_doubts(profile, counts, distinct)]
+            return profile.checked(*_doubts_about_units(profile))
+        doubts = [*_not_numbers(cells, counts, profile)]
+        if not part:
+            doubts += _doubts(profile, counts, distinct)
         if not part and not usual[1]:
             doubts += _other_reading(profile, distinct)
-        if profile.role != "drop":
-            doubts = [*_not_numbers(cells, counts, profile), *doubts]
         if not part and len(distinct) > _FEW and _are_numbered(name, distinct):
             doubts.append(
                 'codes, no quantities? then kind = "categorical"; '
