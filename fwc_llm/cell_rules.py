@@ -69,6 +69,8 @@ _SPELLINGS = {
     "$": "USD US$ dollar dollars",
     "£": "GBP",
     "%": "percent pct Prozent",
+    "sec": "secs seconds Sek Sekunden",
+    "min": "mins minutes Min Minuten",
     "hour": "h hr hrs hours Std Stunde Stunden",
     "day": "days Tag Tage",
     "week": "weeks Woche Wochen",
@@ -80,9 +82,7 @@ _SPELLINGS = {
     "m²": "qm sqm",
     "ft²": "sqft",
 }
-_SPELT_ONCE = (
-    "‰ bp pp ° °C °F mm cm m mi mph ft ml l g t T lb oz kB KB MB GB TB W kW Wh kWh MWh"
-)
+_SPELT_ONCE = "‰ bp pp ° °C °F mm cm m mi mph ft ml dl l mg g t T lb oz kB KB MB GB TB W kW Wh kWh MWh"
 _SAME_UNIT = {unit: unit for unit in [*_SPELLINGS, *_SPELT_ONCE.split()]} | {
     word: unit for unit, words in _SPELLINGS.items() for word in words.split()
 }
