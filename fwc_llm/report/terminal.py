@@ -169,8 +169,8 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
     tables = [sections.grid([(one.name, one.stats, one.outcomes) for one in models])]
     for run, model in zip(runs, models, strict=True):
         least = run.described["settings"]["min_coverage"]
-        doubts += [line["text"] for line in low_coverage(model.stats, least)]
-        doubts += [f"{model.name}: {run.missing}"] * bool(run.missing)
+        low = [line["text"] for line in low_coverage(model.stats, least)]
+        doubts += [f"{model.name}: {line}" for line in (*low, run.missing) if line]
         heading = f"{run.label}, at its threshold"
         tables.append(at_threshold(threshold_section(run), model.stats, heading))
     return Group(
