@@ -181,6 +181,7 @@ def settle_runs(
     """Decide the gates for runs by label, all complete (`check_whole`); see `Gates.settle`."""
     from fwc_llm.gates.sentences import points
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
+    from fwc_llm.metrics.records import TRUTH
 
     if not gates.conditions:
         gates.settle({}, (), document)
@@ -195,16 +196,12 @@ def settle_runs(
     ):
         marks.append(f"{NO_PEOPLE} dp_ratio is not an impact ratio.")
     for name, run in runs.items():
-        gap = run.answered.perfect_gap
-        if gap:
-            if len(runs) > 1:
-                where = f"{name}: "
-            else:
-                where = ""
-            parity = run.described["settings"]["base_parity"]
+        parity = run.described["settings"]["base_parity"]
+        if parity:
+            where = f"{name}: " * (len(runs) > 1)
+            gap = points(run.statistics.of("dp_gap", TRUTH).value)
             marks.append(
-                f"{where}rows drawn with base parity {parity:g}: true answers have a gap of "
-                f"{points(gap)}"
+                f"{where}rows drawn with base parity {parity:g}: true answers have a DP gap of {gap}"
             )
     gates.settle({name: run.statistics for name, run in runs.items()}, marks, document)
 

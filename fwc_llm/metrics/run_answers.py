@@ -252,18 +252,6 @@ class RunAnswers:
         return next(iter(self.plain_samples.values())).repeats
 
     @cached_property
-    def perfect_gap(self) -> float | None:
-        """The DP gap of a perfect model; None unless the design fixed the base rates."""
-        if not self.design.labels_fixed:
-            return None
-        answers = next(iter(self.answers.values()))
-        rates = [
-            float(answers.label[answers.group == group].mean())
-            for group in set(answers.group)
-        ]
-        return max(rates) - min(rates)
-
-    @cached_property
     def plain_samples(self) -> dict[str, ArmArrays]:
         """Every arm as arrays, all with the same numbers of rows and repeats."""
         return samples_of(self.answers, self.groups, self.design)

@@ -71,7 +71,7 @@ class Statistics:
     """All results of a run or an audit.
 
     `lead` is the gap that leads: that at equal labels where rows were drawn with a base parity,
-    else the DP gap. `perfect_gap` is the DP gap of correct answers there. `views` are the protected
+    else the DP gap. `labels_fixed`: rows were drawn so. `views` are the protected
     attributes, one by one and last all crossed. `units` were drawn; `heavy` are sentences on
     people who alone hold a quarter of a group's rows.
     """
@@ -90,7 +90,7 @@ class Statistics:
     min_group: int
     sequential: bool
     not_judged: Sequence[str] = ()
-    perfect_gap: float | None = None
+    labels_fixed: bool = False
     references: Any = None
     units: Units = "rows"
     heavy: Sequence[str] = ()
@@ -99,7 +99,7 @@ class Statistics:
     @property
     def lead(self) -> str:
         """The key of the gap that leads."""
-        return LEADS[self.perfect_gap is not None and self.labelled]
+        return LEADS[self.labels_fixed and self.labelled]
 
     @property
     def base(self) -> str:
@@ -139,7 +139,7 @@ class Statistics:
     def plain(self) -> dict[str, Any]:
         """The facts as plain values for JSON, without the records."""
         names = ["repeats", "labelled", "with_examples", "assisted", "margin", "unread"]
-        names += ["min_group", "perfect_gap", "lead", "notes"]
+        names += ["min_group", "lead", "notes"]
         arms = [
             {
                 "arm": arm.arm,
@@ -206,7 +206,7 @@ def statistics(
         run.design.min_group,
         run.design.sequential is not None,
         small_groups(run),
-        run.perfect_gap,
+        run.design.labels_fixed,
         lines,
         "rows" if first.cluster is None else "people",
         tuple(_heavy_people(run)),

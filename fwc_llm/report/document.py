@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.gates.decide import by_arm, checked
-from fwc_llm.metrics.records import Record
+from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, Record
 from fwc_llm.metrics.sampling_design import Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.report import local_law_144 as ll144
@@ -171,8 +171,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         ),
         sections.coverage(stats, run["unread"]),
         sections.lost(run["rows"]),
-        sections.flips(stats),
-        sections.probes(stats),
+        *(sections.changed(stats, scope) for scope in (CHANGED_ATTRIBUTE, NAMES)),
         probabilities(stats),
         at_threshold(run["threshold"], stats),
         tuned(run["tuning"]),

@@ -162,7 +162,7 @@ def notes(stats: Statistics) -> list[str]:
     lines = [
         "Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows."
     ]
-    if stats.perfect_gap is not None:
+    if stats.labels_fixed:
         lines.append(
             "The design fixed the share of yes among these rows: calibration holds for them, not "
             "for a population."

@@ -162,9 +162,6 @@ def results(stats: Statistics) -> Section:
             record = stats.of(metric.key, arm.arm)
             rows.append([arm.arm, metric.title, shown(record, metric), record.verdict])
     notes = [*_reading(stats), *_undefined(stats, TABLE), *stats.notes]
-    if stats.perfect_gap:
-        told = f"In this design even correct answers have a DP gap of {stats.perfect_gap:.2f}."
-        notes.insert(0, told)
     scores: list[Row] = []
     for group in stats.groups:
         for arm in stats.arms:
@@ -463,59 +460,36 @@ def coverage(stats: Statistics, unread: str) -> Section:
     return Section("Coverage", headings, rows, notes, intro, keys=2, parts=parts)
 
 
-def flips(stats: Statistics) -> Section:
-    """How often a change of only the protected attribute changed the answer."""
-    rows: list[Row] = []
-    for found in stats.records.where(metric="changed", scope=CHANGED_ATTRIBUTE):
-        of: Any = {"group": found.group, "against": found.against, "scope": found.scope}
-        yes, no = (
-            stats.of(f"changed_to_{side}", found.arm, **of) for side in ("yes", "no")
-        )
-        change = f"{found.against} shown as {found.group}"
-        counts = [f"{yes.value:.0f}", f"{no.value:.0f}", str(found.n)]
-        rows.append([found.arm, change, valued(found, 1, 100), *counts])
-    intro = (
-        "The same row was put to the model twice, once as another group’s. In brackets 95 % "
-        "intervals."
-    )
-    headings = ["Arm", "Change", "Changed %", "No → yes", "Yes → no", "Rows"]
-    return Section(
-        "If only the protected attribute changed", headings, rows, intro=intro, keys=2
-    )
-
-
-def probes(stats: Statistics) -> Section:
-    """The effects of first names on answers."""
-    metrics = (
-        "selection_rate_difference",
-        "accuracy_difference",
-        "mean_p_yes_difference",
-    )
-    rows: list[Row] = []
-    for found in stats.records.where(metric="changed", scope=NAMES):
-        of: Any = {"group": found.group, "against": found.against, "scope": NAMES}
-        others = [stats.of(metric, found.arm, **of) for metric in metrics]
-        lost = stats.of("lost", found.arm, **of)
-        cells: Cells = [valued(record, 1, 100) for record in (found, *others)]
-        name = f"{found.against} → {found.group}"
-        rows.append([found.arm, name, *cells, str(found.n), f"{lost.value:.0f}"])
-    intro = (
+_CHANGED = {
+    CHANGED_ATTRIBUTE: (
+        "If only the protected attribute changed",
+        "The same row was put to the model twice, once as another group’s.",
+    ),
+    NAMES: (
+        "First names of another group",
         "The same row, once with a first name of one group and once with a first name of another. "
         "It shows the effect of the name in addition to the row; names also hint at age and class, "
-        "and the lists are American. Changes are in percentage points, with paired 95 % intervals, "
-        "clustered by row."
-    )
-    headings = [
-        "Arm",
-        "Group",
-        "Changed %",
-        "Yes",
-        "Accuracy",
-        "P(yes)",
-        "Rows",
-        "Lost",
-    ]
-    title = "First names of another group"
+        "and the lists are American.",
+    ),
+}
+
+
+def changed(stats: Statistics, scope: str) -> Section:
+    """How answers change if rows are shown with another attribute, or with other first names."""
+    differences = "selection_rate", "accuracy", "mean_p_yes"
+    counts = "changed_to_yes", "changed_to_no", "lost"
+    rows: list[Row] = []
+    for found in stats.records.where(metric="changed", scope=scope):
+        of: Any = {"group": found.group, "against": found.against, "scope": scope}
+        shares = [stats.of(f"{one}_difference", found.arm, **of) for one in differences]
+        cells: Cells = [valued(record, 1, 100) for record in (found, *shares)]
+        told = [f"{stats.of(one, found.arm, **of).value:.0f}" for one in counts]
+        name = f"{found.against} shown as {found.group}"
+        rows.append([found.arm, name, *cells, *told, str(found.n)])
+    title, intro = _CHANGED[scope]
+    intro += " Changes are in points, with paired 95 % intervals, clustered by row."
+    headings = ["Arm", "Change", "Changed %", "Yes", "Accuracy", "P(yes)"]
+    headings += ["No → yes", "Yes → no", "Lost", "Rows"]
     return Section(title, headings, rows, intro=intro, keys=2)
 
 

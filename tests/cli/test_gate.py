@@ -74,11 +74,11 @@ def test_a_designed_run_names_the_gap_of_a_perfect_model(
 ) -> None:
     gate = fwc("gate", folder, "--fail-if", "dp_gap[zero] > 0.9")
     assert (
-        "rows drawn with base parity 0.5: true answers have a gap of 50 points"
+        "rows drawn with base parity 0.5: true answers have a DP gap of 50 points"
         in gate.out
     )
     assert (
-        "even correct answers have a DP gap of 0.50"
+        "a DP gap of 50 points, and a gap at equal labels of 0"
         in fwc("report", folder, "--format", "md").out
     )
 

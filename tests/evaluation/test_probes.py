@@ -68,7 +68,7 @@ def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
     assert sum(name is None for name in names) == 40
     page = render([result.folder], "md", None, None)
     assert "First names of another group" in page
-    assert "Female → Male" in page
+    assert "Female shown as Male" in page
 
 
 def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:

@@ -224,7 +224,7 @@ def test_flips_and_probabilities_are_shown_where_there_are_any(
     bare = shown(without, 160) + render([without], "md")
     parts = "If only the protected attribute changed", "Probabilities"
     flips, ranking = (page.split(f"### {part}")[1].split("###")[0] for part in parts)
-    terminal = shown(folder, 160, verbose=True)
+    terminal = shown(folder, 200, verbose=True)
     stats = read_run(folder).statistics
     for arm in ("zero", "balanced", "fwc"):
         for text in (terminal, ranking):
