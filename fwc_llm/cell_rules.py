@@ -82,7 +82,9 @@ _SPELLINGS = {
     "m²": "qm sqm",
     "ft²": "sqft",
 }
-_SPELT_ONCE = "‰ bp pp ° °C °F mm cm m mi mph ft ml l mg g t T lb oz kB KB MB GB TB kW Wh kWh MWh"
+_SPELT_ONCE = (
+    "‰ bp pp ° °C °F mm cm m mi mph ft ml l mg g t T lb oz kB KB MB GB TB kW Wh kWh MWh"
+)
 _SAME_UNIT = {unit: unit for unit in [*_SPELLINGS, *_SPELT_ONCE.split()]} | {
     word: unit for unit, words in _SPELLINGS.items() for word in words.split()
 }

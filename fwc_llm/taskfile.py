@@ -254,6 +254,11 @@ class OutcomeColumn(Checked):
     above: Threshold | None = Field(default=None, alias="threshold")
     words: Mapping[Literal["yes", "no"], AnswerWord] = {}
 
+    @property
+    def sides(self) -> tuple[str, str]:
+        """What numbers become that mean no and yes."""
+        return f"at most {self.above:g}", f"above {self.above:g}"
+
     @model_validator(mode="before")
     @classmethod
     def _words_of_values(cls, data: Any) -> Any:

@@ -479,8 +479,7 @@ def given_rows(task: Task) -> "tuple[Any, pd.Index]":
 
 def reverses(task: Task) -> bool:
     """Whether a value that usually means yes means no in the task's table."""
-    meaning = task._tables.meaning
-    return meaning is not None and meaning.reverses
+    return task._tables.meaning.reverses
 
 
 def with_columns(task: Task, weight: str, cluster: str) -> Task:

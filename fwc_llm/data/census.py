@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
+from fwc_llm.meaning import Meaning
 from fwc_llm.taskfile import TaskFile
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def census_tables(
         )
         frames.append(frame.astype({outcome: "str"}))
     note = f"simulated, seed {seed}: {n_pool:,} rows to choose examples from, {n_test:,} to test on"
-    return CleanTables(frames[0], frames[1], (note,))
+    meaning = Meaning(adult.outcome.positive, adult.outcome.negative)
+    return CleanTables(frames[0], frames[1], meaning, (note,))
 
 
 def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:

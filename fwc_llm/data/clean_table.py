@@ -105,11 +105,9 @@ class CleanTables:
 
     pool: pd.DataFrame
     test: pd.DataFrame
+    meaning: Meaning  # of `outcomes`
     notes: tuple[str, ...]
     rows: RowCount | None = None  # None if no row can be lost
-    meaning: Meaning | None = (
-        None  # of the outcome's values; None of numbers and simulated rows
-    )
 
 
 def clean_tables(
@@ -128,11 +126,12 @@ def clean_tables(
     lost = _conditions(task, raw)
     _check_numbers(task, used, written[~_any(lost)])
     outcome = task.outcome.source
-    if task.outcome.above is None:
-        meaning = meaning or outcome_meaning(task, raw.loc[~_any(lost), outcome])
-        neither = raw[outcome].isin([*meaning.dropped, *meaning.unknown])
-        lost[f"{outcome} neither yes nor no"] = neither.to_numpy()
-        raw[outcome] = raw[outcome].where(raw[outcome].isin(meaning.texts))
+    kept = ~_any(lost)
+    raw.loc[kept, outcome] = outcomes(task, raw.loc[kept, outcome])
+    meaning = meaning or outcome_meaning(task, raw.loc[kept, outcome])
+    neither = raw[outcome].isin([*meaning.dropped, *meaning.unknown])
+    lost[f"{outcome} neither yes nor no"] = neither.to_numpy()
+    raw[outcome] = raw[outcome].where(raw[outcome].isin(meaning.texts))
     filled = _fill_missing(task, raw, used, lost)
     keep = ~_any(lost)
     levels, notes = _levels(task, raw, keep)
@@ -148,15 +147,7 @@ def clean_tables(
         task, raw[keep], {name: level[keep] for name, level in levels.items()}, meaning
     )
     _check_whole(task, table)
-    if meaning is None:
-        limit = f"{task.outcome.above:g}"
-        of_limit = {"yes": f"above {limit}", "no": f"at most {limit}"}
-        cells = table[outcome].map(of_limit)
-        sides = Meaning((of_limit["yes"],), (of_limit["no"],))
-    else:
-        cells = raw.loc[keep, outcome]
-        sides = meaning
-    described = sides.sentence(outcome, counted(cells))
+    described = meaning.sentence(outcome, counted(raw.loc[keep, outcome]))
     file_of_row = np.repeat(np.arange(len(raws)), [*map(len, raws)])
     frames = [table[file_of_row[keep] == number] for number in range(len(raws))]
     for name, before, frame in zip(task.source.files, raws, frames, strict=False):
@@ -174,7 +165,7 @@ def clean_tables(
             f"missing values made the category {UNKNOWN!r} ({_listed(filled)})"
         )
     rows = replace(rows, outcome=described)
-    return CleanTables(frames[0], frames[-1], tuple(notes), rows, meaning)
+    return CleanTables(frames[0], frames[-1], meaning, tuple(notes), rows)
 
 
 def _check_ids(task: TaskFile, raw: pd.DataFrame) -> None:
@@ -251,9 +242,24 @@ def _conditions(task: TaskFile, raw: pd.DataFrame) -> dict[str, np.ndarray]:
     return lost
 
 
+def outcomes(task: TaskFile, cells: pd.Series) -> pd.Series:
+    """The outcome's values (n,): its edited texts, or the sides of a threshold that they are on."""
+    above = task.outcome.above
+    if above is None:
+        return cells
+    sides = task.outcome.sides
+    name = task.outcome.source
+    return _mapped(
+        cells, lambda text: sides[cell_rules.parse_number(name, text) > above]
+    )
+
+
 def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
-    """What the values of the outcome mean; `FwcError` for one without a meaning."""
+    """What the outcome's values (of `outcomes`) mean; `FwcError` for one without a meaning."""
     rule = task.outcome
+    if rule.above is not None:
+        no, yes = rule.sides
+        return Meaning((yes,), (no,))
     counts = counted(cells)
     described = MeaningRule(
         rule.positive, rule.negative, rule.others, "python", "above=NUMBER"
@@ -345,20 +351,16 @@ def _typed(
     task: TaskFile,
     rows: pd.DataFrame,
     levels: Mapping[str, pd.Series],
-    meaning: Meaning | None,
+    meaning: Meaning,
 ) -> pd.DataFrame:
     """The table of kept rows, with typed cells."""
     values = dict(levels)
     for column in task.columns:
         name = column.name
         if name == task.outcome.source:
-            if meaning is None:
-                yes = numbers(rows[name]) > task.outcome.above
-                answers = ("no", "yes")
-            else:
-                yes = rows[name].isin(meaning.yes)
-                answers = meaning.answers
-            values[name] = yes.map(dict(zip((False, True), answers, strict=True)))
+            yes = rows[name].isin(meaning.yes)
+            of_yes = dict(zip((False, True), meaning.answers, strict=True))
+            values[name] = yes.map(of_yes)
         elif column.kind == "numeric":
             values[name] = numbers(rows[name])
         elif name not in levels:

@@ -14,13 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm import cell_rules
-from fwc_llm.data.clean_table import (
-    clean_tables,
-    edited,
-    needed,
-    numbers,
-    outcome_meaning,
-)
+from fwc_llm.data.clean_table import clean_tables, edited, needed, outcomes
 from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.meaning import Meaning
@@ -37,15 +31,14 @@ class FrameReader:
     """Reads frames as the table of a task was read.
 
     `levels` are the levels of each protected attribute in the table, by row id, `answers` its
-    outcomes, `domains` the values of each feature. `meaning` is that of the outcome's values; None:
-    the values of a frame decide.
+    outcomes, `domains` the values of each feature. `meaning` is that of the outcome's values.
     """
 
     rules: TaskFile
     levels: pd.DataFrame
     answers: pd.Series
     domains: Mapping[str, cell_rules.Domain]
-    meaning: Meaning | None = None
+    meaning: Meaning
 
     def outcomes(self, frame: Any) -> np.ndarray:
         """Whether each outcome (n,) is yes; `FwcError` for a cell without a meaning."""
@@ -53,12 +46,10 @@ class FrameReader:
         rule = self.rules.outcome
         cells = column(frame, rule.source)
         if self._are_answers(frame, cells):
-            return (cells == self._answers[1]).to_numpy(dtype=bool)
-        texts = self._edited(frame, rule.source)
+            return (cells == self.meaning.answers[1]).to_numpy(dtype=bool)
+        texts = outcomes(self.rules, self._edited(frame, rule.source))
         _refuse(texts.isna(), texts, "has no value")
-        if rule.above is not None:
-            return (numbers(texts) > rule.above).to_numpy()
-        meaning = self._meaning(texts).also(texts.unique())
+        meaning = self.meaning.also(texts.unique())
         answers = texts.map(meaning.of)
         _refuse(answers.isna(), texts, self._neither)
         return answers.to_numpy(dtype=bool)
@@ -93,12 +84,10 @@ class FrameReader:
             self._refuse_unknown(frame)
             return frame, np.ones(len(frame), dtype=bool)
         raw = self._texts(frame, needed(self.rules))
-        meaning = None
-        if self.rules.outcome.above is None:
-            texts = self._edited(frame, self.rules.outcome.source)
-            meaning = self._meaning(texts).also(texts.dropna().unique())
-            wrong = texts.notna() & ~texts.isin(meaning.texts)
-            _refuse(wrong, texts, self._neither)
+        texts = outcomes(self.rules, self._edited(frame, self.rules.outcome.source))
+        meaning = self.meaning.also(texts.dropna().unique())
+        wrong = texts.notna() & ~texts.isin(meaning.texts)
+        _refuse(wrong, texts, self._neither)
         pool = clean_tables(self.rules, [raw], meaning).pool
         for name in map(str, self.levels):
             pool = pool.assign(**{name: self._in_table(pool[name], name)})
@@ -131,7 +120,7 @@ class FrameReader:
 
         Without row ids nothing tells whose clean rows they are.
         """
-        if not self._has_row_ids(frame) or not _are(cells, self._answers):
+        if not self._has_row_ids(frame) or not _are(cells, self.meaning.answers):
             return False
         other = cells != self.answers.loc[frame.index]
         _refuse(other, cells, "is not its answer in this task: is it another's row?")
@@ -172,15 +161,9 @@ class FrameReader:
         return by_name.get(name) or Protected(column=name, name=name)
 
     @property
-    def _answers(self) -> tuple[str, str]:
-        """The words for no and yes in the table."""
-        return self.meaning.answers if self.meaning else ("no", "yes")
-
-    @property
     def _neither(self) -> str:
         """What is wrong with a value of the outcome that has no meaning."""
-        known = self.meaning.texts if self.meaning else self._answers
-        values = listed(known, _MOST_VALUES, repr)
+        values = listed(self.meaning.texts, _MOST_VALUES, repr)
         return (
             f"means neither yes nor no; the task's table has {values} (clean rows, as of "
             f"task.pool(), are known by their index)"
@@ -188,9 +171,6 @@ class FrameReader:
 
     def _has_row_ids(self, frame: Any) -> bool:
         return -1 not in self.levels.index.get_indexer_for(frame.index)
-
-    def _meaning(self, texts: pd.Series) -> Meaning:
-        return self.meaning or outcome_meaning(self.rules, texts)
 
     def _field(self, name: str) -> FileColumn:
         return next(item for item in self.rules.fields if item.name == name)
