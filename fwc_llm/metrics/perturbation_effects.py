@@ -11,7 +11,7 @@ from fwc_llm.metrics.arm_estimates import UNDEFINED, MetricEstimate, share_limit
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.predicted_probabilities import Probabilities
-from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, Record
+from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, Record, record_of
 from fwc_llm.metrics.run_answers import (
     ArmAnswers,
     RunAnswers,
@@ -43,7 +43,7 @@ def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
     if n:
         changed = float((same[twice] < 1.0).mean())
         yield Record(metric="prompts_with_both_answers", value=changed, n=n)
-    yield _record(agreement, metric="same_answer", n=n)
+    yield record_of(agreement, metric="same_answer", n=n)
     averages = {"": replace(averaged, p_yes=share)}
     ranked = Probabilities.of(samples_of(averages, run.groups, run.design)[""])
     if ranked is not None:
@@ -53,11 +53,6 @@ def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
                 and not record.group
             ):
                 yield replace(record, metric=f"{record.metric}_of_repeated_prompts")
-
-
-def _record(estimate: MetricEstimate, **cells: Any) -> Record:
-    ends: Any = estimate.ends
-    return Record(**ends, **cells)
 
 
 def _share(value: Floats, units: Any) -> MetricEstimate:
@@ -143,7 +138,7 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[
     }
     n = int(both.sum())
     for metric, estimate in estimates.items():
-        yield _record(estimate, metric=metric, n=n, **cells)
+        yield record_of(estimate, metric=metric, n=n, **cells)
     for way, moves in {"yes": after > before, "no": after < before}.items():
         count = int(moves.sum())
         yield Record(metric=f"changed_to_{way}", value=count, n=n, **cells)
