@@ -178,9 +178,10 @@ def audit(
     gates.begin(made.crossed.arms)
     if not as_json:
         created = made.document["created"]
+        subjects = made.subjects  # one after the other: its estimates take memory
         impacts = [audit.impact for audit in made.audits.values()]
         console.out.print(
-            audit_summary(made.subjects, impacts, predictions.name, created, verbose)
+            audit_summary(subjects, impacts, predictions.name, created, verbose)
         )
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")

@@ -207,9 +207,9 @@ def test_nearest_is_nearest(two: Task) -> None:
         pool["group"] != query["group"]
     ).to_numpy()
     shots = select_shots(two, "nearest", 8, query=query)
+    distance[17] = np.inf  # the queried row itself
     expected = pool.index[np.argsort(distance, kind="stable")[:8]]
     assert [example.row for example in shots.examples] == list(expected)
-    assert shots.examples[0].row == pool.index[17]
     within = select_shots(two, "nearest", 8, query=query, within="cell")
     assert set(Counter(map(cell, within.examples)).values()) == {2}
     for level in ("a", "b"):
