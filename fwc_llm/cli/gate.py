@@ -201,7 +201,8 @@ def settle_runs(
             where = f"{name}: " * (len(runs) > 1)
             gap = points(run.statistics.of("dp_gap", TRUTH).value)
             marks.append(
-                f"{where}rows drawn with base parity {parity:g}: true answers' DP gap is {gap}"
+                f"{where}rows drawn with base parity {parity:g}: true answers have a DP "
+                f"gap of {gap}"
             )
     gates.settle({name: run.statistics for name, run in runs.items()}, marks, document)
 
