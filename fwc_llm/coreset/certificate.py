@@ -11,7 +11,7 @@ import numpy as np
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.distance import check_weights, wasserstein
+from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.fit import CoresetFit
 from fwc_llm.coreset.problem.cells import check_known, find_cells
 from fwc_llm.coreset.problem.encoded_input import check_terms, read_rows
@@ -19,6 +19,7 @@ from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.parity import SATISFIED, imbalance, violation
+from fwc_llm.coreset.weights import read_weights
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -140,7 +141,7 @@ def certified(
         weight = shares.weights()
         charge = 0.0
     else:
-        weight = check_weights(weights, m)
+        weight = read_weights(weights, m, "weights", "point").values
         plan = wasserstein(
             problem.costs(points, problem.cell_of), weight, problem.masses
         )

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
-from fwc_llm.coreset.weights import read_numbers
+from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import InputError
 
 _DUST = (
@@ -30,7 +29,7 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport
     matrix = np.asarray(cost, np.float64)
     if not np.isfinite(matrix).all():
         raise InputError("cost must be finite")
-    share = check_weights(weights, matrix.shape[1])
+    share = read_weights(weights, matrix.shape[1], "weights", "point").values
     positive = share > _DUST * share.sum()
     if not positive.all():
         matrix = matrix[:, positive]
@@ -39,15 +38,3 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport
     return fair_transport(
         matrix, 1, len(share), share, 0.0, sample_weight=sample_weight
     )
-
-
-def check_weights(weights: Any, m: int) -> Array:
-    """Return the weights (m,) of points divided by the largest weight; refuse invalid weights."""
-    weight = read_numbers(weights, "weights").astype(np.float64)
-    if weight.shape != (m,):
-        raise InputError(
-            f"weights have shape {weight.shape}: give one for each of the {m} points, or None"
-        )
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
-        raise InputError("weights must be finite, not negative and not all 0")
-    return np.asarray(weight / weight.max())

@@ -19,6 +19,7 @@ from fwc_llm.coreset.problem.ground_cost import (
     WIDTH,
     FeatureCost,
     Tiles,
+    in_chunks,
     tile_costs,
 )
 from fwc_llm.coreset.threads import Threads
@@ -242,24 +243,17 @@ class Medoids:
         """Sort all rows into chunks with the same nearest point."""
         space = self._space
         nearest, _, d_first, d_second = self._nearest
-        n, p = self._values.shape
         m = len(self._points)
         rises = d_second.astype(np.float64) - d_first
         removal = np.bincount(nearest, rises * space.mass, minlength=m)
-        order = np.argsort(nearest.astype(np.min_scalar_type(m)), kind="stable")
-        count = np.bincount(nearest, minlength=m)
-        chunks = -(-count // _CHUNK)
-        slot = np.repeat(np.arange(m), chunks)
-        slot = np.append(slot, np.zeros(-len(slot) % _IN_BLOCK, int))
-        rows = np.zeros(len(slot) * _CHUNK, np.int64)
-        full = np.zeros(len(slot) * _CHUNK, bool)
-        before = np.cumsum(count) - count
-        chunks_before = np.cumsum(chunks) - chunks
-        slot_of_row = np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)
-        rows[slot_of_row] = order
-        full[slot_of_row] = True
+        chunks, start = in_chunks(nearest, m, _CHUNK)
+        slot = np.repeat(np.arange(m), np.diff(start))
+        missing = -len(slot) % _IN_BLOCK
+        slot = np.append(slot, np.zeros(missing, int))
+        rows = np.append(chunks, np.full(missing * _CHUNK, -1, np.int32))
+        full = rows >= 0
         values = np.take(self._values, rows, axis=0)  # faster than an index
-        values = values.reshape(-1, ROWS, p).transpose(0, 2, 1)
+        values = values.reshape(-1, ROWS, values.shape[1]).transpose(0, 2, 1)
         blocks = np.ascontiguousarray(values)
         far = np.float32(-np.inf)
         mass = np.where(full, space.mass[rows], 0)

@@ -259,10 +259,7 @@ class CoresetFit:
             pools = [
                 np.flatnonzero(may & (cells.cell == g)) for g in range(cells.n_cells)
             ]
-        repeat = ids.max() + 1 < len(ids)
-        available = np.array(
-            [len(np.unique(ids[pool])) if repeat else len(pool) for pool in pools]
-        )
+        available = np.array([len(np.unique(ids[pool])) for pool in pools])
         available *= cells.counts > 0
         slots = self.slots
         if self._starts_at_rows:

@@ -57,13 +57,14 @@ def outer_bound(
     multipliers = np.sort(start, axis=1)[:, :2].mean(
         axis=1
     )  # midway between the two least costs
+    where = top = np.append(multipliers, prices)
+    direction = np.zeros(len(where))
+    scale = np.append(relaxation.mass, np.ones(len(prices)))
     best = -np.inf
     length = 1.0
     idle = 0
-    where = top = (multipliers, prices)
-    direction = (np.zeros(len(multipliers)), np.zeros(len(prices)))
     for _ in range(_STEPS):
-        value, slopes = relaxation.evaluate(*where)
+        value, slopes = relaxation.evaluate(where)
         if value > best:
             best = value
             top = where
@@ -74,20 +75,16 @@ def outer_bound(
             length = length / 2
             idle = 0
             where = top
-            direction = (0 * direction[0], 0 * direction[1])
+            direction = 0 * direction
             if length < _SHORTEST:
                 break
             continue
-        direction = (
-            slopes[0] + _MEMORY * direction[0],
-            slopes[1] + _MEMORY * direction[1],
-        )
-        size = relaxation.mass @ direction[0] ** 2 + direction[1] @ direction[1]
+        direction = slopes + _MEMORY * direction
+        size = scale @ direction**2
         if size == 0 or value >= objective:  # nothing is left to gain
             break
-        step = length * (objective - value) / size
-        where = (where[0] + step * direction[0], where[1] + step * direction[1])
-    return relaxation.certified(*top)
+        where = where + length * (objective - value) / size * direction
+    return relaxation.certified(top)
 
 
 class _Relaxation:
@@ -111,12 +108,9 @@ class _Relaxation:
         if self.fair is not None and not self.moving:
             self.least = self.fair.best(prices)[0]
 
-    def evaluate(
-        self, multipliers: Array, prices: Array
-    ) -> tuple[float, tuple[Array, Array]]:
-        """L in float32 precision, its slopes in λ per unit of mass (n,), and its slopes in u
-        (G,).
-        """
+    def evaluate(self, where: Array) -> tuple[float, Array]:
+        """L in float32 precision at λ and u (n + G,), and its slopes, in λ per unit of mass."""
+        multipliers, prices = np.split(where, [len(self.mass)])
         gain = np.zeros(len(self.cell))
         price = prices[self.cell].astype(np.float32)
         limit = multipliers.astype(np.float32)[:, None]
@@ -135,10 +129,12 @@ class _Relaxation:
             self.cell[chosen], self.mass @ carried, len(prices)
         )
         value = self.mass @ multipliers + gain[chosen].sum() + self.least
-        return float(value), (1.0 - carried.sum(axis=1), slope * self.moving)
+        slopes = np.append(1.0 - carried.sum(axis=1), slope * self.moving)
+        return float(value), slopes
 
-    def certified(self, multipliers: Array, prices: Array) -> float:
+    def certified(self, where: Array) -> float:
         """L in float64, minus an upper bound of the rounding error."""
+        multipliers, prices = np.split(where, [len(self.mass)])
         gain = np.zeros(len(self.cell))
         table = self.problem.table
         for block in blocks(table.n):

@@ -82,30 +82,32 @@ def random_order(weights: Array, rng: Rng) -> Array:
         return np.argsort(rng.exponential(size=len(weights)) / weights, kind="stable")
 
 
-def read_weights(sample_weight: Any, n: int) -> Masses:
-    """Check row weights (n,); None: 1 per row."""
-    if isinstance(sample_weight, Masses):
-        return sample_weight
-    if sample_weight is None:
+def read_weights(
+    given: Any, n: int, role: str = "sample_weight", of: str = "row"
+) -> Masses:
+    """Check the weights (n,) of rows, or of other things; None: 1 each."""
+    if isinstance(given, Masses):
+        return given
+    if given is None:
         return Masses(np.ones(n))
-    if np.ma.is_masked(sample_weight):
-        raise InputError("sample_weight is an array with masked values: drop such rows")
-    weights = read_numbers(sample_weight, "sample_weight").astype(np.float64)
+    if np.ma.is_masked(given):
+        raise InputError(f"{role} is an array with masked values: drop such {of}s")
+    weights = read_numbers(given, role).astype(np.float64)
     if weights.shape != (n,):
         raise InputError(
-            f"sample_weight has shape {weights.shape}: give one weight for each row, ({n},)"
+            f"{role} has shape {weights.shape}: give one weight for each {of}, ({n},)"
         )
     wrong = ~((weights >= 0) & (weights < np.inf))  # NaN too
     if wrong.any():
-        row = int(wrong.argmax())
+        place = int(wrong.argmax())
         raise InputError(
-            f"sample_weight of row {row} is {weights[row]:g}: weights are finite numbers of at "
+            f"{role} of {of} {place} is {weights[place]:g}: weights are finite numbers of at "
             f"least 0"
         )
     largest = weights.max(initial=0.0)
     if largest == 0:
         raise InputError(
-            "sample_weight is zero for every row: give at least one row a positive weight"
+            f"{role} is zero for every {of}: give at least one {of} a positive weight"
         )
     if weights.min() == largest:
         return Masses(np.ones(n))

@@ -147,7 +147,7 @@ def test_points_from_anywhere_are_certified() -> None:
         certify(X, y, d, X[:3], [0, 1, 7], d[:3])
     with pytest.raises(InputError, match="points has 2 features"):
         certify(X, y, d, X[:3, :2], y[:3], d[:3])
-    with pytest.raises(InputError, match="weights must be"):
+    with pytest.raises(InputError, match="weights of point 0 is -1"):
         certify(X, y, d, *points, -np.ones(16))
 
 

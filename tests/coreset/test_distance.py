@@ -72,10 +72,10 @@ def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
 
 def test_what_is_no_problem_is_refused() -> None:
     for cost, weights, message in (
-        (np.ones((3, 2)), [1.0], "give one for each"),
+        (np.ones((3, 2)), [1.0], "give one weight for each"),
         (np.full((3, 2), np.inf), [1.0, 1.0], "cost must be finite"),
-        (np.ones((3, 2)), [1.0, -1.0], "weights must be"),
-        (np.ones((3, 2)), [0.0, 0.0], "weights must be"),
+        (np.ones((3, 2)), [1.0, -1.0], "weights of point 1 is -1"),
+        (np.ones((3, 2)), [0.0, 0.0], "zero for every point"),
     ):
         with pytest.raises(FwcError, match=message):
             wasserstein(cost, weights)

@@ -34,9 +34,6 @@ from fwc_llm.coreset.threads import Threads
 STALE = 0
 FRESH = 1
 WANTED = 2
-# which pairs to compute: those that bounds do not exclude, all, or WANTED
-BOUNDED = -1
-EVERY = -2
 BITS = 2  # the lowest bits of `packed` hold the state, the others the index within the cell
 STATES = 4
 
@@ -114,13 +111,13 @@ def _scan(rows, reps, features, move, g, queue, count, work):  # type: ignore[no
 
 @kernel
 def assign_rows(  # type: ignore[no-untyped-def]
-    rows, reps, features, move, prices, margin, which, queue, waiting, work, low, high
+    rows, reps, features, move, prices, margin, wanted, queue, waiting, work, low, high
 ):
     """Compute those costs of rows low … high − 1 that can matter.
 
-    A pair is a row and a cell. With `which` BOUNDED, costs are compared at the prices (G,): if the
+    A pair is a row and a cell. If not `wanted`, costs are compared at the prices (G,): if the
     lower bound of a pair exceeds the value of the row's chosen cell by more than `margin`, the
-    bound becomes the pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only pairs
+    bound becomes the pair's cost, and the pair STALE. `wanted` computes only WANTED pairs
     in that state. `queue` (G, ROWS) holds rows that wait for `_scan`, `waiting` (G,) their numbers.
     """
     # Locals, because numba counts references whenever a tuple of arrays is passed.
@@ -147,11 +144,9 @@ def assign_rows(  # type: ignore[no-untyped-def]
             )  # the chosen cell sets the limit
             word = packed[i, g]
             state = word % STATES
-            if tile_start[g] == tile_start[g + 1] or (
-                which == WANTED and state != WANTED
-            ):
+            if tile_start[g] == tile_start[g + 1] or (wanted and state != WANTED):
                 continue
-            if which == BOUNDED:
+            if not wanted:
                 j = first[g] + np.uintp(word >> BITS)
                 other = max(second[i, g] - drift[g], np.float32(0))
                 other = other * other if root else other

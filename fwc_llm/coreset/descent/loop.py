@@ -55,12 +55,9 @@ class Steps:
         self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
-    def solve(self, points: Array) -> tuple[float, RowAssignment]:
-        """Return the objective of the inner problem for the representatives `points` (m, p), and
-        its plan.
-        """
-        inner, shares = self.certify(points)
-        return inner.objective, shares
+    def solve(self, points: Array) -> tuple[Transport, RowAssignment]:
+        """`certify`, perhaps in less precision."""
+        return self.certify(points)
 
     def rest(self) -> None:
         """Free the memory of the rows' state."""
@@ -120,9 +117,9 @@ def descend(
         rows = None
     far = tolerance > 0 and rows is None
     points = points_at(table, start)
-    objective, shares = steps.solve(points)
+    inner, shares = steps.solve(points)
     best = (points, rows)
-    history = [objective]
+    history = [inner.objective]
     converged = False
     idle = 0
     for _ in range(max_iter):
@@ -147,7 +144,8 @@ def descend(
             break
         points = moved
         del shares  # free the memory for the next one
-        objective, shares = steps.solve(points)
+        inner, shares = steps.solve(points)
+        objective = inner.objective
         gain = history[-1] - objective
         if gain > 0:
             best = (points, rows)
@@ -162,7 +160,7 @@ def descend(
             far = False
             if gain <= 0:  # ordinary moves only gain: start them from the lowest points
                 points = best[0]
-                objective, shares = steps.solve(points)  # noqa: RUF059 - the next turn uses them
+                _, shares = steps.solve(points)  # noqa: RUF059 - the next turn uses it
     return Descent(*best, tuple(history), converged)
 
 

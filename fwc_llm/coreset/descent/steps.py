@@ -15,8 +15,6 @@ from fwc_llm.coreset.compiled import read_only
 from fwc_llm.coreset.descent.assignment import (
     AT_ONCE,
     BITS,
-    BOUNDED,
-    EVERY,
     STALE,
     STATES,
     WANTED,
@@ -29,6 +27,7 @@ from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, Tiles
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.inner_problem import Transport
 
 SMALL = (
     2 * 10**7
@@ -55,12 +54,13 @@ class CompiledSteps(Steps):
         """The rows and the state of each pair; made at the first use, freed by `rest`."""
         n = self.problem.table.n
         shape = n, self.problem.cells.n_cells
+        least = np.where(self.problem.seats > 0, 0, np.inf).astype(np.float32)
         return Rows(
             read_only(self.problem.table.single),
             self.problem.cells.cell.astype(np.int16),
             np.zeros(n, np.int16),
-            np.full(shape, np.inf, np.float32),
-            np.full(shape, STALE - STATES, np.int32),  # no nearest representative
+            np.tile(least, (n, 1)),
+            np.full(shape, STALE, np.int32),
             np.zeros(shape, np.float32),
         )
 
@@ -69,14 +69,14 @@ class CompiledSteps(Steps):
         vars(self).pop("state", None)
         self._reps = None
 
-    def solve(self, points: Array) -> tuple[float, RowAssignment]:
+    def solve(self, points: Array) -> tuple[Transport, RowAssignment]:
         """See `Steps`."""
-        reps, which = self._represent(points)
+        reps = self._represent(points)
         if self._small:
             margin = np.inf
         else:
             margin = 2 * self._drift + 0.01 * self._objective
-        self._assign(reps, which, margin)
+        self._assign(reps, margin)
         n = self.problem.table.n
         packed = self.state.packed
         while True:
@@ -91,11 +91,11 @@ class CompiledSteps(Steps):
                 break
             packed[row[stale], cell[stale]] += WANTED - STALE
             chunks = np.unique(row[stale] // AT_ONCE)
-            self._assign(reps, WANTED, starts=chunks * AT_ONCE)
+            self._assign(reps, 0.0, chunks * AT_ONCE)
         self.state.chosen[:] = inner.cell
         self._objective = inner.objective
         label = (self._first[cell] + (word >> BITS)).astype(np.int32)
-        return inner.objective, RowAssignment(
+        return inner, RowAssignment(
             label[:n],
             inner.split_row,
             label[n:],
@@ -111,35 +111,31 @@ class CompiledSteps(Steps):
         vars(self.problem.table).pop("single", None)  # a cached copy
         return super().nearest(points)
 
-    def _represent(self, points: Array) -> tuple[Representatives, int]:
-        """Return the representatives, and BOUNDED, or at first EVERY."""
+    def _represent(self, points: Array) -> Representatives:
+        """Lay out the representatives, and measure how far they moved since the last call."""
         cost = self.problem.feature_cost
         cells = self.problem.cells.n_cells
         near = np.ascontiguousarray(points - self.problem.table.origin, np.float32)
-        step = np.zeros(len(near), np.float32)
         longest = np.zeros(cells, np.float32)
         drift = np.zeros(cells, np.float32)
-        which = EVERY
+        before = near
         if self._reps is not None:
-            way = cost.between(near.T.astype(np.float64), self._reps.points.T)
-            which = BOUNDED
-            step = (np.sqrt(way) if cost.root else way).astype(np.float32)
-            np.maximum.at(longest, self.problem.cell_of, step)
-            drift = self._reps.drift + longest
+            before = self._reps.points
+            drift = self._reps.drift
+        way = cost.between(near.T.astype(np.float64), before.T)
+        step = (np.sqrt(way) if cost.root else way).astype(np.float32)
+        np.maximum.at(longest, self.problem.cell_of, step)
         tiles = Tiles.of(near, self.problem.cell_of, cells)
         first = self._first.astype(np.uintp)
-        self._reps = Representatives(near, tiles, first, step, longest, drift)
-        return self._reps, which
+        steps = step, longest, drift + longest
+        self._reps = Representatives(near, tiles, first, *steps)
+        return self._reps
 
     def _assign(
-        self,
-        reps: Representatives,
-        which: int,
-        margin: float = 0.0,
-        starts: Iterable[int] | None = None,
+        self, reps: Representatives, margin: float, starts: Iterable[int] | None = None
     ) -> None:
-        """Update the costs of all rows, or of `AT_ONCE` rows from each of the `starts`, by
-        `assign_rows`.
+        """Update the costs of all rows, or the wanted ones of `AT_ONCE` rows from each of the
+        `starts`, by `assign_rows`.
         """
         n, p = self.state.x.shape
         prices = self.prices.astype(np.float32)
@@ -149,7 +145,7 @@ class CompiledSteps(Steps):
             *self._costs,
             prices,
             np.float32(min(margin, 1e30)),
-            which,
+            starts is not None,
         )
 
         def assign(low: int) -> None:

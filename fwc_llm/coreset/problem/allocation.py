@@ -7,7 +7,7 @@ import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.array_types import Array
-from fwc_llm.coreset.problem.cells import Cells, empty_cell, places
+from fwc_llm.coreset.problem.cells import Cells, empty_cell, level_name, places
 from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 
@@ -99,17 +99,15 @@ def _balanced_positive(m: int, cells: Cells, available: Array, positive: Any) ->
     if n_positive == 0:
         return _by_share(cells.sizes * others, m, available)
     p_positive = cells.sizes[is_positive].sum() / cells.sizes.sum()
-    k = max(1, round(m * p_positive / n_positive))
-    k = min(k, (m - int(others.sum())) // n_positive, int(available[is_positive].min()))
+    # With fewer, the other cells cannot hold the rest; with more, some would get none.
+    fewest = max(1, -(-(m - int(available[others].sum())) // n_positive))
+    most = min((m - int(others.sum())) // n_positive, int(available[is_positive].min()))
+    if fewest > most:
+        raise InputError(
+            f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m"
+        )
+    k = min(max(fewest, round(m * p_positive / n_positive)), most)
     rest = m - k * n_positive
-    if rest > available[others].sum():
-        # The other cells are full: only a higher k reaches m.
-        k = -(-(m - int(available[others].sum())) // n_positive)
-        rest = m - k * n_positive
-        if k > available[is_positive].min() or rest < others.sum():
-            raise InputError(
-                f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m"
-            )
     seats = np.where(is_positive, k, 0).astype(np.int64)
     if rest:
         seats += _by_share(cells.sizes * others, rest, np.where(others, available, 0))
@@ -120,14 +118,12 @@ def read_counts(slots: Any, m: int, cells: Cells) -> Array:
     """Read counts (G,) from a table (|D|, |Y|), an array (G,), or {(level, outcome): count}."""
     if isinstance(slots, Mapping):
         counts = np.zeros(cells.n_cells)
-        places = {cells.labels(g): g for g in range(cells.n_cells)}
+        numbers = {cells.labels(g): g for g in range(cells.n_cells)}
         for key, count in slots.items():
             level, outcome = (
                 key if isinstance(key, tuple) and len(key) == 2 else (key, None)
             )
-            cell = places.get(
-                (" & ".join(map(str, np.atleast_1d(level))), str(outcome))
-            )
+            cell = numbers.get((level_name(level), str(outcome)))
             if cell is None:
                 raise InputError(
                     f"slots names the cell {key!r}, which no row is in: use (level, outcome) pairs"

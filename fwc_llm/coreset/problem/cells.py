@@ -160,12 +160,17 @@ def _coded(column: Any, role: str, used: Array, n: int) -> tuple[Array, Array]:
     return labels, place[code]
 
 
+def level_name(level: Any) -> str:
+    """The name of a level, or of crossed ones."""
+    return " & ".join(map(str, np.atleast_1d(level)))
+
+
 def level_names(levels: Array, crossed: bool) -> list[str]:
     """Names of the levels that have a limit: crossed levels or, if not `crossed`, each
     attribute's levels.
     """
     if crossed or levels.ndim == 1:
-        return [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
+        return list(map(level_name, levels))
     names = [
         (k, str(value))
         for k, column in enumerate(levels.T)
@@ -257,10 +262,7 @@ def limits_of(epsilon: Any, levels: Array, crossed: bool = True) -> Any:
     if not isinstance(epsilon, Mapping):
         return epsilon
     names = level_names(levels, crossed)
-    limits = {
-        " & ".join(map(str, np.atleast_1d(level))): limit
-        for level, limit in epsilon.items()
-    }
+    limits = {level_name(level): limit for level, limit in epsilon.items()}
     for problem, lacking in (
         ("no limit", set(names) - set(limits)),
         ("a limit", set(limits) - set(names)),

@@ -57,13 +57,9 @@ class EncodedTable:
             return np.column_stack([self.numbers, self.codes])
         return self.numbers
 
-    def numbers_of(self, rows: Which) -> Array:
-        """Copy the numbers of some rows as (r, k) float64."""
-        return np.array(self.numbers[rows], np.float64, order="C")
-
     def values_of(self, rows: Which) -> Array:
         """Copy the numbers and codes of some rows as (r, p) float64."""
-        numbers = self.numbers_of(rows)
+        numbers = np.array(self.numbers[rows], np.float64, order="C")
         if self.codes.shape[1]:
             return np.hstack([numbers, self.codes[rows]])
         return numbers
@@ -127,6 +123,11 @@ class EncodedTable:
             numbers=np.ascontiguousarray(self.numbers[rows]),
             codes=self.codes[rows],
         )
+
+
+def first_of_each(ids: Array) -> Array:
+    """Positions of the first of each of the `ids` (n,), ascending."""
+    return np.sort(np.unique(ids, return_index=True)[1])
 
 
 def value_ids(table: EncodedTable) -> Array:

@@ -242,11 +242,12 @@ def are_paths(X: Any) -> bool:
 
 def _check_in_memory(X: Any) -> None:
     """Refuse files, datasets and frames of Dask, which `FairCoreset.fit` alone can read."""
-    if is_dask(X, "dask.dataframe") or is_dataset(X) or are_paths(X):
-        if are_paths(X):
-            problem = f"names files ({X!r})"
-        else:
-            problem = f"is a {type(X).__name__}"
+    problem = ""
+    if are_paths(X):
+        problem = f"names files ({X!r})"
+    elif is_dask(X, "dask.dataframe") or is_dataset(X):
+        problem = f"is a {type(X).__name__}"
+    if problem:
         raise InputError(
             f"X {problem}, which only FairCoreset.fit reads in blocks: pass the rows in "
             "memory, such "

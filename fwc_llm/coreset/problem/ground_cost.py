@@ -177,6 +177,19 @@ def blocks(n: int) -> list[slice]:
     return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
 
 
+def in_chunks(group: Array, groups: int, size: int) -> tuple[Array, Array]:
+    """The members of each group in chunks (C, size), padded by −1, and the first chunk of each
+    group (G + 1,); `group` (n,) is that of each member.
+    """
+    order = np.argsort(group.astype(np.min_scalar_type(groups)), kind="stable")
+    count = np.bincount(group, minlength=groups)
+    start = np.cumsum(np.append(0, -(-count // size)))
+    ahead = size * start[:-1] - (np.cumsum(count) - count)
+    chunks = np.full(size * start[-1], -1, np.int32)
+    chunks[np.arange(len(group)) + np.repeat(ahead, count)] = order
+    return chunks.reshape(-1, size), start
+
+
 class Tiles(NamedTuple):
     """The representatives, in tiles of `WIDTH` by cell."""
 
@@ -187,14 +200,9 @@ class Tiles(NamedTuple):
     @classmethod
     def of(cls, points: Array, cell_of: Array, cells: int) -> "Tiles":
         """Lay out points (m, p), whose cells `cell_of` (m,) ascend."""
-        labels = []
-        for g in range(cells):
-            members = np.flatnonzero(cell_of == g).astype(np.int32)
-            padded = np.pad(members, (0, -len(members) % WIDTH), constant_values=-1)
-            labels.append(padded.reshape(-1, WIDTH))
-        label = np.concatenate(labels)
+        label, start = in_chunks(cell_of, cells, WIDTH)
         values = np.ascontiguousarray(points[label].transpose(0, 2, 1))
-        return cls(values, label, np.cumsum([0, *map(len, labels)]))
+        return cls(values, label, start)
 
 
 @part(forceinline=True)

@@ -17,7 +17,7 @@ from fwc_llm.coreset.problem.cells import (
     overall_target,
 )
 from fwc_llm.coreset.problem.encoded_input import EncodedInput
-from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.encoded_table import EncodedTable, first_of_each
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.linear_program import parity_set
@@ -149,9 +149,8 @@ class Problem:
         cells = []
         for g in np.unique(self.cell_of):
             pool = self.pools[g]
-            _, first = np.unique(self.ids[pool], return_index=True)
-            rows.append(pool[np.sort(first)])
-            cells.append(np.full(len(first), g))
+            rows.append(pool[first_of_each(self.ids[pool])])
+            cells.append(np.full(len(rows[-1]), g))
         return np.concatenate(rows), np.concatenate(cells)
 
     @cached_property

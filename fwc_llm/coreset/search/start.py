@@ -9,6 +9,7 @@ import numpy as np
 
 from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.descent.loop import Descent
+from fwc_llm.coreset.problem.encoded_table import first_of_each
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import random_order
@@ -32,8 +33,8 @@ def start_rows(
             drawn = rng.permutation(len(pool))
         else:
             drawn = random_order(problem.masses.values[pool], rng)
-        _, first = np.unique(problem.ids[pool[drawn]], return_index=True)
-        chosen.append(pool[drawn[np.sort(first)[:count]]])
+        first = first_of_each(problem.ids[pool[drawn]])[:count]
+        chosen.append(pool[drawn[first]])
     return np.concatenate(chosen)
 
 
@@ -132,7 +133,6 @@ def sampling_order(problem: Problem, rng: Rng, priority: Array | None = None) ->
     first = []
     for pool, seats in zip(problem.pools, problem.seats.tolist(), strict=True):
         early = pool[np.argsort(rank[pool])]
-        _, at = np.unique(problem.ids[early], return_index=True)
-        first.append(early[np.sort(at)[: 4 * seats]])
+        first.append(early[first_of_each(problem.ids[early])[: 4 * seats]])
     rank[np.concatenate(first)] = -1
     return np.argsort(rank, kind="stable")
