@@ -173,8 +173,8 @@ def report(found: dict[str, Any]) -> str:
 `{found["command"]}` on {found["machine"]}.
 
 Both sides in one run, in turn, on one thread: the least CPU seconds of 12 seeds (large tables: 3), and by \
-how much the mean objective is above the peer's. The gap is between objective and lower bound. *First*: with an empty \
-cache of compiled code.
+how much the mean objective is above the peer's. The gap is between objective and lower bound. *First*: \
+with an empty cache of compiled code.
 
 {markdown(head, lines)}"""
 
