@@ -50,10 +50,11 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
     def find(part: Array) -> None:
         start = groups.start[part[0] : part[-1] + 2]
         rows = slice(start[0], start[-1])
-        bits = np.take(numbers, groups.rows[rows], axis=0).view(integer)  # faster
-        keys = np.ascontiguousarray((bits ^ ((bits >> sign) & largest)).T)
+        values = np.take(numbers, groups.rows[rows], axis=0)  # faster than an index
+        keys = np.empty((numbers.shape[1], np.diff(start).max()), integer)
+        terms = groups.units[rows], start - start[0], sign, largest, keys
         found = low[part[0] : part[-1] + 1], high[part[0] : part[-1] + 1]
-        find_medians(keys, groups.units[rows], start - start[0], *found)
+        find_medians(values.view(integer), *terms, *found)
 
     ends = np.flatnonzero(np.diff(groups.start[:-1] // _AT_ONCE)) + 1
     parts = np.split(np.arange(groups.count), ends)
@@ -64,33 +65,38 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
 
 
 @kernel
-def find_medians(keys, units, start, low, high):  # type: ignore[no-untyped-def]
-    """Write the medians of groups of the `keys` (k, n), with the masses `units` (n,), to `low`
-    and `high` (g, k).
+def find_medians(bits, units, start, sign, largest, keys, low, high):  # type: ignore[no-untyped-def]
+    """Write the keys of the medians of groups to `low` and `high` (g, k).
+
+    `bits` (n, k) are the numbers of the groups' rows, read as integers, and `units` (n,) their
+    masses; `keys` (k, r) is room for the rows of the largest group.
     """
     key = keys.dtype.type
+    columns = np.uintp(bits.shape[1])
     for j in range(len(low)):
         begin = np.uintp(start[j])
-        end = np.uintp(start[j + 1])
+        count = np.uintp(start[j + 1] - start[j])
         total = np.int64(0)
-        for i in range(begin, end):
-            total += units[i]
-        for c in range(len(keys) if begin < end else 0):
-            least = keys[c, begin]
-            most = least
-            for i in range(begin, end):
+        for i in range(count):
+            total += units[begin + i]
+            for c in range(columns):
+                found = bits[begin + i, c]
+                keys[c, i] = found ^ ((found >> sign) & largest)
+        for c in range(columns if count > 0 else np.uintp(0)):
+            least = largest
+            most = key(~largest)
+            for i in range(count):
                 least = min(least, keys[c, i])
                 most = max(most, keys[c, i])
-            largest = most
             upto = total  # mass of the values up to `most`
             while least < most:
                 middle = key((least & most) + ((least ^ most) >> 1))
                 above = largest
                 below = least
                 mass = np.int64(0)
-                for i in range(begin, end):
+                for i in range(count):
                     value = keys[c, i]
-                    mass += units[i] if value <= middle else 0
+                    mass += units[begin + i] if value <= middle else 0
                     above = min(above, value if value > middle else largest)
                     below = max(below, value if value <= middle else least)
                 if 2 * mass >= total:
@@ -102,7 +108,7 @@ def find_medians(keys, units, start, low, high):  # type: ignore[no-untyped-def]
             high[j, c] = least
             if 2 * upto <= total:
                 following = largest
-                for i in range(begin, end):
+                for i in range(count):
                     value = keys[c, i]
                     following = min(following, value if value > least else largest)
                 high[j, c] = following
