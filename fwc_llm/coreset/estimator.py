@@ -20,6 +20,7 @@ from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.certificate import CoresetCertificate, certified
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.fit import CoresetFit
+from fwc_llm.coreset.problem.cells import level_name
 from fwc_llm.coreset.problem.encoded_input import is_constrained
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import blocks
@@ -193,18 +194,10 @@ class FairCoreset(
         from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels
 
         m = len(self.weights_)
-        everything = np.full(len(self.weights_), "all")
-        if self.sensitive_ is None:
-            levels = everything
-        else:
-            levels = self.sensitive_
-        names = np.array(
-            [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
-        )
-        if self.y_ is None:
-            outcomes = everything
-        else:
-            outcomes = np.asarray(self.y_)
+        everything = np.full(m, "all")
+        levels = everything if self.sensitive_ is None else self.sensitive_
+        outcomes = everything if self.y_ is None else np.asarray(self.y_)
+        names = np.array(list(map(level_name, levels)))
         shares = pd.crosstab(
             names, outcomes, self.weights_, aggfunc="sum", normalize="index"
         ).fillna(0.0)

@@ -421,12 +421,8 @@ def best_exchanges(  # type: ignore[no-untyped-def]
                 g = cells[t * WIDTH + w]
                 price = prices[g]
                 for lane in range(ROWS):
-                    tile[w, lane] += move[g, cell[first + np.uint64(lane)]]
-                if root:
-                    for lane in range(ROWS):
-                        tile[w, lane] = np.sqrt(tile[w, lane])
-                for lane in range(ROWS):
-                    tile[w, lane] -= price
+                    d = tile[w, lane] + move[g, cell[first + np.uint64(lane)]]
+                    tile[w, lane] = (np.sqrt(d) if root else d) - price
                 for c in range(_IN_BLOCK):
                     low = np.uint64(c * _CHUNK)
                     added, change = _gains(

@@ -103,12 +103,10 @@ def certify_table(
     """
     cost = nearest_points(problem, points, Threads(1))[0]
     inner = problem.transport(cost, None)
-    prices = np.zeros(problem.cells.n_cells)
-    margin = -np.inf
-    if problem.parity_set:
-        prices = inner.prices
-        share = sampled_doubt(len(prices), len(cost))
-        margin = CostTable(cost, problem.masses.values).margin(prices, share)
+    prices = inner.prices
+    share = sampled_doubt(len(prices), len(cost))
+    # A row with one cell is never in doubt.
+    margin = np.nan_to_num(CostTable(cost, problem.masses.values).margin(prices, share))
     terms = problem.without_rows()  # which workers do not need
     table = sample_pass.table
     before = float(problem.cells.sizes.sum())
@@ -129,14 +127,8 @@ def certify_table(
         total = float(carried.sum()) + float(doubt[2].sum())
         if abs(total - before) > _SAME * before:
             raise _changed(table.name, "other rows or weights than before")
-        if problem.parity_set:
-            solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
-            objective = solved.objective
-            lower_bound = solved.lower_bound
-        else:
-            weights = carried
-            objective = float(paid.sum()) / total
-            lower_bound = objective
+        solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
+        objective = solved.objective
         if weights is not None:
             break
         moved = float(np.ptp(solved.prices - prices))
@@ -152,7 +144,7 @@ def certify_table(
             "which these rows lie far out",
             SampleWarning,
         )
-    return weights, objective, lower_bound
+    return weights, objective, solved.lower_bound
 
 
 def _solve(

@@ -16,7 +16,7 @@ _FEW = 1000  # n · m up to which free points are not swapped
 _NUMBERS = (
     2**20
 )  # n · m up to which free points of numbers are swapped, or start from swapped rows
-_SMALLEST = 2048  # rows of the smallest sample, at least
+SMALLEST = 2048  # rows of the smallest sample, at least
 _GROWN = 64  # rows per free representative from which samples grow
 _BY_HIGHS = (
     2  # starts, and kicks that may fail to pay, where HiGHS solves every inner problem
@@ -70,7 +70,7 @@ def choose(
         profile = TABLE["large"]
     grows = profile.grows and (not free or table.n >= _GROWN * problem.m)
     if progressive != "auto":
-        grows = bool(progressive) and table.n > _SMALLEST
+        grows = bool(progressive) and table.n > SMALLEST
     # If starts are cheap, or end far apart as with categories, free points are swapped, or start
     # from swapped rows. Growing samples need no swaps.
     helped = free and swaps == "auto" and progressive == "auto" and size > _FEW

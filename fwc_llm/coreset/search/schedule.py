@@ -17,7 +17,6 @@ from fwc_llm.coreset.threads import Threads
 
 _ROUNDS = 3  # rounds of swaps and descents, at most
 _TRIES = 2  # starts on the smallest sample
-_SMALLEST = 2048  # rows of the smallest sample, at least
 _EACH = 16  # rows of the smallest sample per representative, at least
 _GROWTH = 4  # ratio of the sizes of successive samples
 _ROUND_PAYS = 1e-3  # relative gain from which another round follows
@@ -147,7 +146,7 @@ class Solver:
         """Descend on a sample, on larger samples that contain it, and last on all rows."""
         problem = self.problem
         sizes = [min(problem.table.n, effort.SWAPPED)]
-        while sizes[0] / _GROWTH >= max(_SMALLEST, _EACH * problem.m):
+        while sizes[0] / _GROWTH >= max(effort.SMALLEST, _EACH * problem.m):
             sizes.insert(0, sizes[0] // _GROWTH)
         if problem.table.n > effort.SWAPPED:
             sizes.append(problem.table.n)
