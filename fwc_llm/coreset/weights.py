@@ -65,7 +65,7 @@ class Masses:
         """
         left = len(self.values) - len(rows)
         least = 0.0
-        if left > 0 and not self.equal:
+        if left > 0:
             least = np.partition(priority, left - 1)[left - 1]
         return Masses(np.maximum(self.values[rows], least))
 

@@ -247,7 +247,8 @@ def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
                 out[w, lane] += unit if block[k, lane] != value else np.float32(0)
 
 
-def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
+@part(forceinline=True, fastmath={"reassoc"})  # in any order: vectorised
+def pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
     """Return the feature cost between the rows `x[i]` and `points[j]`."""
     total = x.dtype.type(0)
     n_numeric = x.shape[1] - len(cost.unit)
@@ -256,8 +257,3 @@ def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
     for k in range(n_numeric, x.shape[1]):
         total += cost.unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
     return total
-
-
-pair_cost = part(
-    _pair_cost, forceinline=True, fastmath={"reassoc"}
-)  # in any order: vectorised
