@@ -94,7 +94,9 @@ def exchange(
     `keys` (q,) is that of a current point is skipped. After a swap the `again` next best candidates
     of a batch are compared again. `smallest` is the size of the smallest batch.
     """
-    swapping = _Swapping(space, points, candidates, cells, keys, threads, least, again)
+    several = 1 + again
+    terms = candidates, cells, keys, points.keys.copy(), least, several, several
+    swapping = _Swapping(Medoids(space, points, threads), space.values, *terms)
     since_swap = 0
     seen = 0
     size = smallest
@@ -267,35 +269,27 @@ def _tiled(values: Array) -> Array:
     return tiles
 
 
+@dataclass
 class _Swapping:
-    """Swaps the best candidates of a batch; `present` (m,) are the keys of the points."""
+    """Swaps the best candidates of a batch."""
 
-    def __init__(
-        self,
-        space: Space,
-        points: Points,
-        candidates: Array,
-        cells: Array,
-        keys: Array,
-        threads: Threads,
-        least: float,
-        again: int,
-    ) -> None:
-        self.medoids = Medoids(space, points, threads)
-        self.rows = np.full(len(points.keys), -1)
+    medoids: Medoids
+    values: Array  # of all rows
+    candidates: Array  # rows
+    cells: Array
+    keys: Array
+    present: Array  # (m,) keys of the points
+    least: float
+    compared: int  # candidates that are compared again
+    together: int  # swaps that are tried together
+
+    def __post_init__(self) -> None:
+        self.rows = np.full(len(self.present), -1)
         self.losses = [self.medoids.loss()]
-        self._values = space.values
-        self._candidates = candidates
-        self._cells = cells
-        self._keys = keys
-        self._present = points.keys.copy()
-        self._least = least
-        self._compared = 1 + again  # candidates that are compared again
-        self._together = 1 + again  # swaps that are tried together
 
     def new(self, batch: Array) -> Array:
         """The candidates of `batch` (indices) with other keys than the points."""
-        return batch[~np.isin(self._keys[batch], self._present)]
+        return batch[~np.isin(self.keys[batch], self.present)]
 
     def take_best(self, batch: Array) -> bool:
         """Swap in the best candidates of `batch` (indices) while swaps gain; return whether any
@@ -303,10 +297,10 @@ class _Swapping:
         """
         improved = False
         while len(batch):
-            values = self._values[self._candidates[batch]]
-            slot, change = self.medoids.compare(values, self._cells[batch])
-            ranking = np.argsort(change, kind="stable")[: self._compared]
-            ranking = ranking[change[ranking] < -self._least * abs(self.losses[-1])]
+            values = self.values[self.candidates[batch]]
+            slot, change = self.medoids.compare(values, self.cells[batch])
+            ranking = np.argsort(change, kind="stable")[: self.compared]
+            ranking = ranking[change[ranking] < -self.least * abs(self.losses[-1])]
             if len(ranking) == 0:
                 break
             batch = batch[ranking]
@@ -315,9 +309,9 @@ class _Swapping:
             expected = float(change[ranking][several].sum())
             if self._swap(slot[several], batch[several], expected):
                 improved = True
-                self._together = min(2 * len(several), 2 * self._together)
+                self.together = min(2 * len(several), 2 * self.together)
             else:
-                self._together = len(several) // 4 or 1
+                self.together = len(several) // 4 or 1
             # A single best swap is not tried twice.
             batch = self.new(batch if len(several) > 1 else batch[1:])
         return improved
@@ -327,16 +321,16 @@ class _Swapping:
         chosen: list[int] = []
         touched: set[int] = set()
         keys: set[int] = set()
-        nearest = self.medoids.labels[self._candidates[batch]]
+        nearest = self.medoids.labels[self.candidates[batch]]
         swaps = zip(
-            slot.tolist(), nearest.tolist(), self._keys[batch].tolist(), strict=True
+            slot.tolist(), nearest.tolist(), self.keys[batch].tolist(), strict=True
         )
         for q, (point, neighbour, key) in enumerate(swaps):
             if not {point, neighbour} & touched and key not in keys:
                 chosen.append(q)
                 touched |= {point, neighbour}
                 keys.add(key)
-            if len(chosen) == self._together:
+            if len(chosen) == self.together:
                 break
         return np.array(chosen)
 
@@ -345,14 +339,14 @@ class _Swapping:
         `expected`.
         """
         before = copy(self.medoids)
-        rows = self._candidates[batch]
-        self.medoids.swap(slots, self._values[rows])
+        rows = self.candidates[batch]
+        self.medoids.swap(slots, self.values[rows])
         loss = self.medoids.loss()
         if len(slots) > 1 and loss - self.losses[-1] > _ENOUGH * expected:
             self.medoids = before
             return False
         self.rows[slots] = rows
-        self._present[slots] = self._keys[batch]
+        self.present[slots] = self.keys[batch]
         self.losses.append(loss)
         return True
 

@@ -82,10 +82,7 @@ def run_sampling_pass(
     cell_of = np.empty(len(totals), np.int64)
     cell_of[group[chosen]] = rows.cells.cell
     in_cell = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
-    if equal:
-        sizes = in_cell
-    else:
-        sizes = np.bincount(cell_of, sums, rows.cells.n_cells)
+    sizes = np.bincount(cell_of, sums, rows.cells.n_cells)
     rows = replace(rows, cells=replace(rows.cells, counts=in_cell, sizes=sizes))
     return SamplePass(
         rows, positions, dict(zip(totals.index, cell_of.tolist(), strict=True)), table

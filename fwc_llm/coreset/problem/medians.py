@@ -65,7 +65,9 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
 
 
 @kernel
-def find_medians(bits, units, start, sign, largest, keys, low, high):  # type: ignore[no-untyped-def]
+def find_medians(  # type: ignore[no-untyped-def]
+    bits, units, start, sign, largest, keys, low, high
+):
     """Write the keys of the medians of groups to `low` and `high` (g, k).
 
     `bits` (n, k) are the numbers of the groups' rows, read as integers, and `units` (n,) their

@@ -1,6 +1,6 @@
 """Solve a problem from a start: descend, swap, kick, and grow samples, as the effort says."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import numpy as np
@@ -25,6 +25,7 @@ _PAYS = (
 )
 
 
+@dataclass
 class Solver:
     """Solves one problem from any start, with `n_jobs` threads (None: one per processor).
 
@@ -32,41 +33,35 @@ class Solver:
     table.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        max_iter: int,
-        swaps: bool | str,
-        progressive: bool | str,
-        n_jobs: int | None,
-        tolerance: float | str = "auto",
-    ) -> None:
-        self.problem = problem
-        self._max_iter = max_iter
-        self._terms = swaps, n_jobs, tolerance
-        self.effort = effort.choose(problem, swaps, progressive, tolerance)
+    problem: Problem
+    max_iter: int
+    swaps: bool | str
+    progressive: bool | str
+    n_jobs: int | None
+    tolerance: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        terms = self.swaps, self.progressive, self.tolerance
+        self.effort = effort.choose(problem, *terms)
         self.ends: list[float] = []  # objectives at which starts ended on a sample
         # The choice depends on the problem alone: compiled code in the cache must not change the
         # result.
         plain = not problem.table.fits_single or problem.table.n * problem.m <= TINY
-        self._threads = Threads(1 if plain else n_jobs)
+        self._threads = Threads(1 if plain else self.n_jobs)
         self.steps: Steps = (
             Steps(problem) if plain else CompiledSteps(problem, self._threads)
         )
 
-    def _solver_of(self, problem: Problem, progressive: bool | str) -> "Solver":
-        """The solver of another problem with the same terms."""
-        swaps, n_jobs, tolerance = self._terms
-        return Solver(problem, self._max_iter, swaps, progressive, n_jobs, tolerance)
-
     def from_name(self, init: str, rng: Rng) -> Descent:
         """Start from "k-means++" or "random", descend and swap."""
         if self.effort.from_rows:
-            rows = self._solver_of(replace(self.problem, support="rows"), "auto")
+            problem = replace(self.problem, support="rows")
+            rows = replace(self, problem=problem, progressive="auto")
             start = np.asarray(rows.from_name(init, rng).rows)
             self.ends = rows.ends
             del rows
-            return descend(self.steps, start, self._max_iter, self.effort.tolerance)
+            return descend(self.steps, start, self.max_iter, self.effort.tolerance)
         if self.effort.grows:
             return self._grow(init, rng)
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng)
@@ -74,7 +69,7 @@ class Solver:
     def from_start(self, start: Array, rng: Rng) -> Descent:
         """Start from given rows (m,) or points (m, p), descend and swap."""
         tolerance = self.effort.rough or self.effort.tolerance
-        return self._improve(descend(self.steps, start, self._max_iter, tolerance), rng)
+        return self._improve(descend(self.steps, start, self.max_iter, tolerance), rng)
 
     def finish(self, descent: Descent, rng: Rng, kicks: bool = True) -> Descent:
         """Kick an optimum as long as that pays, and descend from the best one to the last digit."""
@@ -82,7 +77,7 @@ class Solver:
             descent = self.kick(descent, rng)
         if self.effort.rough:
             last = descend(
-                self.steps, descent.points, self._max_iter, self.effort.tolerance
+                self.steps, descent.points, self.max_iter, self.effort.tolerance
             )
             descent = min(descent, last.after(descent), key=attrgetter("objective"))
         return descent
@@ -92,7 +87,7 @@ class Solver:
 
         Kicks end when `patience` of them in a row gain less than 0.2 % together.
         """
-        if not self.effort.patience or self._max_iter == 0:
+        if not self.effort.patience or self.max_iter == 0:
             return descent
         self.steps.solve(descent.points)
         prices = self.steps.prices
@@ -101,7 +96,7 @@ class Solver:
         while left > 0:
             other = kicked(self.problem, descent, rng)
             start = swap(self.problem, other, prices, rng, self._threads)
-            again = descend(self.steps, start, self._max_iter, self.effort.rough)
+            again = descend(self.steps, start, self.max_iter, self.effort.rough)
             if again.objective < descent.objective:
                 descent = again.after(descent)
                 prices = self.steps.prices
@@ -117,7 +112,7 @@ class Solver:
         Swaps of real rows use the mean of the last prices and those before: the last prices alone
         overshoot.
         """
-        if not self.effort.swaps or self._max_iter == 0:
+        if not self.effort.swaps or self.max_iter == 0:
             return descent
         on_rows = self.effort.swaps == "rows"
         if on_rows:
@@ -130,7 +125,7 @@ class Solver:
             start = swap(
                 self.problem, last, prices, rng, self._threads, sampled=not on_rows
             )
-            last = descend(self.steps, start, self._max_iter, self.effort.rough)
+            last = descend(self.steps, start, self.max_iter, self.effort.rough)
             if on_rows:
                 prices = (prices + self.steps.prices) / 2
             else:
@@ -157,7 +152,8 @@ class Solver:
         tolerance = max(10 * self.effort.tolerance, effort.SAMPLE_TOLERANCE)
         for size in sizes[:-1]:
             rows = np.sort(order[:size])
-            part = self._solver_of(problem.subset(rows, priority), progressive=False)
+            some = problem.subset(rows, priority)
+            part = replace(self, problem=some, progressive=False)
             if start is not None and start.ndim == 1:
                 start = np.searchsorted(rows, start)
             terms = start, init, reached, tolerance, rng
@@ -168,7 +164,7 @@ class Solver:
                 best = part.kick(best, rng)
             start = best.points if best.rows is None else rows[best.rows]
             reached = best.objective
-            del part, tries, best, rows  # free memory for the next sample
+            del some, part, tries, best, rows  # free memory for the next sample
         del order
         return self._go_on(start, init, reached, self.effort.tolerance, rng)
 
@@ -182,10 +178,10 @@ class Solver:
         """
         if start is None:
             start = start_rows(self.problem, init, rng, self._threads)
-        descent = descend(self.steps, start, self._max_iter, tolerance)
+        descent = descend(self.steps, start, self.max_iter, tolerance)
         rows_per_point = self.problem.table.n / _GROWTH / self.problem.m
         if missed(descent.history[0], reached, rows_per_point):
             anew = start_rows(self.problem, "k-means++", rng, self._threads)
-            again = descend(self.steps, anew, self._max_iter, tolerance)
+            again = descend(self.steps, anew, self.max_iter, tolerance)
             descent = min(descent, again, key=attrgetter("objective"))
         return self._improve(descent, rng)
