@@ -577,9 +577,22 @@ def test_clean_rows_are_known_by_their_index() -> None:
         ):
             with pytest.raises(FwcError, match=message):
                 use(rows)
-    expected = (raw["approved"] == "granted").to_numpy()
-    for rows in (raw, pl.from_pandas(raw), task.pool()):
-        assert (task.labels(rows) == expected).all()
+    mixed = raw.sample(frac=1, random_state=1)
+    for rows, of in (
+        (raw, raw),
+        (pl.from_pandas(raw), raw),
+        (task.pool(), raw),
+        (mixed, mixed),
+        (mixed.reset_index(drop=True), mixed),
+        (raw.set_axis([f"person {k}" for k in raw.index]), raw),
+    ):
+        expected = (of["approved"] == "granted").to_numpy()
+        clean, _ = task.cleaned(rows)
+        for frame in (rows, clean, clean.reset_index(drop=True)):
+            assert (task.labels(frame) == expected).all()
+        assert select_shots(task, "balanced", 4, pool=rows).m == 4
+        with pytest.raises(FwcError):
+            inverse.labels(clean)
 
 
 def test_a_level_that_may_be_another_one_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ a row of the table, by row id.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fwc_llm.words import group_key
 
 _MOST_VALUES = 8  # of the outcome, that an error lists
 _ROW = "row"  # prefix of the row ids of a frame: "row:17"
+_READ_BY = "fwc_llm"  # attribute of a frame: which reader made its cells clean
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class FrameReader:
         if are_levels and self._is_clean(frame):
             frame = frame.assign(**dict(levels))
             self._refuse_unknown(frame)
+            frame.attrs[_READ_BY] = self._name
             return frame, np.ones(len(frame), dtype=bool)
         raw = self._texts(frame, needed(self.rules))
         texts = outcomes(self.rules, self._edited(frame, self.rules.outcome.source))
@@ -92,7 +95,18 @@ class FrameReader:
         for name in map(str, self.levels):
             pool = pool.assign(**{name: self._in_table(pool[name], name)})
         self._refuse_unknown(pool)
+        pool.attrs[_READ_BY] = self._name
         return pool, raw.index.isin(pool.index)
+
+    @cached_property
+    def _name(self) -> str:
+        """What readers with the same rules and meaning have in common."""
+        rules = f"{self.rules.model_dump_json()} {self.meaning}"
+        return sha256(rules.encode()).hexdigest()
+
+    def _made(self, frame: pd.DataFrame) -> bool:
+        """Whether such a reader made the cells clean."""
+        return frame.attrs.get(_READ_BY) == self._name
 
     def _refuse_unknown(self, pool: pd.DataFrame) -> None:
         """Raise `FwcError` for a clean cell that no row of the table is like."""
@@ -118,10 +132,12 @@ class FrameReader:
     def _are_answers(self, frame: pd.DataFrame, cells: pd.Series) -> bool:
         """Whether all cells are answers of this task's table; `FwcError` for another task's.
 
-        Without row ids nothing tells whose clean rows they are.
+        Without row ids, only `cleaned` tells whose clean rows they are.
         """
-        if not self._has_row_ids(frame) or not _are(cells, self.meaning.answers):
+        if not _are(cells, self.meaning.answers):
             return False
+        if self._made(frame) or not self._has_row_ids(frame):
+            return self._made(frame)
         other = cells != self.answers.loc[frame.index]
         _refuse(other, cells, "is not its answer in this task: is it another's row?")
         return True
@@ -145,7 +161,9 @@ class FrameReader:
             lambda cell: spelled.get(group_key(raw.get(str(cell), str(cell))))
         ).astype(object)
         unsure = levels != meant
-        if self._has_row_ids(frame):
+        if self._made(frame):
+            unsure[:] = False
+        elif self._has_row_ids(frame):
             unsure &= levels != self.levels.loc[frame.index, name]
         remedy = "give rows of task.pool() with their index"
         _refuse(unsure, levels, f"is a group, and a raw value of another one: {remedy}")
