@@ -34,19 +34,21 @@ from fwc_llm.validation import Checked
 from fwc_llm.words import DATE, group_key, is_unknown_category
 from fwc_llm.words import as_number as as_number
 
-# May surround a number: a currency's sign or code, a per cent sign, spaces.
+# May surround a number: a currency's sign, code or word, a per cent sign, spaces.
 _CODES = (
     "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|CAD|AUD|NZD|BRL|MXN|ZAR"
     "|TRY|RUB|KRW|ILS"
     "|DM|kr|Kr|zł|Fr|Rs"
 )
-_AROUND = rf"(?:(?:{_CODES})\.?|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
+_WORDS = "(?i:eur|euros?|dollars?)"
+_AROUND = rf"(?:(?:{_CODES})\.?|{_WORDS}|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
 _IGNORED = re.compile(_AROUND)
 _SHOWN = 8  # texts that an error lists
 _LONGEST = 60  # characters of a number with its currency signs and spaces
 _AMOUNT = re.compile(  # a number with texts before and behind it
     r"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*(?P<before>([^\d\s.,+()@−-]{1,8}\.?)?)"
     r"\s*(?P<inner>[-+−]?)\s*(?P<digits>\d[\d.,'’\s]*|[.,]\d+)"
+    r"((?<=[.,])[-–—]{1,2}\s*)?"  # "5,-"
     r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,3})\s*(?P<close>\))?"
 )
 FACTORS = {
@@ -89,7 +91,7 @@ _SAME_UNIT = {unit: unit for unit in [*_SPELLINGS, *_SPELT_ONCE.split()]} | {
     word: unit for unit, words in _SPELLINGS.items() for word in words.split()
 }
 _PER = {"per", "pro", "je", "im", "par"}
-MONEY = re.compile(rf"(?!%)({_AROUND}|eur|[Ee]uros?|dollars?)(?<=.)")
+MONEY = re.compile(rf"(?!%){_AROUND}(?<=.)")
 _GROUPED: dict[Written, re.Pattern[str]] = {
     "1,234.5": re.compile(r"(?:[1-9]\d{0,2}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
     "1.234,5": re.compile(r"(?:[1-9]\d{0,2}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),

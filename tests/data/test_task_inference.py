@@ -34,6 +34,9 @@ from tests.command import Run
         ("US$ 12.50", "12.50", None),
         ("€ 1 234,50", None, "1234.50"),
         ("12 kr.", "12", "12"),
+        ("1.943,55 Euro", None, "1943.55"),
+        ("Dollars 1,312", "1312", "1.312"),
+        ("1.223,- €", None, "1223."),
         ("1,23,456", None, None),
         ("2023-01-02", None, None),
         ("LA-00001", None, None),
@@ -748,7 +751,7 @@ def test_a_record_in_another_unit_is_refused_as_in_the_table(
     (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
     task = load_task(tmp_path / "t.toml")
     row = {"sex": "f", "n": 5}
-    assert task.record({**row, "pay": "50 EUR"}).values["pay"] == 50
+    assert task.record({**row, "pay": "1.050 Euro"}).values["pay"] == 1050
     with pytest.raises(FwcError, match=f"'50,00 {re.escape(sign)}': units differ"):
         task.record({**row, "pay": f"50,00 {sign}"})
 
@@ -812,6 +815,7 @@ def test_two_units_of_one_quantity_are_a_check(
     ("cells", "unit", "doubt"),
     [
         (["{0} %", "{0} percent", "{0} per cent"], "%", "numbers with the unit"),
+        (["{0} €", "1.{0}0 Euro", "{0},00 euros", "{0},-"], "€", "none: € (15)"),
         (["{0} €/month", "{0} EUR pro Monat"], "€/month", "numbers with the unit"),
         (["{0} Jahre", "{0} J.", "{0} years"], "year", "numbers with the unit"),
         (["{0} kg", *["{0}"] * 9], "kg", "a unit, others none: none (54), kg (6)"),
