@@ -181,7 +181,9 @@ def audit(
         subjects = made.subjects  # one after the other: its estimates take memory
         impacts = [audit.impact for audit in made.audits.values()]
         console.out.print(
-            audit_summary(subjects, impacts, predictions.name, created, verbose)
+            audit_summary(
+                subjects, impacts, predictions.name, created, verbose, made.left_out
+            )
         )
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")

@@ -27,6 +27,7 @@ from fwc_llm.report.narrative import (
     four_fifths,
     overall,
     step_of,
+    told,
     what_was_decided,
 )
 from fwc_llm.report.predictions_reader import HowRead, open_file
@@ -81,6 +82,7 @@ class AuditOfFile:
     document: dict[str, Any]  # for JSON
     crossed: Audit
     notes: Sequence[str]
+    left_out: Sequence[str]  # the notes on rows that are not audited
     ties: str  # a note on rows at the threshold and rows without P(yes)
     # The source of the answers: the file's name (`predictions`), `answer` and `label` (columns),
     # `threshold` (if answers were computed from P(yes)), `numbered` (True if the file has no row
@@ -126,7 +128,7 @@ class AuditOfFile:
             self.about["predictions"],
             title,
             described,
-            [overall(self.subjects)],
+            [overall(self.subjects), *self.left_out],
             step_of(self.subjects),
         )
 
@@ -169,7 +171,10 @@ class AuditOfFile:
             "results.json": _sha256(audit.to_dict()),
         }
         hashes["table as used"] = digest
-        between = four_fifths(impact, impact.views[-1], stats.records)
+        between = [
+            *map(told, self.left_out),
+            *four_fifths(impact, impact.views[-1], stats.records),
+        ]
         return entry(
             label,
             list(answers),
@@ -289,7 +294,8 @@ def audit_of_file(
         lost = int(shares.isna().sum())
         if lost:
             parts.append(f"{lost:,} have no P(yes) and count as unparsed")
-    return AuditOfFile(document, audit, read.notes, "; ".join(parts), about)
+    told_ties = "; ".join(parts)
+    return AuditOfFile(document, audit, read.notes, read.left_out, told_ties, about)
 
 
 def _by_name(audit: Audit) -> dict[str, Audit]:

@@ -80,7 +80,8 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     answer = " ".join(f"{IN_WORDS[check.outcome]}: {check.reason}." for check in checks)
     notes = [
         "All intervals hold together at 95 %, at every call since the start. Gaps are in points. "
-        "Groups are compared within each period, so that a changing mix of groups is no gap."
+        "Groups are compared within each period, so that a changing mix of groups is no gap.",
+        *seen.notes,
     ]
     parts = [Section("Checks", notes=notes, intro=answer), *sections(seen)]
     return (

@@ -110,13 +110,14 @@ class AnswerTable:
 
     With scores, its column "above" says whether they exceed the median of their arm. `population`
     has the rows that were sampled, if they are known; `values` the texts of "answer"
-    and "label", also of earlier files.
+    and "label", also of earlier files. `left_out` are the notes on rows that are not in `frame`.
     """
 
     frame: pd.DataFrame
     notes: tuple[str, ...]
     population: pd.DataFrame | None
     values: Mapping[str, Collection[str]]
+    left_out: tuple[str, ...] = ()
 
 
 def read_answers(
@@ -196,8 +197,8 @@ def read_answers(
     people = None
     if population is not None:
         people = _population(elsewhere, population, how)
-    notes = [*told_groups, *pooled, *lost, *notes]
-    return AnswerTable(frame, tuple(notes), people, values)
+    notes = [*lost, *told_groups, *pooled, *notes]
+    return AnswerTable(frame, tuple(notes), people, values, tuple(lost))
 
 
 def _check_names(raw: "RawTable", how: HowRead) -> None:
@@ -304,11 +305,16 @@ def _kept(
     lacking = [str(name) for name in needed if empty[name].any()]
     for name in lacking if how.missing == "refuse" else ():
         n = int(empty[name].sum())
+        without = ""
+        if name == "label":
+            without = f"without {spoken('--label')}, rates of yes are of all rows; "
         raise FwcError(
             f"{where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
-            f"({n:,} row{'s' * (n > 1)} in total); {how.rule('label').written(missing='drop')} "
-            f"leaves such rows out"
+            f"({n:,} row{'s' * (n > 1)} in total); {without}"
+            f"{how.rule('label').written(missing='drop')} leaves such rows out"
         )
+    if "label" in frame and "answer" in frame:
+        _check_labelled(frame, where, how)
     masks = {
         f"are left out, whose {titles} is neither yes nor no": neither,
         f"have no {', '.join(how.columns[name] for name in lacking)} and are left out": empty.any(
@@ -326,6 +332,22 @@ def _kept(
     if "row" in frame:  # arms and repeats must have the same rows
         lost_rows |= frame["row"].isin(frame["row"][neither]).to_numpy()
     return frame[~lost_rows] if lost_rows.any() else frame, notes
+
+
+def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> None:
+    """Raise `FwcError` where an arm's answers differ, but not those that have a label."""
+    arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
+    labelled = frame["answer"].where(frame["label"].notna())
+    every, kept = (
+        answers.groupby(arms, observed=True).nunique()
+        for answers in (frame["answer"], labelled)
+    )
+    if ((kept == 1) & (every > 1)).any():
+        raise FwcError(
+            f"{where}: all rows with a value in column {how.columns['label']} have the same "
+            f"answer, and others do not, so that rates of yes cannot be known from these rows: "
+            f"leave {spoken('--label')} out"
+        )
 
 
 def _from_population(

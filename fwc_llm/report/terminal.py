@@ -114,11 +114,13 @@ def audit_summary(
     predictions: str,
     created: str,
     verbose: bool,
+    left_out: Sequence[str] = (),
 ) -> RenderableType:
-    """The findings and first tables of audits by attribute."""
+    """The findings and first tables of audits by attribute, and notes on rows `left_out`."""
     parts = list[RenderableType]()
     if len(audits) > 1:
         parts.append(Text(overall(audits), style="bold"))
+    parts += map(Text, left_out)
     notes = dict[str, list[str]]()
     for audited, impact in zip(audits, impacts, strict=True):
         name, stats, conditions, _ = audited
@@ -129,7 +131,8 @@ def audit_summary(
         parts += _sentences(stats, created, conditions)
         parts.append(terminal(replace(table, title="")))
         for note in _notes(stats):
-            notes.setdefault(note, []).append(name)
+            if note not in left_out:
+                notes.setdefault(note, []).append(name)
         parts += map(Text, missed(stats))
     for note, names in () if verbose else notes.items():
         about = f"By {', '.join(names)}: " * (len(names) < len(audits))

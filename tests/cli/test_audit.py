@@ -276,7 +276,12 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         (
             "race,was,said\nA,1,1\nB,,1\n",
             "",
-            "bad.csv:3: no value in column was.* --missing drop",
+            "bad.csv:3: no value in column was.* without --label.*--missing drop",
+        ),
+        (
+            "race,was,said\nA,1,1\nB,0,1\nA,,0\nB,,0\n",
+            "--missing drop",
+            "value in column was have the same answer.*leave --label out",
         ),
         (
             "race,was,said\nA,1,1\nB,0,maybe\n",
@@ -358,6 +363,7 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
     frame["Eingeladen"] = np.where(k % 10 < 3 + 3 * (k % 2), "Ja", "Nein")
     frame["Gewicht"] = [f"{1 + n % 3 / 2:.1f}".replace(".", ",") for n in k // 10]
     frame.loc[[0, 1], "Geschlecht"] = ""
+    frame.loc[2, "Gewicht"] = ""
     path = tmp_path / "export.csv"
     out = tmp_path / "audit.json"
     page = tmp_path / "audit.html"
@@ -373,6 +379,9 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
         "no labels",
     ):
         assert said in " ".join(outcome.out.split()), said
+    lost = "1 of 400 rows have no Gewicht and are left out: weiblich 1."
+    assert outcome.out.startswith(lost)
+    assert f'<ul class="findings"><li>{lost}' in page.read_text()
     document = read_json(out)
     assert document["statistics"]["Geschlecht"]["labelled"] is False
     found = Records.read(document["records"], "Geschlecht")
