@@ -33,6 +33,7 @@ from fwc_llm.cell_rules import (
     is_null,
     notations_of,
     title_of,
+    units_of,
 )
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
@@ -630,7 +631,7 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     def value_of(cell: Any) -> Any:
         if isinstance(cell.value, bool) or not isinstance(cell.value, int | float):
             return None if cell.value in errors else cell.value
-        return _as_shown(cell.value, cell.number_format)
+        return _with_unit(cell.value, cell.number_format)
 
     # openpyxl raises many types of errors for an invalid table.
     with failing_as(FwcError, f"{path} is not an Excel table: ", also=(Exception,)):
@@ -739,32 +740,33 @@ def _cells(sheet: Any) -> Iterator[Sequence[Any]]:
     return iter(sheet.iter_rows())
 
 
-def _as_shown(number: float, number_format: str) -> float:
-    """A number with the scale and the unit of its format: 5 % of 0.05, 12 k€ of 12000."""
-    unit, scale = _unit_of(number_format)
+def _with_unit(number: float, number_format: str) -> float:
+    """A number with the unit of its format, if any."""
+    unit = _unit_of(number_format)
     if not unit:
         return number
-    shown = Amount(f"{number * scale:.15g}")
+    shown = Amount(number)
     shown.unit = unit
     return shown
 
 
 @cache
-def _unit_of(number_format: str) -> tuple[str, float]:
-    """The unit in a format, and what numbers are multiplied by; Excel's own currency is that of
-    the machine, and not known.
+def _unit_of(number_format: str) -> str:
+    """The unit in a format that shows a number as the cell holds it: no % of 0.05, no k€ of 12000.
+    Excel's own currency is that of the machine, and not known.
     """
     is_builtin = importlib.import_module("openpyxl.styles.numbers").is_builtin
     section = number_format.partition(";")[0]
     beside = [*_BESIDE.finditer(section)]
+    percents = any(found[4] == "%" for found in beside)
+    thousands = re.search(r"[0#?],+(?![0#?,])", _BESIDE.sub("", section))
     unit = "".join(text for found in beside for text in found.groups("")).strip()
-    is_unit = re.search(r"[^\W\d_]|[$€£¥%]", unit)
-    if not is_unit or (is_builtin(number_format) and unit != "%"):
-        return "", 1.0
-    percents = sum(found[4] == "%" for found in beside)
-    thousands = re.search(r"[0#?](,*)[^0#?]*$", _BESIDE.sub("", section))
-    commas = len(thousands[1]) if thousands else 0
-    return unit, 100.0**percents / 1000.0**commas
+    shown = f"1 {unit}"
+    factor, read = units_of([shown]).get(shown, ("", ""))
+    is_unit = re.search(r"[^\W\d_]|[$€£¥%]", read) and not factor
+    if percents or thousands or not is_unit or is_builtin(number_format):
+        return ""
+    return unit
 
 
 # --- Data frames
