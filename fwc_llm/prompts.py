@@ -30,7 +30,7 @@ from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.sanitize import utf8_safe
 from fwc_llm.shots.base import Shots
-from fwc_llm.tasks import Task, as_task, ids_of, revealing_columns
+from fwc_llm.tasks import Task, as_task, has_row, ids_of, revealing_columns
 from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
@@ -221,7 +221,8 @@ def _refuse_example(task: "Task", given: Any, record: TaskRow, shots: Shots) -> 
         if not record.values.items() <= example.values.items():
             continue
         ids = ids_of(task, given, record)
-        if not ids or example.row in ids:
+        is_own = has_row(task, example.row, example.values)
+        if not ids or not is_own or example.row in ids:
             raise FwcError(
                 f"the row is among its own examples, as {example.row!r}, or has the same cells: "
                 f"ask about a row of task.test(), choose the examples without it (candidates=), or "

@@ -167,8 +167,9 @@ class Task:
 
         The index has row ids ("adult.data:17": file and 1-based line). The columns are `columns`:
         numeric values as int64 if all are whole, else float64; categories as str, unmapped;
-        protected attributes as their level; the outcome as "yes" or "no". Do not modify the frame:
-        it is read once and shared.
+        protected attributes as their level; the outcome as "yes" or "no", which are the table's own
+        words where it has them (`labels` tells which means yes). Do not modify the frame: it is
+        read once and shared.
         """
         return self._tables.pool
 
@@ -347,7 +348,9 @@ class Task:
         levels = self.table[[*self.protected]]
         answers = self.table[self.outcome]
         domains = {column.name: self._domains[column.name] for column in self.features}
-        return FrameReader(self.rules, levels, answers, domains, self._tables.meaning)
+        return FrameReader(
+            self.rules, self.table, levels, answers, domains, self._tables.meaning
+        )
 
     @cached_property
     def groups(self) -> tuple[str, ...]:

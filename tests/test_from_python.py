@@ -595,6 +595,35 @@ def test_clean_rows_are_known_by_their_index() -> None:
             inverse.labels(clean)
 
 
+def test_rows_of_a_frame_have_the_ids_of_the_table_only_if_they_are_its_rows() -> None:
+    raw = people("refused", "granted")
+    task = load_task(
+        raw,
+        protected="sex",
+        outcome="approved",
+        positive="granted",
+        question="Granted?",
+    )
+    some = pl.from_pandas(raw).filter(pl.col("age") > 40)
+    chosen = select_shots(task, "balanced", 4, pool=some)
+    assert chosen.examples[0].row.startswith("given:")
+    shown = {example.values["age"] for example in chosen.examples}
+    for _, row in raw.iterrows():
+        if row["age"] in shown:
+            with pytest.raises(FwcError, match="among its own examples"):
+                build_prompt(task, row, chosen)
+        else:
+            assert build_prompt(task, row, chosen)
+    part = raw.iloc[21:]
+    ids = {
+        example.row for example in select_shots(task, "random", 4, pool=part).examples
+    }
+    assert ids <= {f"row:{k}" for k in part.index}
+    for wrong in (np.nan, "forty"):
+        with pytest.raises(FwcError, match=r"column 'age': .* is not a number"):
+            select_shots(task, "random", 4, pool=task.pool().assign(age=wrong))
+
+
 def test_a_level_that_may_be_another_one_is_refused(tmp_path: Path) -> None:
     task = small_task(
         tmp_path,

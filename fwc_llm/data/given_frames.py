@@ -25,6 +25,7 @@ from fwc_llm.words import group_key
 
 _MOST_VALUES = 8  # of the outcome, that an error lists
 _ROW = "row"  # prefix of the row ids of a frame: "row:17"
+_GIVEN = "given"  # prefix of ids of rows that are not the table's: "given:17"
 _READ_BY = "fwc_llm"  # attribute of a frame: which reader made its cells clean
 
 
@@ -32,11 +33,12 @@ _READ_BY = "fwc_llm"  # attribute of a frame: which reader made its cells clean
 class FrameReader:
     """Reads frames as the table of a task was read.
 
-    `levels` are the levels of each protected attribute in the table, by row id, `answers` its
+    `table` is that of the task, by row id, `levels` are its protected columns, `answers` its
     outcomes, `domains` the values of each feature. `meaning` is that of the outcome's values.
     """
 
     rules: TaskFile
+    table: pd.DataFrame
     levels: pd.DataFrame
     answers: pd.Series
     domains: Mapping[str, cell_rules.Domain]
@@ -96,7 +98,17 @@ class FrameReader:
             pool = pool.assign(**{name: self._in_table(pool[name], name)})
         self._refuse_unknown(pool)
         pool.attrs[_READ_BY] = self._name
-        return pool, raw.index.isin(pool.index)
+        kept = raw.index.isin(pool.index)
+        if not self._are_own(pool):
+            pool.index = pd.Index([f"{_GIVEN}:{k}" for k in np.flatnonzero(kept)])
+        return pool, kept
+
+    def _are_own(self, pool: pd.DataFrame) -> bool:
+        """Whether no row has the id of a row of the table with other cells."""
+        names = [*self.domains, *map(str, self.levels), self.rules.outcome.source]
+        given = pool.loc[pool.index.isin(self.table.index), names]
+        own = self.table.loc[given.index, names]
+        return bool((given.to_numpy(object) == own.to_numpy(object)).all())
 
     @cached_property
     def _name(self) -> str:
@@ -119,7 +131,11 @@ class FrameReader:
                     "is in no row of the task's table",
                 )
             elif domain.least is not None:
-                _refuse((cells < 0) & (domain.least >= 0), cells, "is negative")
+                numbers = cells.infer_objects()
+                if not pd.api.types.is_numeric_dtype(numbers):
+                    numbers = pd.Series(np.nan, cells.index)
+                _refuse(numbers.isna(), cells, "is not a number")
+                _refuse((numbers < 0) & (domain.least >= 0), cells, "is negative")
 
     def _is_clean(self, frame: pd.DataFrame) -> bool:
         """Whether all other cells are as in the table, if levels are."""

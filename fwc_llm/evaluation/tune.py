@@ -36,7 +36,7 @@ from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.tokens import TokenCounter
-from fwc_llm.notices import tell
+from fwc_llm.notices import spoken, tell
 from fwc_llm.options import split_options
 from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt, instructed
@@ -273,7 +273,7 @@ class _Tuning:
             )
             verdict += f"{of_accuracy:.0f} points of accuracy cannot be seen"
             try_more = f"; try --rows {more}, which shows gains half as large"
-            return None, False, verdict + try_more * bool(enough)
+            return None, False, spoken(verdict + try_more * bool(enough))
         finalists = self._finalists(answers)
         winner, reached = halving.choose(finalists, self.goal)
         return winner, reached, self._verdict(winner, reached, finalists)

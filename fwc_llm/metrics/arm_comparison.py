@@ -44,9 +44,7 @@ from fwc_llm.metrics.variance import (
 
 COMPARED = ("accuracy", "dp_gap", "label_gap")  # metrics with paired tests and verdicts
 ALL = "all"
-STOPPED = (
-    "is not tested: tests for a fixed number of rows are invalid with --until-decided"
-)
+STOPPED = "is not tested: tests for a fixed number of rows are invalid where asking stops early"
 _TINY = 1e-12
 _FIRST = np.zeros(1, dtype=np.int64)  # the first share
 

@@ -11,7 +11,6 @@ from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
 from fwc_llm.metrics.audit_table import answers_of, by_attribute, of_population
 from fwc_llm.metrics.counts import plain
-from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
@@ -130,7 +129,7 @@ def audit(
     others: Literal["no", "drop"] | None = None,
     unknown: Collection[str] = (),
     p_yes: Hashable | None = "p_yes",
-    threshold: float = HALF,
+    threshold: float | None = None,
     missing: Literal["refuse", "drop"] = "refuse",
     weight: Hashable | None = None,
     cluster: Hashable | None = None,
@@ -152,7 +151,7 @@ def audit(
     `answers` is a data frame (pandas, Polars, Arrow or another that narwhals supports) with one
     line per answer. Its cells are read like those of a CSV file. The following arguments name its
     columns. `answer` is empty for an unparsed answer; without such a column, an answer is yes if
-    `p_yes` is at least `threshold`. `protected` names one or several columns, which are crossed;
+    `p_yes` is at least `threshold` (None: 0.5). `protected` names one or several columns, which are crossed;
     without it, the column `group` is used. `label` is the true outcome; with None, or with
     `protected` but without the column "label", only rates of yes are audited. `p_yes` is P(yes) in
     [0, 1]; its column may be missing. The following columns are used if present: `arm` (who

@@ -223,7 +223,7 @@ def audit_of_file(
         rules,
         words=_words_of_replies(audit_options),
         unknown=audit_options.unknown,
-        threshold=threshold,
+        threshold=audit_options.threshold,
         missing=audit_options.missing,
         key=key,
     )
@@ -316,7 +316,6 @@ def _words_of_replies(options: AuditOptions) -> Words | None:
 
 
 def _check_options(options: AuditOptions, of_population: bool) -> None:
-    at = options.threshold
     no_row = options.row is None
     answers = [column for column in (options.answer, options.reply) if column]
     mistakes = {
@@ -337,11 +336,6 @@ def _check_options(options: AuditOptions, of_population: bool) -> None:
         > 1,
         "--reply with --positive-answer needs --negative: the word in which replies say no": (
             options.reply and options.positive_answer and not options.negative
-        ),
-        "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of "
-        "them": (answers and at is not None),
-        f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it": (
-            at is not None and not 0.0 <= at <= 1.0
         ),
         (
             f"--label and the answers are the same column, {options.label!r}: name "

@@ -78,7 +78,7 @@ class HowRead:
     "answer" and "label" mean; columns with the same rule are read together (see `own_rules`).
     `words` are those for yes and no in replies of models, which are parsed; None: the answers are
     values. Words in `unknown` mean an unknown group. Without an answer column, the answer is yes if
-    `p_yes` is at least `threshold`, or if `score` exceeds its median. `key` names the rows of a
+    `p_yes` is at least `threshold` (None: 0.5), or if `score` exceeds its median. `key` names the rows of a
     population. `values` (of "answer" and "label") and `groups` (by protected column) are those of
     earlier files.
     """
@@ -88,7 +88,7 @@ class HowRead:
     rules: Mapping[str, MeaningRule] = field(default_factory=dict)
     words: Words | None = None
     unknown: Collection[str] = ()
-    threshold: float = HALF
+    threshold: float | None = None
     missing: str = "refuse"
     key: str = "row"
     values: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -159,8 +159,14 @@ def read_answers(
             raw.numbers,
             raw.usual_in(columns[name])[0],
         )
+    if "answer" in table and how.threshold is not None:
+        raise FwcError(
+            "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one "
+            "of them"
+        )
     if "answer" not in table and "p_yes" in table:
-        table["answer"] = answered_at(table["p_yes"], how.threshold)
+        threshold = HALF if how.threshold is None else how.threshold
+        table["answer"] = answered_at(table["p_yes"], threshold)
     notes += unused_columns(
         raw.titles, set(cells), columns.get("weight"), columns.get("cluster")
     )
@@ -504,4 +510,8 @@ def _above_median(frame: pd.DataFrame) -> "pd.Categorical[str]":
 
 def answered_at(shares: Floats, threshold: float) -> "pd.Categorical[str]":
     """Answers (n,): yes for `shares` (n,) of at least the threshold, missing for NaN."""
+    if not 0.0 <= threshold <= 1.0:
+        raise FwcError(
+            f"--threshold {threshold:g} is not from 0 to 1: answers are yes where P(yes) reaches it"
+        )
     return yes_or_no(np.where(np.isnan(shares), np.nan, shares >= threshold))

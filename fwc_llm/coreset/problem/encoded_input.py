@@ -18,7 +18,7 @@ from fwc_llm.coreset.problem.encoding import Encoder, encode
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS, check_costs
 from fwc_llm.coreset.weights import Masses
-from fwc_llm.errors import InputError, check_index
+from fwc_llm.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,6 @@ def check_terms(params: Any) -> None:
 
 def read_rows(params: Any, columns: Columns) -> EncodedInput:
     """Check and encode rows for an estimator; those of weight 0 are checked, then left out."""
-    for name, given in columns.labels().items():
-        check_index(given, columns.X, name)
     X, y, sensitive, sample_weight = take_named(*columns)
     encoder, table, masses = encode(
         X, params.scale, sample_weight, params.column_weights, params.cost

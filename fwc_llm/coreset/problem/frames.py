@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.coreset.array_types import Array
-from fwc_llm.errors import InputError, InputTypeError
+from fwc_llm.errors import InputError, InputTypeError, check_index
 from fwc_llm.sanitize import kind_of
 
 
@@ -158,7 +158,10 @@ def take_named(
 
     `sensitive` may also be a list of names; a list as long as X counts as values (unless
     `only_names`). Arguments that are values are returned as they are; `only_names` refuses them.
+    `InputError` for values with another index than X.
     """
+    for name, given in Columns(X, y, sensitive, sample_weight).labels().items():
+        check_index(given, X, name)
     X = as_pandas(X)
     _check_in_memory(X)
     taken: set[Any] = set()
