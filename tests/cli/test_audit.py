@@ -491,7 +491,7 @@ def test_ids_are_no_groups(fwc: Run, tmp_path: Path) -> None:
             "--label hired --answer p",
             "looks like probabilities: name it as such, --p-yes",
         ),
-        ("--label hired --answer hired --threshold 0.4", "leave out one of them"),
+        ("--answer hired --threshold 0.4", "leave out one of them"),
         (
             "--label hired --p-yes p --threshold nan",
             "--threshold nan is not from 0 to 1",
