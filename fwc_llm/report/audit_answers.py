@@ -151,7 +151,7 @@ def audit(
     `answers` is a data frame (pandas, Polars, Arrow or another that narwhals supports) with one
     line per answer. Its cells are read like those of a CSV file. The following arguments name its
     columns. `answer` is empty for an unparsed answer; without such a column, an answer is yes if
-    `p_yes` is at least `threshold` (None: 0.5). `protected` names one or several columns, which are crossed;
+    `p_yes` is at least `threshold` (None: 0.5). `protected` names columns, which are crossed;
     without it, the column `group` is used. `label` is the true outcome; with None, or with
     `protected` but without the column "label", only rates of yes are audited. `p_yes` is P(yes) in
     [0, 1]; its column may be missing. The following columns are used if present: `arm` (who

@@ -78,7 +78,8 @@ class HowRead:
     "answer" and "label" mean; columns with the same rule are read together (see `own_rules`).
     `words` are those for yes and no in replies of models, which are parsed; None: the answers are
     values. Words in `unknown` mean an unknown group. Without an answer column, the answer is yes if
-    `p_yes` is at least `threshold` (None: 0.5), or if `score` exceeds its median. `key` names the rows of a
+    `p_yes` is at least `threshold` (None: 0.5), or if `score` exceeds its median. `key` names
+    the rows of a
     population. `values` (of "answer" and "label") and `groups` (by protected column) are those of
     earlier files.
     """
