@@ -65,19 +65,20 @@ FACTORS = {
     **dict.fromkeys(["b", "B"], 1_000_000_000),
 }
 _ONLY_MONEY = {"T", "m", "b", "B"}
-# The units that are known, with their other spellings; "€ pro Monat" is "€/month".
+# The units that are known, with their other spellings, in any case from three letters on; "€ pro
+# Monat" is "€/month".
 _SPELLINGS = {
-    "€": "EUR eur Euro euro Euros euros",
-    "$": "USD US$ dollar dollars",
-    "£": "GBP",
-    "%": "percent pct Prozent",
-    "sec": "secs seconds Sek Sekunden",
-    "min": "mins minutes Min Minuten",
-    "hour": "h hr hrs hours Std Stunde Stunden",
-    "day": "days Tag Tage",
-    "week": "weeks Woche Wochen",
-    "month": "months mo Monat Monate mtl monatlich mois p.m p.M",
-    "year": "years yr yrs J Jahr Jahre jährl jährlich an ans p.a",
+    "€": "eur euro euros",
+    "$": "usd us$ dollar dollars",
+    "£": "gbp",
+    "%": "percent pct prozent",
+    "sec": "secs seconds Sek sekunden",  # SEK is a currency
+    "min": "mins minutes minuten",
+    "hour": "h hr hrs hours std stunde stunden",
+    "day": "days tag tage",
+    "week": "weeks woche wochen",
+    "month": "months mo monat monate mtl monatlich mois p.m",
+    "year": "years yr yrs J jahr jahre jährl jährlich an ans p.a",
     "kg": "KG Kg",
     "km": "KM Km",
     "lb": "lbs",
@@ -268,8 +269,14 @@ def units_among(units: Iterable[str]) -> list[str]:
 def kind_of(unit: str) -> str:
     """What the spellings of a unit have in common: "€/month" of "EUR per month"."""
     words = re.findall(r"[^\s/]+", re.sub("(per|pour) cent", "%", unit))
-    kinds = [_SAME_UNIT.get(word.rstrip("."), word) for word in words]
+    kinds = [_unit_in(word.rstrip(".")) or word for word in words]
     return "/".join(kind for kind in kinds if kind not in _PER)
+
+
+def _unit_in(word: str) -> str | None:
+    """The known unit that a word spells; M and m, or MB and Mb, are no spellings of one."""
+    lower = word.lower() if len(word) > 2 else word
+    return _SAME_UNIT.get(word) or _SAME_UNIT.get(lower)
 
 
 def _is_known(kind: str) -> bool:

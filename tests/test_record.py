@@ -207,7 +207,7 @@ def test_a_number_out_of_range_is_told_and_a_missing_category_kept(messy: Any) -
     task, raws = messy
     raw = raws["data.csv:30"]
     assert task.record(raw).notes == ()
-    (note,) = task.record({**raw, "Laufzeit": "600 Monate"}).notes
+    (note,) = task.record({**raw, "Laufzeit": "600 MONATE"}).notes
     assert "600 in column 'Laufzeit'" in note
     assert "6 to 35" in note
     for nothing in ("", " k.A. ", None, float("nan")):

@@ -818,6 +818,8 @@ def test_two_units_of_one_quantity_are_a_check(
         (["{0} €", "1.{0}0 Euro", "{0},00 euros", "{0},-"], "€", "none: € (15)"),
         (["{0} €/month", "{0} EUR pro Monat"], "€/month", "numbers with the unit"),
         (["{0} Jahre", "{0} J.", "{0} years"], "year", "numbers with the unit"),
+        (["{0} months", "{0} Months", "{0} MONTHS", "{0} mo"], "month", "unit 'mon"),
+        (["{0} SEK", "{0}"], "SEK", "none: SEK (30), none (30)"),
         (["{0} kg", *["{0}"] * 9], "kg", "a unit, others none: none (54), kg (6)"),
         (["{0} pts", "{0} pts", "{0}"], "pts", "none: pts (40), none (20)"),
         (["{0} pts", *["{0}"] * 9], "", "no numbers: '20 pts' (t:20)"),
