@@ -62,9 +62,9 @@ FACTORS = {
     # Beside a currency, or other cells with factors: otherwise "m" is metres.
     **dict.fromkeys(["T"], 1_000),
     **dict.fromkeys(["m"], 1_000_000),
-    **dict.fromkeys(["b", "B"], 1_000_000_000),
+    **dict.fromkeys(["b", "B", "G"], 1_000_000_000),
 }
-_ONLY_MONEY = {"T", "m", "b", "B"}
+_ONLY_MONEY = {"T", "m", "b", "B", "G"}
 # The units that are known, with their other spellings, in any case from three letters on; "€ pro
 # Monat" is "€/month".
 _SPELLINGS = {
@@ -253,7 +253,7 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
             if of_money or (is_suffix and factor not in _ONLY_MONEY):
                 found[cell] = (factor, unit or rest)
     if any(factor and not unit for factor, unit in found.values()):
-        # "B" is no unit beside "10M" and "100K".
+        # "B" and "G" are no units beside "10M" and "100K".
         for cell, (_, unit) in found.items():
             if unit in _ONLY_MONEY - {"T"}:
                 found[cell] = (unit, "")

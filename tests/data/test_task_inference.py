@@ -638,6 +638,7 @@ def test_a_table_that_no_prompt_can_show_is_refused_at_once(tmp_path: Path) -> N
         (["1.9k", "1820", "2.5k"], 1900, ""),
         (["1.1B", "10M", "100K", "1M"], 1.1e9, ""),
         (["0.08m", "0.03M", "2M"], 80_000, ""),
+        (["2.3G", "454M", "1.1G"], 2.3e9, ""),
     ],
 )
 def test_factors_are_multiplied_beside_any_currency(
