@@ -36,6 +36,10 @@ _LOOKS = {
     "weight": ("weight", "fnlwgt", "wgt"),
     "cluster": ("person_id", "applicant_id", "user_id", "person"),
 }
+ALONE = {  # what follows where each decision counts once, alone
+    "weight": "every decision counts once",
+    "cluster": "several decisions of one person make these intervals too narrow",
+}
 
 
 def answers_of(
@@ -227,17 +231,22 @@ def unused_columns(
     used: Collection[str],
     weight: str | None,
     cluster: str | None,
+    alone: bool = False,
 ) -> tuple[str, ...]:
-    """Return notes on unused columns that look like weights or a person's id."""
+    """Return notes on unused columns that look like weights or a person's id; `alone` where each
+    decision counts once, alone.
+    """
     others = [name for name in columns if name not in used]
     notes = []
     for kind, chosen in (("weight", weight), ("cluster", cluster)):
         if chosen is None and (
             like := [name for name in others if name.lower() in _LOOKS[kind]]
         ):
-            remedy = spoken(f"--{kind} {like[0]!r}")
+            remedy = f"name it, {spoken(f'--{kind} {like[0]!r}')}"
+            if alone:
+                remedy = ALONE[kind]
             notes.append(
-                f"The column {like[0]!r} looks like a {kind} and is not used: name it, {remedy}."
+                f"The column {like[0]!r} looks like a {kind} and is not used: {remedy}."
             )
     return tuple(notes)
 

@@ -4,7 +4,7 @@ period.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,6 +272,7 @@ def _read(
         missing=options["missing"],
         values=values,
         groups={name: known_groups.get(name, ()) for name in protected},
+        alone=True,
     )
     read = read_answers(open_file(path, layout), how)
     frame = read.frame
@@ -313,20 +314,24 @@ def _periods(times: "Names", every: str, where: str) -> Any:
     import pandas as pd
 
     times = times.remove_unused_categories()
-    dates = [
-        f"{text}-01" if len(text) == len("2026-11") else text
-        for text in times.categories
-    ]
-    try:
-        days = [datetime.fromisoformat(text).date() for text in dates]
-    except ValueError as error:
-        column = where.rpartition(": ")[2]
-        raise FwcError(
-            f"{where}: {error!s:.80}: write ISO 8601, such as 2025-03-19, in pandas "
-            f"table[{column}] = pandas.to_datetime(table[{column}], dayfirst=True)"
-        ) from None
+    days = [_day(text, where) for text in times.categories]
     frequency = every[0].upper()  # D, W, M, Q or Y
     return pd.PeriodIndex(days, freq=frequency).astype(str).to_numpy()[times.codes]
+
+
+def _day(text: str, where: str) -> date:
+    """The day of a time in ISO 8601, or the first of a month."""
+    try:
+        if len(text) == len("2026-11"):
+            return date.fromisoformat(f"{text}-01")
+        return datetime.fromisoformat(text).date()
+    except ValueError:
+        column = where.rpartition(": ")[2]
+        raise FwcError(
+            f"{where}: {text!r:.80} is no date in ISO 8601, such as 2025-03-19: write such dates, "
+            f"in pandas table[{column}] = pandas.to_datetime(table[{column}], format='%d.%m.%Y') "
+            "with the format of your dates"
+        ) from None
 
 
 def _add(state: State, rows: "pd.DataFrame", path: Path) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 from fwc_llm.gates import Check
 from fwc_llm.gates.decide import IN_WORDS
 from fwc_llm.gates.sentences import in_limits
+from fwc_llm.metrics.audit_table import ALONE
 from fwc_llm.metrics.counts import Floats, plain
 from fwc_llm.metrics.records import Record
 from fwc_llm.number_format import DASH
@@ -80,7 +81,8 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     answer = " ".join(f"{IN_WORDS[check.outcome]}: {check.reason}." for check in checks)
     notes = [
         "All intervals hold together at 95 %, at every call since the start. Gaps are in points. "
-        "Groups are compared within each period, so that a changing mix of groups is no gap.",
+        "Groups are compared within each period, so that a changing mix of groups is no gap. "
+        f"Decisions count as independent: {ALONE['cluster']}.",
         *seen.notes,
     ]
     parts = [Section("Checks", notes=notes, intro=answer), *sections(seen)]

@@ -81,7 +81,7 @@ class HowRead:
     `p_yes` is at least `threshold` (None: 0.5), or if `score` exceeds its median. `key` names
     the rows of a
     population. `values` (of "answer" and "label") and `groups` (by protected column) are those of
-    earlier files.
+    earlier files. `alone`: each decision counts once, without weights or people.
     """
 
     columns: Mapping[str, str]
@@ -94,6 +94,7 @@ class HowRead:
     key: str = "row"
     values: Mapping[str, Collection[str]] = field(default_factory=dict)
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)
+    alone: bool = False
 
     @property
     def grouped(self) -> Sequence[str]:
@@ -169,7 +170,7 @@ def read_answers(
         threshold = HALF if how.threshold is None else how.threshold
         table["answer"] = answered_at(table["p_yes"], threshold)
     notes += unused_columns(
-        raw.titles, set(cells), columns.get("weight"), columns.get("cluster")
+        raw.titles, set(cells), columns.get("weight"), columns.get("cluster"), how.alone
     )
     if not {"cluster", "row"}.intersection(
         columns

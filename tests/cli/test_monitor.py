@@ -103,14 +103,21 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     shown = ("outside", "cannot say")
     assert [text.count(f'"number">{word}</span>') for word in shown] == [1, 5]
     assert "dp_gap" not in text
+    assert "several decisions of one person make these intervals too narrow" in text
     again = watch(
         day(5, 3000, 0.04), "--json"
     )  # nothing new, and only a part of the file
     assert json.loads(again.out) == document
     repaired = watch(
-        day(6, 3000, 0.04), "--since", "2026-11-05", "--report", page, code=0
+        day(6, 3000, 0.04).assign(person=1),
+        "--since",
+        "2026-11-05",
+        "--report",
+        page,
+        code=0,
     )
     assert "Call 8 started anew with 2026-11-05" in repaired.out
+    assert "is not used: several decisions of one person make" in repaired.err
     assert "Call 8 started anew with 2026-11-05" in page.read_text()
     later = json.loads(watch(day(7, 3000, 0.04), "--json", code=0).out)
     assert later["since"] == [{"period": "2026-11-05", "call": 8}]
@@ -213,7 +220,7 @@ def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
         (lambda frame: frame.rename(columns={"sex": "gender"}), "no column 'sex'"),
         (
             lambda frame: frame.assign(when="19.03.2025"),
-            r"ISO 8601, .*table\['when'\] = pandas.to_datetime\(table\['when'\]",
+            r"'19.03.2025' is no date.*pandas.to_datetime\(table\['when'\], format='%d.%m.%Y'\)",
         ),
         (lambda frame: frame.assign(when="nan"), "no value in column when"),
         (lambda frame: frame.assign(when="2026-11-02"), "has changed"),
@@ -222,7 +229,7 @@ def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
             "more than 100",
         ),
         (lambda frame: day(2).assign(approved="maybe"), "say what"),
-        (lambda frame: day(2).assign(when="7"), "ISO 8601"),
+        (lambda frame: day(2).assign(when="1753574"), "'1753574' is no date in ISO"),
     ],
 )
 def test_bad_input_leaves_the_state_as_it_was(
