@@ -223,7 +223,8 @@ def audit(
         write_whole(json_text(made.document), out)
         console.notes(f"wrote {out}")
     found = {f"by {one.name}": one.stats for one in made.subjects}
-    gates.settle(found, (), made.document if as_json else None)
+    document = made.document if as_json else None
+    gates.settle(found, (), document, remedy="more decisions are needed")
     if refused:
         raise FwcError(refused)
 

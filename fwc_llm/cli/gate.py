@@ -93,8 +93,12 @@ class Gates:
         runs: "Mapping[str, Statistics]",
         marks: Sequence[str] = (),
         document: dict[str, Any] | None = None,
+        remedy: str = "ask about {} (`fwc-llm power` says how many)",
     ) -> None:
-        """Decide every condition for every run; print the outcomes, or the `document`."""
+        """Decide every condition for every run; print the outcomes, or the `document`.
+
+        `remedy` says what to do about intervals that more rows would narrow.
+        """
         suites: dict[str, list[Check]] = {}
         if self.conditions:
             from fwc_llm.gates import decide
@@ -111,13 +115,14 @@ class Gates:
                 )  # unique
             error = several(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
-        self.conclude(suites, marks, document)
+        self.conclude(suites, marks, document, remedy)
 
     def conclude(
         self,
         suites: "Mapping[str, Sequence[Check]]",
         marks: Sequence[str],
         document: dict[str, Any] | None,
+        remedy: str = "",
     ) -> None:
         """Print and write the outcomes; raise the error that fails the command, if any."""
         if document is not None:
@@ -155,12 +160,9 @@ class Gates:
             raise GateFailedError(counts)
         if outcome == "cannot say" and self.undecided is None:
             more = [MORE[check.lacking] for check in every if check.lacking in MORE]
-            remedy = ""
-            if more:
-                remedy = f"ask about {more[0]} (`fwc-llm power` says how many), or "
-            raise GateUndecidedError(
-                f"{counts}: {remedy}say how such checks count with --undecided fail or pass"
-            )
+            steps = [remedy.format(*more)] * bool(more)
+            steps.append("say how such checks count with --undecided fail or pass")
+            raise GateUndecidedError(f"{counts}: {', or '.join(steps)}")
 
     def _write(
         self, suites: "Mapping[str, Sequence[Check]]", undecided: Undecided

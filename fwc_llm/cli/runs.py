@@ -86,4 +86,4 @@ def verify(
             *lines, f"{len(different)} of {len(lines)} findings are differences."
         )
     if different:
-        raise GateFailedError(f"{folder} was changed: {different[0]}")
+        raise GateFailedError(f"{folder} is not what is computed now: {different[0]}")

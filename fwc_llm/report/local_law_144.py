@@ -81,7 +81,8 @@ def summary(
     elif not impact.asked_once:
         refused = (
             f"{heading['run']} has repeats, weights, several rows of a person or --until-decided, "
-            "and Local Law 144's table counts every applicant once: run without them"
+            "and Local Law 144's table counts every applicant once: give it one row for each "
+            "applicant, asked about once"
         )
     views = () if refused else impact.views
     records = impact.records if views else Records([])

@@ -211,8 +211,13 @@ def overall(several: Sequence[Subject]) -> str:
         found |= {f"{one.name} ({cut(arm)})": outcomes[arm] for arm in outcomes}
     one, check = _deciding(several)
     mark = ", " if len(one.stats.arms) > 1 else ": "
-    sentences = [by_outcome(found), f"As to {one.name}{mark}{check.reason}"]
-    return f"{'. '.join(sentences)}. {_true_answers(one.stats)} {asked(one.stats)}."
+    sentences = [
+        f"{by_outcome(found)}.",
+        f"As to {one.name}{mark}{check.reason}.",
+        _true_answers(one.stats),
+        f"{asked(one.stats)}.",
+    ]
+    return " ".join(filter(None, sentences))
 
 
 def _deciding(several: Sequence[Subject]) -> tuple[Subject, Check]:
@@ -346,7 +351,10 @@ def _true_answers(stats: Statistics) -> str:
     digits = decimals(rates, gap)
     text = f"True answers are {who_gets(rates, digits)}"
     if stats.lead == "dp_gap":
-        return f"{text}, a gap of {points(gap, digits)}, because these people’s outcomes differ so."
+        text += f", a gap of {points(gap, digits)}"
+        if not float(number(gap, digits, 100)):
+            return f"{text}."
+        return f"{text}, because these people’s outcomes differ so."
     text += f", because the rows were drawn so: a DP gap of {points(gap, digits)}"
     return f"{text}, and a {BY_KEY[stats.lead].words} of 0."
 

@@ -228,6 +228,9 @@ def test_one_group_that_is_judged_has_no_gap_and_no_sentence_on_one() -> None:
     ):
         assert stats.of(metric, "answers").reason == "it takes two groups to differ"
     assert "True answers" not in findings(stats)[0]["text"]
+    rows["group"] = ["a", "b"] * 200
+    stats = audit(rows.assign(answer=["yes", "yes", "no", "no"] * 100)).statistics
+    assert "50 % of b, a gap of 0 points. " in findings(stats)[0]["text"]
 
 
 def test_too_few_draws_of_examples_have_a_remedy_of_their_own() -> None:
