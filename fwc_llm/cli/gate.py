@@ -63,12 +63,9 @@ class Gates:
         if (
             junit is not None and not dry_run and not junit.is_fifo()
         ):  # a pipe can be written only once
-            from fwc_llm.gates.decide import CANNOT_SAY, Check
+            from fwc_llm.gates.decide import write_stopped
 
-            unfinished = Check(
-                "the run is complete", CANNOT_SAY, "the run is not finished"
-            )
-            cls((), None, junit)._write({"run": [unfinished]}, None)
+            write_stopped(junit)
         if not fail_if:
             if junit is not None or undecided is not None:
                 raise FwcError(

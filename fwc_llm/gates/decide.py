@@ -4,17 +4,19 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
 from fwc_llm.errors import Ambiguous
+from fwc_llm.files import is_file, write_whole
 from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.gates.sentences import MORE, cut, who_gets_how_much
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, OPEN, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, Units, group_words
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import listed, redact
 
 Outcome = Literal["within", "outside", "cannot say"]
 WITHIN: Outcome = "within"
@@ -25,6 +27,7 @@ IN_WORDS: Mapping[str, str] = {
     OUTSIDE: "Outside the limits",
     CANNOT_SAY: "Cannot say",
 }
+_UNFINISHED = "the run is not finished"
 _MOST_NAMES = 4  # of arms in a sentence
 # Characters that XML 1.0 cannot represent, even escaped.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -302,6 +305,17 @@ def junit_xml(
         + ElementTree.tostring(root, "unicode")
         + "\n"
     )
+
+
+def write_stopped(path: Path, reason: str = _UNFINISHED) -> None:
+    """Write a JUnit file that says why a call has no checks, but keep checks in it."""
+    waiting = reason == _UNFINISHED
+    if not waiting and is_file(path):
+        waiting = _UNFINISHED in path.read_text(errors="replace")
+    if not waiting:
+        return
+    stopped = Check("the run is complete", CANNOT_SAY, redact(reason))
+    write_whole(junit_xml({"run": [stopped]}), path, "the JUnit file ")
 
 
 def _legal(text: str) -> str:

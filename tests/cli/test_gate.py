@@ -138,8 +138,10 @@ def test_no_earlier_success_outlives_a_refusal(
 ) -> None:
     xml = tmp_path / "gates.xml"
     xml.write_text("<testsuites failures='0' errors='0'/>")
-    assert fwc(line, "--junit", xml).code == 2
-    assert ElementTree.parse(xml).getroot().attrib["errors"] == "1"
+    refusal = fwc(line, "--junit", xml, code=2).line.removeprefix("fwc-llm: ")
+    root = ElementTree.parse(xml).getroot()
+    assert root.attrib["errors"] == "1"
+    assert [error.text for error in root.iter("error")] == [refusal]
 
 
 @pytest.mark.slow
@@ -204,6 +206,13 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     assert "more rows" not in undefined
     failed = fwc(alone, "--undecided", "fail")
     assert failed.line == "fwc-llm: cannot say: 1 of 1"
+    few = pd.DataFrame({"said": [0] * 4 + [1] * 4, "sex": [0, 1] * 4})
+    few = pd.concat([few.assign(age=[0, 0, 1, 1] * 2)] * 40)
+    few.to_csv(tmp_path / "few.csv", index=False)
+    words = f"audit {tmp_path / 'few.csv'} --answer said --protected sex,age"
+    undecided = fwc(f"{words} --fail-if 'dp_gap > 0.1'", code=6)
+    assert "more decisions are needed, or say" in undecided.line
+    assert ".  " not in undecided.out
 
 
 # --- `eval --set` of cluster, weight, given, margin, min_group and against
