@@ -258,9 +258,7 @@ class _Tuning:
         )
         if not halving.any_better(*compared):
             rows = len(self.pool.rows)
-            verdict = (
-                f"Nothing chosen: on {rows:,} rows no candidate beat arm zero clearly. "
-            )
+            verdict = f"Nothing chosen: on {rows:,} rows no candidate beat zero-shot clearly. "
             gains = halving.smallest_gains(*compared)
             if gains is None:
                 return None, False, f"{verdict}None changed an answer"

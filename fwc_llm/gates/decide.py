@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from fwc_llm.errors import Ambiguous
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
-from fwc_llm.gates.sentences import MORE, cut, who_gets_how_much
+from fwc_llm.gates.sentences import MORE, in_words, who_gets_how_much
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, OPEN, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
@@ -142,7 +142,7 @@ def in_short(checks: Sequence[Check]) -> str:
     of_arms = by_arm(checks)
     if len(of_arms) == 1:
         return IN_WORDS[worst(checks)]
-    return by_outcome({cut(arm): outcome for arm, outcome in of_arms.items()})
+    return by_outcome({in_words(arm): outcome for arm, outcome in of_arms.items()})
 
 
 def by_outcome(outcomes: Mapping[str, Outcome]) -> str:
@@ -174,11 +174,11 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     )
     metric = BY_KEY[condition.metric]
     unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
-    who = f"{cut(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
+    who = f"{in_words(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
     if not record.known:
         no_record = "there is no P(yes)" if stats.labelled else "there are no labels"
         why = record.reason or no_record
-        of = f" of {cut(arm)} less that of {cut(condition.minus or '')}"
+        of = f" of {in_words(arm)} less that of {in_words(condition.minus or '')}"
         told = f"{who}{metric.words}{of * (condition.minus is not None)} unknown, {why}"
         lacks: Literal["", "replies"] = "replies" if unread else ""
         return Check(name, CANNOT_SAY, told, math.nan, *record.ends, lacks, arm)

@@ -23,6 +23,11 @@ def cut(name: str) -> str:
     return f"{name[: _LONGEST - 1]}…"
 
 
+def in_words(arm: str) -> str:
+    """The name of an arm in a sentence, where "zero" would read as a number."""
+    return "zero-shot" if arm == "zero" else cut(arm)
+
+
 def decimals(rates: Mapping[str, float], gap: float) -> int:
     """One where whole points would read as if the gap were not that of the rates, else none."""
     whole = [round(100 * rate, 0) for rate in rates.values()]
@@ -56,7 +61,9 @@ def measured(
     value = number(record.value, digits, scale)
     text = f"{metric.words} {value} %"
     if limit is not None and limit.minus:
-        both = f"{cut(limit.arm or record.arm)} less that of {cut(limit.minus)}"
+        both = (
+            f"{in_words(limit.arm or record.arm)} less that of {in_words(limit.minus)}"
+        )
         text = f"{metric.words} of {both}: {signed(record.value, digits, scale)}"
     elif metric.key == "accuracy":
         text = f"{value} % right"

@@ -24,6 +24,7 @@ from fwc_llm.gates.sentences import (
     MORE,
     cut,
     decimals,
+    in_words,
     measured,
     points,
     who_gets,
@@ -208,7 +209,7 @@ def overall(several: Sequence[Subject]) -> str:
         if len({*outcomes.values()}) == 1:
             found[one.name] = next(iter(outcomes.values()))
             continue
-        found |= {f"{one.name} ({cut(arm)})": outcomes[arm] for arm in outcomes}
+        found |= {f"{one.name} ({in_words(arm)})": outcomes[arm] for arm in outcomes}
     one, check = _deciding(several)
     mark = ", " if len(one.stats.arms) > 1 else ": "
     sentences = [
@@ -288,7 +289,7 @@ def findings(
     alike = list(all_alike(stats))
     if not telling:
         first, *alike = alike
-        who = f"{cut(first['arm'])}: " * (len(stats.arms) > 1)
+        who = f"{in_words(first['arm'])}: " * (len(stats.arms) > 1)
         sentences.insert(1, f"{who}{first['text']}")
     return [
         told(" ".join(filter(None, sentences))),
@@ -319,7 +320,7 @@ def _subject(stats: Statistics, arm: str, best: Sequence[str] = ()) -> str:
     """The way of asking that a sentence is about; the only one of the `best` is named so."""
     if len(stats.arms) == 1:
         return ""
-    return f"Best, {cut(arm)}" if best == [arm] else cut(arm)
+    return f"Best, {in_words(arm)}" if best == [arm] else in_words(arm)
 
 
 def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
@@ -336,7 +337,7 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
     text = who_gets_how_much(stats, arm)
     if limit is not None:
         (check,) = decide(replace(limit, arm=arm), stats)
-        text = check.reason.removeprefix(f"{cut(arm)}: ")
+        text = check.reason.removeprefix(f"{in_words(arm)}: ")
     change = _change(stats, stats.lead, arm)
     text += f". The gap is{change.removeprefix(',')}" * bool(change)
     return f"{text}.{_accuracy(stats, arm)}"
@@ -355,7 +356,7 @@ def _true_answers(stats: Statistics) -> str:
         if not float(number(gap, digits, 100)):
             return f"{text}."
         return f"{text}, because these people’s outcomes differ so."
-    text += f", because the rows were drawn so: a DP gap of {points(gap, digits)}"
+    text += f", because the rows were drawn so: a gap of {points(gap, digits)}"
     return f"{text}, and a {BY_KEY[stats.lead].words} of 0."
 
 
@@ -363,9 +364,9 @@ def _verdict_on_arms(
     stats: Statistics, best: Sequence[str], conditions: Sequence[str]
 ) -> str:
     """The rule that keeps any arm from being the best; "" with conditions, or for one arm."""
-    base = f"arm {cut(stats.base)}"
+    base = in_words(stats.base)
     if len(best) > 1:
-        names = f"Better than {base}: {listed(best, _MOST, cut)}"
+        names = f"Better than {base}: {listed(best, _MOST, in_words)}"
         better = list(_better_than_each_other(stats, best))
         if better:
             return f"{names}. {listed(better, _MOST, by='; ')}."
@@ -373,13 +374,11 @@ def _verdict_on_arms(
     if best or conditions or len(stats.arms) < 2:
         return ""
     if any(arm.arm == stats.base and arm.alike for arm in stats.arms):
-        return (
-            f"No arm can be fairer than {base}, which gives everybody the same answer."
-        )
+        return f"None can be fairer than {base}, which gives everybody the same answer."
     fairer = [name for name in _others(stats) if _is_fairer(stats, name, stats.base)]
     if not fairer:
-        return f"No arm is shown to be fairer than {base}."
-    names = listed(fairer, _MOST, cut)
+        return f"None is shown to be fairer than {base}."
+    names = listed(fairer, _MOST, in_words)
     rule = f"at most {points(stats.margin)} fewer right is not shown"
     return f"{names}: a smaller gap than {base}, but {rule}."
 
@@ -411,7 +410,7 @@ def _better_than_each_other(stats: Statistics, arms: Sequence[str]) -> Iterator[
     for respect, is_better in respects.items():
         for arm, than in permutations(arms, 2):
             if is_better(stats, arm, than):
-                yield f"{cut(arm)} has {respect} than {cut(than)}"
+                yield f"{in_words(arm)} has {respect} than {in_words(than)}"
 
 
 def best_arms(stats: Statistics, kept: Collection[str] | None = None) -> list[str]:
@@ -461,7 +460,7 @@ def _change(stats: Statistics, metric: str, arm: str) -> str:
         return ""
     ends = sorted(map(abs, test.ends))
     more = "more" if test.value > 0 else "less"
-    size = f"{number(abs(test.value), 0, 100)} {more} than arm {cut(stats.base)}"
+    size = f"{number(abs(test.value), 0, 100)} {more} than {in_words(stats.base)}"
     return f", {size} ({interval(ends, 0, 100)})"
 
 
@@ -476,7 +475,9 @@ def differing(
             size = points(abs(test.value))
             side = "higher" if test.value > 0 else "lower"
             ends = interval(sorted(map(abs, test.ends)), 0, 100)
-            found.append(f"with {cut(test.arm)}, {metric.words} {size} {side} ({ends})")
+            found.append(
+                f"with {in_words(test.arm)}, {metric.words} {size} {side} ({ends})"
+            )
     if found:
         told = "; ".join(found)
         return f"{name} against {than}: {told}. No other difference is shown."
@@ -511,7 +512,7 @@ def _undecided(stats: Statistics) -> Iterator[str]:
         why = _not_shown(tests, pair.same, pair.reason)
         by_reason.setdefault(why, []).append(pair.second)
     for why, names in by_reason.items():
-        yield why.format(listed(names, _MOST, cut), f"arm {cut(stats.base)}")
+        yield why.format(listed(names, _MOST, in_words), in_words(stats.base))
 
 
 def missed(stats: Statistics) -> Iterator[str]:

@@ -53,6 +53,7 @@ _NO_REFUSAL = (
 )  # other cells of a column `refusal`: yes, or its text
 _SHOWN = 5  # most rows that an error lists
 _MAY_BE_EMPTY = {"answer", "p_yes", "score"}
+_ENOUGH = 30  # rows whose answers are hardly alike by chance
 _MOST = 8  # most groups that a note lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = {"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"}
@@ -343,14 +344,18 @@ def _kept(
 
 
 def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> None:
-    """Raise `FwcError` where an arm's answers differ, but not those that have a label."""
+    """Raise `FwcError` where an arm's answers differ, but not those that have a label.
+
+    Fewer rows with a label may agree by chance.
+    """
     arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
     labelled = frame["answer"].where(frame["label"].notna())
     every, kept = (
         answers.groupby(arms, observed=True).nunique()
         for answers in (frame["answer"], labelled)
     )
-    if ((kept == 1) & (every > 1)).any():
+    many = labelled.groupby(arms, observed=True).count() >= _ENOUGH
+    if ((kept == 1) & (every > 1) & many).any():
         raise FwcError(
             f"{where}: all rows with a value in column {how.columns['label']} have the same "
             f"answer, and others do not, so that rates of yes cannot be known from these rows: "

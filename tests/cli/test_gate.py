@@ -78,7 +78,7 @@ def test_a_designed_run_names_the_gap_of_a_perfect_model(
         in gate.out
     )
     assert (
-        "a DP gap of 50 points, and a gap at equal labels of 0"
+        "a gap of 50 points, and a gap at equal labels of 0"
         in fwc("report", folder, "--format", "md").out
     )
 

@@ -201,8 +201,6 @@ OF: dict[str, list[tuple[str, str]]] = {
         (f"--shots {'x' * 300}", "unknown strategy"),
         ("--template , --shots zero", "template"),
         ("--task german --shots zero", "the surrogate cannot read"),
-        ("--model gpt-4 --shots zero", "OPENAI_API_KEY"),
-        ("--model gpt-4 --shots zero --max-cost 1", ""),
         (f"--param x={'[' * 1000}", "nested"),
         (f"--shots zero --out {'x' * 300}", "File name too long"),
         ("--task ~nobody-at-all/x.toml", "cannot read the task file"),
@@ -218,6 +216,8 @@ OF: dict[str, list[tuple[str, str]]] = {
     ],
     "eval": [
         ("adult", "name a task with --task"),
+        ("--model gpt-4 --shots zero", "OPENAI_API_KEY"),
+        ("--model gpt-4 --shots zero --max-cost 1", ""),
         (
             "--shots random@given --set order=random",
             "has an order of its own: leave order out",

@@ -93,7 +93,7 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     )
     assert check.outcome == "within"
     assert check.reason.startswith(
-        "gap of fwc less that of zero: −38 (−59 to −16; limit"
+        "gap of fwc less that of zero-shot: −38 (−59 to −16; limit"
     )
     other = found.check("dp_gap[zero] - dp_gap[fwc] > 0")
     assert other.outcome == "outside"
@@ -142,7 +142,7 @@ def test_what_is_undefined_is_undecided_with_the_reason() -> None:
     unsaid = audit(APART.assign(answer=APART["answer"].where(APART["group"] == "f")))
     check = unsaid.check("dp_gap[zero] > 0.1")
     assert check.outcome == "cannot say"
-    assert check.reason == "zero: gap unknown, no parsed answer in group m"
+    assert check.reason == "zero-shot: gap unknown, no parsed answer in group m"
     assert unsaid.check("accuracy[zero] > 0.99").outcome == "within"
     assert (
         "no parsed answer in group m"

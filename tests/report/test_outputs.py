@@ -184,7 +184,7 @@ def test_several_models_have_one_answer_a_grid_and_differences(
     answer, second, third, step = (line["text"] for line in document["findings"])
     outcomes = {run["label"]: run["outcomes"] for run in document["runs"]}
     assert outcomes["first"] == {"zero": "outside", "fwc": "cannot say"}
-    assert "Outside the limits: first (zero), second (zero), third" in answer
+    assert "Outside the limits: first (zero-shot), second (zero-shot), third" in answer
     assert "Cannot say: first (fwc), second (fwc)" in answer
     assert "second against first: with fwc, accuracy" in second
     assert third == "third: the same answers as first."

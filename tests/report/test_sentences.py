@@ -66,7 +66,7 @@ def check_best(stats: Statistics, answer: str) -> None:
             right = stats.difference("accuracy", arm, other)
             fairer = apart.verdict in SHOWN and apart.value < 0
             assert not (fairer and right.low >= -stats.margin)
-    if "No arm is shown to be fairer" in answer:
+    if "None is shown to be fairer" in answer:
         for pair in stats.pairs:
             if pair.first == stats.base and not pair.alike:
                 gap = stats.of(
@@ -199,7 +199,7 @@ def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
     stats = erring({"x": 0.4, "y": 0.03, "z": 0.04})
     answer = findings(stats)[0]["text"]
     assert best_arms(stats) == ["y", "z"]
-    assert "Better than arm x: y, z (not told apart)." in answer
+    assert "Better than x: y, z (not told apart)." in answer
     assert "Best, " not in answer
 
 
@@ -210,7 +210,7 @@ def test_a_smaller_gap_with_far_more_errors_is_not_better() -> None:
     assert gap.value < 0
     assert best_arms(stats) == ["y", "z"]
     answer = findings(stats)[0]["text"]
-    assert "Better than arm x: y, z. y has a smaller gap than z; z has more" in answer
+    assert "Better than x: y, z. y has a smaller gap than z; z has more" in answer
 
 
 def test_one_group_that_is_judged_has_no_gap_and_no_sentence_on_one() -> None:
@@ -260,7 +260,7 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
     assert "the answers are the same in both arms" in check.reason
     conditions = ["accuracy[y] - accuracy[x] < 0"]
     assert "more rows" not in next_step(stats, conditions)[0]
-    assert "y: the same answers as arm x." in [line["text"] for line in findings(stats)]
+    assert "y: the same answers as x." in [line["text"] for line in findings(stats)]
     limits = {row[0]: row[1] for row in first(stats, {"y": CANNOT_SAY}).rows}
     assert limits == {"x": "no limit", "y": CANNOT_SAY, TRUTH: ""}
     (check,) = checked(stats, ["accuracy[y] - accuracy[x] < -0.001"])
