@@ -251,7 +251,9 @@ class CoresetFit:
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or "
                 "'features'"
             )
-        may = candidate_mask(candidates, len(rows.X))[rows.used]
+        may = np.ones(table.n, bool)
+        if candidates is not None:
+            may = candidate_mask(candidates, len(rows.X))[rows.used]
         ids = value_ids(table)
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
