@@ -187,7 +187,7 @@ class CoresetFit:
                 else:
                     bound = outer_bound(*given)
                 self.outer_bound_ = min(bound, inner.lower_bound)
-            self.labels_: Array | None = np.full(len(rows.X), -1, np.int32)
+            self.labels_: Array | None = np.full(rows.n, -1, np.int32)
             self.labels_[rows.used] = shares.label
             return self
         steps.rest()
@@ -251,9 +251,7 @@ class CoresetFit:
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or "
                 "'features'"
             )
-        may = np.ones(table.n, bool)
-        if candidates is not None:
-            may = candidate_mask(candidates, len(rows.X))[rows.used]
+        may = candidate_mask(candidates, rows.n)[rows.used]
         ids = value_ids(table)
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
@@ -295,7 +293,7 @@ class CoresetFit:
     def _init_rows(self, among: EncodedInput) -> Array:
         """Check the rows in `init`; return their positions in `among.table`, sorted by cell."""
         rows = np.asarray(self.init)
-        n = len(among.X)
+        n = among.n
         if (
             rows.dtype.kind not in "iu"
             or rows.shape != (self.m,)

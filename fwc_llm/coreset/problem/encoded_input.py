@@ -31,6 +31,7 @@ class EncodedInput:
     cells: Cells
     masses: Masses
     used: Array  # (n',) positions of these rows in X
+    n: int  # number of rows of X
     has_y: bool  # whether outcomes were given
     has_levels: bool
 
@@ -71,7 +72,7 @@ def read_rows(params: Any, columns: Columns) -> EncodedInput:
         masses = masses.take(used)
     check_costs(table, params.cost)
     return EncodedInput(
-        X, encoder, table, cells, masses, used, y is not None, sensitive is not None
+        X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None
     )
 
 
