@@ -141,6 +141,7 @@ REMEDIES: list[tuple[str, dict[str, Any], str]] = [
         {"pool": FRAME, "candidates": TURNED > 30},
         "candidates has another index than the table",
     ),
+    ("select_shots", {"pool": pd.concat([FRAME, FRAME["sex"]], axis=1)}, "'sex' twice"),
     ("parse_answer", {"words": {"yes": "ja", "no": ["JA"]}}, "they must differ"),
     ("parse_answer", {"words": {"yes": "ja", "no": 3}}, "the words are a dict: give"),
     ("audit", {"answers": None}, "there is no table: give a data frame, or give y"),

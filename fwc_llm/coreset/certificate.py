@@ -20,6 +20,7 @@ from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.parity import SATISFIED, imbalance, violation
 from fwc_llm.coreset.weights import read_weights
+from fwc_llm.errors import checked
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -62,6 +63,7 @@ class CoresetCertificate:
         )
 
 
+@checked
 def certify(
     X: Any,
     y: Any,

@@ -237,6 +237,9 @@ def column(frame: Any, name: str) -> pd.Series:
 def _pandas(frame: Any) -> pd.DataFrame:
     """A frame of another library as texts; its rows are not those of a task."""
     if isinstance(frame, pd.DataFrame):
+        twice = frame.columns[frame.columns.duplicated()]
+        if len(twice):
+            raise FwcError(f"the frame has the column {twice[0]!r} twice: rename one")
         return frame
     table = frame_table(frame)
     return table.frame(table.titles, _ROW).reset_index(drop=True)
