@@ -13,7 +13,7 @@ from collections.abc import (
     Set,
 )
 from functools import wraps
-from inspect import BoundArguments, Signature, signature
+from inspect import BoundArguments, Signature, iscoroutinefunction, signature
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -231,8 +231,10 @@ def check_type(value: object, annotation: Any, name: str) -> None:
         elif kind in _PLAIN:
             types, words = _PLAIN[kind]
             number = kind in (int, float) and isinstance(value, bool)
-            fits = isinstance(value, types) and not number
-            takes.append(words)
+            # Nobody would await what is called for its effect.
+            never = iscoroutinefunction(value) and get_args(member)[-1:] == (None,)
+            fits = isinstance(value, types) and not number and not never
+            takes.append(f"{words} without async" if never else words)
         elif kind in (Collection, Sequence, tuple) and get_args(member):
             item_kind = get_args(member)[0]
             if not isinstance(item_kind, type):

@@ -127,6 +127,8 @@ def test_nothing_that_is_given_ends_in_a_bare_error(
 
 REMEDIES: list[tuple[str, dict[str, Any], str]] = [
     ("load_task", {"negative": "misspelt"}, "has 2 values: .*'misspelt' is none of"),
+    ("evaluate", {"on_step": asks}, "on_step is a function: give .* without async"),
+    ("aevaluate", {"on_progress": asks}, "give a function without async or None"),
     ("evaluate", {"arms": []}, "no arm is named: give arms a list, for example zero"),
     ("evaluate", {"arms": MISUSES[-1:]}, "is for the task 'adult', not 'table'"),
     ("evaluate", {"params": {"a": asks}}, "params: it cannot be written as JSON"),
