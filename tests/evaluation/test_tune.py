@@ -162,7 +162,7 @@ def test_a_verdict_is_about_answers_beyond_noise(
     tuned = tune(task, model, 0.15, 30.0, **LARGER, out=tmp_path / "t")
     if model is not heeds:
         assert tuned.verdict.startswith("Nothing chosen: on 120 rows")
-        assert ("--rows 480" in tuned.verdict) == (model is by_hash)
+        assert ("rows=480" in tuned.verdict) == (model is by_hash)
         assert ("None changed an answer" in tuned.verdict) == (model is deaf)
         assert (tuned.shots, tuned.result, tuned.reached) == (None, None, False)
         assert not list((tmp_path / "t").rglob("shots.json"))
