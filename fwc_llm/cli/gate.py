@@ -157,7 +157,7 @@ class Gates:
             raise GateFailedError(counts)
         if outcome == "cannot say" and self.undecided is None:
             more = [MORE[check.lacking] for check in every if check.lacking in MORE]
-            steps = [remedy.format(*more)] * bool(more)
+            steps = [remedy.format(more[0])] if more else []
             steps.append("say how such checks count with --undecided fail or pass")
             raise GateUndecidedError(f"{counts}: {', or '.join(steps)}")
 

@@ -491,12 +491,10 @@ def _numbers(cells: "Names", usual: Written) -> tuple[Floats, Any]:
     """
     counts = pd.Series(1, index=pd.Index(cells.categories))
     profile = notation(counts, usual)
-    units = units_of(cells.categories)
     kinds = {*map(kind_of, profile.units)}
+    units = units_of(cells.categories) if len(kinds) > 1 else {}
     values = [
-        np.nan
-        if len(kinds) > 1 and units.get(text, ("", ""))[1]
-        else profile.number(text)
+        np.nan if units.get(text, ("", ""))[1] else profile.number(text)
         for text in cells.categories
     ]
     known = np.array([*values, np.nan]) / (100 if kinds == {"%"} else 1)
