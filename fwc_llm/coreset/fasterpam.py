@@ -25,6 +25,8 @@ from fwc_llm.coreset.problem.ground_cost import (
 from fwc_llm.coreset.threads import Threads
 
 _LARGEST_BATCH = 512
+_ESTIMATED = 8192  # candidates at once; their values are copied three times
+_AT_ONCE = 64  # blocks that are copied at once
 _ENOUGH = (
     0.5  # share of the sum of their single gains that several swaps must gain together
 )
@@ -128,11 +130,15 @@ def estimate(
     """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each
     candidate.
     """
-    some = replace(
+    part = replace(
         space, values=space.values[rows], cell=space.cell[rows], mass=space.mass[rows]
     )
-    standing = Medoids(some, points, threads)
-    return standing.compare(space.values[candidates], cells)[1]
+    standing = Medoids(part, points, threads)
+    changes = np.empty(len(candidates))
+    for low in range(0, len(candidates), _ESTIMATED):
+        some = slice(low, low + _ESTIMATED)
+        changes[some] = standing.compare(space.values[candidates[some]], cells[some])[1]
+    return changes
 
 
 class Medoids:
@@ -254,9 +260,12 @@ class Medoids:
         slot = np.append(slot, np.zeros(missing, int))
         rows = np.append(chunks, np.full(missing * _CHUNK, -1, np.int32))
         full = rows >= 0
-        values = np.take(self._values, rows, axis=0)  # faster than an index
-        values = values.reshape(-1, ROWS, values.shape[1]).transpose(0, 2, 1)
-        blocks = np.ascontiguousarray(values)
+        p = self._values.shape[1]
+        blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
+        for b in range(0, len(blocks), _AT_ONCE):
+            some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
+            values = np.take(self._values, some, axis=0)  # faster than an index
+            blocks[b : b + _AT_ONCE] = values.reshape(-1, ROWS, p).transpose(0, 2, 1)
         far = np.float32(-np.inf)
         mass = np.where(full, space.mass[rows], 0)
         costs = (np.where(full, values[rows], far) for values in (d_first, d_second))
