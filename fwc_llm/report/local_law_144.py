@@ -76,7 +76,7 @@ def summary(
         refused = (
             f"the test rows of {heading['run']} were drawn in fixed numbers per group and label: "
             "they are not applicants, as Local Law 144's table requires; run with --base-parity "
-            "none, or use `fwc-llm audit --ll144` on decisions"
+            "none, or audit decisions"
         )
     elif not impact.asked_once:
         refused = (
