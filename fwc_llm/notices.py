@@ -56,7 +56,6 @@ SWITCHES = (
     "force",
     "logprobs",
     "no-watch",
-    "reference",
     "strict",
 )
 _WORDS = (

@@ -166,7 +166,7 @@ def records_of(
 ) -> Records:
     """The records of one draw, as an audit or a run writes them."""
     impact = impact_tables(answered, counted=table)
-    return statistics(answered, more=impact.records).records
+    return statistics(answered, impact.records).records
 
 
 def is_judged(record: Record, redrawn: bool) -> bool:

@@ -91,11 +91,6 @@ def evaluate(
         panel=EXPERIMENT,
         show_default=False,
     ),
-    reference: bool = flags.switch(
-        "Add reference rates of logistic regression and gradient boosting.",
-        "--reference",
-        panel=EXPERIMENT,
-    ),
     out: Path | None = flags.option(
         "Folder of the run; a run already there is continued. [default: "
         "./runs/<time>-<task>-<model>]",
@@ -173,7 +168,6 @@ def evaluate(
                 data_dir,
                 allow_changed_data,
                 step,
-                reference,
                 task,
                 no_rows,
                 fail_if or (),

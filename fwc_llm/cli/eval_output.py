@@ -1,7 +1,6 @@
 """Output of `fwc-llm eval`: forecast and results, for one or several models."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,7 +201,6 @@ def ask_all(
                 for other in jobs
                 if other is not job
             )
-            job = replace(job, reference=False)  # computed once for all models, below
         try:
             results[name] = _ask(job, folder, cancel_batch, elsewhere)
         except InterruptedRunError as error:
@@ -221,12 +219,6 @@ def ask_all(
                 break
             console.notes(f"{name}: {error}")
             rejected.append(name)
-    if group and jobs[0].reference and not problem and (answered := _answered(results)):
-        from fwc_llm.report.reference_models import add_references
-
-        add_references(
-            [result.folder for result in answered.values()], jobs[0].plan.task
-        )
     problem = problem or _problem(results, rejected, group, jobs[0].client.strict)
     if not as_json:
         _print_results(jobs, results, group, verbose)
@@ -429,7 +421,6 @@ def run_json(result: "Result", price: "Price | None" = None) -> dict[str, Any]:
     """A run in the JSON of commands; without any reply, it has no statistics."""
     from fwc_llm.metrics.counts import plain
     from fwc_llm.report.cost import cost
-    from fwc_llm.report.document import statistics_of
 
     results = result.data
     parameters = RunFolder(result.folder).describe().get("parameters") or {}
@@ -442,7 +433,7 @@ def run_json(result: "Result", price: "Price | None" = None) -> dict[str, Any]:
         "cost": cost(results, parameters, price),
     }
     if results["unanswered"] < results["requests"]:
-        stats = statistics_of(result.run)
+        stats = result.run.statistics
         document["statistics"] = plain(stats)
         document["records"] = plain(stats.records)
     return document

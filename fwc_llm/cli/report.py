@@ -33,10 +33,6 @@ def report(
     data_dir: Path | None = flags.DATA_DIR,
     figures: Path | None = flags.FIGURES,
     no_rows: bool = flags.NO_ROWS,
-    reference: bool = flags.switch(
-        "Add reference rates of logistic regression and gradient boosting.",
-        "--reference",
-    ),
     unread: Unread = UNREAD,
     appendix: bool = flags.APPENDIX,
     force: bool = flags.FORCE,
@@ -58,13 +54,7 @@ def report(
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
         document = make_document(
-            folders,
-            task,
-            data_dir,
-            with_rows,
-            reference,
-            unread,
-            chosen.startswith("ll144"),
+            folders, task, data_dir, with_rows, unread, chosen.startswith("ll144")
         )
         text = write_document(document, chosen, appendix)
     if figures is not None:
@@ -115,7 +105,6 @@ def compare(
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.metrics.counts import plain
     from fwc_llm.report.compare import compare_runs, comparison_sections
-    from fwc_llm.report.document import statistics_of
     from fwc_llm.report.table_model import terminal
     from fwc_llm.report.threshold_section import at_threshold, threshold_section
     from fwc_llm.runs.recorded_run import read_run
@@ -124,7 +113,7 @@ def compare(
         runs = {"first": read_run(first), "second": read_run(second)}
         comparison = compare_runs(*runs.values())
         thresholds = {side: threshold_section(run) for side, run in runs.items()}
-        found = {side: statistics_of(run) for side, run in runs.items()}
+        found = {side: run.statistics for side, run in runs.items()}
     if as_json:
         document = {
             "format": "fwc-llm-compare/2",

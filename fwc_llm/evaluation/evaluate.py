@@ -84,7 +84,6 @@ def evaluate(
     allow_changed_data: bool = False,
     max_prompt_tokens: int | None = None,
     cancel_batch: bool = False,
-    reference: bool = False,
     progress: bool | None = None,
     on_step: Callable[[str], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -105,7 +104,7 @@ def evaluate(
     `data_dir` is the folder of the data. `allow_changed_data` accepts saved shots although the data
     has changed. With `max_prompt_tokens`, m is reduced until no prompt has more tokens.
     `cancel_batch` stops batches of an interrupted call; by default, the run waits for their
-    replies. `reference` adds reference models' answers about the same rows to the results.
+    replies.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)`
     and `on_progress(progress)` receive it instead. Notices are `RunWarning`s: adapted defaults,
@@ -133,7 +132,6 @@ def evaluate(
             data_dir,
             allow_changed_data,
             on_step or step,
-            reference,
             max_prompt_tokens=max_prompt_tokens,
         )
     for note in job.plan.notes:
@@ -212,7 +210,6 @@ def prepare(
     data_dir: str | Path | None = None,
     allow_changed_data: bool = False,
     on_step: Callable[[str], None] | None = None,
-    reference: bool = False,
     named: str | None = None,
     no_rows: bool = False,
     fail_if: Sequence[str] = (),
@@ -258,17 +255,16 @@ def prepare(
         "allow_changed_data": allow_changed_data,
         "no_rows": no_rows,
         "fail_if": list(fail_if) or None,
-        "reference": reference,
         "protected": None
         if table.protected in ((), table.rules.usual)
         else ",".join(table.protected),
     }
-    return Job(plan, answerer, client, options_given, reference)
+    return Job(plan, answerer, client, options_given)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A planned run; with `reference`, the results include answers of reference models."""
+    """A planned run."""
 
     plan: Plan
     model: Model
@@ -276,7 +272,6 @@ class Job:
     asked: Mapping[str, Any] = field(
         default_factory=dict
     )  # options that are not in plan and client
-    reference: bool = False
 
     @cached_property
     def price(self) -> Price | None:
@@ -399,12 +394,7 @@ class Job:
                 with suppress(FwcError):  # if the disk is full, the first error says so
                     stopped.result = self._result(folder, journal)  # type: ignore[assignment]
                 raise stopped from stopped.__cause__
-            result = self._result(folder, journal, outcome.stopped)
-        if self.reference and result.unanswered < result.data["requests"]:
-            from fwc_llm.report.reference_models import add_references
-
-            add_references([folder.path], self.plan.task)
-        return result
+            return self._result(folder, journal, outcome.stopped)
 
     def _until_decided(
         self,

@@ -91,7 +91,6 @@ class Result(Ambiguous):
         task: "str | Path | Task | None" = None,
         data_dir: str | Path | None = None,
         rows: bool = True,
-        reference: bool = False,
         force: bool = False,
     ) -> Path:
         """Write the report to `path`, by default report.html in the run's folder.
@@ -99,8 +98,7 @@ class Result(Ambiguous):
         The file's ending selects the format: html, md, json or csv. `task` (a task or its name)
         replaces the run's task; `data_dir` is the folder of its data. An HTML page contains every
         row with prompt and replies, which may be personal data; `rows=False` leaves them out.
-        `reference` adds reference models' answers about the same rows, and saves them in the run's
-        folder. Only the run's own page is overwritten without `force`.
+        Only the run's own page is overwritten without `force`.
 
         Errors: `FwcError` for an unknown ending, a run without any reply, or a file that cannot be
         written or exists.
@@ -114,12 +112,7 @@ class Result(Ambiguous):
             where = new_path(path, force)
         format = choose_format(None, where)
         text = render(
-            [self.folder],
-            format,
-            self.task if task is None else task,
-            data_dir,
-            rows,
-            reference,
+            [self.folder], format, self.task if task is None else task, data_dir, rows
         )
         write_whole(text, where)
         return where
@@ -149,9 +142,8 @@ class Result(Ambiguous):
         Errors: `FwcError` for a run without any reply, and a missing or damaged folder.
         """
         from fwc_llm.report.audit_answers import Audit
-        from fwc_llm.report.reference_models import references_of
 
-        return Audit(self.run.answered, references_of(self.run))
+        return Audit(self.run.answered)
 
     def plot(self, *others: "Result") -> "Figure":
         """Draw each group's rate of yes by each arm, also of other models' results.

@@ -401,7 +401,7 @@ class _Tuning:
         else:
             settled = "word"
         client = self.job.client.updated(answer_format=settled)
-        job = Job(plan, self.job.model, client, reference=True)
+        job = Job(plan, self.job.model, client)
         with self.show.asking(plan.n_calls) as state:
             return job.run(self.folder.path, state, self.cancel_batch)
 

@@ -91,7 +91,6 @@ class Statistics:
     sequential: bool
     not_judged: Sequence[str] = ()
     labels_fixed: bool = False
-    references: Any = None
     units: Units = "rows"
     heavy: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -156,25 +155,13 @@ class Statistics:
         }
 
 
-Lines = Callable[[RunAnswers, Mapping[str, ArmEstimates]], tuple[Any, list[Record]]]
-
-
-def statistics(
-    run: RunAnswers, references: Lines | None = None, more: Iterable[Record] = ()
-) -> Statistics:
-    """Return all results of a run.
-
-    `references` describes reference models' answers, and the arms' differences from them; `more`
-    are further records, such as those of `impact_tables`.
-    """
+def statistics(run: RunAnswers, more: Iterable[Record] = ()) -> Statistics:
+    """Return all results of a run; `more` are further records, such as those of `impact_tables`."""
     estimates = run.estimates
     first = next(iter(run.samples.values()))
     all_views = run.views
     attribute = run.attribute
     pairs = comparisons(run, run.plain_estimates)
-    lines, of_lines = None, list[Record]()
-    if references is not None:
-        lines, of_lines = references(run, run.plain_estimates)
     found: list[Record] = []
     facts = [_facts(run, arm, estimates[arm]) for arm in run.arms]
     for arm in facts:
@@ -192,7 +179,7 @@ def statistics(
         for number, (name, n) in enumerate(zip(run.groups, sizes, strict=True))
     ]
     content = Statistics(
-        Records([*found, *of_lines], attribute).and_also(more),
+        Records(found, attribute).and_also(more),
         facts,
         groups,
         pairs,
@@ -207,7 +194,6 @@ def statistics(
         run.design.sequential is not None,
         small_groups(run),
         run.design.labels_fixed,
-        lines,
         "rows" if first.cluster is None else "people",
         tuple(_heavy_people(run)),
     )

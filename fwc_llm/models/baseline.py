@@ -1,4 +1,4 @@
-"""Table models to compare with: logistic regression (`baseline`), boosted trees."""
+"""The table model to compare with: a logistic regression (`baseline`)."""
 
 import math
 from collections import Counter
@@ -15,23 +15,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAME = "baseline"
-LOGISTIC = "logistic regression"
-BOOSTING = "gradient boosting"
 _PENALTY = 1.0
 _SUREST = 1e-6
-_MOST_COLUMNS = {
-    LOGISTIC: 1000,
-    BOOSTING: 300,
-}  # free text has thousands of categories without information
+_MOST_COLUMNS = 1000  # free text has thousands of categories without information
 
 
 class TableModel:
-    """A `LOGISTIC` or `BOOSTING` model of `labels` (n,), 0 or 1, fitted on n `rows`."""
+    """A logistic regression of `labels` (n,), 0 or 1, fitted on n `rows`."""
 
-    def __init__(
-        self, model: str, rows: "pd.DataFrame", labels: "npt.NDArray[np.int8]"
-    ) -> None:
-        from sklearn.ensemble import HistGradientBoostingClassifier
+    def __init__(self, rows: "pd.DataFrame", labels: "npt.NDArray[np.int8]") -> None:
         from sklearn.feature_extraction import DictVectorizer
         from sklearn.linear_model import LogisticRegression
         from threadpoolctl import threadpool_limits
@@ -42,12 +34,10 @@ class TableModel:
         self._scales, self._ranks = _columns(rows)
         features = [self._features(values) for values in rows.to_dict("records")]
         counts = Counter(name for row in features for name in row)
-        commonest = dict(counts.most_common(_MOST_COLUMNS[model]))
-        self._vectorizer = DictVectorizer(sparse=model == LOGISTIC).fit([commonest])
-        self._fitted = (
-            LogisticRegression(C=1.0 / _PENALTY, solver="newton-cholesky", tol=1e-8)
-            if model == LOGISTIC
-            else HistGradientBoostingClassifier(early_stopping=False, random_state=0)
+        commonest = dict(counts.most_common(_MOST_COLUMNS))
+        self._vectorizer = DictVectorizer().fit([commonest])
+        self._fitted = LogisticRegression(
+            C=1.0 / _PENALTY, solver="newton-cholesky", tol=1e-8
         )
         with threadpool_limits(
             1
@@ -135,9 +125,7 @@ class Baseline:
         """Answer for the row, with P(yes); the messages are ignored."""
         training = asked.training()
         if training not in self._fitted:
-            self._fitted[training] = TableModel(
-                LOGISTIC, training.rows, training.labels
-            )
+            self._fitted[training] = TableModel(training.rows, training.labels)
         p = float(self._fitted[training].probabilities([asked.values])[0])
         p = min(max(p, _SUREST), 1 - _SUREST)
         return Reply(

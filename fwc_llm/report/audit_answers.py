@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from fwc_llm.data.raw_table import RawTable
     from fwc_llm.report.predictions_reader import AnswerTable, HowRead
-    from fwc_llm.report.reference_models import References
 
 
 class Audit(Ambiguous):
@@ -38,13 +37,11 @@ class Audit(Ambiguous):
     def __init__(
         self,
         answered: RunAnswers,
-        references: "References | None" = None,
         scored: RunAnswers | None = None,
         alone: Sequence["Audit"] = (),
     ) -> None:
         self.answered = answered
         self.alone = tuple(alone)
-        self._references = references
         self._scored = scored
 
     @cached_property
@@ -59,7 +56,7 @@ class Audit(Ambiguous):
     @cached_property
     def statistics(self) -> Statistics:
         """The records, and facts beside them."""
-        return statistics(self.answered, self._references, self.impact.records)
+        return statistics(self.answered, self.impact.records)
 
     @cached_property
     def records(self) -> Records:

@@ -1,6 +1,6 @@
 """The document behind all report formats: statistics, examples, prompts, cost."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.gates.decide import by_arm, checked
-from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, Record
+from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES
 from fwc_llm.metrics.sampling_design import Unread
-from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.compare import against_first
@@ -28,7 +27,6 @@ from fwc_llm.report.narrative import (
 )
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
-from fwc_llm.report.reference_models import add_references, references_of
 from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.table_model import Section
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
@@ -52,7 +50,6 @@ def make_document(
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
     with_rows: bool = False,
-    reference: bool = False,
     unread: Unread | None = None,
     of_law: bool = False,
 ) -> dict[str, Any]:
@@ -82,16 +79,12 @@ def make_document(
     threshold   how the run's threshold was chosen, else None
     browser     with `with_rows`: all rows, for the page (`rows_of_run`)
 
-    `reference` computes reference lines for the runs. `unread` is the treatment of unread replies.
+    `unread` is the treatment of unread replies.
     `of_law`: `audit` is for Local Law 144, as in `impact_tables`. Raises `FwcError` as `read_runs`,
     and for options that need a missing table.
     """
     runs = read_runs(paths, unread)
     table, missing = find_task(runs[0], task, data_dir)
-    if reference:
-        if table is None:
-            raise FwcError(f"reference lines need the table: {missing}")
-        add_references([run.folder for run in runs], table)
     described = [describe_run(run, table, missing, of_law) for run in runs]
     if with_rows:
         for run, entry in zip(runs, described, strict=True):
@@ -175,7 +168,6 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         probabilities(stats),
         at_threshold(run["threshold"], stats),
         tuned(run["tuning"]),
-        sections.references(stats),
         sections.repetition(stats),
         *([costs(run)] if is_run else []),
         *([ll144.sections(run["ll144"])] if run.get("ll144") else []),
@@ -236,20 +228,12 @@ def find_task(
     return task, ""
 
 
-def statistics_of(run: Run, more: Iterable[Record] = ()) -> Statistics:
-    """The statistics of a run, with its reference lines and `more` records."""
-    references = references_of(run)
-    if references is None and not more:
-        return run.statistics
-    return statistics(run.answered, references, [*more, *run.further_records])
-
-
 def describe_run(
     run: Run, task: "Task | None" = None, missing: str = "", of_law: bool = False
 ) -> dict[str, Any]:
     """A run as an entry of a document; `missing` is the reason for no `task`."""
-    impact = run.impact(task, of_law)
-    stats = statistics_of(run, impact.records)
+    impact = run.impact(of_law)
+    stats = run.statistics_with(impact)
     conditions = limits(run)
     checks = run.table_checks.items()
     between = [told(f"Check column {name}: {text}.") for name, text in checks if name]

@@ -57,17 +57,11 @@ def render(
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
     with_rows: bool = True,
-    reference: bool = False,
     appendix: bool = False,
 ) -> str:
     """The report of run folders as text; arguments and errors as in `make_document`."""
     document = make_document(
-        runs,
-        task,
-        data_dir,
-        with_rows and format == "html",
-        reference,
-        of_law=format in _SUMMARY,
+        runs, task, data_dir, with_rows and format == "html", of_law=format in _SUMMARY
     )
     return write_document(document, format, appendix)
 

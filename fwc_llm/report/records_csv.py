@@ -19,13 +19,8 @@ def records_csv(document: Mapping[str, Any]) -> str:
 def _of_run(
     document: Mapping[str, Any], run: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    lines = run["statistics"].references
-    names = lines.names if lines else ()
     for record in run["records"]:
-        cells = head(document, run) | vars(record)
-        if record.arm in names:
-            cells["reference"] = "true"
-        yield cells
+        yield head(document, run) | vars(record)
 
 
 def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:

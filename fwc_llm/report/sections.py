@@ -36,9 +36,6 @@ from fwc_llm.report.table_model import (
 from fwc_llm.words import is_known
 
 HEADLINE = [metric for metric in TABLE if metric.headline]
-PLAIN = [
-    metric for metric in HEADLINE if metric.kind != "ratio"
-]  # metrics of reference lines
 _COMPARISON = (
     "Arms",
     "Metric",
@@ -337,36 +334,6 @@ def compared(stats: Statistics, pairs: Sequence[tuple[str, str]]) -> list[Row]:
             cells: Cells = [p, verdict, test.scope, f"{test.n or 0}"]
             rows.append([f"{arm} vs {against}", metric.title, change, *cells])
     return rows
-
-
-def references(stats: Statistics) -> Section:
-    """The reference lines: values, and each arm's difference from each line."""
-    lines = stats.references
-    if lines is None:
-        return Section("Reference lines")
-    values: list[Row] = [
-        [name, *(shown(stats.of(metric.key, name), metric) for metric in PLAIN)]
-        for name in lines.names
-    ]
-    pairs = [(arm.arm, line) for line in lines.names for arm in stats.arms]
-    tests = Section(
-        "Arms minus reference lines",
-        _COMPARISON,
-        compared(stats, pairs),
-        keys=2,
-        name="lines",
-    )
-    intro = "Reference models (no language models), trained on the table, answer the same rows."
-    headings = ["Line", *(metric.title for metric in PLAIN)]
-    return Section(
-        "Reference lines",
-        headings,
-        values,
-        lines.notes,
-        intro,
-        parts=[tests],
-        name="references",
-    )
 
 
 def lost(counts: Mapping[str, Any] | None) -> Section:

@@ -11,13 +11,7 @@ from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.metrics.adverse_impact import Impact
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import sections
-from fwc_llm.report.document import (
-    describe_run,
-    of_runs,
-    sections_of,
-    statistics_of,
-    subject_of,
-)
+from fwc_llm.report.document import describe_run, of_runs, sections_of, subject_of
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
     IS_THAT_GOOD,
@@ -56,7 +50,7 @@ def run_table(run: "Run", verbose: bool = False) -> RenderableType:
         title.append(f"  SIMULATED {subject}", style="bold black on yellow")
     if run.reference:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
-    stats = statistics_of(run)
+    stats = run.statistics
     low = low_coverage(stats, run.described["settings"]["min_coverage"])
     lines = [run.missing, *lost_lines(run.results.get("rows"))]
     logprobs = (run.described.get("parameters") or {}).get("logprobs")

@@ -21,7 +21,7 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_answers
-from fwc_llm.metrics.records import Record, lost_rows_records
+from fwc_llm.metrics.records import lost_rows_records
 from fwc_llm.metrics.run_answers import (
     ArmAnswers,
     RunAnswers,
@@ -42,7 +42,7 @@ from fwc_llm.runs.folder import (
 )
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
-from fwc_llm.runs.splits import cell_counts, population, table_of
+from fwc_llm.runs.splits import cell_counts, table_of
 from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
@@ -155,24 +155,22 @@ class Run:
 
     @cached_property
     def statistics(self) -> Statistics:
-        """All results of the run, without reference lines."""
-        return statistics(self.answered, more=self.further_records)
+        """All results of the run."""
+        return self.statistics_with(self.impact())
 
-    @property
-    def further_records(self) -> list[Record]:
-        """The records of selection by group, of the threshold and of rows lost before the run."""
+    def statistics_with(self, impact: Impact) -> Statistics:
+        """All results, with these on selection by group, on the threshold and on lost rows."""
         ties = {line["arm"]: line["ties"] for line in self.thresholds}
-        return [
-            *self.impact().records,
+        further = [
+            *impact.records,
             *threshold_records(self.answered, self.at_threshold, ties),
             *lost_rows_records((self.results.get("rows") or {}).get("groups", ())),
         ]
+        return statistics(self.answered, further)
 
-    def impact(self, task: "Task | None" = None, of_law: bool = False) -> Impact:
-        """The `impact_tables`; earlier versions' runs need the `task`'s table."""
+    def impact(self, of_law: bool = False) -> Impact:
+        """The `impact_tables`."""
         counted = self.described.get("population")
-        if counted is None and task is not None:
-            counted = population(task)
         return impact_tables(self.answered, self.designed, counted, of_law)
 
     @property

@@ -1,6 +1,5 @@
 """Experiment files: what the flags say, in TOML; every run's folder has the one that repeats it."""
 
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -181,26 +180,6 @@ def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
     project.rename(moved)
     fwc("eval", moved / "run" / "experiment.toml", "-o", moved / "again", code=0)
     same(moved / "again", moved / "run", "answers.csv")
-
-
-def test_reference_lines_need_the_table(fwc: Run, tmp_path: Path) -> None:
-    task = write_people(tmp_path / "people", make_people(200, 2))
-    words = (
-        "--model",
-        "baseline",
-        "--shots",
-        "zero",
-        "--n-test",
-        20,
-        "--out",
-        tmp_path / "run",
-    )
-    fwc("eval --task", task, *words, code=0)
-    shutil.rmtree(tmp_path / "people")
-    assert (
-        "reference lines need the table"
-        in fwc("report", tmp_path / "run", "--reference", code=2).line
-    )
 
 
 # --- What is said before anything is asked

@@ -63,7 +63,7 @@ class Counting(FourMembers):
 
 @pytest.fixture(scope="module")
 def census() -> Task:
-    """Small: the reference lines of a test learn from all of its pool."""
+    """Small: its tests are quick."""
     return census_task(1000, 600)
 
 

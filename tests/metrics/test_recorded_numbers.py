@@ -89,7 +89,7 @@ def designed(run: RunAnswers, **options: Any) -> RunAnswers:
 def found(run: RunAnswers, **options: Any) -> list[Record]:
     """The records of statistics and of impact tables."""
     impact = impact_tables(run, **options)
-    return list(statistics(run, more=impact.records).records)
+    return list(statistics(run, impact.records).records)
 
 
 def cases() -> Iterator[tuple[str, Any]]:

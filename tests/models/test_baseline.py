@@ -12,7 +12,7 @@ import pytest
 
 from fwc_llm import FwcError, Messages, Reply, RowContext, evaluate, open_model
 from fwc_llm.models import Training, traits
-from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
+from fwc_llm.models.baseline import TableModel
 from fwc_llm.notices import RunWarning
 from fwc_llm.report.formats import render
 from fwc_llm.runs.plan import make_plan, rows_of
@@ -26,7 +26,7 @@ from tests.models.four_members import FourMembers
 def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
     pool = three.pool()
     training = Training(features_frame(three, pool, protected=True), three.labels(pool))
-    model = TableModel(LOGISTIC, training.rows, training.labels)
+    model = TableModel(training.rows, training.labels)
     rows = [values for _, values in rows_of(three.pool())]
     whole = model.probabilities(training.rows)
     np.testing.assert_allclose(
@@ -42,15 +42,6 @@ def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
         )[0]
         < 1.0
     )
-    again = TableModel(BOOSTING, training.rows, training.labels).probabilities(
-        training.rows
-    )
-    assert (
-        again
-        == TableModel(BOOSTING, training.rows, training.labels).probabilities(
-            training.rows
-        )
-    ).all()
 
 
 def test_it_reads_no_prompt(two: Task) -> None:
