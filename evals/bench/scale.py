@@ -31,30 +31,13 @@ M = 250
 P = 25
 # rows written at once: a file of Parquet holds so many, in row groups of a quarter
 PART = 1_000_000
-KIND = ("n", "form", "support")
+KIND = ("n", "support")
 
 
 def parts(n: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The synthetic table, part by part."""
     for seed, low in enumerate(range(0, n, PART)):
         yield synthetic(min(PART, n - low), P, seed=seed)
-
-
-def write_arrays(n: int, folder: Path) -> None:
-    """X.npy (n, p) float32, y.npy and d.npy (n,) bytes."""
-    shapes = {"X": ((n, P), np.float32), "y": ((n,), np.int8), "d": ((n,), np.int8)}
-    files = {
-        name: np.lib.format.open_memmap(
-            folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape
-        )
-        for name, (shape, dtype) in shapes.items()
-    }
-    low = 0
-    for part in parts(n):
-        for file, values in zip(files.values(), part, strict=True):
-            file[low : low + len(values)] = values
-            file.flush()
-        low += len(part[0])
 
 
 def write_parquet(n: int, folder: Path) -> None:
@@ -75,19 +58,8 @@ def write_parquet(n: int, folder: Path) -> None:
         )
 
 
-def opened(folder: Path, form: str) -> tuple[Any, Any, Any]:
-    """X, y and sensitive, as a user passes them."""
-    if form == "parquet":
-        return str(folder / "rows-*.parquet"), "y", "d"
-    x, y, d = (
-        np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("X", "y", "d")
-    )
-    return x, y, d
-
-
-def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
+def measure_here(folder: str, support: str) -> dict[str, float]:
     """One fit in this process."""
-    table = opened(Path(folder), form)
     ends = {"": 0.0}
     start = time.perf_counter()
     used = time.process_time()
@@ -95,9 +67,8 @@ def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
     def say(words: str) -> None:
         ends[words.partition(":")[0]] = time.perf_counter() - start
 
-    fitted = FairCoreset(M, epsilon=0.01, support=support, random_state=0).fit(
-        *table, progress=say
-    )
+    model = FairCoreset(M, epsilon=0.01, support=support, random_state=0)
+    fitted = model.fit(f"{folder}/rows-*.parquet", "y", "d", progress=say)
     return {
         "elapsed": time.perf_counter() - start,
         "cpu": time.process_time() - used,
@@ -109,21 +80,16 @@ def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
     }
 
 
-def measure(n: int, form: str, support: str, root: Path) -> dict[str, Any]:
+def measure(n: int, support: str, root: Path) -> dict[str, Any]:
     """One point, in a process of its own; its files are removed afterwards."""
-    folder = root / f"{form}-{n}"
+    folder = root / str(n)
     folder.mkdir()
-    {"parquet": write_parquet, "arrays": write_arrays}[form](n, folder)
-    point = {"folder": str(folder), "form": form, "support": support}
+    write_parquet(n, folder)
+    point = {"folder": str(folder), "support": support}
     command = [sys.executable, "-m", "evals.bench.scale", "--point", json.dumps(point)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     shutil.rmtree(folder)
-    found = {
-        "n": n,
-        "form": form,
-        "support": support,
-        **json.loads(done.stdout.splitlines()[-1]),
-    }
+    found = {"n": n, "support": support, **json.loads(done.stdout.splitlines()[-1])}
     print(found, flush=True)
     return found
 
@@ -132,7 +98,6 @@ def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
     head = [
         "rows",
-        "form",
         "support",
         "elapsed, s",
         "CPU, s",
@@ -144,7 +109,6 @@ def report(found: dict[str, Any]) -> str:
     lines = [
         [
             f"{p['n']:,}",
-            p["form"],
             p["support"],
             f"{p['elapsed']:.1f}",
             f"{p['cpu']:.1f}",
@@ -160,7 +124,7 @@ def report(found: dict[str, Any]) -> str:
 
 `python -m evals.bench.scale --rows N --record` on {found["machine"]}
 
-The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, the \
+The synthetic table of the paper's appendix in Parquet files: {P} float32 columns, G = 4 cells, m = {M}, the \
 default call. Memory is the peak of the whole process, libraries included. A table within the sample is read \
 once and solved in memory. Excess: the violation less ε.
 
@@ -177,9 +141,7 @@ def record(points: list[dict[str, Any]], machine: str) -> None:
     every = {tuple(p[key] for key in KIND): p for p in [*kept, *points]}
     found = {
         "machine": machine,
-        "points": sorted(
-            every.values(), key=lambda p: (p["support"], p["form"], p["n"])
-        ),
+        "points": sorted(every.values(), key=lambda p: (p["support"], p["n"])),
     }
     write("scale", found, report(found))
 
@@ -194,7 +156,6 @@ def main() -> None:
         default=[1_000_000, 2_000_000],
         help="numbers of rows",
     )
-    parser.add_argument("--form", choices=["arrays", "parquet"], default="arrays")
     parser.add_argument("--support", choices=["free", "rows"], default="free")
     parser.add_argument(
         "--record", action="store_true", help="put what is measured into the results"
@@ -210,11 +171,8 @@ def main() -> None:
         print(json.dumps(measure_here(**json.loads(arguments.point))))
         return
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        measure(600_000, arguments.form, arguments.support, Path(folder))  # compiles
-        points = [
-            measure(n, arguments.form, arguments.support, Path(folder))
-            for n in arguments.rows
-        ]
+        measure(600_000, arguments.support, Path(folder))  # compiles
+        points = [measure(n, arguments.support, Path(folder)) for n in arguments.rows]
     machine = describe_machine()
     if arguments.record:
         record(points, machine)

@@ -108,9 +108,9 @@ def check_jobs(n_jobs: Any) -> int | None:
     return max(1, count_threads() + 1 + count)
 
 
-def candidate_mask(candidates: Any, n: int) -> Array:
+def candidate_mask(candidates: Any, n: int, name: str = "candidates") -> Array:
     """Return the mask (n,) of rows that may be chosen, from a mask, positions, or None for all
-    rows.
+    rows; `name` in errors.
     """
     if candidates is None:
         return np.ones(n, bool)
@@ -130,7 +130,7 @@ def candidate_mask(candidates: Any, n: int) -> Array:
         valid = False
     if not valid:
         raise InputError(
-            f"candidates must be a boolean mask ({n},), or positions of rows from 0 to {n - 1}, "
+            f"{name} must be a boolean mask ({n},), or positions of rows from 0 to {n - 1}, "
             f"each of them "
             f"once: got {rows.dtype} {rows.shape}"
         )

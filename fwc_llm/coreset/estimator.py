@@ -114,7 +114,7 @@ class FairCoreset(
         scale: whether numeric columns become z-scores. "auto": beside categorical columns, whose
             mismatch costs 1; columns of numbers alone, in a DataFrame or an array, stay as they
             are, and a `ScaleWarning` follows if they differ by orders of magnitude.
-        sample: number of rows of a table on disk (files, memory maps, Dask) that are solved in
+        sample: number of rows of a table on disk (files, Dask) that are solved in
             memory, raised to 2,000 per representative (3,200 with cost="sqeuclidean"). With support
             "rows" and "features", representatives are chosen among these rows. All rows certify the
             result. A table of at most this many rows is fitted in memory.

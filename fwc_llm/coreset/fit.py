@@ -122,7 +122,7 @@ class CoresetFit:
             X: (n, p) features without D and Y. A plain array is numeric; each column of a DataFrame
                 (pandas, Polars, Arrow) is encoded by its kind (see
                 `fwc_llm.coreset.problem.encoding.Encoder`, and `scale`). Tables larger than memory
-                are read in blocks: Parquet files, memory maps, tables of Dask
+                are read in blocks: Parquet files, datasets of pyarrow, tables of Dask
                 (docs/scikit-learn.md, "Tables beyond memory").
             y: (n,) outcomes, any labels, or the name of a column of X; optional without a limit and
                 penalty.
@@ -145,16 +145,12 @@ class CoresetFit:
         by_position = candidates is not None or self._starts_at_rows
         check_index(candidates, X, "candidates")
         columns = Columns(X, y, sensitive, sample_weight)
-        table = None
+        table = open_table(columns, check_jobs(self.n_jobs))
         sampled = None
         self.outer_bound_: float | None = None
         self.proven_: bool = False
         self.row_index_: Array | None = None
         self.representatives_: Any = None
-        if not (
-            by_position and isinstance(X, np.memmap)
-        ):  # positions need the rows as an array
-            table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
             raise InputError(
                 "candidates, and row numbers as init, need X in memory: leave them out"
@@ -181,11 +177,9 @@ class CoresetFit:
                 shares.weights(), inner.objective, inner.lower_bound, best, problem
             )
             if self.prove and best.rows is not None:
-                given = problem, best.rows, inner.prices, inner.objective
-                if self.proven_:
-                    bound = inner.objective
-                else:
-                    bound = outer_bound(*given)
+                bound = inner.objective
+                if not self.proven_:
+                    bound = outer_bound(problem, best.rows, inner.prices, bound)
                 self.outer_bound_ = min(bound, inner.lower_bound)
             self.labels_: Array | None = np.full(rows.n, -1, np.int32)
             self.labels_[rows.used] = shares.label
@@ -294,17 +288,11 @@ class CoresetFit:
         """Check the rows in `init`; return their positions in `among.table`, sorted by cell."""
         rows = np.asarray(self.init)
         n = among.n
-        if (
-            rows.dtype.kind not in "iu"
-            or rows.shape != (self.m,)
-            or rows.min() < 0
-            or rows.max() >= n
-        ):
+        if rows.dtype.kind not in "iu" or rows.shape != (self.m,):
             raise InputError(
                 f"init must be m={self.m} row numbers below {n}, a method's name or points"
             )
-        if len(np.unique(rows)) < len(rows):
-            raise InputError("init names a row twice: name m different rows")
+        candidate_mask(rows, n, "init")
         position = np.full(n, -1)
         position[among.used] = np.arange(among.table.n)
         if (position[rows] < 0).any():

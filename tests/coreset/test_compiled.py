@@ -107,13 +107,12 @@ for cost in ("l1", "sqeuclidean"):
         few.fit(*table(400, 60))
     FairCoreset(6, cost=cost, max_iter=2, swaps=True, random_state=0).fit(*table(900, 3))
 x, y, d = table(10_000, 12)
-with tempfile.NamedTemporaryFile() as file:
-    x.tofile(file.name)
-    rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
+with tempfile.TemporaryDirectory() as folder:
+    pd.DataFrame(x).rename(columns=str).assign(y=y, d=d).to_parquet(f"{folder}/t.parquet")
     for cost in ("l1", "sqeuclidean"):
         for support in ("free", "rows"):
             few = FairCoreset(9, cost=cost, support=support, sample=500, max_iter=1, n_init=1, random_state=0)
-            few.fit(rows, y, d)
+            few.fit(f"{folder}/t.parquet", "y", "d")
 for metric in ("l1", "l2"):
     kmedoids(as_rows(*table(700, 4)), 6, rng, np.arange(700), metric)
 wasserstein(rng.random((300, 7)), rng.random(7))

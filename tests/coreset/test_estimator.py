@@ -60,7 +60,7 @@ def test_a_later_fit_on_an_array_forgets_the_names(data):
         ({"cost": "l3"}, "cost='l3' is unknown"),
         ({"init": "pca"}, "init='pca' is unknown"),
         ({"init": np.arange(3)}, "init must be m=12 row numbers"),
-        ({"init": np.zeros(12, int)}, "names a row twice"),
+        ({"init": np.zeros(12, int)}, "each of them once"),
         ({"slots": "fair"}, "slots='fair' is unknown"),
         ({"slots": "balanced-positive"}, r"positive=1 is not in \['no', 'yes'\]"),
         ({"target": [0.5, 0.6]}, "sum to 1"),

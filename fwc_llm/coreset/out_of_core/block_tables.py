@@ -1,4 +1,4 @@
-"""Read Parquet files, pyarrow datasets, memory maps and Dask as blocks of rows.
+"""Read Parquet files, pyarrow datasets and Dask as blocks of rows: pandas DataFrames.
 
 Threads work on the blocks. The blocks of a Dask collection are its partitions, and Dask runs the
 work on them: on the workers of the current client, else on the scheduler that Dask is set to. No
@@ -6,14 +6,13 @@ cluster is started.
 """
 
 import glob
-import mmap
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -21,7 +20,6 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pandas as pd
 
-from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.frames import (
     Columns,
     are_paths,
@@ -34,6 +32,7 @@ from fwc_llm.errors import InputError
 from fwc_llm.sanitize import described, replace_invisible, truncate
 
 Part = TypeVar("Part")
+Names: TypeAlias = tuple[Any, Any, Any]  # of the outcomes, protected levels and weights
 Tick: TypeAlias = Callable[[float], None]  # gets the share of the rows that are done
 _VALUES = 2**22  # values per block: 32 MiB as float64
 # rows per block, at least and at most
@@ -50,21 +49,28 @@ class Block:
 
     first: int
     where: str
-    columns: Columns
+    frame: pd.DataFrame
+    names: Names
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        return len(self.columns.X)
+        return len(self.frame)
 
     @property
     def place(self) -> str:
         """The block in errors that number its rows from 0."""
         return f"{self.where}, whose row 0 is row {self.first} of X"
 
-    def frame(self) -> Any:
-        """The frame X, whose index are the rows' positions in the table."""
-        return self.columns.X.set_axis(np.arange(self.first, self.first + self.n))
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The rows, whose index are their positions in the table."""
+        return self.frame.set_axis(pd.RangeIndex(self.first, self.first + self.n))
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The features, labels and weights of the rows."""
+        return take_named(self.rows, *self.names, self.where, only_names=True)
 
 
 @dataclass
@@ -72,10 +78,15 @@ class BlockTable:
     """A table in blocks: the same rows in the same order in every pass."""
 
     name: str  # in errors
+    names: Names
     n: int  # number of rows
     threads: int  # that work on the blocks
-    parts: Callable[[], Iterator[Columns]]  # the rows block by block
-    whole: Callable[[], Columns]  # all rows in memory
+    parts: Callable[[], Iterator[pd.DataFrame]]  # the rows block by block
+    frame: Callable[[], pd.DataFrame]  # all rows in memory
+
+    def whole(self) -> Columns:
+        """The table in memory."""
+        return take_named(self.frame(), *self.names, self.name, only_names=True)
 
     def read(
         self,
@@ -94,13 +105,13 @@ class BlockTable:
         with ThreadPoolExecutor(
             self.threads, thread_name_prefix="fwc-llm-blocks"
         ) as pool:
-            for columns in chain(self.parts(), [None]):
-                if columns is not None:
-                    block = Block(first, self.name, columns)
+            for frame in chain(self.parts(), [None]):
+                if frame is not None:
+                    block = Block(first, self.name, frame, self.names)
                     first += block.n
                     waiting.append((first, pool.submit(task, block)))
                     del block
-                while len(waiting) > (0 if columns is None else self.threads):
+                while len(waiting) > (0 if frame is None else self.threads):
                     done, future = waiting.popleft()
                     parts.append(future.result())
                     tick(done / self.n)
@@ -109,24 +120,16 @@ class BlockTable:
         return parts
 
 
-def block_rows(columns: int) -> int:
-    """Rows per block of a table with this number of columns."""
-    return min(max(_VALUES // max(columns, 1), _FEWEST), BLOCK_ROWS)
-
-
 def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None:
     """Open a table as blocks; return None for an ordinary table in memory.
 
     X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a
-    pyarrow `Dataset`; a memory map; or a dask.dataframe. Labels and weights are column names; for a
-    memory map, arrays (n,).
+    pyarrow `Dataset`; or a dask.dataframe. Labels and weights are column names.
     """
     X = columns.X
     threads = n_jobs or count_threads()
     if is_dask(X):
         return DaskTable(columns)
-    if isinstance(X, np.memmap) and X.ndim == 2:
-        return _map_table(columns, threads)
     if is_dataset(X):
         return _dataset_table(X, "the dataset", columns, threads)
     if are_paths(X):
@@ -134,61 +137,18 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None
     return None
 
 
-def _map_table(columns: Columns, threads: int) -> BlockTable:
-    """Open a memory map (n, p), with labels and weights that are memory maps or arrays."""
-    n, p = columns.X.shape
-    for role, values in columns.labels().items():
-        if isinstance(values, str):
-            raise InputError(
-                f"{role}={values!r}: the columns of X have no names; pass the values"
-            )
-        if np.ndim(values) == 0 or len(values) != n:
-            raise InputError(f"{role} has shape {np.shape(values)} but X has {n} rows")
-    columns = columns.each(
-        lambda part: part if hasattr(part, "iloc") else np.asanyarray(part)
-    )
-
-    def some(low: int, high: int) -> Columns:
-        return columns.each(lambda part: copied(part, slice(low, high)))
-
-    def parts() -> Iterator[Columns]:
-        step = block_rows(p)
-        for low in range(0, n, step):
-            yield some(low, low + step)
-            for part in columns:
-                # Pages that were read would stay in memory. Pages of mode "c" may hold changes:
-                # keep these.
-                if (
-                    isinstance(part, np.memmap)
-                    and part.mode != "c"
-                    and hasattr(mmap, "MADV_DONTNEED")
-                ):
-                    part._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-
-    name = str(getattr(columns.X, "filename", None) or "X")
-    return BlockTable(name, n, threads, parts, lambda: some(0, n))
-
-
-def copied(part: Any, rows: Array | slice) -> Any:
-    """Copy some rows of a column or table."""
-    if hasattr(part, "iloc"):
-        return part.iloc[rows]
-    return np.array(part[rows])
-
-
 def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> BlockTable:
     import pyarrow as pa
 
-    named = partial(_named, names=roles[1:], where=name)
-
-    def whole() -> Columns:
+    def whole() -> pd.DataFrame:
         with _reading(name):
             table = dataset.to_table(columns=columns)
-        return named(table.to_pandas(ignore_metadata=True))
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+        return frame
 
-    def parts() -> Iterator[Columns]:
+    def parts() -> Iterator[pd.DataFrame]:
         """Yield blocks of equal length, whatever the files and row groups."""
-        step = block_rows(len(columns))
+        step = min(max(_VALUES // len(columns), _FEWEST), BLOCK_ROWS)
         batches = dataset.to_batches(
             columns=columns, batch_size=step, batch_readahead=2, fragment_readahead=1
         )
@@ -206,20 +166,26 @@ def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> Blo
                 waiting = table.slice(step).to_batches()
                 buffered = max(buffered - step, 0)
                 table = table.slice(0, step).unify_dictionaries()
-                yield named(table.to_pandas(split_blocks=True, ignore_metadata=True))
+                yield table.to_pandas(split_blocks=True, ignore_metadata=True)
                 del table
 
     index = (dataset.schema.pandas_metadata or {}).get("index_columns", ())
     columns = [column for column in dataset.schema.names if column not in index]
-    if not named(pd.DataFrame(columns=columns)).X.shape[1]:
-        raise InputError(
-            f"{name} has no columns besides y, sensitive and weights: it needs a feature"
-        )
+    _check_names(columns, roles[1:], name)
     with _reading(name):
         n = int(dataset.count_rows())
     if not n:
         raise InputError(f"{name} has no rows: pass at least one")
-    return BlockTable(name, n, threads, parts, whole)
+    return BlockTable(name, roles[1:], n, threads, parts, whole)
+
+
+def _check_names(columns: Sequence[Any], names: Names, where: str) -> None:
+    """Refuse names of labels that no column has, and a table without features."""
+    none = pd.DataFrame(columns=list(columns))
+    if not take_named(none, *names, where, only_names=True).X.shape[1]:
+        raise InputError(
+            f"every column of {where} is named as a label or weight: no feature is left"
+        )
 
 
 @contextmanager
@@ -302,11 +268,7 @@ class DaskTable(BlockTable):
                 f"dask.dataframe.from_dask_array(X), with y, sensitive and weights as columns"
             )
         name = "the dask DataFrame"
-        self._read = partial(_named, names=columns[1:], where=name)
-        if not self._read(pd.DataFrame(columns=list(X.columns))).X.shape[1]:
-            raise InputError(
-                "every column of X is named as a label or weight: no feature is left"
-            )
+        _check_names(X.columns, columns[1:], name)
         self.name = name
         self._partitions = X.to_delayed()
         import dask
@@ -316,10 +278,11 @@ class DaskTable(BlockTable):
         self.lengths = self._compute([count(part) for part in narrow])
         super().__init__(
             name,
+            columns[1:],
             sum(self.lengths),
             1,
             lambda: iter(()),
-            lambda: self._read(self._compute([X])[0]),
+            lambda: self._compute([X])[0],
         )
 
     def read(
@@ -333,9 +296,8 @@ class DaskTable(BlockTable):
 
         if not self.n:
             raise InputError(f"{self.name} has no rows: pass at least one")
-        shared = dask.delayed(
-            partial(_run, task, self._read, self.name), traverse=False
-        )
+        run = partial(_run, task, self.name, self.names)
+        shared = dask.delayed(run, traverse=False)
         join = dask.delayed(_join, pure=False)
         firsts = np.cumsum([0, *self.lengths]).tolist()
         pairs = zip(self._partitions, firsts, strict=False)
@@ -364,21 +326,16 @@ class DaskTable(BlockTable):
 
 def _run(
     task: Callable[[Block], Part],
-    read: Callable[[Any], Columns],
     name: str,
-    frame: Any,
+    names: Names,
+    frame: pd.DataFrame,
     first: int,
 ) -> list[Part]:
     """Run the task on one partition, on a worker."""
-    return [task(Block(first, name, read(frame)))]
+    return [task(Block(first, name, frame, names))]
 
 
 def _join(
     shrink: Callable[[list[Part]], list[Part]], lists: list[list[Part]]
 ) -> list[Part]:
     return shrink([part for some in lists for part in some])
-
-
-def _named(frame: Any, names: tuple[Any, Any, Any], where: str) -> Columns:
-    """The columns of a frame, of which `names` are the labels and weights."""
-    return take_named(frame, *names, where, only_names=True)

@@ -21,7 +21,6 @@ from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.out_of_core.block_tables import Block
 from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, read_labels
 from fwc_llm.coreset.problem.encoding import Encoder
-from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import missed
 from fwc_llm.coreset.threads import Threads
@@ -66,10 +65,7 @@ def _summarise(
         if found.name(g) not in cell_of:
             raise _changed(block.where, f"the cell {found.name(g)} is new")
         cells[g] = cell_of[found.name(g)]
-    X = block.columns.X
-    table = encoder.encode(
-        block.frame() if is_frame(X) else X, strict=False, role=block.where
-    ).take(used)
+    table = encoder.encode(block.columns.X, strict=False, role=block.where).take(used)
     problem = replace(
         terms, table=table, cells=replace(terms.cells, cell=cells[found.cell])
     )

@@ -13,11 +13,11 @@ import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.array_types import Array
-from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, Tick, copied
+from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, Tick
 from fwc_llm.coreset.problem.cells import Cells, find_cells
 from fwc_llm.coreset.problem.encoded_input import EncodedInput, read_rows
-from fwc_llm.coreset.problem.encoding import Encoder, encode_array, numbers_of
-from fwc_llm.coreset.problem.frames import Columns, is_frame
+from fwc_llm.coreset.problem.encoding import Encoder, is_scaled, numbers_of
+from fwc_llm.coreset.problem.frames import take_named
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
@@ -52,29 +52,17 @@ def run_sampling_pass(
     totals = pd.concat([part.sums for part in parts]).groupby(level=0).sum()
     counts = totals["count"].to_numpy()
     sums = totals["mass"].to_numpy()
-    drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
-    columns = Columns(
-        *(
-            _stacked(list(some))
-            for some in zip(*(p.columns for p in parts), strict=True)
-        )
-    )
+    drawn = pd.concat([part.drawn for part in parts])
+    values = _stacked([part.rows for part in parts])
     group = totals.index.get_indexer(pd.Index(drawn["group"]))
-    equal = columns.sample_weight is None
-    if equal:
-        weight = None
-    else:
-        weight = np.asarray(columns.sample_weight, float)
-    chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums)
-    positions = drawn["position"].to_numpy()[chosen]
-
-    def take(part: Any) -> Any:
-        some = copied(part, chosen)
-        return some.set_axis(positions, axis=0) if hasattr(some, "iloc") else some
-
-    columns = columns.each(take)
+    name = table.names[-1]
+    weight = None if name is None else values[name].to_numpy(float)
+    key = drawn["key"].to_numpy()
+    chosen, masses = _choose(look, key, weight, group, counts, sums)
+    values = values.iloc[chosen]
+    columns = take_named(values, *table.names, table.name, only_names=True)
     rows = read_rows(params, columns._replace(sample_weight=masses))
-    if parts[0].moments.size:
+    if is_scaled(params.scale, rows.encoder.columns):
         encoder = _of_whole_table(rows.encoder, parts)
         rows = replace(
             rows, encoder=encoder, table=encoder.encode(columns.X, role="the sample")
@@ -84,6 +72,7 @@ def run_sampling_pass(
     in_cell = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
     sizes = np.bincount(cell_of, sums, rows.cells.n_cells)
     rows = replace(rows, cells=replace(rows.cells, counts=in_cell, sizes=sizes))
+    positions = values.index.to_numpy()
     return SamplePass(
         rows, positions, dict(zip(totals.index, cell_of.tolist(), strict=True)), table
     )
@@ -111,15 +100,11 @@ class _Part:
 
     sums: pd.DataFrame  # count and mass of each group of labels
     moments: pd.DataFrame  # per column: mean, sum of squares about the mean, mass
-    drawn: pd.DataFrame  # position, key and group of the rows drawn
-    columns: Columns  # the caller's values of these rows
+    drawn: pd.DataFrame  # key and group of the rows drawn, by position
+    rows: pd.DataFrame  # the caller's values of these rows
 
     def take(self, rows: Array) -> "_Part":
-        return replace(
-            self,
-            drawn=self.drawn.iloc[rows],
-            columns=self.columns.each(lambda c: copied(c, rows)),
-        )
+        return replace(self, drawn=self.drawn.iloc[rows], rows=self.rows.iloc[rows])
 
 
 @dataclass(frozen=True)
@@ -144,16 +129,12 @@ class _Look:
         else:
             limit = np.inf
         rows = np.flatnonzero((key < limit) | (_rank(key, group) < self.least))
-        columns = block.columns.each(lambda part: copied(part, used[rows]))
+        values = block.rows.iloc[used[rows]]
         drawn = pd.DataFrame(
-            {
-                "position": block.first + used[rows],
-                "key": key[rows],
-                "group": names[group[rows]],
-            }
+            {"key": key[rows], "group": names[group[rows]]}, values.index
         )
         moments = _moments(block, used, weights, self.scale)
-        return _Part(totals[cells.counts > 0], moments, drawn, columns)
+        return _Part(totals[cells.counts > 0], moments, drawn, values)
 
     def _uniform(self, first: int, count: int) -> Array:
         """Random numbers (count,) in [0, 1), fixed by seed and position of the row."""
@@ -225,18 +206,12 @@ def _choose(
 def _moments(
     block: Block, used: Array, weights: Array, scale: bool | str
 ) -> pd.DataFrame:
-    """Per numeric or ordinal column that is scaled: mean, sum of squares about the mean, mass."""
-    X = block.columns.X
-    if is_frame(X):
-        named = numbers_of(block.frame(), block.where)
-    else:
-        try:
-            named = dict(enumerate(encode_array(X).numbers.T))
-        except InputError as error:
-            raise InputError(f"{error} (in {block.place})") from None
+    """Per numeric or ordinal column, if these may be scaled: mean, sum of squares about the mean,
+    mass.
+    """
+    named = numbers_of(block.columns.X, block.where)
     moments = {}
-    scaled = scale is True or (scale == "auto" and is_frame(X))
-    if scaled and len(used):
+    if scale and len(used):
         for name, column in named.items():
             values = np.asarray(column, np.float64)[used]
             with np.errstate(over="ignore", invalid="ignore"):
@@ -278,13 +253,9 @@ def _rank(key: Array, group: Array) -> Array:
     return rank
 
 
-def _stacked(parts: list[Any]) -> Any:
-    if parts[0] is None:
-        return None
-    if not hasattr(parts[0], "iloc"):
-        return np.concatenate(parts)
-    joint = pd.concat(parts, ignore_index=True)
-    for name in joint.columns if is_frame(joint) else ():
+def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    joint = pd.concat(parts)
+    for name in joint.columns:
         dtypes = {part[name].dtype for part in parts if name in part}
         if len(dtypes) > 1 and any(
             getattr(dtype, "ordered", False) for dtype in dtypes

@@ -357,8 +357,7 @@ def encode(
         numeric = tuple(ColumnCode(name, "numeric") for name in names)
         encoder = Encoder(numeric, names, table.numbers.dtype)
     masses = read_weights(sample_weight, table.n)
-    mixed = any(column.kind != "numeric" for column in encoder.columns)
-    scaled = scale is True or (scale == "auto" and mixed)
+    scaled = is_scaled(scale, encoder.columns)
     if scale == "auto" and not scaled and column_weights is None:
         warn_of_sizes(table, encoder.columns)
     weights = _column_weights(column_weights, encoder.order)
@@ -375,6 +374,13 @@ def encode(
         columns.append(replace(column, factor=factor))
     encoder = replace(encoder, columns=tuple(columns))
     return encoder, encoder.scaled(table), masses
+
+
+def is_scaled(scale: bool | str, columns: Sequence[ColumnCode]) -> bool:
+    """Whether numbers become z-scores: "auto" does so beside columns of other kinds."""
+    if scale == "auto":
+        return any(column.kind != "numeric" for column in columns)
+    return bool(scale)
 
 
 def pick(X: Any, rows: Which) -> Any:

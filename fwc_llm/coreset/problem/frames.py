@@ -1,7 +1,6 @@
 """Convert tables of other libraries to pandas, and classify their columns."""
 
 import os
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,18 +20,6 @@ class Columns(NamedTuple):
     y: Any = None
     sensitive: Any = None
     sample_weight: Any = None
-
-    def each(self, change: Callable[[Any], Any]) -> "Columns":
-        """Apply `change` to all parts but None."""
-        return Columns(*(None if part is None else change(part) for part in self))
-
-    def labels(self) -> dict[str, Any]:
-        """Return the labels and weights by name, without those that are None."""
-        return {
-            name: part
-            for name, part in self._asdict().items()
-            if name != "X" and part is not None
-        }
 
 
 _NUMBERS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal")
@@ -160,8 +147,9 @@ def take_named(
     `only_names`). Arguments that are values are returned as they are; `only_names` refuses them.
     `InputError` for values with another index than X.
     """
-    for name, given in Columns(X, y, sensitive, sample_weight).labels().items():
-        check_index(given, X, name)
+    labels = {"y": y, "sensitive": sensitive, "sample_weight": sample_weight}
+    for role, given in labels.items():
+        check_index(given, X, role)
     X = as_pandas(X)
     _check_in_memory(X)
     taken: set[Any] = set()
@@ -205,12 +193,8 @@ def take_named(
             return X[values]
         return X[names]
 
-    labels = (
-        column(y, "y"),
-        column(sensitive, "sensitive"),
-        column(sample_weight, "sample_weight"),
-    )
-    return Columns(X.drop(columns=list(taken)) if taken else X, *labels)
+    found = [column(given, role) for role, given in labels.items()]
+    return Columns(X.drop(columns=list(taken)) if taken else X, *found)
 
 
 def _is_name(value: Any, X: Any) -> bool:
