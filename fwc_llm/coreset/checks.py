@@ -120,11 +120,7 @@ def candidate_mask(candidates: Any, n: int, name: str = "candidates") -> Array:
         rows = rows.astype(int)
     try:
         mask[rows] = True
-        once = (
-            rows.min(initial=0) >= 0
-            and rows.max(initial=0) < n
-            and mask.sum() == len(rows)
-        )
+        once = rows.min(initial=0) >= 0 and mask.sum() == len(rows)
         valid = rows.ndim == 1 and (rows.dtype == bool or once)
     except (IndexError, TypeError):
         valid = False
