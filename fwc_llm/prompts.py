@@ -25,7 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.cell_rules import TaskRow
 from fwc_llm.errors import FwcError, checked, did_you_mean, require
-from fwc_llm.files import PATH, read_text, resource_dir
+from fwc_llm.files import PATH, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.sanitize import utf8_safe
@@ -370,23 +370,6 @@ class TemplateSet:
 def templates() -> tuple[str, ...]:
     """The names of the template sets that come with the package."""
     return tuple(_built_in())
-
-
-def instructed(template: str | Path, sentence: str) -> dict[str, str]:
-    """Files (name: text) of a template set with `sentence` in its system message.
-
-    The sentence is plain text, never read as a template.
-    """
-    folder = _template_set(template).folder
-    texts = {file.name: read_text(file) for file in sorted(folder.glob("*.j2"))}
-    before, end, after = texts["system.j2"].rpartition("{% endcall %}")
-    if 'message("system")' not in before:
-        why = (
-            "has no system message to add an instruction to: write the instruction into the "
-            "templates"
-        )
-        raise FwcError(f"{folder / 'system.j2'} {why}")
-    return texts | {"system.j2": f"{before}\n{{{{ {sentence!a} }}}}\n{end}{after}"}
 
 
 @cache

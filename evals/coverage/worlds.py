@@ -25,11 +25,9 @@ from fwc_llm.metrics.sampling_design import (
     REPEATS,
     STRATA,
     UNREAD,
-    UNTIL,
     WEIGHTS,
     SamplingDesign,
 )
-from fwc_llm.metrics.sequential import GroupSequential, equal_looks
 
 ARMS = ("first", "second")
 _GROUPS = ("a", "b", "c")
@@ -118,12 +116,9 @@ class World:
         if REPEATS in self.options:  # nothing is said of P(yes)
             unknown = np.full(len(answers[ARMS[0]]), np.nan)
             answers = {arm: replace(a, p_yes=unknown) for arm, a in answers.items()}
-        looks = None
-        if UNTIL in self.options:
-            looks = GroupSequential(equal_looks(2 * self.rows))
         fixed = BASE_PARITY in self.options
         model = max(np.ravel(self.yes)) == 0.0
-        design = SamplingDesign(labels_fixed=fixed, sequential=looks, model=model)
+        design = SamplingDesign(labels_fixed=fixed, model=model)
         groups = _GROUPS[: len(self.base)]
         return RunAnswers(answers, groups, design, attributes=("group",))
 
@@ -244,10 +239,12 @@ BASE_3 = (0.3, 0.4, 0.5)
 ALIKE_3 = (((0.3, 0.7),) * 3,) * 2
 APART_3 = (((0.2, 0.6), (0.3, 0.7), (0.5, 0.9)), ((0.3, 0.7), (0.3, 0.7), (0.4, 0.8)))
 NEVER = (((0.0, 0.0),) * 2,) * 2
-TRIPLES = (  # each allowed pair of options is in one of them
-    (BASE_PARITY, PEOPLE, UNTIL),
-    (WEIGHTS, STRATA, UNTIL),
-    (UNREAD, ASSIST, UNTIL),
+TOGETHER: tuple[
+    tuple[str, ...], ...
+] = (  # each allowed pair of options is in one of them
+    (BASE_PARITY, PEOPLE),
+    (WEIGHTS, STRATA),
+    (UNREAD, ASSIST),
     (BASE_PARITY, EXAMPLES, ASSIST),
     (REPEATS, STRATA, ASSIST),
     (REPEATS, PEOPLE, STRATA),
@@ -271,5 +268,5 @@ def worlds() -> Iterator[World]:
     yield World("a model that says no to all", yes=NEVER, rows=200)
     for option in OPTIONS:
         yield World(option, yes=APART, options=frozenset([option]))
-    for triple in TRIPLES:
+    for triple in TOGETHER:
         yield World(" × ".join(triple), options=frozenset(triple))

@@ -12,7 +12,7 @@ from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle
 from fwc_llm.errors import FwcError
 from fwc_llm.files import resource_dir
 from fwc_llm.models import Client
-from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
+from fwc_llm.options import EXPERIMENT, SERVICE
 from fwc_llm.runs.settings import Settings
 
 RECORDED = (
@@ -77,7 +77,7 @@ def evaluate(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     model: str | None = flags.option(
-        "Model: a name of its service, azure:DEPLOYMENT, inspect:PROVIDER/MODEL, "
+        "Model: a name of its service, azure:DEPLOYMENT, "
         "python:MODULE:NAME, "
         "gguf:FILE, smollm2, replay:FOLDER, baseline or surrogate (docs/models.md); several with "
         "commas. "
@@ -102,15 +102,9 @@ def evaluate(
     allow_changed_data: bool = flags.ALLOW_CHANGED,
     cancel_batch: bool = flags.CANCEL_BATCH,
     dry_run: bool = flags.DRY_RUN,
-    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
-    until_decided: bool = flags.switch(
-        "Ask until all --fail-if conditions (without any: all DP-gap verdicts) are decided.",
-        "--until-decided",
-        panel=VERDICT,
-    ),
     further: list[str] | None = flags.option(
         "Key of experiment files without a flag, as samples=3; repeatable.",
         "--set",
@@ -125,7 +119,6 @@ def evaluate(
     Without options it is a demonstration: a simulated census and a simulated model.
     """
     from fwc_llm.evaluation.evaluate import prepare
-    from fwc_llm.gates.condition import UNTIL_VERDICT
     from fwc_llm.runs.plan import default_model
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
@@ -135,10 +128,6 @@ def evaluate(
     if demonstration and options.get("n_test") is None:
         options["n_test"] = _DEMONSTRATED
     wanted = _wordings(options.pop("template"))
-    if until_decided:
-        wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (
-            UNTIL_VERDICT,
-        )
     options |= context.meta.get(_IN_FILE, {}) | read_further(further, KINDS)
     settings = flags.read(Settings, options, **wanted)
     client = flags.read(Client, options)
@@ -155,31 +144,20 @@ def evaluate(
                     f"{table.name}"
                 )
 
-        fitted = settings
-        for name in reversed(
-            models if max_prompt_tokens is not None else models[:1]
-        ):  # one m for all
-            job = prepare(
-                table,
-                name,
-                flags.words(shots),
-                fitted,
-                client,
-                data_dir,
-                allow_changed_data,
-                step,
-                task,
-                no_rows,
-                fail_if or (),
-                max_prompt_tokens,
-            )
-            fitted = job.plan.settings
-    console.notes(*job.plan.notes)
-    if max_prompt_tokens is not None:
-        console.notes(
-            f"{fitted.m} of {settings.m} examples: the most that fit into {max_prompt_tokens:,} "
-            f"prompt tokens"
+        job = prepare(
+            table,
+            models[0],
+            flags.words(shots),
+            settings,
+            client,
+            data_dir,
+            allow_changed_data,
+            step,
+            task,
+            no_rows,
+            fail_if or (),
         )
+    console.notes(*job.plan.notes)
     if len(models) > 1:
         jobs = [job.with_model(name) for name in models]
     else:

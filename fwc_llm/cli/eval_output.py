@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     """Print the expected requests and cost of each model, and the design's power."""
     from fwc_llm.metrics.planning import smallest
-    from fwc_llm.report.narrative import expected_lines, power_lines
+    from fwc_llm.report.narrative import power_lines
     from fwc_llm.runs.splits import design_of
 
     forecasts: list[
@@ -66,21 +66,14 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
             "models": models,
             "dollars_most": total,
         }
-        expected = jobs[0].expected_questions
-        document |= {"smallest": smallest(design)} | (
-            {"until_decided": expected} if expected else {}
-        )
+        document["smallest"] = smallest(design)
         print_json(document)
         return
     for job, numbers in forecasts:
         console.lines(*_forecast_lines(job, numbers))
     if len(jobs) > 1 and all(dollars):
         console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
-    if settings.until_decided:
-        lines = expected_lines(jobs[0].expected_questions)
-    else:
-        lines = power_lines(design)
-    console.lines(*lines)
+    console.lines(*power_lines(design))
 
 
 def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
@@ -238,12 +231,8 @@ def _ask(
     from fwc_llm.runs.batch import batches_under_way
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
-    if job.plan.settings.until_decided:
-        most = "at most "
-    else:
-        most = ""
     console.notes(
-        f"{most}{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
+        f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
     )
     if out is not None and not cancel_batch and batches_under_way(out):
         console.notes(

@@ -84,9 +84,6 @@ DRY_RUN: bool = switch(
     "--dry-run",
     panel=COST,
 )
-MAX_PROMPT_TOKENS: int | None = option(
-    "Token limit of a prompt; lowers m below --m if needed.", panel=COST
-)
 SHEET: str = option(
     "Sheet of an Excel file, by name or number. [default: the first]", default=""
 )

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
-from fwc_llm.gates.condition import check_arms
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
 from fwc_llm.models import open_model
 from fwc_llm.models.openai.prices import price_of
-from fwc_llm.report.narrative import expected_lines, power_lines
+from fwc_llm.report.narrative import power_lines
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.sample_sizes import needed, questions_until_decided, sample_cost
+from fwc_llm.runs.sample_sizes import needed, sample_cost
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
 from fwc_llm.shots import is_per_row
@@ -58,10 +57,6 @@ def power(
     examples_sd: float = flags.option(
         "Standard deviation of a difference over sets of examples.", default=0.05
     ),
-    fail_if: list[str] | None = flags.option(
-        "Also print how many rows `eval --until-decided` needs for this condition.",
-        "--fail-if",
-    ),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **options: Any,
@@ -82,10 +77,10 @@ def power(
     if discordant is not None:
         assumed |= {"discordant": discordant, "source": "as given"}
     assumptions = Assumptions(**assumed)
-    arms = _arms(shots, fail_if or ())
+    arms = _arms(shots)
     with console.working("reading the table") as step:
         table = flags.open_task(task, data_dir, protected)
-        asked = flags.read(Settings, options, until_decided=tuple(fail_if or ()))
+        asked = flags.read(Settings, options)
         settings, notes = fit_defaults(table, asked)
         cost = None
         if detect is not None and model is not None:
@@ -96,10 +91,6 @@ def power(
             )
     console.notes(*notes)
     study = _Study(table, arms, settings, assumptions, detect, cost)
-    if fail_if and study.expected is None:
-        raise FwcError(
-            '--fail-if of `power` takes only a condition on dp_gap, such as "dp_gap > 0.1"'
-        )
     if as_json:
         flags.print_json(study.as_json())
     else:
@@ -130,11 +121,6 @@ class _Study:
         return design_of(self.task, *drawn)
 
     @cached_property
-    def expected(self) -> dict[str, Any] | None:
-        """The expected rows of a run until its conditions are decided."""
-        return questions_until_decided(self.design, self.settings, self.arms)
-
-    @cached_property
     def needed(self) -> list[dict[str, Any]]:
         """The designs that detect the difference."""
         if self.detect is None:
@@ -159,7 +145,7 @@ class _Study:
     def as_json(self) -> dict[str, Any]:
         """All numbers, as plain values."""
         settings = self.settings
-        document = {
+        return {
             "format": "fwc-llm-power/1",
             "task": self.task.name,
             "protected": list(self.task.protected),
@@ -178,9 +164,6 @@ class _Study:
             "detect": self.detect,
             "needed": self.needed,
         }
-        if self.expected:
-            document["until_decided"] = self.expected
-        return document
 
     def print(self) -> None:
         """Print sentences, and a table of the designs that are needed."""
@@ -190,21 +173,19 @@ class _Study:
             f"{self.task.name}: {self.settings.n_test:,} test rows, {repeats} repeat{plural}, "
             f"arms {', '.join(self.arms)}: {self.requests:,} requests",
             *power_lines(self.design, self.assumptions),
-            *expected_lines(self.expected),
         )
         if self.detect is not None:
             _print_needed(self.detect, self.needed, self.cost)
 
 
-def _arms(shots: str, conditions: Sequence[str]) -> list[str]:
-    """The arms of --shots, which the conditions may name."""
+def _arms(shots: str) -> list[str]:
+    """The arms of --shots."""
     arms = list(flags.words(shots))
     if not arms:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     for arm in arms:
         if not arm.endswith(".json"):
             is_per_row(arm)  # raises for an unknown strategy
-    check_arms(conditions, arms)
     return arms
 
 

@@ -1,6 +1,6 @@
 """`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,6 @@ def shots(
     compare: bool = flags.switch(
         "Compare strategies by distance, parity, tokens and seconds.", "--compare"
     ),
-    max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option(
         "Model whose tokenizer counts the tokens.", default="gpt-4"
     ),
@@ -90,13 +89,15 @@ def shots(
                 table, names, m, limit, seed, settings.template, model, options, step
             )
         else:
-            choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
-            step(f"choosing examples: {strategy or 'fwc'}")
-            if max_prompt_tokens is not None:
-                m = _fitting(
-                    table, choose, m, max_prompt_tokens, model, settings.template
+            name = strategy or "fwc"
+            step(f"choosing examples: {name}")
+            if is_per_row(name):
+                raise FwcError(
+                    f"{name} chooses anew for every queried row, so there is nothing to save: use "
+                    f"it with fwc-llm eval --shots {name}, or measure it with --compare"
                 )
-            chosen = choose(m)
+            kept = kept_shots(table, name, m, limit, seed, **options)
+            chosen = order_shots(kept, order, seed)
     if compare:
         _show_compared(lines, table, m, model, as_json)
     else:
@@ -210,46 +211,3 @@ def _show(
         console.notes(
             f"no {chosen.m} rows with these slots have an objective below {bound:.6f}{within}"
         )
-
-
-def _chooser(
-    task: "Task",
-    strategy: str,
-    epsilon: float | None,
-    seed: int,
-    order: str,
-    options: dict[str, Any],
-) -> Callable[[int], Shots]:
-    if is_per_row(strategy):
-        raise FwcError(
-            f"{strategy} chooses anew for every queried row, so there is nothing to save: use it "
-            f"with "
-            f"fwc-llm eval --shots {strategy}, or measure it with --compare"
-        )
-    return lambda m: order_shots(
-        kept_shots(task, strategy, m, epsilon, seed, **options), order, seed
-    )
-
-
-def _fitting(
-    task: "Task",
-    choose: Callable[[int], Shots],
-    m: int,
-    limit: int,
-    model: str,
-    template: str,
-) -> int:
-    """The most examples, up to `m`, within `limit` tokens for the longest of 200 rows."""
-    from fwc_llm.models.tokens import TokenCounter
-    from fwc_llm.prompts import Prompt
-    from fwc_llm.runs.plan import fit_m_to
-
-    counter = TokenCounter(model)
-    bare = Prompt(task, None, template)
-    rows: Any = task.test().drop(columns=task.outcome).head(200).to_dict("records")
-    longest = max(rows, key=lambda row: counter.count(bare.build(row)))
-    return fit_m_to(
-        m,
-        limit,
-        lambda size: counter.count(Prompt(task, choose(size), template).build(longest)),
-    )

@@ -50,9 +50,6 @@ def tune(
     strategy: str | None = flags.option(
         "Strategies to try, comma-separated. [default: all]"
     ),
-    instructions: Path | None = flags.option(
-        "Sentences to try: a text file or a folder of template sets."
-    ),
     out: Path | None = flags.option(
         "Folder of the tuning; a tuning already there is continued. [default: "
         "./runs/<time>-<task>-<model>]"
@@ -93,7 +90,6 @@ def tune(
             templates=flags.words(template) or None,
             orders=flags.words(order) or None,
             strategies=flags.words(strategy) or None,
-            instructions=instructions,
             out=out,
             client=client,
             **settings.chosen,

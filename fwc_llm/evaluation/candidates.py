@@ -1,18 +1,13 @@
 """The candidates of `tune`: sets of examples by strategy, slots, seed, order."""
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import read_text, reason
 from fwc_llm.runs.splits import Split
-from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.examples import counter_slots
@@ -42,7 +37,7 @@ NO_EXAMPLES = Recipe("no examples", "zero")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One set of examples in one wording; the instruction ends the system message."""
+    """One set of examples in one template set."""
 
     name: str
     recipe: Recipe
@@ -50,17 +45,6 @@ class Candidate:
     order: str
     template: str
     shots: Shots = field(repr=False)
-    instruction: str = ""
-
-    @property
-    def wording(self) -> str:
-        """The template set; with an instruction, the name of its copy in the tuning's folder."""
-        digest = sha256(
-            json.dumps([self.template, self.instruction]).encode()
-        ).hexdigest()
-        if self.instruction:
-            return f"instruction-{digest[:8]}"
-        return self.template
 
     def as_json(self) -> dict[str, Any]:
         """The candidate as in tuning.json."""
@@ -74,37 +58,7 @@ class Candidate:
             "seed": self.seed,
             "order": self.order,
             "template": self.template,
-            **({"instruction": self.instruction} if self.instruction else {}),
         }
-
-
-def read_instructions(
-    source: str | Path | Iterable[str],
-) -> tuple[list[str], list[str]]:
-    """(sentences, []) of a list or a file, or ([], template sets) of a folder."""
-    try:
-        if isinstance(source, (str, Path)):
-            if Path(source).is_dir():
-                folders = sorted(
-                    str(file.parent) for file in Path(source).glob("**/query.j2")
-                )
-                if folders:
-                    return [], folders
-                raise FwcError(
-                    f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)"
-                )
-            source = read_text(Path(source)).splitlines()
-        sentences = dict.fromkeys(
-            " ".join(replace_invisible(line).split()) for line in source
-        )
-    except (OSError, ValueError) as error:
-        raise FwcError(
-            f"cannot read the instructions {source}: {reason(error)}"
-        ) from None
-    sentences.pop("", None)
-    if not sentences:
-        raise FwcError("the instructions hold no sentence: write one a line")
-    return list(sentences), []
 
 
 def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
@@ -159,14 +113,8 @@ def choose_candidates(
     seed: int,
     names: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
-    instructions: Sequence[str] = (),
-    alone: Shots | None = None,
 ) -> tuple[list[Candidate], list[str]]:
-    """Choose `count` candidates; also return the reasons for kinds that failed.
-
-    With `alone`, which has no examples, every wording but the first is also a candidate without
-    examples.
-    """
+    """Choose `count` candidates; also return the reasons for kinds that failed."""
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [
         pair
@@ -178,31 +126,7 @@ def choose_candidates(
             "no strategy is left to choose candidates: name some with --strategies"
         )
     orders = orders or _ORDERS
-    wordings = [
-        (template, sentence)
-        for sentence in ("", *instructions)
-        for template in templates
-    ]
     chosen: list[Candidate] = []
-    if alone is not None:
-        if count <= len(wordings):
-            raise FwcError(
-                f"candidates is {count}: {len(wordings)} wordings need at least "
-                f"{len(wordings) + 1} candidates"
-            )
-        chosen = [
-            Candidate(
-                f"candidate-{number:03d}",
-                NO_EXAMPLES,
-                seed,
-                "given",
-                template,
-                alone,
-                instruction,
-            )
-            for number, (template, instruction) in enumerate(wordings[1:], 1)
-        ]
-    without_examples = len(chosen)
     refused: dict[str, str] = {}
     for number, (m, recipe) in enumerate(
         islice(cycle(kinds), 4 * count + 4 * len(kinds))
@@ -232,18 +156,16 @@ def choose_candidates(
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        # Every kind meets every pair of order and wording: after a full cycle of both, wordings
+        # Every kind meets every pair of order and template: after a full cycle of both, templates
         # shift by one.
         turned = (
             number % len(kinds) // (2 * len(sizes))
             + turn
-            + turn // math.lcm(len(orders), len(wordings))
+            + turn // math.lcm(len(orders), len(templates))
         )
-        template, instruction = wordings[turned % len(wordings)]
+        template = templates[turned % len(templates)]
         name = f"candidate-{len(chosen) + 1:03d}"
-        chosen.append(
-            Candidate(name, recipe, own_seed, order, template, shots, instruction)
-        )
-    if len(chosen) == without_examples:
+        chosen.append(Candidate(name, recipe, own_seed, order, template, shots))
+    if not chosen:
         raise FwcError(f"no candidate can be chosen: {next(iter(refused.values()))}")
     return chosen, [f"{label}: {reason}" for label, reason in refused.items()]

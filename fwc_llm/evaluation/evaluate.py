@@ -8,18 +8,10 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
-from itertools import islice
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack
 
-from fwc_llm.errors import (
-    FwcError,
-    IncompleteRunError,
-    InterruptedRunError,
-    ProviderError,
-    StorageError,
-    checked,
-)
+from fwc_llm.errors import FwcError, InterruptedRunError, StorageError, checked
 from fwc_llm.evaluation.classifiers import about
 from fwc_llm.evaluation.experiment_file import (
     FILE_NAME,
@@ -31,7 +23,6 @@ from fwc_llm.evaluation.experiment_file import (
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import in_shell
 from fwc_llm.models import Client, Model, is_local, open_model, traits
-from fwc_llm.models.bodies import RESPONSE_FORMAT, json_answer
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
@@ -46,15 +37,10 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings, SettingsKeywords
-from fwc_llm.runs.splits import design_of
-from fwc_llm.runs.threshold_selection import TRIED, check_probability
-from fwc_llm.runs.unread import KEPT_BACK
-from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, as_task
 
-_TRIALS = 4
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -82,7 +68,6 @@ def evaluate(
     client: Client | None = None,
     data_dir: str | Path | None = None,
     allow_changed_data: bool = False,
-    max_prompt_tokens: int | None = None,
     cancel_batch: bool = False,
     progress: bool | None = None,
     on_step: Callable[[str], None] | None = None,
@@ -102,7 +87,7 @@ def evaluate(
     may also be passed by name, which overrides `settings` or `client`.
 
     `data_dir` is the folder of the data. `allow_changed_data` accepts saved shots although the data
-    has changed. With `max_prompt_tokens`, m is reduced until no prompt has more tokens.
+    has changed.
     `cancel_batch` stops batches of an interrupted call; by default, the run waits for their
     replies.
 
@@ -132,7 +117,6 @@ def evaluate(
             data_dir,
             allow_changed_data,
             on_step or step,
-            max_prompt_tokens=max_prompt_tokens,
         )
     for note in job.plan.notes:
         tell(note)
@@ -213,7 +197,6 @@ def prepare(
     named: str | None = None,
     no_rows: bool = False,
     fail_if: Sequence[str] = (),
-    max_prompt_tokens: int | None = None,
 ) -> "Job":
     """Plan a run as `evaluate` does; send no request and write no file.
 
@@ -239,16 +222,7 @@ def prepare(
             f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on"
         )
     check_api(answerer, settings, client)
-    plan = make_plan(
-        table,
-        arms,
-        settings,
-        allow_changed_data,
-        on_step,
-        None,
-        answerer,
-        max_prompt_tokens,
-    )
+    plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer)
     options_given = {
         "task": task_option(named or task),
         "data_dir": data_dir,
@@ -295,23 +269,6 @@ class Job:
             self.client.params,
         )
 
-    @cached_property
-    def expected_questions(self) -> dict[str, Any] | None:
-        """The expected rows of a run with `until_decided`; see `questions_until_decided`."""
-        from fwc_llm.runs.sample_sizes import questions_until_decided
-
-        settings = self.plan.settings
-        arms = [arm.name for arm in self.plan.arms]
-        drawn = (
-            settings.n_test,
-            settings.base_parity,
-            settings.repeats,
-            settings.min_group,
-        )
-        return questions_until_decided(
-            design_of(self.plan.task, *drawn), settings, arms
-        )
-
     def forecast(self) -> Forecast:
         """Forecast the run's requests, tokens and cost, without sending a request."""
         return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
@@ -331,6 +288,7 @@ class Job:
         cost of other runs under the same limit, in dollars.
         """
         budget = self.budget(elsewhere)
+        self.hold_to_format()
         if out:
             folder = RunFolder(Path(out))
         else:
@@ -339,13 +297,7 @@ class Job:
         if not begun:
             self.preflight()
         folder.create()
-        until = self.plan.settings.until_decided
-        if until:
-            part = self.plan.part(self.plan.looks[0])
-        else:
-            part = self.plan
         with Journal(folder.path, self.plan.task.spellings) as journal:
-            self.settle_format(self.plan.first_calls, journal, begun, budget)
             try:
                 described = self._description(folder.path)
                 if begun:
@@ -354,14 +306,8 @@ class Job:
                 else:
                     write_examples(folder, self.plan)
                     self.write_options(folder.path, traits(self.model).opened_as)
-                write_questions(folder, part)
+                write_questions(folder, self.plan)
                 folder.begin(described)  # last: a folder with a run.json is complete
-                if until:
-                    folder.change(
-                        calls=part.n_questions,
-                        ended="",
-                        expected=self.expected_questions,
-                    )
             except (
                 StorageError
             ) as error:  # before the first request, this is bad input (exit code 2)
@@ -371,21 +317,15 @@ class Job:
             if self.client.no_watch:
                 watch = None
             else:
-                watch = Watch(self.model, journal)
+                watch = Watch(self.model, journal, self.plan.settings)
             ask = partial(self.ask, journal=journal, budget=budget, watch=watch)
             try:
-                live = (
-                    traits(self.model).api == "chat" and not self.client.batch
-                )  # batches take hours
-                if live and self.plan.settings.threshold is not None:
-                    calls = list(islice(self.plan.calls(), TRIED))
-                    ask(lambda: iter(calls), len(calls))
-                    check_probability(self.model, calls, journal)
-                ask = partial(ask, on_progress=on_progress, cancel_batch=cancel_batch)
-                if until:
-                    outcome = self._until_decided(folder, journal, ask, on_progress)
-                else:
-                    outcome = ask(self.plan.calls, self.plan.n_calls)
+                outcome = ask(
+                    self.plan.calls,
+                    self.plan.n_calls,
+                    on_progress=on_progress,
+                    cancel_batch=cancel_batch,
+                )
             except (FwcError, KeyboardInterrupt, asyncio.CancelledError) as caught:
                 if isinstance(caught, FwcError):
                     stopped = caught
@@ -395,55 +335,6 @@ class Job:
                     stopped.result = self._result(folder, journal)  # type: ignore[assignment]
                 raise stopped from stopped.__cause__
             return self._result(folder, journal, outcome.stopped)
-
-    def _until_decided(
-        self,
-        folder: RunFolder,
-        journal: Journal,
-        ask: Callable[..., ExecutionSummary],
-        on_progress: Callable[[Progress], None] | None,
-    ) -> ExecutionSummary:
-        """Ask about more rows, in order, until a look (see `Plan.looks`) decides all conditions.
-
-        All answers up to a look come before any further row is asked, so that fast answers have no
-        more weight.
-        """
-        from fwc_llm.gates.decide import all_decided
-        from fwc_llm.runs.recorded_run import scored
-
-        rows_asked = 0
-        arms = len(self.plan.arms)
-        for rows in self.plan.looks:
-            if (
-                self.client.batch
-                and rows_asked
-                and rows < min(2 * rows_asked, self.plan.looks[-1])
-            ):
-                continue  # a batch may take hours: few looks
-            part = self.plan.part(rows)
-            before = arms * rows_asked
-
-            def tell(news: Progress, before: int = before) -> None:
-                if on_progress is not None:
-                    on_progress(replace(news, skipped=news.skipped + before))
-
-            outcome = ask(
-                partial(part.calls, rows_asked), self.plan.n_calls, on_progress=tell
-            )
-            if outcome.stopped and rows_asked:
-                folder.change(ended=outcome.stopped)
-                return replace(outcome, stopped=None)
-            if outcome.stopped or (
-                outcome.errors and not outcome.done + outcome.skipped
-            ):
-                return outcome
-            write_questions(folder, part)
-            folder.change(calls=part.n_questions)
-            rows_asked = rows
-            _, run = scored(folder, journal, None, self._assisting)
-            if run and all_decided(self.plan.settings.until_decided, run.statistics):
-                break
-        return outcome
 
     def _result(
         self, folder: RunFolder, journal: Journal, stopped: str | None = None
@@ -549,60 +440,11 @@ class Job:
             f"batches left {len(left):,} requests without a reply ({listed}): {remedy}"
         )
 
-    def settle_format(
-        self,
-        calls: Iterable[PlannedCall],
-        journal: Journal,
-        begun: bool,
-        budget: Budget | None = None,
-    ) -> None:
-        """Hold the service to answers in JSON, if the client's `answer_format` is "json".
-
-        Before a run begins, up to four of the `calls` are sent live; their replies belong to it.
-        """
+    def hold_to_format(self) -> None:
+        """Hold the service to answers in JSON, if the client's `answer_format` is "json"."""
         hold_to = traits(self.model).hold_to
-        if self.client.answer_format == "word" or hold_to is None:
-            return
-        hold_to(tuple(self.plan.task.rules.words.values()))
-        if begun or self.client.batch:
-            return
-        problem = self._tried(list(islice(calls, _TRIALS)), journal, budget)
-        if problem:
-            remedy = "use --answer-format word, and another --template if replies hold no answer"
-            raise ProviderError(
-                f"{self.model.name} gives no answer in JSON ({problem}): {remedy}"
-            )
-
-    def _tried(
-        self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None
-    ) -> str:
-        """Send the calls in turn until a reply is not JSON; return the reason, or ""."""
-        live = replace(self, client=self.client.updated(batch=False))
-        parameters = parameters_json(self.model)
-        for call in calls:
-            try:
-                outcome = live.ask(partial(iter, [call]), 1, journal, budget)
-            except ProviderError as error:
-                if RESPONSE_FORMAT in str(error):
-                    return str(error)
-                raise
-            if outcome.stopped:
-                raise IncompleteRunError(outcome.stopped)
-            request = call_id(parameters, call)
-            reply = next(
-                record
-                for record in reversed([*journal.records()])
-                if record["request"] == request
-            )
-            if reply["reason"] in KEPT_BACK:
-                continue
-            if (
-                reply["text"] is None
-                or json_answer(reply["text"]) not in self.plan.task.rules.words.values()
-            ):
-                text = replace_invisible(" ".join((reply["text"] or "").split()))
-                return str(reply["error"] or f"it replied “{text[:80]}”")
-        return ""
+        if self.client.answer_format == "json" and hold_to is not None:
+            hold_to(tuple(self.plan.task.rules.words.values()))
 
     def _description(self, folder: Path) -> dict[str, Any]:
         """The content of run.json for a run in `folder`."""

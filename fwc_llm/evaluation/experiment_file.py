@@ -39,12 +39,6 @@ def experiment_text(
     for name, value in plan.settings.as_json().items():
         if value is not None or facts_of(Settings.model_fields[name])["none"]:
             values[_flag(name)] = "none" if value is None else value
-    until = values.pop("until-decided")
-    if until:
-        values |= {
-            "until-decided": True,
-            "fail-if": [text for text in until if text != "verdict"],
-        }
     wordings = [
         relative(name, folder) if Path(name).is_dir() else name
         for name in plan.settings.wordings

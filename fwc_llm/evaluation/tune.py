@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -17,7 +16,6 @@ from fwc_llm.evaluation.candidates import (
     Candidate,
     Recipe,
     choose_candidates,
-    read_instructions,
 )
 from fwc_llm.evaluation.evaluate import Job, interrupted, prepare
 from fwc_llm.evaluation.result import Result
@@ -32,14 +30,13 @@ from fwc_llm.evaluation.successive_halving import (
 )
 from fwc_llm.files import in_shell
 from fwc_llm.models import Client, Model, traits
-from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.notices import spoken, tell
 from fwc_llm.options import split_options
 from fwc_llm.progress import choose as choose_progress
-from fwc_llm.prompts import Prompt, instructed
+from fwc_llm.prompts import Prompt
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.batch import batches_under_way
 from fwc_llm.runs.budget import Forecast, forecast
@@ -138,10 +135,10 @@ class _Tuning:
                 before = folder.read_json(FILE_NAME)
             else:
                 before = {}
-            trials = self._calls(list(FIXED), 2)
-            self.job.settle_format(trials, journal, taken_up, budget)
+            self.job.hold_to_format()
             self.asked["parameters"] = _plain(dict(self.job.model.parameters))
-            watch = Watch(self.job.model, journal, [f"pool {name}" for name in FIXED])
+            arms = [f"pool {name}" for name in FIXED]
+            watch = Watch(self.job.model, journal, self.job.plan.settings, arms)
             if taken_up:
                 other = [
                     name
@@ -155,7 +152,6 @@ class _Tuning:
                     )
             else:  # without any reply, the tuning begins again
                 folder.write_json(FILE_NAME, self.asked)
-            self._write_wordings()
 
             def ask(names: Iterable[str], k: int) -> dict[str, Floats]:
                 arms = list(names)
@@ -180,29 +176,12 @@ class _Tuning:
             names = [candidate.name for candidate in self.candidates]
             return halving.successive_halving(names, self.pool, self.goal, ask)
 
-    def _write_wordings(self) -> None:
-        """Write the template sets with instructions into the folder."""
-        for wording, arm in {arm.wording: arm for arm in self.arms.values()}.items():
-            if arm.instruction:
-                (self.folder.path / wording).mkdir(exist_ok=True)
-                for file, text in instructed(arm.template, arm.instruction).items():
-                    self.folder.write_text(f"{wording}/{file}", text)
-
-    def _prompt(self, name: str) -> tuple[Shots, str]:
-        """The examples and the template set of an arm."""
-        arm = self.arms[name]
-        return arm.shots, str(
-            self.folder.path / arm.wording
-        ) if arm.instruction else arm.template
-
     def _calls(self, names: Sequence[str], k: int) -> Iterator[PlannedCall]:
         plan = self.job.plan
         for name in names:
-            prompt = Prompt(
-                plan.task,
-                *self._prompt(name),
-                question_apart=plan.settings.question_apart,
-            )
+            arm = self.arms[name]
+            apart = plan.settings.question_apart
+            prompt = Prompt(plan.task, arm.shots, arm.template, question_apart=apart)
             fixed = len(prompt.prefix)
             for row, values in rows_of(self.pool.rows.iloc[:k]):
                 yield PlannedCall(
@@ -225,9 +204,7 @@ class _Tuning:
         """Choose the winner, write the files, and test the winner on `split` unless None."""
         with self.show.working("comparing the candidates by their answers"):
             winner, reached, verdict = self._choose(answers)
-        shots, template = (
-            self._prompt(winner) if winner else (None, self.arms[ZERO].template)
-        )
+        template = self.arms[winner or ZERO].template
         tuning = {
             **self.asked,
             "verdict": verdict,
@@ -237,13 +214,12 @@ class _Tuning:
             "front": self._lines(answers, winner),
         }
         self.folder.write_json(FILE_NAME, tuning)
+        shots = None
         result = None
-        if shots is not None:
+        if winner is not None:
+            shots = self.arms[winner].shots
             save_shots(shots, self.folder.path / "shots.json", force=True)
-            if split:
-                result = self._test(shots, template, split)
-            else:
-                result = None
+            result = self._test(self.arms[winner], split) if split else None
         return Tuned(
             self.folder.path, verdict, reached, shots, template, tuning, result
         )
@@ -332,9 +308,6 @@ class _Tuning:
         chosen = self.arms[winner]
         if winner != BALANCED:
             kind = f"{kind_words(chosen.recipe.label)} ({winner})"
-            kind += f" with the instruction “{chosen.instruction}”" * bool(
-                chosen.instruction
-            )
         near = any(
             goal.shortfall(finalist.metric.value) <= 0.0
             for finalist in finalists.values()
@@ -361,17 +334,16 @@ class _Tuning:
             f"({low:.1f} to {high:.1f})"
         )
 
-    def _test_plan(self, shots: Shots, template: str, split: Split) -> Plan:
+    def _test_plan(self, winner: Candidate, split: Split) -> Plan:
         """The plan of the test: the winner, zero-shot, balanced and FWC on the test rows."""
-        arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
+        arms = (replace(winner.shots, strategy=TUNED), ZERO, BALANCED, "fwc")
         task = self.job.plan.task
-        settings = self.job.plan.settings.updated(template=template)
+        settings = self.job.plan.settings.updated(template=winner.template)
         with self.show.working("choosing the examples of the test") as step:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
         """Forecast the largest possible use of candidates and test: requests, tokens, cost."""
-        self._write_wordings()
         count = TokenCounter(self.job.model.name).count
         total = len(self.pool.rows)
         tokens = {
@@ -390,18 +362,13 @@ class _Tuning:
                 done = k
                 left = max(halving.FEWEST_KEPT, round(kept * len(longest)))
             if split is not None:
-                yield from self._test_plan(*self._prompt(longest[0]), split).calls()
+                yield from self._test_plan(self.arms[longest[0]], split).calls()
 
         return forecast(self.job.model, calls(), self.job.price, self.job.client.batch)
 
-    def _test(self, shots: Shots, template: str, split: Split) -> Result:
-        plan = self._test_plan(shots, template, split)
-        if asks_json(self.job.model.parameters):
-            settled = "json"
-        else:
-            settled = "word"
-        client = self.job.client.updated(answer_format=settled)
-        job = Job(plan, self.job.model, client)
+    def _test(self, winner: Candidate, split: Split) -> Result:
+        plan = self._test_plan(winner, split)
+        job = Job(plan, self.job.model, self.job.client)
         with self.show.asking(plan.n_calls) as state:
             return job.run(self.folder.path, state, self.cancel_batch)
 
@@ -445,7 +412,6 @@ def tune(
     templates: Sequence[str] | None = None,
     orders: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
-    instructions: str | Path | Sequence[str] | None = None,
     n_test: int | None = None,
     base_parity: float | Literal["task"] | None = "task",
     seed: int = 0,
@@ -476,9 +442,7 @@ def tune(
 
     `client` has the options of the service; they may also be passed by name. `api` is its protocol
     ("chat"; "decisions" or "systemone" for decision models). `cancel_batch` cancels the folder's
-    pending batches and sends their requests live. `instructions` are sentences for the end of the
-    system message, a file with one per line, or a folder of template sets. Each instruction is
-    tried without examples; among the candidates, instructions alternate with prompts without one.
+    pending batches and sends their requests live.
 
     All files are written to `out`, by default ./runs/<time>-<task>-<model>; the winner is
     shots.json. The same call with the folder of an interrupted tuning continues that tuning.
@@ -494,12 +458,6 @@ def tune(
         require(sizes, (list, tuple), "m", "give a number or a list")
     goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
-    sentences, folders = (
-        read_instructions(instructions) if instructions is not None else ([], [])
-    )
-    templates += folders
-    for template in templates if sentences else ():
-        instructed(template, "")
     if candidates < 1:
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
     for order in orders or ():
@@ -529,8 +487,6 @@ def tune(
             )
         if rows is None:
             rows = settings.n_test
-        else:
-            rows = rows
         fewest = _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
         if rows < fewest:
@@ -570,17 +526,7 @@ def tune(
             )
             fixed[name] = Candidate(name, recipe, seed, "given", templates[0], shots)
         tried, refused = choose_candidates(
-            table,
-            split,
-            candidates,
-            sizes,
-            templates,
-            orders,
-            seed,
-            strategies,
-            step,
-            sentences,
-            fixed[ZERO].shots if instructions is not None else None,
+            table, split, candidates, sizes, templates, orders, seed, strategies, step
         )
     for line in refused:
         tell(line)
@@ -607,10 +553,7 @@ def tune(
         bare, folder, _plain(described), goal, pool, all_arms, show, cancel_batch
     )
     if dry_run:
-        with TemporaryDirectory() as wordings:
-            numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(
-                split if test else None
-            )
+        numbers = tuning.forecast(split if test else None)
         forecasted = asdict(numbers) | {
             "price": numbers.price and numbers.price.model_dump()
         }

@@ -172,7 +172,7 @@ def _replanned(run: Run, again: RunFolder, table: Task) -> Iterator[Finding]:
             yield Finding("questions.jsonl", NOT_CHECKED, why)
             return
     settings = {name: run.described["settings"][name] for name in Settings.model_fields}
-    plan = make_plan(table, sources, Settings(**settings)).part(run.n_test)
+    plan = make_plan(table, sources, Settings(**settings))
     recorded = {arm: run.shots(arm) for arm in run.arms}
     repeats = []
     for repeat in plan.repeats:

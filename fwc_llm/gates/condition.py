@@ -6,11 +6,8 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError, did_you_mean, require
 from fwc_llm.metrics.counts import BY_KEY
-from fwc_llm.metrics.sequential import GroupSequential
 from fwc_llm.sanitize import truncate
 
-UNTIL_VERDICT = "verdict"  # stands for no condition: ask until the DP gap has a verdict
-_UNSEQUENCED = ("auc_gap", "brier_gap")
 _ARM = (
     r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
 )
@@ -102,45 +99,6 @@ def parse_condition(text: str) -> GateCondition:
     return GateCondition(
         text.strip(), metric, parts["operator"], bound, arm, minus, size
     )
-
-
-def check_sequences(texts: Sequence[str]) -> None:
-    """Raise `FwcError` for conditions without a sequential interval."""
-    for text in texts:
-        if text == UNTIL_VERDICT:
-            continue
-        condition = parse_condition(text)
-        if condition.minus is not None or condition.metric in _UNSEQUENCED:
-            if condition.minus is not None:
-                what = "differences between arms"
-            else:
-                what = condition.metric
-            raise _refusal(
-                text,
-                f"--until-decided has no intervals for {what}; ask a fixed number of rows",
-            )
-
-
-def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
-    """Raise `FwcError` for a stopping condition on an unknown arm."""
-    for text in texts:
-        if text != UNTIL_VERDICT:
-            parse_condition(text).check_arms(arms)
-
-
-def sequential_design(
-    until_decided: Sequence[str], looks: Sequence[int] | None, ended: str = ""
-) -> GroupSequential | None:
-    """Return the sequential design of a run with --until-decided; None for other runs."""
-    if not until_decided:
-        return None
-    if not looks:
-        raise FwcError(
-            "this run's intervals are confidence sequences, which fwc-llm no longer has: read it "
-            "with the "
-            "version that wrote it (run.json names it)"
-        )
-    return GroupSequential(tuple(looks), ended)
 
 
 def _refusal(text: str, why: str) -> FwcError:

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 from fwc_llm.errors import Ambiguous
 from fwc_llm.files import is_file, write_whole
-from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
+from fwc_llm.gates.condition import GateCondition, parse_condition
 from fwc_llm.gates.sentences import MORE, in_words, who_gets_how_much
 from fwc_llm.metrics.counts import BY_KEY
-from fwc_llm.metrics.intervals import LEVEL, OPEN, Interval, lacks_answers
+from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, Units, group_words
 from fwc_llm.sanitize import listed, redact
@@ -87,23 +87,6 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
     outcome = worst(checks)
     reason = "; ".join(check.reason for check in checks if check.outcome == outcome)
     return Check(condition, outcome, reason)
-
-
-def all_decided(texts: Sequence[str], stats: Statistics) -> bool:
-    """Whether every condition is decided: "verdict" once the leading gap of every arm has a
-    conclusive verdict.
-    """
-    for text in texts:
-        if text == UNTIL_VERDICT:
-            verdicts = {stats.of(stats.lead, arm.arm).verdict for arm in stats.arms}
-            if verdicts & {"", *OPEN}:
-                return False
-        elif any(
-            check.outcome == CANNOT_SAY
-            for check in decide(parse_condition(text), stats)
-        ):
-            return False
-    return True
 
 
 def several(checks: int) -> str:
@@ -190,10 +173,7 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     numbers = (record.value, low, high)
     if math.isnan(low):
         why = f"{told}: it {record.reason}"
-        found = Check(name, CANNOT_SAY, why, record.value, arm=arm)
-        return found if stats.sequential else replace(found, lacking="draws")
-    if stats.sequential:
-        told += ", of the population, valid at every check"
+        return Check(name, CANNOT_SAY, why, record.value, lacking="draws", arm=arm)
     if metric.kind != "share" and stats.not_judged:
         told += f"; not judged: {group_words(stats.not_judged)}"
     alike = [

@@ -75,7 +75,7 @@ class Impact:
     """Selection by group: records, and facts beside them.
 
     `kind` says whom rates are about, in words `text`; `scope` is that of its rates. `asked_once`:
-    each row is one person, asked about once, without weights or looks. `views` are the attributes,
+    each row is one person, asked about once, without weights. `views` are the attributes,
     and last all crossed.
     """
 
@@ -193,14 +193,9 @@ def over_median(scores: Floats) -> Floats:
 
 
 def _asked_once(sample: ArmArrays) -> bool:
-    """Whether each row is one person, asked about once, without weights or looks."""
+    """Whether each row is one person, asked about once, without weights."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
-    return (
-        once
-        and sample.weight is None
-        and sample.cluster is None
-        and sample.design.sequential is None
-    )
+    return once and sample.weight is None and sample.cluster is None
 
 
 def _of_cells(sample: ArmArrays) -> RateEstimates:
@@ -451,10 +446,8 @@ class _Selection:
         named = [(levels[i], levels[j]) for i, j in zip(first, second, strict=True)]
         for i, (group, against) in enumerate(named):
             errors, freedom = float(gap.errors[i]), float(gap.freedom[i])
-            chance = math.nan
-            if self.sample.design.sequential is None:
-                alone = p_value(errors, 2, 1, freedom)
-                chance = min(1.0, max(alone, p_value(errors, number, 1, freedom)))
+            alone = p_value(errors, 2, 1, freedom)
+            chance = min(1.0, max(alone, p_value(errors, number, 1, freedom)))
             of: Any = {"group": group, "against": against, "scope": scope}
             found = Record(
                 metric="selection_rate_difference",

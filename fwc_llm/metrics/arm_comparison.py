@@ -44,7 +44,6 @@ from fwc_llm.metrics.variance import (
 
 COMPARED = ("accuracy", "dp_gap", "label_gap")  # metrics with paired tests and verdicts
 ALL = "all"
-STOPPED = "is not tested: tests for a fixed number of rows are invalid where asking stops early"
 _TINY = 1e-12
 _FIRST = np.zeros(1, dtype=np.int64)  # the first share
 
@@ -435,10 +434,7 @@ def compare(
     scope: Scope = THESE_EXAMPLES
     tests = of_these
     reason = ""
-    if any(sample.design.sequential is not None for sample in samples):
-        reason = STOPPED
-        tests = of_these = unknown
-    elif drawn or any(sample.per_row for sample in samples):
+    if drawn or any(sample.per_row for sample in samples):
         scope = THIS_STRATEGY
         fewest = min(drawn, default=MIN_SETS)
         if fewest < MIN_SETS:

@@ -289,8 +289,6 @@ class ArmEstimates:
 
         Replies without an answer are read as the test has to read them.
         """
-        if self.sample.design.sequential is not None:
-            return np.nan
         groups = len(self.sample.eligible_groups)
         gap = self[key]
         error = gap.half_width / critical_value(groups)  # includes t
@@ -363,7 +361,7 @@ def gaps_of_pairs(
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.abs(value) / np.where(value > 0, down, up) * Z
         errors = np.where(value == 0, 0.0, errors)
-    alone = groups == 2 and kinds == 1 and not one.sample.design.sequential
+    alone = groups == 2 and kinds == 1
     if width is not None and alone:
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
         ranges = zip(wide.tolist(), freedom.tolist(), strict=True)
@@ -449,11 +447,6 @@ def _largest(
             errors = float(pair.errors[most])
             freedom = float(pair.freedom[most])
     p = p_value(errors, groups, kinds, freedom)
-    looks = sample.design.sequential
-    if looks:  # tests for a fixed number of rows are invalid
-        at_look = looks.critical_value(sample.rows, groups, kinds)
-        half_width *= critical_value(groups, kinds) / at_look
-        p = np.nan
     # agree despite rounding
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)
     low = min(low, value)

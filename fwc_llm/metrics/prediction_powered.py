@@ -273,12 +273,7 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
         stratum = cells
     else:
         stratum = code
-    if (
-        first.design.sequential is None
-    ):  # else the run itself drew the rows, and each look would be a test
-        check_balance(
-            table, np.unique(position[first.row]), rest, stratum.astype(np.int64)
-        )
+    check_balance(table, np.unique(position[first.row]), rest, stratum.astype(np.int64))
     x, _ = table.encoded
     rows = int(first.row.max()) + 1
     fold = np.random.default_rng(0).permutation(rows) % FOLDS

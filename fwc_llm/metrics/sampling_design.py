@@ -8,8 +8,6 @@ is set or refuses it by name. `evals.coverage` simulates every pair of `OPTIONS`
 from dataclasses import dataclass
 from typing import Literal
 
-from fwc_llm.metrics.sequential import GroupSequential
-
 Unread = Literal["worst", "as-no", "ignore"]  # how replies without an answer count
 WORST: Unread = "worst"
 AS_NO: Unread = "as-no"
@@ -23,17 +21,8 @@ WEIGHTS = "weight"
 STRATA = "given"
 UNREAD = "unread answers"
 ASSIST = "assist"
-UNTIL = "until decided"
-OPTIONS = BASE_PARITY, REPEATS, EXAMPLES, PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST, UNTIL
-REFUSED = {
-    frozenset(pair)
-    for pair in (
-        (WEIGHTS, ASSIST),
-        (PEOPLE, ASSIST),
-        (REPEATS, UNTIL),
-        (EXAMPLES, UNTIL),
-    )
-}
+OPTIONS = BASE_PARITY, REPEATS, EXAMPLES, PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST
+REFUSED = {frozenset((WEIGHTS, ASSIST)), frozenset((PEOPLE, ASSIST))}
 NOT_ASSISTED = (
     "assist (prediction-powered) takes neither weights nor people with several rows: leave one "
     "out"
@@ -48,9 +37,9 @@ class SamplingDesign:
     the number of consecutive repeats with the same rows and examples, so that every prompt was
     asked `times` times. Groups of fewer than `min_group` distinct rows (or people) are not judged.
     Differences within `margin` are negligible. Unless `labelled`, metrics that need labels are
-    undefined. With `sequential`, intervals hold at every look. `unread` says how replies without an
-    answer count: "worst": verdicts hold for all answers that they might have had; "as-no": as no;
-    "ignore": they are left out. `model`: a model gave the answers, so that answers all alike settle
+    undefined. `unread` says how replies without an answer count: "worst": verdicts hold for all
+    answers that they might have had; "as-no": as no; "ignore": they are left out. `model`: a model
+    gave the answers, so that answers all alike settle
     nothing about groups.
     """
 
@@ -59,7 +48,6 @@ class SamplingDesign:
     min_group: int = 1
     margin: float = 0.05
     labelled: bool = True
-    sequential: GroupSequential | None = None
     unread: Unread = WORST
     model: bool = False
 

@@ -88,7 +88,6 @@ class Statistics:
     margin: float
     unread: Unread
     min_group: int
-    sequential: bool
     not_judged: Sequence[str] = ()
     labels_fixed: bool = False
     units: Units = "rows"
@@ -191,7 +190,6 @@ def statistics(run: RunAnswers, more: Iterable[Record] = ()) -> Statistics:
         run.design.margin,
         run.design.unread,
         run.design.min_group,
-        run.design.sequential is not None,
         small_groups(run),
         run.design.labels_fixed,
         "rows" if first.cluster is None else "people",
@@ -428,26 +426,9 @@ def notes(run: RunAnswers, content: Statistics) -> list[str]:
 
 
 def _about_rows(run: RunAnswers) -> Iterator[str]:
-    """Yield notes on looks, groups, repeats, people and draws of examples."""
+    """Yield notes on groups, repeats, people and draws of examples."""
     sample = next(iter(run.samples.values()))
     small = small_groups(run)
-    looks = run.design.sequential
-    if looks is not None:
-        rows = sample.rows
-        most = looks.most
-        ended = looks.ended
-        if rows < most and not ended:
-            saved = f" ({most - rows:,} requests saved per arm)"
-        else:
-            saved = ""
-        yield (
-            f"Asked until decided: {rows:,} of at most {most:,} "
-            f"rows{saved}{'; ' * bool(ended)}{ended}. "
-            "Intervals are repeated confidence intervals of the population, which hold jointly at "
-            "all "
-            "checks; tests for a fixed number of rows are left out."
-        )
-
     sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)
     few = [
         name for name, size in sizes if size < run.design.min_group and is_known(name)

@@ -28,7 +28,7 @@ def _of_arm(
 ) -> Iterator[Record]:
     answers = run.answers[arm]
     both = {"given": answers, "moved": replace(moved, examples=answers.examples)}
-    design = replace(run.design, min_group=1, sequential=None)
+    design = replace(run.design, min_group=1)
     samples = samples_of(both, run.groups, design)
     of: Any = {"arm": arm, "scope": THESE_EXAMPLES}
     yield Record(metric="ties_at_threshold", value=ties, **of)

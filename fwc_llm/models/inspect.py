@@ -1,32 +1,22 @@
-"""`inspect:PROVIDER/MODEL`: any model that Inspect supports (extra `inspect`)."""
+"""Inspect's messages, outputs and logs (extra `inspect`)."""
 
-import asyncio
-import math
-import re
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Message, Messages, Reply, is_simulation
+from fwc_llm.models.base import Message, Messages, Reply
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
-from fwc_llm.models.openai.retry import AttemptError, FailureScope, http_failure
 from fwc_llm.sanitize import as_single_line, sanitize_json
 from fwc_llm.validation import first_error
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
     from inspect_ai.model import ChatMessage, ModelOutput
-    from inspect_ai.model import Model as Inspected
 
-PREFIX = "inspect:"
-_NOT_SENT = ("ConnectError", "ConnectTimeout")  # httpx errors before anything was sent
-_MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _NAME = "name"  # metadata key for a message's name: Inspect's messages have none
 # Parameters that this client or its caller sets, or with which another model could answer.
 _OURS = {
@@ -189,149 +179,3 @@ def sample_reply(sample: "EvalSample") -> Reply:
     if sample.invalidation is not None:
         return Reply(text=None, error="the sample was invalidated in its log")
     return to_reply(sample.output)
-
-
-class InspectModel(chat.RemoteService):
-    """A model of one of Inspect's providers; `params` are options of `GenerateConfig`.
-
-    This class, not Inspect, retries requests until the row's `deadline`, so that the cost limit
-    counts every attempt.
-    """
-
-    hold_to = None  # type: ignore[assignment]
-    key_hint = (
-        "check the key that Inspect's provider reads, or name its variable with "
-        "--api-key-env"
-    )
-
-    def __init__(
-        self, name: str, client: Client, notice: chat.Notice | None = None
-    ) -> None:
-        require_inspect(name)
-        self._options, self.where = client, name.removeprefix(PREFIX)
-        provider, _, model = self.where.partition("/")
-        if not (provider and model):
-            raise FwcError(
-                f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it"
-            )
-        if client.base_url is not None:
-            chat.check_address(client.base_url)
-        self._sent = self.parameters = generate_options(model, client)
-        super().__init__(name, notice, max(30, 4 * client.concurrency), backoff=1.0)
-        self.simulated = is_simulation(
-            self.where
-        )  # the surrogate, reached through Inspect
-        self._model: Inspected | None = None
-
-    def require_key(self) -> None:
-        """Open Inspect's provider; `FwcError` if its key or package is missing."""
-        self._opened()
-
-    async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
-        """Ask once; Inspect and the provider's SDK retry nothing."""
-        from inspect_ai.model import GenerateConfig
-
-        model = self._opened()
-        client = self._options
-        if any("name" in message for message in messages):
-            self._tell(
-                f"{self.name}: Inspect's messages carry no names; those of the template are left "
-                f"out"
-            )
-        if client.params:
-            self._tell(
-                f"{self.name}: Inspect silently drops parameters that its provider does not "
-                f"support "
-                f"(given: {', '.join(sorted(client.params))})"
-            )
-        config = GenerateConfig(
-            max_connections=client.concurrency,
-            max_retries=0,
-            adaptive_connections=False,
-            timeout=math.ceil(client.deadline),
-            attempt_timeout=math.ceil(min(chat.ATTEMPT_SECONDS, client.deadline)),
-            **self.parameters,
-        )
-        try:
-            async with asyncio.timeout(max(self._left(began), 0.001)):
-                output = await model.generate(to_chat(messages), config=config)
-        except (FwcError, MemoryError):
-            raise
-        except Exception as error:
-            raise self._failure(error) from None
-        self.simulated |= is_simulation(output.model)
-        reply = to_reply(output)
-        if client.logprobs and reply.text is not None and reply.logprobs is None:
-            self._tell(f"{self.name} gives no log-probabilities: P(yes) stays unknown")
-        return replace(reply, attempts=attempts, latency=time.monotonic() - began)
-
-    async def aclose(self) -> None:
-        """Close all connections; the next question opens new ones."""
-        model, self._model = self._model, None
-        if model is not None:
-            await model.api.aclose()
-
-    def _opened(self) -> "Inspected":
-        """Inspect's model, opened on first use; `FwcError` if Inspect cannot open it."""
-        if self._model is None:
-            variable = self._options.api_key_env
-            if variable is None:
-                key = None
-            else:
-                key = chat.read_key(variable, self.name)
-            try:
-                from inspect_ai.model import get_model
-
-                self._model = get_model(
-                    self.where,
-                    base_url=self._options.base_url,
-                    api_key=key,
-                    memoize=False,
-                )
-            # a missing key or package, an unknown provider, a failing import
-            except Exception as error:
-                raise FwcError(
-                    f"Inspect cannot open {self.where} ({self._error_text(error)})"
-                ) from None
-            sdk = vars(self._model.api).get("client")
-            if hasattr(
-                sdk, "max_retries"
-            ):  # the SDKs of OpenAI and Anthropic would repeat a request
-                sdk.max_retries = 0
-        return self._model
-
-    def _error_text(self, error: BaseException) -> str:
-        """An error's message on one line, without colour markup."""
-        words = str(
-            getattr(error, "provider_message", None)
-            or getattr(error, "message", None)
-            or error
-        )
-        if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
-            words = _MARKUP.sub("", words)
-        return as_single_line(words) or type(error).__name__
-
-    def _failure(self, error: Exception) -> AttemptError:
-        """Classify an exception of Inspect by the HTTP status and body in its causes."""
-        temporary = (
-            isinstance(error, TimeoutError) or type(error).__name__ == "RetryError"
-        )
-        failure = AttemptError(
-            FailureScope.ATTEMPT if temporary else FailureScope.UNCLEAR,
-            f"{type(error).__name__}: {self._error_text(error)}",
-        )
-        cause: BaseException | None = error
-        while cause is not None:  # Inspect wraps the exceptions of the provider's SDK
-            failure.sent = failure.sent and type(cause).__name__ not in _NOT_SENT
-            status = getattr(cause, "status_code", None)
-            body = getattr(cause, "body", None)
-            if isinstance(status, int) and status >= 400:
-                if isinstance(body, Mapping):
-                    content = body
-                else:
-                    content = {"message": self._error_text(cause)}
-                failure = http_failure(
-                    status, {"error": content.get("error", content)}, {}
-                )
-            cause = cause.__cause__
-        return failure

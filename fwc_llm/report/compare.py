@@ -205,10 +205,7 @@ def _compare_arm(
         after = replace(after, row=mapped(after.row, "other:{}".format))
     designs = [replace(run.answered.design, min_group=1) for run in (first, second)]
     fixed = all(design.labels_fixed for design in designs)
-    sequential = designs[0].sequential or designs[1].sequential
-    designs = [
-        replace(design, labels_fixed=fixed, sequential=sequential) for design in designs
-    ]
+    designs = [replace(design, labels_fixed=fixed) for design in designs]
     samples = samples_of({"first": before, "second": after}, groups, designs[0])
     estimates = (
         ArmEstimates(samples["first"]),

@@ -80,7 +80,7 @@ def summary(
         )
     elif not impact.asked_once:
         refused = (
-            f"{heading['run']} has repeats, weights, several rows of a person or --until-decided, "
+            f"{heading['run']} has repeats, weights, or several rows of a person, "
             "and Local Law 144's table counts every applicant once: give it one row for each "
             "applicant, asked about once"
         )

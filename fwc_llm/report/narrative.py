@@ -159,14 +159,8 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[Finding]:
 
 
 def limits(run: "Run") -> list[str]:
-    """The conditions of a run's gates, stopping rule and tuning target."""
-    from fwc_llm.gates.condition import UNTIL_VERDICT
-
-    until = run.described["settings"].get("until_decided") or ()
-    texts = [
-        *(run.described.get("fail_if") or ()),
-        *(text for text in until if text != UNTIL_VERDICT),
-    ]
+    """The conditions of a run's gates and tuning target."""
+    texts = [*(run.described.get("fail_if") or ())]
     goal = tuning_goal(run.folder)
     if goal:
         side = "<" if goal["metric"] == "dp_ratio" else ">"
@@ -795,24 +789,3 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
             "(standard deviation)"
         )
     return [*lines, sentence]
-
-
-def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
-    """Lines on the result of `runs.sample_sizes.questions_until_decided`."""
-    if expected is None:
-        return []
-    most = expected["most"]
-    fixed = expected["fixed"]
-    lines = [
-        f"until {expected['condition']} is decided, at most {most:,} rows (simulated, rates around "
-        f"50 %):"
-    ]
-    for at in expected["gaps"]:
-        rows_asked = f"{at['rows']:,} rows on average, {at['rows'] / most:.0%}"
-        lines.append(
-            f"  true gap {at['gap']:.2f}: {rows_asked}; decided in {at['decided']:.0%} of such runs"
-        )
-    return [
-        *lines,
-        *([f"  a fixed sample that decides as often: {fixed:,} rows"] if fixed else []),
-    ]

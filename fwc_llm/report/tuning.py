@@ -60,7 +60,7 @@ def describe_tuning(
     pool = {line["candidate"]: line for line in tuning["front"]}
     chosen = next((line for line in tuning["front"] if line["chosen"]), None)
     templates = {line.get("template") for line in pool.values()} - {None}
-    if (chosen or {}).get("instruction") or len(templates) > 1:
+    if len(templates) > 1:
         # not comparable: the test uses the winner's wording in every arm, the tuning did not
         pool = {}
     pool["tuned"] = chosen
@@ -92,17 +92,13 @@ def describe_tuning(
 
 def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
     """The cells of a candidate; `varied` keys are part of its name."""
-    if line.get("instruction"):
-        sentence = f" + “{line['instruction']}”"
-    else:
-        sentence = ""
     how = "".join(
         _TOLD[key].format(line[key])
         for key in varied
         if line.get(key) not in (None, 0, "given")
     )
     return [
-        f"{kind_words(str(line['kind']))}{how}{sentence}",
+        f"{kind_words(str(line['kind']))}{how}",
         str(line.get("seed", "")),
         str(int(line["rows"])),
         f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",

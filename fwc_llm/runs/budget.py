@@ -68,7 +68,7 @@ def forecast(
                 f"reply up to "
                 f"{limit}: together more than the context of {model.name}, {price.context} tokens; "
                 f"use fewer "
-                "examples (--m, --max-prompt-tokens)"
+                "examples (--m)"
             )
         arm = call.arm, call.repeat
         if arm in prefixes:

@@ -23,7 +23,8 @@ from fwc_llm.runs.journal import (
     make_record,
     parameters_json,
 )
-from fwc_llm.runs.unread import KEPT_BACK, frequent_texts, unread_remedy
+from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.unread import KEPT_BACK, NO_P, frequent_texts, unread_remedy
 
 FIRST = 12  # first replies of an arm, one of which must hold an answer
 EARLY = 20  # first replies, about which a line is said if most are alike
@@ -35,6 +36,7 @@ _LATELY = 50  # number of latest replies for the rate, because speed varies over
 # Wait for requests under way after a fatal error or at the cost limit, because they may be charged
 # for.
 _GRACE_SECONDS = 5.0
+_Raising = FunctionModel | EstimatorModel  # what raised is known
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,8 @@ class Execution:
             await self.model.aclose()
             self.report()
         failed = self.errors and not self.done + self.skipped
-        ours = isinstance(self.model, FunctionModel | EstimatorModel)
-        if failed and ours and self.watch is not None:
-            raise self.watch.failure("any row", self.model)
+        if failed and self.watch is not None and isinstance(self.model, _Raising):
+            raise self.watch.failure("any row", self.journal.records())
         return ExecutionSummary(self.done, self.errors, self.skipped, self.stopped)
 
     async def _report_pauses(self) -> None:
@@ -133,8 +134,6 @@ class Execution:
         request = call_id(self.parameters, call)
         if self.journal.answered(request) or request in self.under_way:
             self.skipped += 1
-            if self.watch is not None and request not in self.under_way:
-                self.watch.take(call, request)
             return
         self.under_way.add(request)
         while self.watch is not None and not self.watch.begin(call):
@@ -162,17 +161,13 @@ class Execution:
                     )
             raise
         attempts.settle(reply)
-        self._keep(request, call, reply, attempts)  # write the reply before using it
+        record = self._keep(request, call, reply, attempts)  # before it is used
         self.under_way.discard(request)
         self.errors += reply.text is None
         self.done += reply.text is not None
         self.lately.append(time.monotonic())
         if self.watch is not None:
-            self.watch.end(call)
-            if reply.text is not None:
-                self.watch.take(call, request)
-            elif isinstance(self.model, FunctionModel | EstimatorModel):
-                self.watch.fail(call, request, self.model)
+            self.watch.end(call, record)
         self.settled.set()
         if time.monotonic() - self.reported >= _REPORT_SECONDS:
             self.report()
@@ -182,7 +177,7 @@ class Execution:
 
     def _keep(
         self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts"
-    ) -> None:
+    ) -> dict[str, Any]:
         record = make_record(request, call, reply, self.journal.words)
         if attempts.unknown:
             record |= {
@@ -190,11 +185,11 @@ class Execution:
                 "most_usage": dict(vars(attempts.most())),
             }
         self.journal.append(record)
-        if reply.text is None:
-            return
-        self.answers[record["answer"] or "unread"] += 1
-        if self.answers.total() == EARLY and (early := early_words(self.answers)):
-            LOG.warning(early)
+        if reply.text is not None:
+            self.answers[record["answer"] or "unread"] += 1
+            if self.answers.total() == EARLY and (early := early_words(self.answers)):
+                LOG.warning(early)
+        return record
 
     async def wait(self) -> bool:
         """Wait until another call ends; False if no worker may begin another call."""
@@ -301,85 +296,83 @@ class UnreadError(ProviderError):
 
 
 class Watch:
-    """Stops a run if none of an arm's first 12 replies holds an answer."""
+    """Stops a run if none of an arm's first 12 replies holds an answer.
+
+    For a threshold, a reply has to hold P(yes), too.
+    """
 
     def __init__(
-        self, model: Model, journal: Journal, arms: Collection[str] | None = None
+        self,
+        model: Model,
+        journal: Journal,
+        settings: Settings,
+        arms: Collection[str] | None = None,
     ) -> None:
-        self._model, self._journal, self._arms = model, journal, arms
+        self._model = model
+        self._arms = arms
+        self._needs_p = settings.threshold is not None
         self._read: set[str] = set()
-        self._unread: defaultdict[str, list[str]] = defaultdict(list)
+        self._unread: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
         self._under_way: Counter[str] = Counter()
+        for record in journal.records():
+            if record["text"] is not None:
+                self._note(record)
 
-    def _watches(self, call: PlannedCall) -> bool:
-        chosen = self._arms is None or call.arm in self._arms
-        return chosen and call.arm not in self._read
+    def _watches(self, arm: str) -> bool:
+        return arm not in self._read and (self._arms is None or arm in self._arms)
 
     def begin(self, call: PlannedCall) -> bool:
         """Whether the call may be sent now; else it must wait for other calls of its arm."""
-        if (
-            self._watches(call)
-            and self._under_way[call.arm] + len(self._unread[call.arm]) >= FIRST
-        ):
+        self._check(call.arm)
+        waiting = self._under_way[call.arm] + len(self._unread[call.arm])
+        if self._watches(call.arm) and waiting >= FIRST:
             return False
         self._under_way[call.arm] += 1
         return True
 
-    def end(self, call: PlannedCall) -> None:
-        """Count a call as ended."""
-        self._under_way[call.arm] -= 1
+    def end(self, call: PlannedCall, record: Mapping[str, Any]) -> None:
+        """Count a call as ended; `UnreadError` for the twelfth reply without an answer.
 
-    def take(self, call: PlannedCall, request: str) -> None:
-        """Check a call's reply; `UnreadError` for the twelfth without an answer."""
-        if not self._watches(call):
+        A row without any reply counts if a function was asked, which then is a `FunctionError`.
+        """
+        self._under_way[call.arm] -= 1
+        if record["text"] is not None or isinstance(self._model, _Raising):
+            self._note(record)
+            self._check(call.arm)
+
+    def _note(self, record: Mapping[str, Any]) -> None:
+        arm = record.get("arm") or ""
+        reason = record.get("reason")
+        if record.get("answer") and self._needs_p and record.get("p_yes") is None:
+            reason = NO_P
+        if not reason:
+            self._read.add(arm)
+        elif reason not in KEPT_BACK and self._watches(arm):
+            self._unread[arm].append({**record, "reason": reason})
+
+    def _check(self, arm: str) -> None:
+        unread = self._unread[arm]
+        if not self._watches(arm) or len(unread) < FIRST:
             return
-        reason = self._journal.answerless.get(bytes.fromhex(request))
-        if reason is None:
-            self._read.add(call.arm)
-        if reason is None or reason in KEPT_BACK:
-            return
-        self._unread[call.arm].append(request)
-        if len(unread := self._unread[call.arm]) != FIRST:
-            return
-        texts = (
-            record["text"]
-            for record in self._journal.records()
-            if record["request"] in unread
-        )
-        reasons = Counter(
-            self._journal.answerless[bytes.fromhex(record)] for record in unread
-        )
-        counted = ", ".join(
-            f"{number} {reason}" for reason, number in reasons.most_common()
-        )
+        if any(record["text"] is None for record in unread):
+            raise self.failure(f"the first {FIRST} rows of {arm}", unread)
+        reasons = Counter(record["reason"] for record in unread)
+        counted = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common())
+        texts = (record["text"] for record in unread)
         examples = "; ".join(frequent_texts(texts)) or "they are empty"
         remedy = unread_remedy(reasons, self._model.parameters)
         raise UnreadError(
-            f"none of the first {FIRST} replies of {call.arm} holds an answer ({counted}; "
-            f"{examples}): "
-            f"{remedy}, with a new --out folder; the replies are kept, and "
-            f"--set no_watch=true "
+            f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {examples}): "
+            f"{remedy}, with a new --out folder; the replies are kept, and --set no_watch=true "
             "continues this run"
         )
 
-    def fail(
-        self, call: PlannedCall, request: str, model: FunctionModel | EstimatorModel
-    ) -> None:
-        """Note that a function gave no reply; `FunctionError` after the twelfth of an arm."""
-        if not self._watches(call):
-            return
-        self._unread[call.arm].append(request)
-        if len(self._unread[call.arm]) == FIRST:
-            raise self.failure(f"the first {FIRST} rows of {call.arm}", model)
-
-    def failure(self, rows: str, model: Any) -> FunctionError:
+    def failure(self, rows: str, records: Iterable[Mapping[str, Any]]) -> FunctionError:
         """The error of a function that gave no reply to some rows; its cause is the exception."""
-        errors = Counter(
-            record["error"] for record in self._journal.records() if record["error"]
+        errors = Counter(record["error"] for record in records if record["error"])
+        reasons = "; ".join(f"{n} times: {error}" for error, n in errors.items())
+        failure = FunctionError(
+            f"{self._model.name} gave no reply to {rows} ({reasons})"
         )
-        reasons = "; ".join(
-            f"{number} times: {error}" for error, number in errors.items()
-        )
-        failure = FunctionError(f"{model.name} gave no reply to {rows} ({reasons})")
-        failure.__cause__ = model.raised
+        failure.__cause__ = getattr(self._model, "raised", None)
         return failure

@@ -121,7 +121,6 @@ LATER = {
     "task_file",
     "population",
     "variations",
-    "looks",
 }
 
 
@@ -581,8 +580,6 @@ class Described(_Run):
     sources: dict[str, str] | None = None
     versions: dict[str, str] | None = None
     calls: _Count | None = None
-    ended: str | None = None
-    looks: list[_Count] | None = None
     table_checks: dict[str, str] | None = None
     epochs: _Count | None = None
     variations: dict[str, _Variation] | None = None

@@ -136,7 +136,6 @@ class Journal:
         # upper limits for attempts of unknown usage
         self.unknown = Usage()
         self.unknown_batch = Usage()
-        self.answerless: dict[bytes, str] = {}  # reasons of replies without an answer
         self._answered: set[bytes] = set()
         # arms and repeats whose prefix is in the file
         self._prefixed: set[tuple[str, int]] = set()
@@ -251,9 +250,7 @@ class Journal:
 
     def _count(self, record: Mapping[str, Any]) -> None:
         if record["text"] is not None:
-            self._answered.add(request := bytes.fromhex(record["request"]))
-            if record.get("answer") is None:
-                self.answerless[request] = sys.intern(str(record.get("reason") or ""))
+            self._answered.add(bytes.fromhex(record["request"]))
         if record.get("prefix"):
             self._prefixed.add((record.get("arm", ""), record.get("repeat", 0)))
         usage, most = (

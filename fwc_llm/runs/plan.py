@@ -1,11 +1,9 @@
 """The plan of a run: test rows, examples of arms, and the resulting calls."""
 
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +12,6 @@ from fwc_llm.answers import PARSER
 from fwc_llm.cell_rules import TaskRow
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
-from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.arms import Arm, read_arms, short_name
 from fwc_llm.runs.defaults import fit_defaults
@@ -22,14 +19,7 @@ from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, vers
 from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.perturbations import name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import (
-    Split,
-    cells_of_rows,
-    draw_split,
-    interleave_cells,
-    population,
-    whole_people,
-)
+from fwc_llm.runs.splits import Split, draw_split, population
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -40,8 +30,6 @@ from fwc_llm.words import LANGUAGES
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from fwc_llm.metrics.sequential import GroupSequential
 
 
 _ROWS = 10_000  # most rows that exist as dicts at the same time
@@ -82,7 +70,6 @@ class Plan:
     repeats: tuple[Repeat, ...]
     moved: tuple[str, ...] = ()
     saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
-    sequential: "GroupSequential | None" = None
     _builders: dict[tuple[int, str], Prompt] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -137,45 +124,6 @@ class Plan:
         variants = sum(1 for _ in self.variants(*next(rows_of(tests[0]))))
         return sum(map(len, tests)) * len(self.arms) * variants
 
-    def part(self, rows: int) -> "Plan":
-        """The same run with only the first `rows` test rows of every repeat."""
-        splits = [
-            replace(repeat.split, test=repeat.split.test.iloc[:rows])
-            for repeat in self.repeats
-        ]
-        repeats = zip(self.repeats, splits, strict=True)
-        return replace(
-            self,
-            repeats=tuple(replace(repeat, split=split) for repeat, split in repeats),
-        )
-
-    @cached_property
-    def looks(self) -> list[int]:
-        """The numbers of test rows at which a run with `until_decided` checks its answers."""
-        from fwc_llm.metrics.sequential import MIN_ROWS_FIRST_LOOK
-
-        if self.sequential is None:
-            return []
-        least = max(MIN_ROWS_FIRST_LOOK, self.settings.min_group)
-        groups = self.task.sensitive(self.repeats[0].split.test)[self.ends - 1]
-        of_groups = [self.ends[groups == group] for group in np.unique(groups)]
-        # At the first look, every group has `least` people (rows), unless it has fewer in total.
-        first = max(
-            (int(ends[least - 1]) for ends in of_groups if len(ends) >= least),
-            default=0,
-        )
-        return self.sequential.looks(first)
-
-    @cached_property
-    def ends(self) -> "np.ndarray":
-        """The numbers of test rows (U,) after which each person is complete."""
-        test = self.repeats[0].split.test
-        ends = np.arange(1, len(test) + 1)
-        if not self.task.rules.cluster:
-            return ends
-        people = test[self.task.rules.cluster].to_numpy()
-        return np.asarray(ends[np.append(people[1:] != people[:-1], True)])
-
     @cached_property
     def variations(self) -> dict[str, dict[str, str]]:
         """The family, order and template of each arm, if any of these vary."""
@@ -190,8 +138,8 @@ class Plan:
             for arm in self.arms
         }
 
-    def calls(self, after: int = 0) -> Iterator[PlannedCall]:
-        """Yield the requests, without the first `after` rows of each arm and repeat."""
+    def calls(self) -> Iterator[PlannedCall]:
+        """Yield the requests."""
         trainings = {
             drawn.index: cache(partial(_training, self.task, drawn))
             for drawn in self.repeats
@@ -200,19 +148,18 @@ class Plan:
             for repeat in self.repeats:
                 training = trainings[repeat.index]
                 for arm in self.arms:
-                    yield from self._calls_of(arm, repeat, validation, after, training)
+                    yield from self._calls_of(arm, repeat, validation, training)
 
     def _calls_of(
         self,
         arm: Arm,
         repeat: Repeat,
         validation: bool,
-        after: int,
         training: Callable[[], Training],
     ) -> Iterator[PlannedCall]:
         """Yield the requests of one arm about the test (or validation) rows of a repeat."""
-        rows = enumerate(rows_of(repeat.rows(validation)))
-        for position, (row, values) in islice(rows, after, None):
+        rows = rows_of(repeat.rows(validation))
+        for position, (row, values) in enumerate(rows):
             builder = self._builder(repeat, arm, position, validation)
             fixed = len(builder.prefix) if arm.name in repeat.shots else 0
             variants = self.variants(row, values)
@@ -300,13 +247,11 @@ def make_plan(
     progress: Callable[[str], None] | None = None,
     split: "Split | None" = None,
     model: Model | None = None,
-    max_prompt_tokens: int | None = None,
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat.
 
     Repeat r has the seed `settings.seed` + r, and equal test rows in all arms, none of which equals
-    an example of a saved shots file. `split` has rows that were drawn before. With
-    `max_prompt_tokens`, m is reduced until no prompt has more tokens.
+    an example of a saved shots file. `split` has rows that were drawn before.
     """
     api = settings.api if model is None else traits(model).api
     arms, saved = read_arms(sources, settings, task, allow_changed_data)
@@ -323,18 +268,7 @@ def make_plan(
     bare = Plan(
         task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved
     )
-    if model is None or max_prompt_tokens is None:
-        return _drawn(bare, progress, split)
-    counter = TokenCounter(model.name)
-
-    @cache
-    def plan(m: int) -> Plan:
-        return _drawn(replace(bare, settings=settings.updated(m=m)), progress, split)
-
-    def longest(m: int) -> int:
-        return max(counter.count(call.messages) for call in plan(m).calls())
-
-    return plan(fit_m_to(settings.m, max_prompt_tokens, longest))
+    return _drawn(bare, progress, split)
 
 
 def _drawn(
@@ -343,15 +277,6 @@ def _drawn(
     """Complete a plan with the rows and examples of every repeat."""
     task = plan.task
     settings = plan.settings
-    if (
-        settings.until_decided
-        and task.rules.cluster
-        and settings.base_parity is not None
-    ):
-        remedy = "leave cluster out, or give --base-parity none"
-        raise FwcError(
-            f"--until-decided asks about all rows of a person, which base parity splits: {remedy}"
-        )
     fixed_values = [
         example.values for shots in plan.saved.values() for example in shots.examples
     ]
@@ -361,8 +286,6 @@ def _drawn(
         drawn = split or draw_split(
             task, settings.n_test, settings.base_parity, seed, fixed_values
         )
-        if settings.until_decided:
-            drawn = _in_order_of_looks(task, drawn, settings, seed)
         validation, drawn = draw_validation_rows(
             task, drawn, settings, seed, fixed_values
         )
@@ -370,28 +293,9 @@ def _drawn(
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
     plan = replace(plan, repeats=tuple(repeats))
-    if settings.until_decided:
-        from fwc_llm.metrics.sequential import GroupSequential, equal_looks
-
-        looks = plan.ends[np.array(equal_looks(len(plan.ends))) - 1].tolist()
-        plan = replace(plan, sequential=GroupSequential(tuple(looks)))
     plan.first_calls  # noqa: B018 (raises template errors before anything is written)
     plan.n_questions  # noqa: B018 (raises errors of impossible probes)
     return plan
-
-
-def _in_order_of_looks(
-    task: "Task", drawn: "Split", settings: Settings, seed: int
-) -> "Split":
-    """The split with its test rows in an order in which they may be looked at."""
-    test = drawn.test
-    if settings.base_parity is not None:
-        order = interleave_cells(cells_of_rows(task, test))
-    elif task.rules.cluster:
-        order = whole_people(test[task.rules.cluster], seed)
-    else:
-        return drawn
-    return replace(drawn, test=test.iloc[order])
 
 
 def _examples(
@@ -419,14 +323,12 @@ def _examples(
 
 def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     """The task with the settings' weights and people; `FwcError` if they are invalid."""
-    from fwc_llm.gates.condition import check_arms
     from fwc_llm.metrics.sampling_design import NOT_ASSISTED
 
     if settings.against not in ("", "all", *arms):
         raise FwcError(
             f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all"
         )
-    check_arms(settings.until_decided, arms)
     if "weight" in settings.model_fields_set:
         weight = settings.weight or ""
     else:
@@ -568,28 +470,6 @@ def describe_asked(
     further = {
         "variations": plan.variations,
         "table_checks": task.checks.as_json(task.rules.cluster),
-        "looks": list(plan.sequential.rows) if plan.sequential else [],
         "task_file": task.text,  # lets a report work with this folder and the data alone
     }
     return described | {name: value for name, value in further.items() if value}
-
-
-def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
-    """The largest m, up to `most`, with `tokens(m)` up to `limit`; `FwcError` if none."""
-    if tokens(most) <= limit:
-        return most
-
-    def size(m: int) -> int:
-        try:
-            return tokens(m)
-        except FwcError:  # too few examples for a strategy: FWC needs one per cell
-            return 0
-
-    m = bisect_right(range(1, most), limit, key=size)
-    if m and size(m):
-        return m
-    raise FwcError(
-        f"even with the smallest m that every arm accepts, prompts exceed --max-prompt-tokens "
-        f"{limit}: "
-        "raise the limit, or use a shorter template"
-    )

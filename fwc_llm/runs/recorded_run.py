@@ -15,7 +15,6 @@ from pydantic import BaseModel, TypeAdapter
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import in_shell, read_text
-from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
@@ -120,8 +119,7 @@ class Run:
     @property
     def n_test(self) -> int:
         """The number of test rows per repeat."""
-        until = self.results.get("until_decided")
-        return int(until["rows"] if until else self.described["settings"]["n_test"])
+        return int(self.described["settings"]["n_test"])
 
     @property
     def rows_there(self) -> float:
@@ -209,11 +207,6 @@ class Run:
                 self.times,
                 settings["min_group"],
                 settings["margin"],
-                sequential=sequential_design(
-                    settings.get("until_decided") or (),
-                    self.described.get("looks"),
-                    self.described.get("ended") or "",
-                ),
                 unread=self.unread or settings.get("unread") or WORST,
                 model=True,
             ),

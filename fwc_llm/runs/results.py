@@ -236,14 +236,6 @@ def score(
         "unknown_usage": asdict(unknown) if unknown != Usage() else None,
     }
     data |= {name: value for name, value in further.items() if value}
-    if settings.get("until_decided"):
-        data["until_decided"] = {
-            "rows": len(by_arm[described["arms"][0]]),
-            "of": settings["n_test"],
-        }
-        data["until_decided"] |= (
-            {"ended": described["ended"]} if described.get("ended") else {}
-        )
     if rule is not None:
         missing = sum(row["reason"] in _NO_REPLY for row in validation)
         data |= {

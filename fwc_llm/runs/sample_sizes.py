@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fwc_llm.gates.condition import UNTIL_VERDICT, parse_condition, sequential_design
-from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, steps_needed
-from fwc_llm.metrics.sequential import equal_looks, expected_rows
+from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.prices import Price
@@ -66,34 +64,6 @@ def needed(
                 "requests": requests,
             }
             yield line | dollars
-
-
-def questions_until_decided(
-    design: Design, settings: Settings, arms: Sequence[str]
-) -> dict[str, Any] | None:
-    """Simulate the rows until a run's first condition on the DP gap is decided, or None.
-
-    Rates are assumed to be near one half, and rows to be independent.
-    """
-    most = round(design.rows.sum())
-    shares = design.rows.sum(1)[design.judged]
-    sequential = sequential_design(settings.until_decided, equal_looks(most))
-    if sequential is None or len(shares) < 2:
-        return None
-    for text in settings.until_decided:
-        if text == UNTIL_VERDICT:
-            words = f"the DP gap's verdict, margin {settings.margin:g},"
-            bounds = (0.0, settings.margin)
-        elif (condition := parse_condition(text)).metric == "dp_gap":
-            words = text
-            bounds = (condition.bound, condition.bound)
-        else:
-            continue
-        return {
-            "condition": words,
-            **expected_rows(shares.tolist(), bounds, sequential),
-        }
-    return None
 
 
 def sample_cost(

@@ -23,12 +23,6 @@ JUDGED = (
 )  # options of verdicts
 
 
-def _rows(values: Mapping[str, Any]) -> int:
-    if values.get("until_decided"):
-        return 2000
-    return 200
-
-
 def _template(values: Mapping[str, Any]) -> str:
     if values.get("api", "chat") == "chat":
         return "default"
@@ -51,20 +45,10 @@ class Settings(Options):
     epsilon: float | None = option(
         0.01, "Largest relative parity violation of the coreset; `none` for no limit."
     )
-    until_decided: tuple[str, ...] = option(
-        (),
-        "Conditions such as `dp_gap > 0.1`: stop asking as soon as all are decided, at the latest "
-        "after n_test "
-        "rows. `verdict`: as soon as every verdict on a DP gap is settled. Intervals hold at all "
-        "checks.",
-        VERDICT,
-        flag="",
-    )
     n_test: int = option(
-        _rows,
+        200,
         "Test rows per repeat.",
-        default_words="200 (at most 2,000 with --until-decided), or the nearest number "
-        "that the table allows",
+        default_words="200, or the nearest number that the table allows",
     )
     base_parity: float | None = option(
         None,
@@ -159,7 +143,7 @@ class Settings(Options):
         default_words="the first arm",
     )
 
-    @field_validator("until_decided", "templates", "orders", "probe", mode="before")
+    @field_validator("templates", "orders", "probe", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -195,26 +179,6 @@ class Settings(Options):
             )
         return self
 
-    @model_validator(mode="after")
-    def _check_until_decided(self) -> "Settings":
-        if not self.until_decided:
-            return self
-        from fwc_llm.gates.condition import check_sequences
-
-        check_sequences(self.until_decided)
-        alone = {
-            "repeats": 1,
-            "samples": 1,
-            "threshold": None,
-            "probe": (),
-            "counterfactual": False,
-        }
-        others = [name for name, usual in alone.items() if getattr(self, name) != usual]
-        if others:
-            why = "its intervals are of rows that are each asked once"
-            raise ValueError(f"--until-decided does not go with {others[0]}: {why}")
-        return self
-
     @property
     def wordings(self) -> tuple[str, ...]:
         """The names or folders of the template sets: `templates`, else `template` alone."""
@@ -235,7 +199,6 @@ class SettingsKeywords(TypedDict, total=False):
 
     m: int
     epsilon: float | None
-    until_decided: tuple[str, ...]
     n_test: int
     base_parity: float | None
     repeats: int

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
 
-_VALIDATION, _PEOPLE = (
-    1,
-    2,
-)  # added to the seed: independent streams for other draws than test rows
+_VALIDATION = 1  # added to the seed: a stream of its own
 
 
 @dataclass(frozen=True)
@@ -149,13 +146,6 @@ def interleave_cells(cells: np.ndarray) -> np.ndarray:
         rows = np.flatnonzero(cells == cell)
         rank[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
     return np.argsort(rank, kind="stable")
-
-
-def whole_people(people: Any, seed: int) -> np.ndarray:
-    """A permutation of rows (n,): people in random order, their rows together."""
-    names, code = np.unique(np.asarray(people, dtype=str), return_inverse=True)
-    rank = np.random.default_rng([seed, _PEOPLE]).permutation(len(names))
-    return np.argsort(rank[code], kind="stable")
 
 
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray:

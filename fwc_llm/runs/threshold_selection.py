@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Model
-from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
+from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.runs.splits import (
     Split,
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 FILE_NAME = "pool.jsonl"
 NEVER = 1.000001  # a threshold that no P(yes) reaches
-TRIED = 8  # first questions, after which a model without P(yes) stops the run
 _MOST, _LEAST = 200, 20  # limits of the default number of validation rows
 
 Row = Mapping[str, Any]  # a line of answers.csv, with P(yes) as a number or None
@@ -137,22 +134,3 @@ def at_threshold(row: Row, threshold: float | None) -> str:
     if row["p_yes"] >= threshold:
         return "yes"
     return "no"
-
-
-def check_probability(
-    model: Model, calls: Sequence[PlannedCall], journal: Journal
-) -> None:
-    """`ProviderError` if all replies to these calls lack P(yes)."""
-    parameters = parameters_json(model)
-    tried = {call_id(parameters, call) for call in calls}
-    replies = [
-        record
-        for record in journal.records()
-        if record["request"] in tried and record["text"] is not None
-    ]
-    if replies and all(record.get("p_yes") is None for record in replies):
-        none = f"the first {len(replies)} replies have none"
-        remedy = "leave --threshold out, or ask for log-probabilities (--logprobs)"
-        raise ProviderError(
-            f"{model.name} gives no P(yes), which --threshold needs ({none}): {remedy}"
-        )

@@ -10,6 +10,7 @@ from fwc_llm.sanitize import replace_invisible
 
 # Reasons that are findings about the model, not faults of the run.
 KEPT_BACK = ("refused", "filtered")
+NO_P = "without the P(yes) that --threshold needs"
 _LONGEST = 120  # characters of a reply in a message
 _MOST_TEXTS = 3
 
@@ -34,6 +35,8 @@ def unread_remedy(reasons: Mapping[str, int], parameters: Mapping[str, Any]) -> 
     limit = completion_limit(parameters)
     if commonest in KEPT_BACK:
         return ""
+    if commonest == NO_P:
+        return "leave --threshold out, or ask for log-probabilities (--logprobs)"
     if limit is None:  # no chat model
         return "look at what the model returns to one prompt"
     if commonest == "truncated":

@@ -1,17 +1,14 @@
-"""The registry of strategies: built-in, from plugins, and `module:function`."""
+"""The registry of strategies: built-in ones, and `module:function`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import import_module
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from fwc_llm.errors import FwcError, check_type, did_you_mean, near
 from fwc_llm.shots.base import Request, Shots, Strategy
 from fwc_llm.user_code import import_named
-
-ENTRY_POINTS = "fwc_llm.strategies"
 
 # The places of built-in strategies. "by name": run only when named, because `ids` needs row ids.
 # "quick": not cached, because choosing is faster than reading the cache.
@@ -31,6 +28,13 @@ _BUILT_IN = {
     "ids": ("baselines:ids", "quick", "by name"),
 }
 BUILT_IN = tuple(_BUILT_IN)
+
+
+def strategies() -> tuple[str, ...]:
+    """Return the names of the built-in strategies."""
+    return BUILT_IN
+
+
 ONLY_BY_NAME = frozenset(
     name for name, marks in _BUILT_IN.items() if "by name" in marks
 )
@@ -38,15 +42,8 @@ ONLY_BY_NAME = frozenset(
 _F = TypeVar("_F", bound=Callable[..., Shots])
 
 
-def strategies() -> tuple[str, ...]:
-    """Return the names of all strategies: built-in ones first, then those of installed packages."""
-    return (*_BUILT_IN, *sorted(name for name in _plugins() if name not in _BUILT_IN))
-
-
 def is_kept(name: str) -> bool:
-    """Whether examples of the strategy are cached; those of plugins are not: their code may
-    change.
-    """
+    """Whether examples of the strategy are cached; those of your own are not: code may change."""
     return name in _BUILT_IN and "quick" not in _BUILT_IN[name]
 
 
@@ -54,9 +51,6 @@ def find_strategy(name: str) -> Strategy:
     """The strategy `name`, which may be `module:function`."""
     if name in _BUILT_IN:
         return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}", import_module)
-    plugins = _plugins()
-    if name in plugins:
-        return _load(name, plugins[name], import_module)
     if ":" in name:
         return _load(name, name, import_named)
     raise FwcError(
@@ -107,10 +101,6 @@ def accepted_options(name: str) -> Mapping[str, Any] | None:
     return cast(
         "Mapping[str, Any] | None", getattr(find_strategy(name), "options", None)
     )
-
-
-def _plugins() -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _load(name: str, target: str, import_it: Callable[[str], ModuleType]) -> Strategy:

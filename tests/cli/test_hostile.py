@@ -234,8 +234,6 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--option slots", "--option is not KEY=VALUE"),
         ("--option metric=l2", "it takes slots"),
         ("--strategy random -o /proc/nowhere/shots.json", "cannot write the shots"),
-        ("--max-prompt-tokens 5 --strategy balanced", "even with the smallest m"),
-        ("--max-prompt-tokens 5 --strategy random", "exceed --max-prompt-tokens 5"),
     ],
     "tune --task census --target-dp 0.1": [
         ("--m many", "whole numbers"),

@@ -73,8 +73,6 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
     [
         (("--model", "gpt-4"), "give the cost of --detect"),
         (("--batch", "--detect", "0.1"), "give the cost of --detect"),
-        (("--fail-if", "accuracy < 0.7"), "a condition on dp"),
-        (("--fail-if", "dp_gap[x] > 0.1"), "names the arm 'x'"),
     ],
 )
 def test_no_option_is_left_out_in_silence(

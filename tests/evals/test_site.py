@@ -39,7 +39,7 @@ def every_public_name_and_every_option_has_its_place(site: Path) -> None:
             value = getattr(package, name)
             if inspect.isclass(value) or inspect.isroutine(value):
                 assert f'<span class="pre">{name}</span></span>' in described, name
-    for option in ("--fail-if", "--until-decided", "--prices", "--negative"):
+    for option in ("--fail-if", "--prices", "--negative"):
         assert option in described, option
 
 

@@ -114,7 +114,7 @@ def test_prompts_beyond_the_context_are_refused(
     adult: Task, service: Served, tmp_path: Path
 ) -> None:
     with pytest.raises(
-        FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*max_prompt_tokens"
+        FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*fewer examples"
     ):
         run(
             adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100

@@ -19,7 +19,6 @@ from fwc_llm.files import resource_dir
 from fwc_llm.models import Client, Messages, Reply
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.prompts import build_prompt
-from fwc_llm.report.tuning import describe_tuning
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots import load_shots
@@ -239,89 +238,9 @@ def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
         tune(task, deaf, 0.1, **options | {"templates": ["default", "decision"]})
 
 
-def told(messages: Messages) -> str:
-    """Deaf, but fair where the system message ends with its sentence, whatever it looks like to
-    Jinja.
-    """
-    age, group = _age_and_group(messages[-1]["content"])
-    fair = messages[0]["content"].endswith("\nBe fair: {{ 1/0 }} 'é'")
-    if age > (45 if fair else {"a": 65, "b": 25}[group]):
-        return "yes"
-    return "no"
-
-
-def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> None:
-    task = load_task(write_people(tmp_path, make_people(1200, 2)))
-    file = tmp_path / "sentences.txt"
-    file.write_text(
-        "Mind the age.\n\n Be  fair: {{ 1/0 }} 'é'\nMind the age.\n", encoding="utf-8"
-    )
-    options = LARGER | {"instructions": file}
-    tuned = tune(task, told, 0.15, 30.0, **options, out=tmp_path / "t")
-    assert tuned.reached
-    assert "with the instruction “Be fair: {{ 1/0 }} 'é'”" in tuned.verdict
-    unheard = tune(task, deaf, 0.15, 30.0, **options, out=tmp_path / "deaf")
-    assert "None changed an answer" in unheard.verdict
-    assert tuned.result is not None
-    assert tuned.shots is not None
-    assert tuned.result.records.of("dp_gap", tuned.result.arms[0]).value < 0.15
-    kinds = {(line["kind"], line.get("instruction")) for line in tuned.front}
-    assert {
-        ("no examples", "Mind the age."),
-        ("no examples", "Be fair: {{ 1/0 }} 'é'"),
-    } <= kinds
-    assert (
-        len({kind for kind, sentence in kinds if sentence}) > 1
-    )  # crossed with examples
-    prompt = build_prompt(task, task.test().iloc[0], tuned.shots, tuned.template)
-    assert "1/0" in prompt[0]["content"]
-    text = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "Mind the age." in text
-    shown = {
-        arm: cells
-        for arm, *cells in describe_tuning(
-            tuned.tuning, tuned.result.audit().statistics
-        )["validation"]
-    }
-    pool = {
-        arm: cells[0] for arm, cells in shown.items()
-    }  # the others were raced in another wording
-    assert pool["zero"] == pool["balanced"] != pool["tuned"]
-
-
-def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None:
-    task = load_task(write_people(tmp_path, make_people(1200, 2)))
-    for name in ("one", "two"):
-        shutil.copytree(resource_dir("prompts") / "default", tmp_path / "sets" / name)
-    system = tmp_path / "sets" / "two" / "system.j2"
-    fair = "Be fair: {{ '{{ 1/0 }}' }} 'é'\n{% endcall %}"
-    system.write_text(system.read_text().replace("{% endcall %}", fair))
-    options = LARGER | {
-        "instructions": tmp_path / "sets",
-        "out": tmp_path / "t",
-        "test": False,
-    }
-    tuned = tune(task, told, 0.15, 30.0, **options)
-    assert tuned.reached
-    assert tuned.template == str(tmp_path / "sets" / "two")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target_dp": 0.1, "instructions": []}, "hold no sentence"),
-        (
-            {"target_dp": 0.1, "instructions": "no-such-file"},
-            "cannot read the instructions no-such-file",
-        ),
-        (
-            {"target_dp": 0.1, "instructions": ["a"] * 3 + list("bcdef")},
-            "7 wordings need at least 8",
-        ),
-        (
-            {"target_dp": 0.1, "instructions": ["a"], "templates": ["decision"]},
-            "has no system message",
-        ),
         ({"target_dp": float("nan")}, "outside \\[0, 1\\)"),
         ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
         ({"target": "kindness=0.1"}, "names no metric"),

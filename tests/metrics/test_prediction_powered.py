@@ -23,7 +23,6 @@ from fwc_llm.metrics.prediction_powered import (
 )
 from fwc_llm.metrics.records import ASSISTED, Record, Records
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.sequential import GroupSequential
 from tests.command import Run
 
 GAP = "dp_gap"
@@ -307,10 +306,6 @@ def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look
     )
     with pytest.raises(FwcError, match="differ from the others in 'x'"):
         assisted_answers(run, table)
-    run = replace(
-        run, design=replace(run.design, sequential=GroupSequential((200, 400)))
-    )
-    assert assisted_answers(run, table).samples["answers"].assist is not None
 
 
 @pytest.mark.parametrize("column", ["weight", "cluster"])

@@ -7,6 +7,7 @@ import pytest
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
+from fwc_llm.notices import RunWarning
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
 from tests.command import Run
@@ -137,26 +138,30 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
     assert len(service.bodies) == 60
 
 
-@pytest.mark.parametrize(
-    ("refused", "trials"),
-    [
-        (refusal(500, "literal_error"), 3),
-        (HttpReply(completion("No")), 1),
-        (refusal(400, "no", "unsupported_parameter", param="response_format"), 1),
-    ],
-    ids=["500", "ignored", "refused"],
-)
-def test_a_service_without_json_ends_the_run_after_a_trial(
-    refused: HttpReply, trials: int, tmp_path: Path
+def test_a_service_that_refuses_json_ends_the_run_and_one_that_ignores_it_is_named(
+    tmp_path: Path,
 ) -> None:
-    service = Service(lambda body: refused)
+    refused = refusal(400, "no", "unsupported_parameter", param="response_format")
+    for answer in (refused, HttpReply(completion("No"))):
+        out = tmp_path / str(answer.status)
+        with serve_in_thread(Service(lambda body, answer=answer: answer)) as url:
+            asked: Any = {**SMALL, "base_url": f"{url}/v1", "out": out}
+            asked |= {"answer_format": "json", "concurrency": 1}
+            if answer is refused:
+                with pytest.raises(FwcError, match=r"'response_format'.*answer_format"):
+                    evaluate(CENSUS, "some-model", ("zero",), **asked)
+            else:
+                with pytest.warns(RunWarning, match="does not keep to answer_format"):
+                    evaluate(CENSUS, "some-model", ("zero",), **asked)
+
+
+def test_a_threshold_needs_probabilities(tmp_path: Path) -> None:
+    service = Service(lambda body: "No")
     with serve_in_thread(service) as url:
         asked: Any = {**SMALL, "base_url": f"{url}/v1", "out": tmp_path}
-        with pytest.raises(
-            FwcError, match=r"gives no answer in JSON.*answer_format=.word"
-        ):
-            evaluate(CENSUS, "some-model", ("zero",), answer_format="json", **asked)
-    assert len(service.bodies) == trials
+        with pytest.raises(UnreadError, match=r"12 without the P\(yes\).*leave thresh"):
+            evaluate(CENSUS, "some-model", ("zero",), threshold=0.3, **asked)
+    assert len(service.bodies) == FIRST
 
 
 def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:

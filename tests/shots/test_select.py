@@ -401,23 +401,3 @@ def test_a_strategy_of_ones_own(two: Task) -> None:
     )
     assert accepted_options(own) == {"skip": int}
     assert not is_per_row(own)
-
-
-def test_a_package_adds_a_strategy(
-    two: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "first_rows.py").write_text(
-        "from fwc_llm.shots.examples import make_shots\n"
-        "def first(request):\n"
-        "    return make_shots(request, 'first', range(request.m))\n"
-        "first.per_row = True\n"
-    )
-    described = tmp_path / "first_rows-1.0.dist-info"
-    described.mkdir()
-    (described / "entry_points.txt").write_text(
-        "[fwc_llm.strategies]\nfirst = first_rows:first\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert strategies()[-1] == "first"
-    assert (is_per_row("first"), accepted_options("first")) == (True, None)
-    assert select_shots(two, "first", 3).strategy == "first"

@@ -16,7 +16,13 @@ from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import FILTERED, Attempts, Messages, Reply, is_simulation
-from fwc_llm.models.bodies import FORM, RESPONSE_FORMAT, read_reply
+from fwc_llm.models.bodies import (
+    FORM,
+    RESPONSE_FORMAT,
+    asks_json,
+    json_answer,
+    read_reply,
+)
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import (
@@ -188,7 +194,9 @@ class Service:
         """One line on a failure that stops the run: place, fault, remedy, quotation."""
         if failure.parameter:
             why = f"refuses the parameter {failure.parameter!r} for {self.name}"
-            remedy = "change or drop it (--param, --logprobs, --max-tokens)"
+            remedy = (
+                "change or drop it (--param, --logprobs, --max-tokens, --answer-format)"
+            )
         elif failure.status is not None and 300 <= failure.status < 400:
             why = "redirects, which is not followed"
             remedy = "give the address that it names"
@@ -225,28 +233,172 @@ class Service:
             )
 
 
-class RemoteService(Service):
-    """Base class of models that are asked again after temporary failures, at a limited rate."""
+def _without_custom_headers() -> dict[str, Any]:
+    """Headers that make the SDK omit those of OPENAI_CUSTOM_HEADERS."""
+    import openai
+
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    return {
+        line.partition(":")[0].strip(): openai.Omit() for line in lines if ":" in line
+    }
+
+
+def read_key(variable: str, model: str) -> str:
+    """The key in an environment variable; `FwcError` if it is missing or malformed."""
+    hide_variable(variable)
+    # A user may pass the key instead of a variable's name: the message repeats only a plausible
+    # name.
+    is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
+    source = f"the environment variable {variable}" if is_name else "that variable"
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        hint = "" if is_name else " (--api-key-env takes a variable's name, not a key)"
+        raise FwcError(
+            f"no key for {model}: set {source}, name another with --api-key-env{hint}, "
+            "or use --model baseline, which needs none"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise FwcError(
+            f"the key in {source} has characters that no key has: set it again"
+        )
+    return key
+
+
+def check_address(url: str) -> None:
+    """`FwcError` for an address that is not http(s), or has a password or query."""
+    if re.search("[@?#]", url) or LIKE_A_KEY.search(
+        url
+    ):  # run.json and errors would show a secret
+        raise FwcError(
+            "the base URL holds a user, a password, a query or a key: give the address alone, and "
+            "a key by "
+            "--api-key-env"
+        )
+    safe = replace_invisible(url)[:200]
+    try:
+        parts = urlsplit(url)
+        good = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+        )
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        raise FwcError(
+            f"base URL {safe!r} is not an http(s) address, for example http://127.0.0.1:8000/v1"
+        )
+
+
+class ChatModel(Service):
+    """A model of an OpenAI-compatible service, by `client` or its `options`.
+
+    The service is at `base_url`; without it, at OPENAI_BASE_URL, with a notice; else it is OpenAI.
+    To a `base_url`, a key is sent only if `api_key_env` is given. Keys are read at the first
+    request, so a run whose questions are all answered needs no key.
+
+    name     the model's name, sent unchanged
+    notice   called once for each notice (an adapted parameter, an unexpected model)
+    timeout  seconds for one attempt (default 60; for a reasoning model, the row's deadline)
+    backoff  seconds before the first retry; later waits double, with jitter
+    breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of
+             30 and 4 times `concurrency`); within 20 s of a success, failures do not stop the run
+    """
+
+    api = "chat"
+    _key_variable = "OPENAI_API_KEY"
+    _url_variable = "OPENAI_BASE_URL"
+    # of the model's name, not sent; a deployment with a prefix may answer as any model
+    _prefix = ""
+    _path = "/chat/completions"
 
     def __init__(
-        self, name: str, notice: Notice | None, breaker: int, backoff: float
+        self,
+        name: str,
+        client: Client | None = None,
+        notice: Notice | None = None,
+        *,
+        timeout: float | None = None,
+        backoff: float = 0.5,
+        breaker: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(name, notice, breaker)
-        options = self._options
-        self._deadline, self._backoff = options.deadline, backoff
-        self._pace = Pace(options.rpm, first_pause=2.0 * backoff)
+        self._options = client = client or Client(**options)
+        self._served_name = name.removeprefix(self._prefix)
+        self._sent = dict(self.parameters)
+        super().__init__(name, notice, breaker or max(30, 4 * client.concurrency))
+        self._deadline = client.deadline
+        self._backoff = backoff
+        self._pace = Pace(client.rpm, first_pause=2.0 * backoff)
         self._last_success = -math.inf
+        named_url = os.environ.get(self._url_variable, "").strip().rstrip("/") or None
+        self._base_url = client.base_url or named_url
+        self._url_is_named = client.base_url is None and named_url is not None
+        if self._base_url is not None:
+            check_address(self._base_url)
+        self.address = self._base_url or OPENAI_URL
+        self.where = f"the service at {self._base_url}" if self._base_url else "OpenAI"
+        self.simulated = is_simulation(name)  # or set by a reply
+        # A reasoning model may need long before it answers.
+        family = family_of(self._served_name)
+        self._reasons = self.api == "chat" and family.reasons
+        self._timeout = timeout or (
+            client.deadline if self._reasons else ATTEMPT_SECONDS
+        )
+        self._adapted: set[str] = set()
+        self._sdk: openai.AsyncOpenAI | None = None
+        self._tell_first()
+
+    def _tell_first(self) -> None:
+        """Give the first notices: address from the environment, reasoning."""
+        if self._url_is_named:
+            self._tell(
+                f"{self.name} is asked at {self._base_url}, which {self._url_variable} names"
+            )
+        effort = self.parameters.get(EFFORT)
+        if self._reasons and "temperature" not in self.parameters:
+            self._tell(
+                f"{self.name} is a reasoning model, by its name: no temperature is sent, so "
+                f"replies may vary "
+                "(--param reasoning_effort=none turns reasoning off where the model allows it)"
+            )
+        if self._reasons and effort == "none" and EFFORT not in self._options.params:
+            self._tell(
+                f"{self.name} gives log-probabilities only without reasoning: "
+                f"reasoning_effort=none is "
+                "sent (to send another value: --param reasoning_effort=…)"
+            )
+        if self._base_url:
+            address = self._base_url.rstrip("/")
+            self.where_to_look = (
+                f"{address}/models lists the models, if the base URL is right"
+            )
+            return
+        self.where_to_look = (
+            f"it may be retired, see {DEPRECATIONS}, or your account has no access"
+        )
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """The parameters of every request, which are part of its identity."""
+        return self._request_parameters()
+
+    def _request_parameters(self) -> Mapping[str, Any]:
+        return request_parameters(self._served_name, self._options, self._answers)
+
+    def require_key(self) -> None:
+        """`FwcError` if the key is missing, or a client cannot be created."""
+        self.sdk()
+
+    async def aclose(self) -> None:
+        """Close all connections; the next question opens new ones."""
+        sdk, self._sdk = self._sdk, None
+        if sdk is not None:
+            await sdk.close()
 
     def pause_left(self) -> float:
         """Seconds until the service may be asked again, after status 429."""
         return self._pace.pause_left
-
-    def require_key(self) -> None:
-        """`FwcError` if the key is missing, or a client cannot be created."""
-
-    async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
-        """Send the conversation; every failure becomes an `AttemptError`."""
-        raise NotImplementedError
 
     async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
         """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
@@ -324,10 +476,6 @@ class RemoteService(Service):
                 f"or name "
                 "its address with --base-url"
             )
-        if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
-            failure.scope = (
-                FailureScope.UNCLEAR
-            )  # llama-cpp-python answers 500 to a schema
         if (
             failure.status == 429 and failure.scope is FailureScope.ATTEMPT
         ):  # all rows must wait
@@ -354,168 +502,6 @@ class RemoteService(Service):
     def _left(self, began: float) -> float:
         return began + self._deadline - time.monotonic()
 
-
-def _without_custom_headers() -> dict[str, Any]:
-    """Headers that make the SDK omit those of OPENAI_CUSTOM_HEADERS."""
-    import openai
-
-    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    return {
-        line.partition(":")[0].strip(): openai.Omit() for line in lines if ":" in line
-    }
-
-
-def read_key(variable: str, model: str) -> str:
-    """The key in an environment variable; `FwcError` if it is missing or malformed."""
-    hide_variable(variable)
-    # A user may pass the key instead of a variable's name: the message repeats only a plausible
-    # name.
-    is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
-    source = f"the environment variable {variable}" if is_name else "that variable"
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        hint = "" if is_name else " (--api-key-env takes a variable's name, not a key)"
-        raise FwcError(
-            f"no key for {model}: set {source}, name another with --api-key-env{hint}, "
-            "or use --model baseline, which needs none"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise FwcError(
-            f"the key in {source} has characters that no key has: set it again"
-        )
-    return key
-
-
-def check_address(url: str) -> None:
-    """`FwcError` for an address that is not http(s), or has a password or query."""
-    if re.search("[@?#]", url) or LIKE_A_KEY.search(
-        url
-    ):  # run.json and errors would show a secret
-        raise FwcError(
-            "the base URL holds a user, a password, a query or a key: give the address alone, and "
-            "a key by "
-            "--api-key-env"
-        )
-    safe = replace_invisible(url)[:200]
-    try:
-        parts = urlsplit(url)
-        good = (
-            parts.scheme in {"http", "https"}
-            and bool(parts.hostname)
-            and parts.port != 0
-        )
-    except ValueError:
-        good = False
-    if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise FwcError(
-            f"base URL {safe!r} is not an http(s) address, for example http://127.0.0.1:8000/v1"
-        )
-
-
-class ChatModel(RemoteService):
-    """A model of an OpenAI-compatible service, by `client` or its `options`.
-
-    The service is at `base_url`; without it, at OPENAI_BASE_URL, with a notice; else it is OpenAI.
-    To a `base_url`, a key is sent only if `api_key_env` is given. Keys are read at the first
-    request, so a run whose questions are all answered needs no key.
-
-    name     the model's name, sent unchanged
-    notice   called once for each notice (an adapted parameter, an unexpected model)
-    timeout  seconds for one attempt (default 60; for a reasoning model, the row's deadline)
-    backoff  seconds before the first retry; later waits double, with jitter
-    breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of
-             30 and 4 times `concurrency`); within 20 s of a success, failures do not stop the run
-    """
-
-    api = "chat"
-    _key_variable = "OPENAI_API_KEY"
-    _url_variable = "OPENAI_BASE_URL"
-    # of the model's name, not sent; a deployment with a prefix may answer as any model
-    _prefix = ""
-    _path = "/chat/completions"
-
-    def __init__(
-        self,
-        name: str,
-        client: Client | None = None,
-        notice: Notice | None = None,
-        *,
-        timeout: float | None = None,
-        backoff: float = 0.5,
-        breaker: int | None = None,
-        **options: Any,
-    ) -> None:
-        self._options = client = client or Client(**options)
-        self._served_name = name.removeprefix(self._prefix)
-        self._sent = dict(self.parameters)
-        super().__init__(
-            name, notice, breaker or max(30, 4 * client.concurrency), backoff
-        )
-        named_url = os.environ.get(self._url_variable, "").strip().rstrip("/") or None
-        self._base_url = client.base_url or named_url
-        self._url_is_named = client.base_url is None and named_url is not None
-        if self._base_url is not None:
-            check_address(self._base_url)
-        self.address = self._base_url or OPENAI_URL
-        self.where = f"the service at {self._base_url}" if self._base_url else "OpenAI"
-        self.simulated = is_simulation(name)  # or set by a reply
-        # A reasoning model may need long before it answers.
-        family = family_of(self._served_name)
-        self._reasons = self.api == "chat" and family.reasons
-        self._timeout = timeout or (
-            client.deadline if self._reasons else ATTEMPT_SECONDS
-        )
-        self._adapted: set[str] = set()
-        self._sdk: openai.AsyncOpenAI | None = None
-        self._tell_first()
-
-    def _tell_first(self) -> None:
-        """Give the first notices: address from the environment, reasoning."""
-        if self._url_is_named:
-            self._tell(
-                f"{self.name} is asked at {self._base_url}, which {self._url_variable} names"
-            )
-        effort = self.parameters.get(EFFORT)
-        if self._reasons and "temperature" not in self.parameters:
-            self._tell(
-                f"{self.name} is a reasoning model, by its name: no temperature is sent, so "
-                f"replies may vary "
-                "(--param reasoning_effort=none turns reasoning off where the model allows it)"
-            )
-        if self._reasons and effort == "none" and EFFORT not in self._options.params:
-            self._tell(
-                f"{self.name} gives log-probabilities only without reasoning: "
-                f"reasoning_effort=none is "
-                "sent (to send another value: --param reasoning_effort=…)"
-            )
-        if self._base_url:
-            address = self._base_url.rstrip("/")
-            self.where_to_look = (
-                f"{address}/models lists the models, if the base URL is right"
-            )
-            return
-        self.where_to_look = (
-            f"it may be retired, see {DEPRECATIONS}, or your account has no access"
-        )
-
-    @cached_property
-    def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """The parameters of every request, which are part of its identity."""
-        return self._request_parameters()
-
-    def _request_parameters(self) -> Mapping[str, Any]:
-        return request_parameters(self._served_name, self._options, self._answers)
-
-    def require_key(self) -> None:
-        """`FwcError` if the key is missing, or a client cannot be created."""
-        self.sdk()
-
-    async def aclose(self) -> None:
-        """Close all connections; the next question opens new ones."""
-        sdk, self._sdk = self._sdk, None
-        if sdk is not None:
-            await sdk.close()
-
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The request's body for `messages`, without refused parameters."""
         return {"model": self._served_name, "messages": messages, **self._sent}
@@ -533,6 +519,8 @@ class ChatModel(RemoteService):
             and not _same_model(reply.model, self._served_name)
         ):
             self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
+        if reply.text and asks_json(self._sent) and json_answer(reply.text) is None:
+            self._tell(f"{self.where} does not keep to --answer-format json")
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
         """Send the conversation once, or again after an adaptation."""
