@@ -178,7 +178,6 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
 def _task(plan: "Plan", logprobs: bool) -> Task:
     """The Inspect task of a plan, ordered by row, so that `--limit` cuts few rows apart."""
     from fwc_llm.runs.plan import describe_asked
-    from fwc_llm.runs.results import questions
     from fwc_llm.shots.storage import shots_json
 
     places: dict[tuple[int, str], int] = {}
@@ -202,7 +201,7 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
             metadata=question | words,
         )
         for call, question in sorted(
-            zip(plan.calls(), questions(plan), strict=True), key=place
+            zip(plan.calls(), plan.questions(), strict=True), key=place
         )
     ]
     chosen = [

@@ -122,6 +122,8 @@ def _check_spelling(name: str) -> None:
 
     A new model of a service has other digits than the listed ones.
     """
+    from difflib import get_close_matches
+
     from fwc_llm.models.functions import OURS
     from fwc_llm.models.openai.prices import covering, priced
 
@@ -131,24 +133,11 @@ def _check_spelling(name: str) -> None:
     listed = [known for known in priced() if re.sub(r"\D", "", known) == digits]
     if covering(name, priced()) is not None:
         return
-    nearest = min((*OURS, *listed), key=lambda known: _edits(written.casefold(), known))
-    if _edits(written.casefold(), nearest) <= min(2, (len(nearest) + 1) // 3):
+    for nearest in get_close_matches(written.casefold(), (*OURS, *listed), 1, 0.8):
         remedy = "name it, or give the address of the service that knows yours with --base-url"
         raise FwcError(
             f"no model {name!r} is known; did you mean {nearest!r}? {remedy}"
         )
-
-
-def _edits(first: str, second: str) -> int:
-    """The number of letters to add, drop or replace to make one text of the other."""
-    row = list(range(len(second) + 1))
-    for number, letter in enumerate(first, 1):
-        above = row
-        row = [number]
-        for column, other in enumerate(second):
-            change = above[column] + (letter != other)
-            row.append(min(above[column + 1] + 1, row[-1] + 1, change))
-    return row[-1]
 
 
 def _name_unused(name: str, client: Client) -> None:

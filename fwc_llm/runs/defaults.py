@@ -30,39 +30,43 @@ def fit_defaults(
     """
     cells = CellCounts.of(task)
     chosen = settings.model_fields_set
+    given_parity = "base_parity" in chosen
+    parity = settings.base_parity if given_parity else task.rules.base_parity
     changes: dict[str, Any] = {
         "api": api or settings.api,
         "weight": task.rules.weight or None,
     }
-    parity = settings.base_parity if "base_parity" in chosen else task.rules.base_parity
+    notes = list[str]()
     rows = settings.n_test
-    if "n_test" not in chosen:
-        is_default = "base_parity" not in chosen
-        rows, parity, line = _fit_rows(cells, rows, parity, settings.m, is_default)
+    if "n_test" in chosen:
+        rows = _whole(task, rows, parity)
+        if rows != settings.n_test:
+            why = _not_whole(settings.n_test, task.groups)
+            notes.append(
+                f"--n-test {settings.n_test}: {why}: {rows}, the nearest, are drawn"
+            )
+            changes["n_test"] = rows
     else:
-        rows, line = _whole(
-            task, rows, parity, "--n-test {}: {}: {}, the nearest, are drawn"
+        rows, parity, note = _fit_rows(
+            cells, rows, parity, settings.m, not given_parity
         )
-    lines = [line]
-    if rows != settings.n_test or "n_test" not in chosen:
+        notes.append(note)
         changes["n_test"] = rows
     if settings.threshold_rows:
-        number, line = _whole(
-            task,
-            settings.threshold_rows,
-            parity,
-            "threshold_rows {}: {}: {} are asked first",
-        )
+        number = _whole(task, settings.threshold_rows, parity)
         changes["threshold_rows"] = number
-        lines.append(line)
-    can_be_drawn = parity is None or (
-        rows > 0 and rows % whole_step(task.groups, parity) == 0
-    )
-    if chooses and "m" not in chosen and can_be_drawn:
-        changes["m"], line = _fit_m(cells, settings.m, cells.left(rows, parity))
-        lines.append(line)
+        if number != settings.threshold_rows:
+            why = _not_whole(settings.threshold_rows, task.groups)
+            notes.append(
+                f"threshold_rows {settings.threshold_rows}: {why}: {number} are asked first"
+            )
+    whole = parity is None or (rows > 0 and not rows % whole_step(task.groups, parity))
+    if chooses and "m" not in chosen and whole:
+        left = cells.left(rows, parity)
+        changes["m"], note = _fit_m(cells, settings.m, left)
+        notes.append(note)
     fitted = settings.updated(**changes, base_parity=parity)
-    return fitted, tuple(filter(None, lines))
+    return fitted, tuple(filter(None, notes))
 
 
 def fit_m(task: Task) -> tuple[int, str]:
@@ -75,15 +79,14 @@ def fit_m(task: Task) -> tuple[int, str]:
 class CellCounts:
     """Numbers of rows per cell (G, 2), by group and outcome ("no" first).
 
-    Test rows are drawn from `rows`, of which the share `in_pool` is also in the pool. `distinct`
-    are the different rows of the pool; `ambiguous` (G, 1) of them occur with both outcomes.
+    Test rows are drawn from `rows`; `distinct` are the different rows of the pool without those of
+    another table of test rows. `shared`: the pool is the table from which test rows are drawn.
     """
 
     task: Task
     rows: np.ndarray
-    in_pool: np.ndarray
     distinct: np.ndarray
-    ambiguous: np.ndarray
+    shared: bool
 
     @classmethod
     def of(cls, task: Task) -> "CellCounts":
@@ -93,34 +96,24 @@ class CellCounts:
         table = task.test()
         pool = task.pool()
         names = value_names(task)
-        rows = task.cells_of(table)
         keys = pd.util.hash_pandas_object(pool[names], index=False).to_numpy()
         frame = pd.DataFrame({"cell": cells_of_rows(task, pool), "key": keys})
-        by_rate = np.searchsorted(sorted(task.groups), task.groups)
-        number = 2 * len(task.groups)
-
-        def count(cells: "pd.Series") -> np.ndarray:
-            return np.bincount(cells, minlength=number).reshape(-1, 2)[by_rate]
-
-        in_pool = np.zeros(rows.shape)
-        if pool is table:
-            in_pool = count(frame["cell"]) / np.maximum(rows, 1)
-        else:  # a pool row that equals a test row is not an example
+        if pool is not table:  # a pool row that equals a test row is not an example
             tested = pd.util.hash_pandas_object(table[names], index=False)
             frame = frame[~frame["key"].isin(tested)]
-        distinct = frame.drop_duplicates().assign(group=lambda part: part["cell"] // 2)
-        both = distinct.loc[distinct.duplicated(["group", "key"]), "group"]
-        ambiguous = np.bincount(both, minlength=len(task.groups))[by_rate]
-        return cls(task, rows, in_pool, count(distinct["cell"]), ambiguous[:, None])
+        counts = np.bincount(
+            frame.drop_duplicates()["cell"], minlength=2 * len(task.groups)
+        )
+        return cls(task, task.cells_of(table), counts.reshape(-1, 2), pool is table)
 
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
-        """Distinct rows (G, 2) left for examples, at least, after drawing `n` rows."""
+        """Distinct rows (G, 2) left for examples after drawing `n` rows, about."""
+        if not self.shared:
+            return self.distinct
         if base_parity is None:
-            return self.distinct // 2 if self.in_pool.any() else self.distinct
-        counts = cell_counts(self.task.groups, n, base_parity)
-        drawn = np.ceil(counts * self.in_pool).astype(int)
-        of_other_outcome = np.minimum(drawn[:, ::-1], self.ambiguous)
-        return np.asarray(self.distinct - drawn - of_other_outcome)
+            return self.distinct // 2
+        drawn = cell_counts(self.task.groups, n, base_parity)
+        return np.asarray(self.distinct - drawn)
 
     def holds(self, n: int, base_parity: float, reserve: int) -> bool:
         """Whether a draw of `n` test rows leaves `reserve` distinct rows per cell."""
@@ -133,14 +126,11 @@ class CellCounts:
         return cell_words(self.task, int(sizes.argmin()))
 
 
-def _whole(task: Task, rows: int, parity: float | None, note: str) -> tuple[int, str]:
-    """The nearest number of rows that divides evenly into cells, and the note about it."""
+def _whole(task: Task, rows: int, parity: float | None) -> int:
+    """The nearest number of rows that divides evenly into cells."""
     if parity is None or rows <= 0:
-        return rows, ""
-    nearest = nearest_whole(task.groups, rows, parity)
-    if nearest == rows:
-        return rows, ""
-    return nearest, note.format(rows, _not_whole(rows, task.groups), nearest)
+        return rows
+    return nearest_whole(task.groups, rows, parity)
 
 
 def _fit_rows(
@@ -148,10 +138,8 @@ def _fit_rows(
 ) -> tuple[int, float | None, str]:
     """The feasible number of rows, its base parity (a default may become None), a note."""
     groups = cells.task.groups
-    shared = (
-        2 if cells.in_pool.any() else 1
-    )  # half of a table of one file is left for examples
-    as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // shared))
+    # half of a table of one file is left for examples
+    as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (1 + cells.shared)))
     if parity is None:
         many = f"{wanted} test rows are too many: {as_they_fall} are drawn"
         return as_they_fall, None, many if as_they_fall < wanted else ""
@@ -163,14 +151,9 @@ def _fit_rows(
     if fitting is None and is_default:
         why = f"the cell {cells.smallest(cells.rows)} has too few rows ({cells.rows.min():,})"
         drawn = f"{as_they_fall} test rows are drawn with --base-parity none"
-        return (
-            as_they_fall,
-            None,
-            f"{why}: {drawn}; a map in the task file can merge groups",
-        )
-    if (
-        fitting is None
-    ):  # an explicit parity: any number that can be drawn, else the draw fails
+        note = f"{why}: {drawn}; a map in the task file can merge groups"
+        return as_they_fall, None, note
+    if fitting is None:  # an explicit parity: any number that can be drawn
         numbers = range(nearest, 0, -step)
         fitting = next((n for n in numbers if cells.holds(n, parity, 0)), nearest)
     if fitting == wanted:
@@ -189,19 +172,14 @@ def _not_whole(rows: int, groups: Sequence[str]) -> str:
 def _fit_m(cells: CellCounts, m: int, left: np.ndarray) -> tuple[int, str]:
     """The number of examples, up to `m`, that cells can give in equal parts."""
     number = left.size
-    per_cell = max(1, int(left.min()))
-    if cells.distinct.min() == 0:
+    most = number * max(1, int(left.min()))
+    if cells.distinct.min() == 0 or number <= m <= most:
         return m, ""  # strategies that need every cell fail; others do not need it
-    if m < number:
-        why = f"fewer than the {number} cells of group and answer"
-        fitting = number
-    elif number * per_cell < m:
+    why = f"fewer than the {number} cells of group and answer"
+    fitting = number
+    if m > most:
         cell = cells.smallest(left)
         why = f"in equal parts more than the distinct rows of the cell {cell} allow"
-        fitting = number * per_cell
-    else:
-        return m, ""
-    return (
-        fitting,
-        f"{m} examples are {why}: {fitting} are shown (--m sets another number)",
-    )
+        fitting = most
+    note = f"{m} examples are {why}: {fitting} are shown (--m sets another number)"
+    return fitting, note

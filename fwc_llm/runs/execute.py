@@ -314,7 +314,7 @@ class Watch:
         self._read: set[str] = set()
         self._unread: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
         self._under_way: Counter[str] = Counter()
-        for record in journal.records():
+        for record in journal.records() if len(journal) else ():
             if record["text"] is not None:
                 self._note(record)
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,14 @@ from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.arms import Arm, read_arms, short_name
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, versions
+from fwc_llm.runs.folder import (
+    COUNTERFACTUAL,
+    FORMAT,
+    ROW_COLUMNS,
+    THRESHOLD,
+    command,
+    versions,
+)
 from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.perturbations import name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
@@ -54,6 +61,16 @@ class Repeat:
         if validation:
             return self.validation
         return self.split.test
+
+
+class _Asked(NamedTuple):
+    """One question: the row at `position` of a repeat, with the `values` of the variant."""
+
+    repeat: Repeat
+    arm: Arm
+    position: int
+    question: dict[str, Any]
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -138,39 +155,63 @@ class Plan:
             for arm in self.arms
         }
 
+    def questions(self, validation: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the questions about test rows, or with `validation` of the pool."""
+        for asked in self._asked(validation):
+            yield asked.question
+
     def calls(self) -> Iterator[PlannedCall]:
         """Yield the requests."""
         trainings = {
-            drawn.index: cache(partial(_training, self.task, drawn))
-            for drawn in self.repeats
+            repeat.index: cache(partial(_training, self.task, repeat))
+            for repeat in self.repeats
         }
         for validation in (True, False):
-            for repeat in self.repeats:
+            for asked in self._asked(validation):
+                repeat = asked.repeat
+                arm = asked.arm.name
+                builder = self._builder(repeat, asked.arm, asked.position, validation)
+                fixed = len(builder.prefix) if arm in repeat.shots else 0
+                row = asked.question["row"]
+                variant = asked.question["variant"]
                 training = trainings[repeat.index]
-                for arm in self.arms:
-                    yield from self._calls_of(arm, repeat, validation, training)
-
-    def _calls_of(
-        self,
-        arm: Arm,
-        repeat: Repeat,
-        validation: bool,
-        training: Callable[[], Training],
-    ) -> Iterator[PlannedCall]:
-        """Yield the requests of one arm about the test (or validation) rows of a repeat."""
-        rows = rows_of(repeat.rows(validation))
-        for position, (row, values) in enumerate(rows):
-            builder = self._builder(repeat, arm, position, validation)
-            fixed = len(builder.prefix) if arm.name in repeat.shots else 0
-            variants = self.variants(row, values)
-            if validation:
-                variants = iter([(THRESHOLD, values)])
-            for variant, told in variants:
-                of_row = row, repeat.index, told, training, arm.name, variant
-                context = RowContext(*of_row)
+                told = asked.values
+                context = RowContext(row, repeat.index, told, training, arm, variant)
                 messages = with_first_name(builder.build(told), told)
-                about = arm.name, repeat.index, row, variant
-                yield PlannedCall(*about, messages, context, fixed)
+                yield PlannedCall(
+                    arm, repeat.index, row, variant, messages, context, fixed
+                )
+
+    def _asked(self, validation: bool) -> Iterator["_Asked"]:
+        """Yield what is asked about the test (or validation) rows of every repeat and arm."""
+        rules = self.task.rules
+        named = (rules.weight, rules.cluster, self.settings.given)
+        for repeat in self.repeats:
+            rows = repeat.rows(validation)
+            groups = self.task.sensitive(rows)
+            labels = self.task.labels(rows)
+            columns = {
+                name: rows[column].astype(str).tolist()
+                for name, column in zip(ROW_COLUMNS, named, strict=True)
+                if column
+            }
+            for arm in self.arms:
+                for position, (row, values) in enumerate(rows_of(rows)):
+                    variants = self.variants(row, values)
+                    if validation:
+                        variants = iter([(THRESHOLD, values)])
+                    further = {name: cells[position] for name, cells in columns.items()}
+                    for variant, told in variants:
+                        question = {
+                            "arm": arm.name,
+                            "repeat": repeat.index,
+                            "row": row,
+                            "variant": variant,
+                            "group": groups[position],
+                            "label": "yes" if labels[position] else "no",
+                            **further,
+                        }
+                        yield _Asked(repeat, arm, position, question, told)
 
     @cached_property
     def first_calls(self) -> tuple[PlannedCall, ...]:

@@ -16,7 +16,6 @@ from pydantic import BaseModel, TypeAdapter
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import in_shell, read_text
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
-from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_answers
@@ -32,13 +31,7 @@ from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.metrics.threshold_effects import threshold_records
 from fwc_llm.metrics.variance import Assist
-from fwc_llm.runs.folder import (
-    COUNTERFACTUAL,
-    THRESHOLD_COLUMN,
-    RunFolder,
-    file_name,
-    rescored,
-)
+from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
 from fwc_llm.runs.splits import cell_counts, table_of
@@ -305,7 +298,6 @@ def read_run(path: str | Path | RunFolder, unread: Unread | None = None) -> Run:
         examples={arm: _shots(folder.path, arm, a) for arm, a in answers.items()},
         at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
     )
-    _check_results(run)
     return with_predictions(replace(run, unread=unread))
 
 
@@ -469,28 +461,6 @@ def check_same_task(run: Run, other: Run) -> None:
         raise FwcError(
             f"{both}: numbers of different tasks cannot be compared; make one report each"
         )
-
-
-def _check_results(run: Run) -> None:
-    """`FwcError` unless results.json has the accuracies of answers.csv (edited files)."""
-    where = run.folder / "results.json"
-    if run.answered.assist:
-        return
-    recorded: dict[str, float | None] = {}
-    for record in run.results.get("records") or ():
-        if record["metric"] == "accuracy" and "repeat" not in record:
-            recorded.setdefault(record.get("arm", ""), record.get("value"))
-    for arm, sample in run.answered.plain_samples.items():
-        value = recorded.get(arm)
-        accuracy = ArmEstimates(sample)["accuracy"].value
-        same = np.isclose(
-            np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True
-        )
-        if recorded and not same:
-            again = f"{rescored(run.folder)} computes it again"
-            raise FwcError(
-                f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}"
-            )
 
 
 def answers_by_arm(

@@ -3,7 +3,7 @@
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,6 @@ from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
     QUESTION_COLUMNS,
     ROW_COLUMNS,
-    THRESHOLD,
     THRESHOLD_COLUMN,
     RunFolder,
 )
@@ -39,51 +38,9 @@ _NO_REPLY = ("error", "unfinished")
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
     """Write questions.jsonl, to which `score` joins replies; pool.jsonl for a threshold."""
-    folder.write_questions(list(questions(plan)))
+    folder.write_questions(list(plan.questions()))
     if plan.n_threshold_calls:
-        folder.write_questions(list(questions(plan, validation=True)), POOL_FILE)
-
-
-def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the questions about test rows, or with `validation` of the pool."""
-    from fwc_llm.runs.plan import rows_of
-
-    for repeat in plan.repeats:
-        rows = repeat.rows(validation)
-        groups = plan.task.sensitive(rows)
-        labels = plan.task.labels(rows)
-        row_columns = zip(
-            ROW_COLUMNS,
-            (plan.task.rules.weight, plan.task.rules.cluster, plan.settings.given),
-            strict=True,
-        )
-        columns = {
-            name: rows[column].astype(str) for name, column in row_columns if column
-        }
-        further = [
-            {name: cells.iloc[at] for name, cells in columns.items()}
-            for at in range(len(rows))
-        ]
-        for arm in plan.arms:
-            for position, (row, values) in enumerate(rows_of(rows)):
-                label = "yes" if labels[position] else "no"
-                if validation:
-                    variants = [THRESHOLD]
-                else:
-                    variants = [name for name, _ in plan.variants(row, values)]
-                for variant in variants:
-                    cells = (
-                        arm.name,
-                        repeat.index,
-                        row,
-                        variant,
-                        groups[position],
-                        label,
-                    )
-                    yield (
-                        dict(zip(QUESTION_COLUMNS, cells, strict=True))
-                        | further[position]
-                    )
+        folder.write_questions(list(plan.questions(validation=True)), POOL_FILE)
 
 
 class _Last(NamedTuple):

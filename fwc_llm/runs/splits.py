@@ -97,23 +97,10 @@ def design_of(
 
 
 def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
-    """The cell (n,) of every row: 2 · index of the group in sorted groups, plus 1 for yes."""
-    levels = np.array(sorted(task.groups))
-    return np.asarray(
-        2 * np.searchsorted(levels, task.sensitive(rows)) + task.labels(rows)
-    )
-
-
-def places_of_cells(
-    task: Task, cells: np.ndarray, free: np.ndarray
-) -> list[np.ndarray]:
-    """Positions of the `free` rows (n,) in each of 2G cells, in order of `task.groups`."""
-    numbers = (
-        2 * sorted(task.groups).index(group) + answer
-        for group in task.groups
-        for answer in (0, 1)
-    )
-    return [np.flatnonzero(free & (cells == number)) for number in numbers]
+    """The cell (n,) of every row: 2 · index of its group in `task.groups`, plus 1 for yes."""
+    index = {group: 2 * place for place, group in enumerate(task.groups)}
+    groups = [index[group] for group in task.sensitive(rows).tolist()]
+    return np.asarray(np.array(groups, dtype=np.int64) + task.labels(rows))
 
 
 def draw(
@@ -130,7 +117,7 @@ def draw(
         check_size(n, len(rows))
         return np.asarray(rows[rng.choice(len(rows), size=n, replace=False)])
     counts = cell_counts(task.groups, n, base_parity)
-    places = places_of_cells(task, cells, free)
+    places = [np.flatnonzero(free & (cells == cell)) for cell in range(counts.size)]
     check_cells(task, np.reshape([len(rows) for rows in places], counts.shape), counts)
     drawn = (
         rows[rng.choice(len(rows), n, replace=False)]

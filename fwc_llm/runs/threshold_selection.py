@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.runs.splits import (
@@ -15,7 +17,6 @@ from fwc_llm.runs.splits import (
     equal_rows,
     hold_out,
     nearest_whole,
-    places_of_cells,
     whole_step,
 )
 
@@ -65,16 +66,11 @@ def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
         return max(min(most, int(split.candidates.sum()) // 2), 2)
     step = whole_step(task.groups, parity)
     n = nearest_whole(task.groups, most, parity)
-    free = [
-        *map(
-            len,
-            places_of_cells(task, cells_of_rows(task, split.pool), split.candidates),
-        )
-    ]
-    while (
-        n - step >= _LEAST
-        and (2 * cell_counts(task.groups, n, parity).ravel() > free).any()
-    ):
+    cells = cells_of_rows(task, split.pool)[split.candidates]
+    most_of_cells = np.bincount(cells, minlength=2 * len(task.groups)) // 2
+    while n - step >= _LEAST:
+        if (cell_counts(task.groups, n, parity).ravel() <= most_of_cells).all():
+            break
         n -= step
     return n
 

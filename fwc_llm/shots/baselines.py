@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.weights import random_order
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
@@ -116,71 +115,15 @@ def reweighing(request: Request) -> Shots:
     return examples.make_shots(request, "reweighing", drawn)
 
 
-@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None)
-def strata(
-    request: Request,
-    group: str | None,
-    group_share: float,
-    positive_share: float,
-    slots: Mapping[Any, int] | str | None,
-) -> Shots:
-    """Examples with given shares of one group and of yes.
+@strategy(slots="equal")
+def strata(request: Request, slots: Mapping[Any, int] | str) -> Shots:
+    """Examples with a given number from each cell, as `slots` of `fwc`; unweighted.
 
-    Draws are uniform within a cell, and labels alternate. The share `group_share` of the m examples
-    comes from the level `group` (default: the smallest); all other levels share the rest equally.
-    The share `positive_share` of the examples has the answer yes. Counts are rounded so that their
-    sum is m, with the nearest whole number of yes. `slots` replaces the shares by the number in
-    every cell, as for `fwc`; a cell that `slots` does not name gives no examples.
+    Draws are uniform within a cell, and labels alternate. A cell that `slots` does not name gives
+    no examples.
     """
-    recorded: dict[str, Any] = {"slots": slots if isinstance(slots, str) else "given"}
-    if slots is None:
-        counts, recorded = _by_shares(request, group, group_share, positive_share)
-    else:
-        counts = examples.read_slots(slots, request)
+    counts = examples.read_slots(slots, request)
     shares = examples.cell_shares(request, counts)
     drawn = _draw_labelled(request, np.random.default_rng(request.seed), shares)
-    return examples.make_shots(request, "strata", drawn, **recorded)
-
-
-def _by_shares(
-    request: Request, group: str | None, group_share: float, positive_share: float
-) -> tuple[dict[tuple[str, int], int], dict[str, Any]]:
-    """Number of examples of each (level, label), and the options to record."""
-    for name, share in (
-        ("group_share", group_share),
-        ("positive_share", positive_share),
-    ):
-        if not 0 <= share <= 1:
-            raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")
-    levels, code = np.unique(request.task.sensitive(request.pool), return_inverse=True)
-    sizes = np.bincount(code, request.weights)
-    if group is None:
-        preferred = str(levels[np.argmin(sizes)])
-    else:
-        preferred = group
-    if preferred not in levels:
-        raise FwcError(
-            f"group is {preferred!r}: choose one of {', '.join(map(str, levels))}"
-        )
-    if len(levels) == 1 and group_share < 1:
-        raise FwcError(
-            f"group_share is {group_share}, but the table has one level only, {preferred!r}"
-        )
-    others = [str(level) for level in levels if level != preferred]
-    shares = [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)]
-    of_group = largest_remainder(np.array(shares) * request.m, request.m)
-    # Whole numbers of yes whose cumulative sums are the rounded cumulative shares.
-    of_yes = np.diff(
-        np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int),
-        prepend=0,
-    )
-    counts = {}
-    for level, size, yes in zip(
-        [preferred, *others], of_group.tolist(), of_yes.tolist(), strict=True
-    ):
-        counts[level, 0], counts[level, 1] = size - yes, yes
-    return counts, {
-        "group": preferred,
-        "group_share": group_share,
-        "positive_share": positive_share,
-    }
+    recorded = slots if isinstance(slots, str) else "given"
+    return examples.make_shots(request, "strata", drawn, slots=recorded)

@@ -31,15 +31,12 @@ class StrategyKeywords(TypedDict, total=False):
 
     column_weights: Mapping[str, float] | str | None
     crossed: bool
-    group: str | None
-    group_share: float
     k: int
     max_iter: int
     max_passes: int
     metric: Literal["l1", "l2"]
     n_init: int | None
     penalty: float | None
-    positive_share: float
     prove: bool
     rows: str | Sequence[str]
     slots: Mapping[Any, int] | str | None

@@ -176,22 +176,11 @@ def test_fwc_without_limit_does_not_keep_it(two: Task) -> None:
     )  # the groups' rates differ, and nothing evens them out
 
 
-def test_strata_has_the_shares_asked_for(two: Task, three: Task) -> None:
+def test_strata_has_the_numbers_asked_for(two: Task) -> None:
     counts = Counter(map(cell, select_shots(two, "strata", 12).examples))
-    assert counts == {("a", "no"): 6, ("a", "yes"): 6}  # a is the smaller group
-    only = select_shots(two, "strata", 10, group="b", positive_share=1).examples
+    assert set(counts.values()) == {3}
+    only = select_shots(two, "strata", 10, slots="b:yes=10").examples
     assert Counter(map(cell, only)) == {("b", "yes"): 10}
-    mixed = Counter(
-        map(cell, select_shots(three, "strata", 12, group_share=0.5).examples)
-    )
-    assert mixed == {
-        ("a", "no"): 3,
-        ("a", "yes"): 3,
-        ("b", "no"): 1,
-        ("b", "yes"): 2,
-        ("c", "no"): 2,
-        ("c", "yes"): 1,
-    }
 
 
 def test_nearest_is_nearest(two: Task) -> None:
@@ -298,9 +287,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"query": pd.DataFrame([QUERY])},
         "a row is a mapping or Series",
     ),
-    "share": ("strata", {"group_share": 1.5}, "group_share is 1.5"),
-    "group": ("strata", {"group": "z"}, "group is 'z': choose one of a, b"),
-    "stratum": ("strata", {"m": 120}, r"the cell 'a', '\w+' is too small"),
+    "group": ("strata", {"slots": "z:yes=16"}, "no protected level 'z'"),
     "ids none": ("ids", {}, "ids needs the option rows"),
     "ids unknown": (
         "ids",

@@ -1,6 +1,4 @@
-"""The surrogate's answers as OpenAI's client reads them: chats, responses, forms, tools and
-decisions.
-"""
+"""The surrogate's answers as OpenAI's client reads them: chats, responses, forms and decisions."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -90,60 +88,26 @@ class Decision(BaseModel):
     answer: Literal["Yes", "No"]
 
 
-class Reasoned(BaseModel):
-    reason: str
-    high_income: bool
-
-
-TOOL: Any = {
-    "type": "function",
-    "function": {"name": "decide", "parameters": Decision.model_json_schema()},
-}
-
-
-def test_structured_answers_and_tools_are_honoured_or_refused(
-    client: openai.OpenAI,
-) -> None:
+def test_a_structured_answer_is_the_one_that_the_test_set() -> None:
     wanted = Decision(high_income=True, answer="Yes")
-    chat: Any = {"model": "surrogate", "messages": MANAGER}
-    answer: Any = {"model": "surrogate", "input": MANAGER}
-    assert (
-        client.chat.completions.parse(**chat, response_format=Decision)
-        .choices[0]
-        .message.parsed
-        == wanted
-    )
-    assert (
-        client.responses.parse(**answer, text_format=Decision).output_parsed == wanted
-    )
-    for choice in ("required", {"type": "function", "function": {"name": "decide"}}):
-        (call,) = (
-            ask(client, MANAGER, tools=[TOOL], tool_choice=choice)
-            .choices[0]
-            .message.tool_calls
-        )
-        assert Decision.model_validate_json(call.function.arguments) == wanted
-    answer |= {
-        "tools": [{"type": "function", **TOOL["function"], "strict": True}],
-        "tool_choice": "required",
-    }
-    (item,) = client.responses.create(**answer).output
-    assert Decision.model_validate_json(item.arguments) == wanted
-    assert (
-        ask(client, MANAGER, tools=[TOOL], tool_choice="auto")
-        .choices[0]
-        .message.content
-        == "yes"
-    )
-    with pytest.raises(openai.BadRequestError, match="'reason'"):
-        client.chat.completions.parse(**chat, response_format=Reasoned)
-    other = {"type": "function", "function": {"name": "other"}}
-    for refused in (
-        {"tool_choice": other, "tools": [TOOL]},
-        {"response_format": {"type": "xml"}},
-    ):
+    with answers(wanted.model_dump_json()), openai.OpenAI(max_retries=0) as client:
+        chat: Any = {"model": "surrogate", "messages": MANAGER}
+        parsed = client.chat.completions.parse(**chat, response_format=Decision)
+        assert parsed.choices[0].message.parsed == wanted
+        answer: Any = {"model": "surrogate", "input": MANAGER}
+        read = client.responses.parse(**answer, text_format=Decision)
+        assert read.output_parsed == wanted
         with pytest.raises(openai.BadRequestError):
-            ask(client, MANAGER, **refused)
+            ask(client, MANAGER, response_format={"type": "xml"})
+
+
+def test_the_surrogate_fills_no_form(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="not a JSON object"):
+        client.chat.completions.parse(
+            model="surrogate",
+            messages=MANAGER,
+            response_format=Decision,  # type: ignore[arg-type]
+        )
 
 
 def test_a_chat_has_the_probability_of_its_answer(client: openai.OpenAI) -> None:

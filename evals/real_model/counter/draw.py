@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evals.real_model.ask import read_answers
-from fwc_llm.runs.splits import cells_of_rows, equal_rows
+from fwc_llm.runs.splits import equal_rows
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.examples import make_examples
@@ -125,7 +125,8 @@ def _draw_rows(task: Task, chosen: dict[tuple[str, int], Shots]) -> pd.DataFrame
     free = ~(
         test.index.isin(asked) | equal_rows(task, test, shown) | test.duplicated(names)
     )
-    cells = cells_of_rows(task, test)
+    groups = np.searchsorted(sorted(task.groups), task.sensitive(test))
+    cells = 2 * groups + task.labels(test)
     rng = np.random.default_rng(SEED)
     lines = []
     for cell in range(4):

@@ -54,8 +54,7 @@ class Call:
     """One request of an application.
 
     `messages` are those of a chat, or the input of the decision `questions`; `question` is the
-    question to answer now. `form` is the JSON schema required for the answer. `tool` is the
-    function that the answer must call with it.
+    question to answer now. `form` is the JSON schema required for the answer.
     """
 
     path: str
@@ -64,7 +63,6 @@ class Call:
     question: Mapping[str, Any] | None = None
     questions: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     form: Mapping[str, Any] | None = field(default=None, repr=False)
-    tool: str | None = None
 
     @property
     def model(self) -> str:
@@ -93,11 +91,6 @@ def _call(path: str, body: Mapping[str, Any]) -> Call:
     messages = _messages(body["messages"] if is_chat else body["input"])
     if body.get("instructions"):
         messages.insert(0, {"role": "system", "content": body["instructions"]})
-    tool = _forced_tool(body)
-    if tool is not None:
-        return Call(
-            path, body, messages, form=tool.get("parameters") or {}, tool=tool["name"]
-        )
     if is_chat:
         text_format = body.get("response_format")
     else:
@@ -130,23 +123,6 @@ def _schema(text_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return schema
 
 
-def _forced_tool(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The function that must be called, with its name and parameters; None for any answer."""
-    choice = body.get("tool_choice")
-    if choice in (None, "none", "auto"):
-        return None
-    required = None
-    if isinstance(choice, Mapping):
-        required = (choice.get("function") or choice).get("name")
-    for listed in body.get("tools") or ():
-        tool: dict[str, Any] = (
-            listed.get("function") or listed
-        )  # the Responses API does not nest it
-        if tool.get("name") and required in (None, tool["name"]):
-            return tool
-    raise _invalid("tool_choice names no function among the tools", "tool_choice")
-
-
 def respond(
     call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]
 ) -> Mapping[str, Any]:
@@ -160,7 +136,9 @@ def respond(
     if isinstance(reply, Mapping):
         return reply
     if call.form is not None and not reply.refusal and not _is_json(reply.text):
-        raise _invalid("the answer is not a JSON object, which the request asks for")
+        raise _invalid(
+            "the answer is not a JSON object, which the request asks for: set one"
+        )
     if call.path.endswith(RESPONSES):
         return _responses_body(call, reply)
     return chat_body(call, reply)
@@ -194,31 +172,7 @@ def simulated(model: Surrogate, call: Call) -> Reply:
         else:
             where = "input"
         raise Failure(400, str(error), "unreadable_prompt", param=where) from None
-    if call.form is None:
-        return reply
-    filled = _filled(call.form, reply.text in ("yes", "Yes"))
-    return replace(reply, text=json.dumps(filled), logprobs=None)
-
-
-def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
-    """Fill a JSON schema with the answer; `Failure` for fields that it does not fit."""
-    fields = schema.get("properties") or {"answer": {"type": "string"}}
-    values: dict[str, Any] = {}
-    for name, part in fields.items():
-        if "$ref" in part:
-            part = (schema.get("$defs") or {}).get(
-                str(part["$ref"]).rpartition("/")[2], {}
-            )
-        words = {str(word).lower(): word for word in part.get("enum") or ()}
-        if part.get("type") == "boolean":
-            values[name] = yes
-        elif {"yes", "no"} <= set(words):
-            values[name] = words["yes" if yes else "no"]
-        elif part.get("type") == "string" and not words and len(fields) == 1:
-            values[name] = "yes" if yes else "no"
-        else:
-            raise _invalid(f"the surrogate says yes or no, which is no {name!r}")
-    return values
+    return reply
 
 
 def _simulated_p_yes(model: Surrogate, messages: Messages) -> float:
@@ -307,25 +261,13 @@ def _choice(call: Call, reply: Reply) -> dict[str, Any]:
         "content": content,
         "refusal": refusal,
     }
-    reason = reply.finish_reason
-    if call.tool is not None and content is not None:
-        function = {"name": call.tool, "arguments": content}
-        tool = {
-            "index": 0,
-            "id": _new_id("call"),
-            "type": "function",
-            "function": function,
-        }
-        message |= {"content": None, "tool_calls": [tool]}
-        if request.get("tool_choice") == "required":
-            reason = "tool_calls"
     logprobs = None
     if request.get("logprobs") and reply.logprobs:
         logprobs = {"content": [_token(call, reply.logprobs)], "refusal": None}
     return {
         "index": 0,
         "logprobs": logprobs,
-        "finish_reason": reason,
+        "finish_reason": reply.finish_reason,
         "message": message,
     }
 
@@ -349,15 +291,6 @@ def _responses_body(call: Call, reply: Reply) -> dict[str, Any]:
         "status": status,
         "content": [part],
     }
-    if call.tool is not None and not reply.refusal:
-        item = {
-            "type": "function_call",
-            "id": _new_id("fc"),
-            "call_id": _new_id("call"),
-            "status": status,
-            "name": call.tool,
-            "arguments": reply.text,
-        }
     return {
         "id": _new_id("resp"),
         "object": "response",
