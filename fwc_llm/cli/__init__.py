@@ -7,6 +7,8 @@ import signal
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
 from typing import IO, Any
 
 import typer
@@ -109,14 +111,10 @@ def _main() -> None:
         if option.replace("-", "_") in IN_FILES.get(command, ()):
             message = f"{command} has no flag --{option}: --set {option}=VALUE sets it"
         if message:  # empty if typer has shown the help
-            if error.ctx:
-                usage = f"{error.ctx.get_usage()}\n"
-            else:
-                usage = ""
-            code = _refuse(
-                f"{usage}fwc-llm: {message.rstrip('.')}; --help says more",
-                error.exit_code,
-            )
+            usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
+            message = f"{message.rstrip('.')}; --help says more"
+            _to_junit(message)
+            code = _refuse(f"{usage}fwc-llm: {message}", error.exit_code)
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = _refuse("fwc-llm: interrupted", InterruptedRunError.exit_code)
@@ -128,6 +126,19 @@ def _main() -> None:
     _at_a_request_to_end(signal.SIG_DFL)
     if code:
         sys.exit(code)
+
+
+def _to_junit(reason: str) -> None:
+    """Write the reason to the file of --junit, whose earlier checks must not outlive it."""
+    for word, following in pairwise([*sys.argv, ""]):
+        name, _, value = word.partition("=")
+        path = Path(value or following)
+        if name == "--junit" and path.name:
+            from fwc_llm.gates.decide import write_stopped
+
+            with suppress(FwcError):
+                write_stopped(path)
+                write_stopped(path, reason)
 
 
 def _at_a_request_to_end(handler: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from fwc_llm.cli import console, flags
 from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
-from fwc_llm.files import check_new, is_file, write_whole
+from fwc_llm.files import check_new, in_shell, is_file, write_whole
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import expanded
 
@@ -109,7 +109,11 @@ def compare(
     from fwc_llm.report.threshold_section import at_threshold, threshold_section
     from fwc_llm.runs.recorded_run import read_run
 
-    with run_folders([run_a, run_b]) as (first, second):
+    named = list(expanded([run_a, run_b]))
+    if len(named) > 2:
+        runs_there = ", ".join(map(in_shell, named))
+        raise FwcError(f"a folder has runs of several models: name two of {runs_there}")
+    with run_folders(named) as (first, second):
         runs = {"first": read_run(first), "second": read_run(second)}
         comparison = compare_runs(*runs.values())
         thresholds = {side: threshold_section(run) for side, run in runs.items()}

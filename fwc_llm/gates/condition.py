@@ -34,24 +34,17 @@ class GateCondition:
         """Raise `FwcError` for an unknown arm."""
         for name in (self.arm, self.minus):
             if name is not None and name not in arms:
-                if arms:
-                    there = ", ".join(arms)
-                else:
-                    there = "none"
+                there = ", ".join(arms) or "none"
                 raise FwcError(
                     f"{_quoted(self.text)} names the arm {name!r:.80}; the arms are {there}"
                 )
 
     def about(self, arm: str) -> str:
         """Return the condition for one arm, as text."""
-        if self.minus is not None:
-            less = f" - {self.metric}[{self.minus}]"
-        else:
-            less = ""
+        less = f" - {self.metric}[{self.minus}]" if self.minus is not None else ""
         value = f"{self.metric}[{arm}]{less}"
-        return (
-            f"{f'abs({value})' if self.size else value} {self.operator} {self.bound:g}"
-        )
+        value = f"abs({value})" if self.size else value
+        return f"{value} {self.operator} {self.bound:g}"
 
 
 def parse_condition(text: str) -> GateCondition:
@@ -87,12 +80,9 @@ def parse_condition(text: str) -> GateCondition:
             raise _refusal(
                 text, f"a difference names two arms: {metric}[fwc] - {metric}[zero]"
             )
-    if minus is None or size:
-        least = 0.0
-    else:
-        least = -1.0
+    least = 0.0 if minus is None or size else -1.0
     if not least <= bound <= 1.0:
-        of = f"a difference of {metric}" if minus is not None else metric
+        of = metric if minus is None else f"a difference of {metric}"
         raise _refusal(
             text, f"{of} lies from {least:g} to 1 (0.8 is 80 %), {bound:g} does not"
         )

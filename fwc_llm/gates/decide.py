@@ -1,6 +1,7 @@
 """Decide conditions by intervals, and write checks as JUnit XML."""
 
 import math
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,11 @@ from fwc_llm.gates.sentences import MORE, in_words, who_gets_how_much
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
-from fwc_llm.metrics.statistics import Statistics, Units, group_words
+from fwc_llm.metrics.statistics import Statistics, group_words
 from fwc_llm.sanitize import listed, redact
 
 Outcome = Literal["within", "outside", "cannot say"]
+Lacking = Literal["", "rows", "people", "replies", "draws"]
 WITHIN: Outcome = "within"
 OUTSIDE: Outcome = "outside"
 CANNOT_SAY: Outcome = "cannot say"
@@ -27,6 +29,7 @@ IN_WORDS: Mapping[str, str] = {
     OUTSIDE: "Outside the limits",
     CANNOT_SAY: "Cannot say",
 }
+_OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _UNFINISHED = "the run is not finished"
 _MOST_NAMES = 4  # of arms in a sentence
 # Characters that XML 1.0 cannot represent, even escaped.
@@ -54,7 +57,7 @@ class Check(Ambiguous):
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    lacking: Literal["", "rows", "people", "replies", "draws"] = ""
+    lacking: Lacking = ""
     arm: str = ""
 
     @property
@@ -151,65 +154,55 @@ def counted(checks: Sequence[Check]) -> str:
 
 
 def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
-    name = condition.about(arm)
     record, read, readings = (
-        _record(condition, stats, arm, s) for s in (None, READ, READINGS)
+        _record(condition, stats, arm, scope) for scope in (None, READ, READINGS)
     )
     metric = BY_KEY[condition.metric]
-    unread = sum(one.unread for one in stats.arms if one.arm in (arm, condition.minus))
+    of = [one for one in stats.arms if one.arm in (arm, condition.minus)]
+    unread = sum(one.unread for one in of)
     who = f"{in_words(arm)}: " * (len(stats.arms) > 1 and condition.minus is None)
+
+    def check(told: str, outcome: Outcome = CANNOT_SAY, lacking: Lacking = "") -> Check:
+        numbers = record.value, *record.ends
+        return Check(condition.about(arm), outcome, told, *numbers, lacking, arm)
+
+    def settles(low: float, high: float) -> bool:
+        return outcome_of(condition, low, high) != CANNOT_SAY
+
     if not record.known:
         no_record = "there is no P(yes)" if stats.labelled else "there are no labels"
-        why = record.reason or no_record
-        of = f" of {in_words(arm)} less that of {in_words(condition.minus or '')}"
-        told = f"{who}{metric.words}{of * (condition.minus is not None)} unknown, {why}"
-        lacks: Literal["", "replies"] = "replies" if unread else ""
-        return Check(name, CANNOT_SAY, told, math.nan, *record.ends, lacks, arm)
-    if condition.size:
-        low, high = _folded(*record.ends)
-        record = replace(record, value=abs(record.value), low=low, high=high)
-    low, high = record.ends
-    told = who + who_gets_how_much(stats, arm, replace(condition, arm=arm), record)
-    numbers = (record.value, low, high)
-    if math.isnan(low):
-        why = f"{told}: it {record.reason}"
-        return Check(name, CANNOT_SAY, why, record.value, lacking="draws", arm=arm)
+        both = f" of {in_words(arm)} less that of {in_words(condition.minus or '')}"
+        name = f"{who}{metric.words}{both * (condition.minus is not None)}"
+        lacks: Lacking = "replies" if unread else ""
+        return check(f"{name} unknown, {record.reason or no_record}", lacking=lacks)
+    told = who + who_gets_how_much(stats, arm, condition, record)
+    if math.isnan(record.low):
+        return check(f"{told}: it {record.reason}", lacking="draws")
     if metric.kind != "share" and stats.not_judged:
         told += f"; not judged: {group_words(stats.not_judged)}"
-    alike = [
-        one.alike
-        for one in stats.arms
-        if one.arm in (arm, condition.minus) and one.alike
-    ]
+    alike = [one.alike for one in of if one.alike]
     if alike and metric.source == "answers" and metric.kind != "share":
         why = f"{' and '.join(alike)}, so the {metric.words} tells nothing"
-        return Check(name, CANNOT_SAY, f"{told}; {why}", *numbers, arm=arm)
-    outcome = outcome_of(condition, low, high)
+        return check(f"{told}; {why}")
+    outcome = outcome_of(condition, *record.ends)
     if outcome != CANNOT_SAY:
-        return Check(name, outcome, told, *numbers, arm=arm)
+        return check(told, outcome)
     if unread == condition.bound == 0 and stats.same_answers(arm, condition.minus):
         why = "the answers are the same in both arms, so no number of rows would tell"
-        return Check(name, outcome, f"{told}; {why}", *numbers, arm=arm)
-    words = f"too few {stats.units} to tell"
-    settled = True
-    if unread and metric.source == "answers":
-
-        def settles(low: float, high: float) -> bool:
-            ends = _folded(low, high) if condition.size else (low, high)
-            return outcome_of(condition, *ends) != CANNOT_SAY
-
-        if read.known and lacks_answers(readings.ends, read.ends, settles):
-            settled = settles(*readings.ends)
-            more = MORE[stats.units]
+        return check(f"{told}; {why}")
+    lacking: Lacking = stats.units
+    why = f"too few {stats.units} to tell"
+    of_answers = unread and metric.source == "answers" and read.known
+    if of_answers and lacks_answers(readings.ends, read.ends, settles):
+        more = MORE[stats.units]
+        remedy = f"fewer such replies, or {more},"
+        if not settles(*readings.ends):
+            lacking = "replies"
             remedy = f"fewer such replies, with {more},"
-            if settled:
-                remedy = f"fewer such replies, or {more},"
-            elif settles(*read.ends):
-                remedy = "only fewer such replies"
-            words = f"{unread:,} replies have no answer, and each may be a yes or a no"
-            words = f"{words}: {remedy} would settle it"
-    lacking: Units | Literal["replies"] = stats.units if settled else "replies"
-    return Check(name, outcome, f"{told}; {words}", *numbers, lacking, arm)
+            remedy = "only fewer such replies" if settles(*read.ends) else remedy
+        why = f"{unread:,} replies have no answer, and each may be a yes or a no"
+        why = f"{why}: {remedy} would settle it"
+    return check(f"{told}; {why}", lacking=lacking)
 
 
 def _record(
@@ -218,23 +211,22 @@ def _record(
     """The record of a condition's number: a metric of one arm, or a difference of two arms."""
     if condition.minus is None:
         return stats.of(condition.metric, arm, scope=scope)
-    return stats.difference(condition.metric, arm, condition.minus, scope)
+    found = stats.difference(condition.metric, arm, condition.minus, scope)
+    if not condition.size:
+        return found
+    low, high = _folded(*found.ends)
+    return replace(found, value=abs(found.value), low=low, high=high)
 
 
 def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
     """Return "outside" if all of the interval meets the condition, "within" if none does, else
     "cannot say".
     """
-    bound = condition.bound
-    holds, fails = {
-        ">": (low > bound, high <= bound),
-        ">=": (low >= bound, high < bound),
-        "<": (high < bound, low >= bound),
-        "<=": (high <= bound, low > bound),
-    }[condition.operator]
-    if holds:
+    meets = _OPERATORS[condition.operator]
+    met = [meets(end, condition.bound) for end in (low, high)]
+    if all(met):
         return OUTSIDE
-    return WITHIN if fails else CANNOT_SAY
+    return CANNOT_SAY if any(met) or math.isnan(low) else WITHIN
 
 
 def _folded(low: float, high: float) -> Interval:
@@ -249,42 +241,32 @@ def junit_xml(
     """Return checks as JUnit XML, with one suite per run; `undecided` is how such a check
     counts.
     """
-    kinds = {
-        OUTSIDE: "failure",
-        CANNOT_SAY: {OUTSIDE: "failure", WITHIN: "skipped"}.get(undecided),
-    }
+    of_undecided = {OUTSIDE: "failure", WITHIN: "skipped"}.get(undecided, "error")
+    kinds = {OUTSIDE: "failure", CANNOT_SAY: of_undecided}
 
     def counts(checks: Sequence[Check]) -> dict[str, str]:
-        outcomes = [kinds.get(check.outcome, "passed") or "error" for check in checks]
+        outcomes = [kinds.get(check.outcome) for check in checks]
         names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
         of_kinds = {name: f"{outcomes.count(kind)}" for name, kind in names.items()}
         return {"tests": f"{len(outcomes)}", **of_kinds, "time": "0"}
 
-    everything = [check for checks in suites.values() for check in checks]
-    root = ElementTree.Element(
-        "testsuites", {"name": "fwc-llm gate", **counts(everything)}
-    )
-    for name, checks in ((_legal(name), checks) for name, checks in suites.items()):
-        of = ElementTree.SubElement(root, "testsuite", {"name": name, **counts(checks)})
+    all_checks = [check for checks in suites.values() for check in checks]
+    about = {"name": "fwc-llm gate", **counts(all_checks)}
+    root = ElementTree.Element("testsuites", about)
+    for name, checks in suites.items():
+        suite = {"name": _legal(name), **counts(checks)}
+        of = ElementTree.SubElement(root, "testsuite", suite)
         for check in checks:
-            about = {"classname": name, "name": _legal(check.condition), "time": "0"}
-            case = ElementTree.SubElement(of, "testcase", about)
+            named = {"classname": suite["name"], "name": _legal(check.condition)}
+            case = ElementTree.SubElement(of, "testcase", named | {"time": "0"})
             reason = _legal(check.reason)
-            kind = kinds.get(check.outcome, "system-out") or "error"
-            if kind == "system-out":
-                attributes = {}
-            else:
-                attributes = {"message": reason}
-            attributes |= (
-                {"type": check.outcome} if kind in {"failure", "error"} else {}
-            )
-            ElementTree.SubElement(case, kind, attributes).text = reason
+            kind = kinds.get(check.outcome, "system-out")
+            why = {"message": reason, "type": check.outcome}
+            why = why if kind in kinds.values() else {}
+            ElementTree.SubElement(case, kind, why).text = reason
     ElementTree.indent(root)
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        + ElementTree.tostring(root, "unicode")
-        + "\n"
-    )
+    text = ElementTree.tostring(root, "unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
 def write_stopped(path: Path, reason: str = _UNFINISHED) -> None:

@@ -61,9 +61,7 @@ def measured(
     value = number(record.value, digits, scale)
     text = f"{metric.words} {value} %"
     if limit is not None and limit.minus:
-        both = (
-            f"{in_words(limit.arm or record.arm)} less that of {in_words(limit.minus)}"
-        )
+        both = f"{in_words(record.arm)} less that of {in_words(limit.minus)}"
         text = f"{metric.words} of {both}: {signed(record.value, digits, scale)}"
     elif metric.key == "accuracy":
         text = f"{value} % right"

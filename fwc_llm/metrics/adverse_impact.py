@@ -8,14 +8,15 @@ shares, estimate the table's rates. The cell shares count as estimates too.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
 from fwc_llm.metrics import arm_estimates
 from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
-from fwc_llm.metrics.intervals import p_value
+from fwc_llm.metrics.intervals import NOWHERE, Estimate, p_value
 from fwc_llm.metrics.records import (
     ASKED_SCOPE,
     READ,
@@ -26,7 +27,13 @@ from fwc_llm.metrics.records import (
     with_readings,
 )
 from fwc_llm.metrics.run_answers import RunAnswers, View, views
-from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares, scope_words
+from fwc_llm.metrics.variance import (
+    REASONS,
+    ArmArrays,
+    RateEstimates,
+    rate_shares,
+    scope_words,
+)
 from fwc_llm.words import is_known
 
 AS_DRAWN = "as drawn"
@@ -64,6 +71,11 @@ CONFUSION = {  # the reason why a rate is undefined
     "precision": "0/0: no row was answered yes",
 }
 _LEFT_OUT = "left out"
+_OF_SCORES = {
+    "selected": "above_median",
+    "selection_rate": "scoring_rate",
+    "impact_ratio": "scoring_impact_ratio",
+}
 _CELLS = "true_negatives", "false_positives", "false_negatives", "true_positives"
 _WITHHELD_MIX = (
     "withheld: it depends on the mix of {} in the test rows; the table's is not known"
@@ -138,19 +150,15 @@ def impact_tables(
     table = None
     if counted is not None:
         sizes = {str(group["group"]): (group["no"], group["yes"]) for group in counted}
-        answered = replace(
-            answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes)))
-        )
-        table = np.array(
-            [sizes.get(name, (0, 0)) for name in answered.groups], np.float64
-        )
+        groups = tuple(dict.fromkeys((*answered.groups, *sizes)))
+        answered = replace(answered, groups=groups)
+        table = np.array([sizes.get(name, (0, 0)) for name in groups], np.float64)
     kind = AS_DRAWN
     if designed or answered.design.labels_fixed:
         kind = WITHHELD if table is None else REWEIGHTED
-    asked_once = all(map(_asked_once, answered.plain_samples.values()))
-    if kind != AS_DRAWN or not asked_once:
-        scored = None
-    elif scored is None and all(a.probabilities for a in answered.answers.values()):
+    samples = answered.plain_samples.values()
+    asked_once = all(map(_asked_once, samples))
+    if scored is None and all(a.probabilities for a in answered.answers.values()):
         above_median = {
             arm: replace(a, answer=over_median(a.p_yes))
             for arm, a in answered.answers.items()
@@ -166,21 +174,20 @@ def impact_tables(
     for view in all_views:
         for arm in answered.arms:
             of: Any = {"arm": arm, "attribute": view.name}
-            selection = _Selection(answered, arm, view, kind, table, leave_out_small)
-            found += [replace(record, **of) for record in selection.records(scope)]
-            if scored is not None:
-                above = _Selection(scored, arm, view, kind, None, leave_out_small)
-                found += [replace(record, **of) for record in above.of_scores()]
+            how = arm, view, kind, table, leave_out_small
+            selection = _Selection(answered, *how).records(scope)
+            found += [replace(record, **of) for record in selection]
+            if scored is not None and kind == AS_DRAWN and asked_once:
+                for record in _Selection(scored, *how).records(None):
+                    name = _OF_SCORES.get(record.metric)
+                    found += [replace(record, **of, metric=name)] if name else []
     rows = 0 if table is None else int(table.sum())
-    weighted = any(
-        sample.weight is not None for sample in answered.plain_samples.values()
-    )
     return Impact(
         kind,
         _TEXTS[kind].format(rows=rows),
         scope,
         asked_once,
-        weighted,
+        any(sample.weight is not None for sample in samples),
         answered.arms,
         all_views,
         Records(found),
@@ -205,7 +212,7 @@ def _of_cells(sample: ArmArrays) -> RateEstimates:
 
 def _confusion_reweighted(
     cells: RateEstimates, table: Floats, level: Codes
-) -> dict[str, list[arm_estimates.MetricEstimate]]:
+) -> dict[str, list[Estimate]]:
     """Confusion rates of the table, weighted as selection rates are; `level` (2G,) of cells."""
     level_and_label = 2 * level + np.arange(len(level)) % 2
     labels = _weighted(cells, table, level_and_label, level_and_label)
@@ -242,72 +249,52 @@ class _Selection:
         table: Floats | None,
         leave_out_small: bool,
     ) -> None:
-        whole = answered.plain_samples[arm]
-        groups = len(view.levels)
         self.estimates = answered.in_view(view)[arm]
-        self.sample = self.estimates.sample
-        self.view = view
+        self.levels = view.levels
+        self.alone = len(view.levels) < len(view.level_of)
         self.kind = kind
-        self.scope = scope_words(self.sample.scope, answered.with_examples)
         self.leave_out_small = leave_out_small
-        cells = 6 * self.sample.group + self.sample.kind
-        self.counts = np.bincount(cells, minlength=6 * groups).reshape(-1, 2, 3)
-        answers = answered.answers[arm]
-        lost = answers.group.set_categories(list(answered.groups)).codes[
-            answers.reason == "error"
-        ]
-        self.no_reply = np.bincount(view.level_of[lost], minlength=groups)
-        self.people = self.sample.of_groups(self.sample.row)
-        self.readings: arm_estimates.Sides | None = None  # of replies without an answer
-        self.confused: Mapping[str, Sequence[arm_estimates.MetricEstimate]] = {}
-        self.in_table = None
+        self.sample = sample = self.estimates.sample
+        self.scope = scope_words(sample.scope, answered.with_examples)
+        levels = len(view.levels)
+        cells = np.bincount(6 * sample.group + sample.kind, minlength=6 * levels)
+        self.counts = cells.reshape(-1, 2, 3)
+        lost = sample.group[sample.reason == REASONS.index("error")]
+        self.no_reply = np.bincount(lost, minlength=levels)
+        self.people = sample.of_groups(sample.row)
+        self.in_table = np.full(levels, np.nan)
         if table is not None:
-            self.in_table = np.bincount(view.level_of, table.sum(1), groups).astype(
-                np.float64
-            )
+            self.in_table = np.bincount(view.level_of, table.sum(1), levels) + 0.0
+        self.confused: Mapping[str, Sequence[Estimate]] = {
+            rate: self.estimates.rates(rate) for rate in CONFUSION
+        }
+        self.rates = self.estimates.counted(RATE)
+        self.sides = self.estimates.readings(RATE) if sample.worst else ()
         if kind == REWEIGHTED and table is not None:
+            whole = answered.plain_samples[arm]
             level = np.repeat(view.level_of, 2)
-            of_cells = _of_cells(whole)
-            self.rates = _weighted(of_cells, table, level, level)
-            self.confused = _confusion_reweighted(of_cells, table, level)
-            if whole.worst:
-                sides = (arm_estimates.read_as(whole, RATE, side) for side in (0, 1))
-                self.readings = [
-                    _weighted(_of_cells(side), table, level, level) for side in sides
-                ]
-        else:
-            self.rates = self.estimates.counted(RATE)
-            if whole.worst:
-                self.readings = self.estimates.readings(RATE)
+            read = [arm_estimates.read_as(whole, RATE, side) for side in (0, 1)]
+            of_cells = [_of_cells(one) for one in (whole, *read[: len(self.sides)])]
+            self.confused = _confusion_reweighted(of_cells[0], table, level)
+            self.rates, *self.sides = (
+                _weighted(cells, table, level, level) for cells in of_cells
+            )
 
     def records(self, scope: str | None) -> Iterator[Record]:
         """Yield counts, selection rates, impact ratios, pairs and confusion."""
-        for place, level in enumerate(self.view.levels):
+        for place, level in enumerate(self.levels):
             for metric, count in self._counts(place).items():
                 yield Record(group=level, metric=metric, value=count)
         if self.kind != WITHHELD:
             yield from self._selected(scope or self.scope)
-        if self.kind == REWEIGHTED and self.readings is not None:
+        if self.kind == REWEIGHTED and self.sides:
             scope = READ
         yield from self._confusion(scope or self.scope)
 
-    def of_scores(self) -> Iterator[Record]:
-        """Yield the rates of scores above the median, and their ratios."""
-        for place, level in enumerate(self.view.levels):
-            above = int(self.counts[place, :, YES].sum())
-            yield Record(group=level, metric="above_median", value=above)
-        names = {
-            "selection_rate": "scoring_rate",
-            "impact_ratio": "scoring_impact_ratio",
-        }
-        for record in self._selected(self.scope):
-            if record.metric in names:
-                yield replace(record, metric=names[record.metric])
-
-    def _counts(self, place: int) -> dict[str, int]:
+    def _counts(self, place: int) -> dict[str, float]:
         counts = self.counts[place]
         lost = int(self.no_reply[place])
-        named = {
+        named: dict[str, float] = {
             "rows": int(self.people[place]),
             "questions": int(counts.sum()),
             "selected": int(counts[:, YES].sum()),
@@ -315,7 +302,7 @@ class _Selection:
             "without_answer": int(counts[:, UNPARSED].sum()) - lost,
             "no_reply": lost,
         }
-        if self.in_table is not None:
+        if not np.isnan(self.in_table[place]):
             named["in_table"] = int(self.in_table[place])
         if self.sample.design.labelled:
             cells = counts[:, :UNPARSED].ravel().tolist()
@@ -324,93 +311,71 @@ class _Selection:
 
     def _selected(self, scope: str) -> Iterator[Record]:
         """Yield rates, ratios to the highest rate, shortfalls, and pairs."""
-        levels = self.view.levels
-        people = self.people
-        if self.kind == REWEIGHTED and self.in_table is not None:
-            people = self.in_table
         asked = self.counts.sum((1, 2))
         parsed = self.counts[..., :UNPARSED].sum((1, 2))
-        answered = np.ones(len(asked))
         value = self.rates.values
+        unknown = np.isnan(value)
+        every = np.ones(len(value), dtype=np.bool_)
+        known = np.array([is_known(level) for level in self.levels])
+        people = self.in_table if self.kind == REWEIGHTED else self.people
         with np.errstate(invalid="ignore", divide="ignore"):
-            if self.kind == AS_DRAWN:
-                answered = parsed / asked
-            known = np.array([is_known(level) for level in levels])
-            share = (
-                np.where(known, people, np.nan) / people.sum()
-            )  # of all, known or not
+            # of all, known or not
+            share = np.where(known, people, np.nan) / people.sum()
+            answered = people if self.kind == REWEIGHTED else people * parsed / asked
         small = share < LEAST_SHARE - _ROUNDING
-        defined = np.flatnonzero(known & ~np.isnan(value))
+        defined = np.flatnonzero(known & ~unknown)
         large = defined[~small[defined]]
-        eligible = self.sample.eligible_groups
-        counted = defined[np.isin(defined, eligible)]
+        judged = np.isin(np.arange(len(every)), self.sample.eligible_groups)
+        counted = defined[judged[defined]]
         if len(large) > 1 and self.leave_out_small:  # else there would be no ratio
             counted = large
         reference = -1
         if len(counted) > 1 and value[counted].max() > 0:
             reference = int(counted[np.argmax(value[counted])])
-        why_not = self._reasons(
-            known, asked, parsed, defined, counted, small, reference
-        )
-        limits = arm_estimates.share_limits(self.rates, self.readings)
-        low, high = _least_ratios([self.rates], counted)
-        if self.readings is not None:
-            least, most = _least_ratios(self.readings, counted)
+        left_out = self.leave_out_small & (len(counted) < len(defined))
+        none = "0/0: no parsed answer to rows of this group"
+        why_not = {  # the first that applies
+            "the category of these people is unknown": ~known,
+            "no row of this group was asked about": asked == 0,
+            f"{none} with one of the labels": unknown & (parsed > 0),
+            none: unknown,
+            "a ratio needs two groups with a rate": every & (len(defined) < 2),
+            f"{_LEFT_OUT}: under 2 % of the rows": small & left_out,
+            "too few rows to be judged": ~judged,
+            "0/0: no answer to any group is yes": every & (reference < 0),
+        }
+        reasons = np.select(list(why_not.values()), list(why_not), "").tolist()
+        limits = arm_estimates.share_limits(self.rates, self.sides or None)
+        low, high = _least_ratios([self.rates] * 2, counted)
+        if self.sides:
+            least, most = _least_ratios(self.sides, counted)
             low, high = np.fmin(low, least), np.fmax(high, most)
-        for place, level in enumerate(levels):
+        for place, level in enumerate(self.levels):
             own = limits[place]
-            reason = why_not[place]
-            undefined = reason if math.isnan(own.value) else ""
+            reason = reasons[place]
             of: Any = {"group": level, "scope": scope}
             n = int(people[place] if self.kind == REWEIGHTED else asked[place])
+            undefined = reason if math.isnan(own.value) else ""
             selected = record_of(own, metric=RATE, **of, n=n, reason=undefined)
             yield from with_readings(own, selected)
             yield Record(metric="share_of_rows", value=float(share[place]), group=level)
             if reason:
                 yield Record(metric="impact_ratio", **of, reason=reason)
                 continue
-            to: Any = {**of, "against": levels[reference]}
+            of["against"] = self.levels[reference]
             ratio = float(value[place] / value[reference])
-            ends = {"low": min(low[place], ratio), "high": max(high[place], ratio)}
-            verdict = four_fifths(ratio, low[place], high[place])
             yield Record(
-                metric="impact_ratio", value=ratio, **ends, verdict=verdict, **to
+                metric="impact_ratio",
+                value=ratio,
+                low=min(low[place], ratio),
+                high=max(high[place], ratio),
+                verdict=four_fifths(ratio, low[place], high[place]),
+                **of,
             )
-            lacking = (
-                people[place] * answered[place] * (value[reference] - value[place])
-            )
+            lacking = answered[place] * (value[reference] - value[place])
             shortfall = max(0, math.ceil(lacking - _ROUNDING * max(1.0, people[place])))
-            yield Record(metric="shortfall", value=shortfall, **to)
+            yield Record(metric="shortfall", value=shortfall, **of)
         yield from self._pairs(defined, reference, scope)
-
-    def _reasons(
-        self,
-        known: npt.NDArray[np.bool_],
-        asked: Codes,
-        parsed: Codes,
-        defined: Codes,
-        counted: Codes,
-        small: npt.NDArray[np.bool_],
-        reference: int,
-    ) -> list[str]:
-        """Return why a level has no impact ratio: the first reason that applies, or ""."""
-        unknown = np.isnan(self.rates.values)
-        places = np.arange(len(unknown))
-        no_ratio = np.ones(len(unknown), dtype=np.bool_)
-        left_out = small & self.leave_out_small & (len(counted) < len(defined))
-        why = {
-            "the category of these people is unknown": ~known,
-            "no row of this group was asked about": asked == 0,
-            "0/0: no parsed answer to rows of this group with one of the labels": unknown
-            & (parsed > 0),
-            "0/0: no parsed answer to rows of this group": unknown,
-            "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
-            f"{_LEFT_OUT}: under 2 % of the rows": left_out,
-            "too few rows to be judged": ~np.isin(places, self.sample.eligible_groups),
-            "0/0: no answer to any group is yes": no_ratio & (reference < 0),
-        }
-        reasons: list[str] = np.select(list(why.values()), list(why), "").tolist()
-        return reasons
 
     def _pairs(self, places: Codes, reference: int, scope: str) -> Iterator[Record]:
         """Yield the differences and ratios of the lower to the higher rate, of pairs of levels.
@@ -418,56 +383,57 @@ class _Selection:
         Of many levels, only pairs with the reference are listed.
         """
         number = len(places)
-        levels = self.view.levels
         p = self.rates.values
         if number <= MOST_PAIRED:
-            pairs = np.stack([places[side] for side in np.triu_indices(number, 1)])
+            pairs = places[np.array(np.triu_indices(number, 1))]
         else:
             others = places[(places != reference) & (reference >= 0)]
             pairs = np.stack([others, np.full(len(others), reference)])
         if not pairs.size:
             return
         first, second = np.take_along_axis(pairs, np.argsort(p[pairs], 0), 0)
-        gap = arm_estimates.gaps_of_pairs([self.rates], second, first, number)
-        low, high = gap.low, gap.high
-        under, over = arm_estimates.ratios_of_pairs([self.rates], first, second, number)
-        if self.readings is not None:
-            both = arm_estimates.gaps_of_readings(self.readings, second, first, number)
-            low, high = np.fmin(low, both[0].low), np.fmax(high, both[1].high)
-            least, most = arm_estimates.ratios_of_pairs(
-                self.readings, first, second, number
-            )
-            under, over = np.fmin(under, least), np.fmin(over, most)
+        readings = [[self.rates] * 2, *[self.sides] * bool(self.sides)]
+        gaps = [
+            arm_estimates.gaps_of_readings(sides, second, first, number)
+            for sides in readings
+        ]
+        ratios = [
+            arm_estimates.ratios_of_pairs(sides, first, second, number)
+            for sides in readings
+        ]
+        gap, _ = gaps[0]
+        under, over = np.fmin.reduce(ratios)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = p[first] / p[second]
             most = np.minimum(1.0, np.minimum(1.0 / under, 1.0 / over))
-        least = np.minimum(ratio, np.minimum(under, over))
-        most = np.maximum(ratio, most)
-        named = [(levels[i], levels[j]) for i, j in zip(first, second, strict=True)]
-        for i, (group, against) in enumerate(named):
-            errors, freedom = float(gap.errors[i]), float(gap.freedom[i])
-            alone = p_value(errors, 2, 1, freedom)
-            chance = min(1.0, max(alone, p_value(errors, number, 1, freedom)))
-            of: Any = {"group": group, "against": against, "scope": scope}
-            found = Record(
-                metric="selection_rate_difference",
-                value=float(gap.value[i]),
-                low=float(gap.low[i]),
-                high=float(gap.high[i]),
-                p=chance,
-                **of,
-            )
-            if self.readings is not None:
-                ends: Any = {"low": float(low[i]), "high": float(high[i])}
-                yield replace(found, **ends, p=math.nan)
-                found = replace(found, scope=READ)
-            yield found
+        table = pd.DataFrame(
+            {
+                **gap._asdict(),
+                "least": np.fmin.reduce([down.low for down, _ in gaps]),
+                "most": np.fmax.reduce([up.high for _, up in gaps]),
+                "ratio": ratio,
+                "ratio_low": np.minimum(ratio, np.minimum(under, over)),
+                "ratio_high": np.maximum(ratio, most),
+                "group": np.array(self.levels, object)[first],
+                "against": np.array(self.levels, object)[second],
+            }
+        )
+        lines: Iterator[Any] = table.itertuples()
+        for pair in lines:
+            chances = [p_value(pair.errors, k, 1, pair.freedom) for k in (2, number)]
+            chance = min(1.0, max(chances))
+            of: Any = {"group": pair.group, "against": pair.against, "scope": scope}
+            found = Estimate(pair.value, pair.low, pair.high, chance)
+            if self.sides:
+                found = found.over(NOWHERE, (pair.least, pair.most))
+            judged = record_of(found, metric="selection_rate_difference", **of)
+            yield from islice(with_readings(found, judged), 2)
             yield Record(
                 metric="selection_rate_ratio",
-                value=float(ratio[i]),
-                low=float(least[i]),
-                high=float(most[i]),
-                reason="0/0: no answer to any group is yes" * math.isnan(ratio[i]),
+                value=pair.ratio,
+                low=pair.ratio_low,
+                high=pair.ratio_high,
+                reason="0/0: no answer to any group is yes" * math.isnan(pair.ratio),
                 **of,
             )
 
@@ -475,21 +441,19 @@ class _Selection:
         """Yield true and false positive rates and precision, or why they are undefined."""
         mixed: Sequence[str] = ()
         if self.kind == WITHHELD:
-            alone = len(self.view.levels) < len(self.view.level_of)
-            mixed = list(CONFUSION) if alone else ["precision"]
+            mixed = list(CONFUSION) if self.alone else ["precision"]
         for rate, why in CONFUSION.items() if self.sample.design.labelled else ():
-            shares = self.confused.get(rate) or self.estimates.rates(rate)
-            for place, level in enumerate(self.view.levels):
-                estimate = shares[place]
-                of: Any = {"group": level, "scope": scope, "metric": rate}
+            for place, level in enumerate(self.levels):
+                estimate = self.confused[rate][place]
                 n = int(self.counts[place].sum())
+                of: Any = {"group": level, "scope": scope, "metric": rate, "n": n}
                 if rate in mixed:
                     mix = "labels" if rate == "precision" else "groups"
-                    yield Record(**of, n=n, reason=_WITHHELD_MIX.format(mix))
+                    yield Record(**of, reason=_WITHHELD_MIX.format(mix))
                 elif math.isnan(estimate.value):
-                    yield Record(**of, n=n, reason=why)
+                    yield Record(**of, reason=why)
                 else:
-                    yield from with_readings(estimate, record_of(estimate, **of, n=n))
+                    yield from with_readings(estimate, record_of(estimate, **of))
 
 
 def _least_ratios(sides: arm_estimates.Sides, counted: Codes) -> tuple[Floats, Floats]:
@@ -522,18 +486,15 @@ def four_fifths(ratio: float, low: float, high: float) -> str:
     return CANNOT_SAY
 
 
-def _precision(joint: RateEstimates) -> list[arm_estimates.MetricEstimate]:
+def _precision(joint: RateEstimates) -> list[Estimate]:
     """Return precisions r / (1 + r) with limits, r = right / wrong, from shares of yes (2L,).
 
     The shares of each level are first the wrong yes, then the right yes.
     """
     wrong = np.arange(0, len(joint.values), 2)
-    under, over = arm_estimates.ratios_of_pairs([joint], wrong + 1, wrong)
+    under, over = arm_estimates.ratios_of_pairs([joint] * 2, wrong + 1, wrong)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = joint.values[1::2] / (joint.values[1::2] + joint.values[::2])
     low = np.minimum(under / (1 + under), value)
     high = np.maximum(1 / (1 + over), value)
-    return [
-        arm_estimates.MetricEstimate(*numbers, np.zeros(0))
-        for numbers in zip(value, low, high, strict=True)
-    ]
+    return [Estimate(*numbers) for numbers in zip(value, low, high, strict=True)]

@@ -14,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.arm_estimates import MARGIN, ArmEstimates, MetricEstimate
+from fwc_llm.metrics.arm_estimates import MARGIN, ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.intervals import (
     LEVEL,
-    Enclosed,
+    Estimate,
     Interval,
-    Verdict,
     Z,
     critical_value,
-    judge,
     p_value,
 )
 from fwc_llm.metrics.planning import smallest_difference
@@ -36,7 +34,6 @@ from fwc_llm.metrics.variance import (
     Influence,
     RateEstimates,
     Scope,
-    both_answered,
     both_asked,
     effective_number,
     scope_words,
@@ -46,172 +43,119 @@ COMPARED = ("accuracy", "dp_gap", "label_gap")  # metrics with paired tests and 
 ALL = "all"
 _TINY = 1e-12
 _FIRST = np.zeros(1, dtype=np.int64)  # the first share
+Arms = tuple[ArmEstimates, ArmEstimates]
 
 
-@dataclass(frozen=True)
-class Difference(Enclosed):
-    """The second arm's value minus the first's, with 95 % limits and p-value; NaN if undefined.
-
-    The limits exclude 0 exactly if the p-value is below 0.05. `detectable` is the difference that a
-    test at 5 % detects with a power of 80 % (see `planning`), beside the effect of unread replies.
+def of_error(
+    difference: float, error: float, freedom: float, groups: int = 2
+) -> Estimate:
+    """Make a difference with limits and test from its standard `error`, simultaneous over
+    `groups`.
     """
-
-    value: float
-    low: float = np.nan
-    high: float = np.nan
-    p_value: float = np.nan
-    detectable: float = np.nan
-    worst_case: tuple[Interval, Interval] | None = None
-    verdict: Verdict | None = None
-
-    @classmethod
-    def of_error(
-        cls, difference: float, error: float, freedom: float, groups: int = 2
-    ) -> "Difference":
-        """Make a difference with limits and test from its standard `error`, simultaneous over
-        `groups`.
-        """
-        if np.isnan(difference) or np.isnan(error):
-            return cls(difference)
-        reach = critical_value(groups, 1, freedom) * error
-        chance = p_value(abs(difference) / error, groups, 1, freedom)
-        smallest = smallest_difference(error**2, groups, freedom)
-        low = max(-1.0, difference - reach)
-        high = min(1.0, difference + reach)
-        return cls(difference, low, high, chance, smallest)
+    if np.isnan(difference) or np.isnan(error):
+        return Estimate(difference)
+    reach = critical_value(groups, 1, freedom) * error
+    chance = p_value(abs(difference) / error, groups, 1, freedom)
+    smallest = smallest_difference(error**2, groups, freedom)
+    low = max(-1.0, difference - reach)
+    return Estimate(difference, low, min(1.0, difference + reach), chance, smallest)
 
 
-def _test(
-    metric: str,
-    first: ArmEstimates,
-    second: ArmEstimates,
-    aligned: bool,
-    strategy: bool,
-) -> Difference:
+def _test(metric: str, arms: Arms, aligned: bool, strategy: bool) -> Estimate:
     """Return a metric's difference; its worst case, too, if verdicts must hold in it."""
-    own = first[metric]
-    other = second[metric]
-    rate = f"{metric} of all"
-    if metric == "accuracy":
-        shares = first.counted(rate), second.counted(rate)
-        test = _Net(shares, -1.0, aligned, strategy).test()
-    elif metric in COMPARED:
-        test = _gap(metric, first, second, aligned, strategy)
-    else:
-        test = from_intervals(own, other)
-    worst = own.worst_case or other.worst_case
-    if worst is None or np.isnan(test.low):
+    how = metric, arms, aligned, strategy
+    test = _over_readings(*how, worst=False)
+    if not any(arm[metric].worst_case for arm in arms) or np.isnan(test.low):
         return test
-    (least, most), (low, high) = own.readings
-    (least_of_second, most_of_second), (low_of_second, high_of_second) = other.readings
-    ends = least_of_second - most, most_of_second - least
-    if metric == "accuracy":
-        lowered, raised = _nets(first, second, rate, -1.0, aligned, strategy)
-        limits = lowered.test().low, raised.test().high
-    elif metric in COMPARED:
-        gap = _gap(metric, first, second, aligned, strategy, ends)
-        limits = gap.low, gap.high
-    else:
-        down = np.hypot(least_of_second - low_of_second, high - most)
-        up = np.hypot(high_of_second - most_of_second, least - low)
-        limits = max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up))
-    return test.over(ends, limits)
-
-
-def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
-    """Return the difference from both arms' intervals, by MOVER.
-
-    The arms count as independent: if they answer alike, the limits are wider than necessary.
-    """
-    value = second.value - first.value
-    if np.isnan([first.low, second.low]).any():
-        return Difference(value)
-    down = float(np.hypot(second.value - second.low, first.high - first.value))
-    up = float(np.hypot(second.high - second.value, first.value - first.low))
-    to_zero = down if value > 0 else up
-    errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
-    smallest = smallest_difference((max(down, up) / Z) ** 2)
-    return Difference(
-        value, max(-1.0, value - down), min(1.0, value + up), p_value(errors), smallest
+    (least, most), (of_second, most_of_second) = (
+        arm[metric].readings[0] for arm in arms
     )
+    worst = _over_readings(*how, worst=True)
+    ends = of_second - most, most_of_second - least
+    return test.over(ends, (worst.low, worst.high))
 
 
-def _gap(
-    key: str,
-    first: ArmEstimates,
-    second: ArmEstimates,
-    aligned: bool,
-    strategy: bool,
-    ends: Interval | None = None,
-) -> Difference:
-    """Return the difference of gaps of one rate; with `ends`, limits cover all readings."""
-    (rate,) = BY_KEY[key].rates
-    judged = second.sample.eligible_groups
-    least, most = ends or (second[key].value - first[key].value,) * 2
-    if np.isnan(least):
-        return Difference(np.nan)
+def _over_readings(
+    metric: str, arms: Arms, aligned: bool, strategy: bool, worst: bool
+) -> Estimate:
+    """Return a metric's lowest difference, and limits for all readings of the replies that were
+    read, or of the `worst` case.
+    """
+    first, second = (
+        arm[metric].readings if worst else arm[metric].read for arm in arms
+    )
+    ends = second[0][0] - first[0][1], second[0][1] - first[0][0]
+    if metric not in COMPARED:
+        return _of_intervals(first, second)
+    rate = BY_KEY[metric].rates[0] + " of all" * (metric == "accuracy")
+    sides = [arm.readings(rate) if worst else [arm.counted(rate)] * 2 for arm in arms]
+
+    def nets(sign: float) -> list[_Net]:
+        """The net shares as replies without an answer lower them most, then raise them most."""
+        of_first = sides[0][::-1] if sign < 0 else sides[0]
+        pairs = zip(of_first, sides[1], strict=True)
+        return [_Net(pair, sign, aligned, strategy) for pair in pairs]
+
+    lowered, raised = nets(-1.0)
+    if metric == "accuracy":
+        return replace(lowered.test(), high=raised.test().high)
+    if np.isnan(ends[0]):
+        return Estimate(np.nan)
+    judged = arms[1].sample.eligible_groups
     i, j = (judged[places] for places in np.triu_indices(len(judged), 1))
-    how = aligned, strategy
-    if ends:
-        lowered, raised = _nets(first, second, rate, -1.0, *how)
-        sums = _nets(first, second, rate, 1.0, *how)
-    else:
-        shares = first.counted(rate), second.counted(rate)
-        lowered = raised = _Net(shares, -1.0, *how)
-        sums = [_Net(shares, 1.0, *how)] * 2
     if len(judged) == 2:
-        of_apart = lowered.test(i, j, raised)
-        of_apart = replace(of_apart, low=raised.test(i, j, lowered).low)
-        of_together = sums[0].test(i, j, sums[1])
-        of_together = replace(of_together, low=sums[1].test(i, j, sums[0]).low)
-        return _of_sizes((least, most), of_apart, of_together)
+        apart, together = (
+            replace(low.test(i, j, high), low=high.test(i, j, low).low)
+            for low, high in ((lowered, raised), nets(1.0))
+        )
+        return _of_sizes(ends, apart, together)
     # The largest gap changes by at most as much as the pair of groups that changes most.
-    sides = [raised.moments(i, j, lowered), lowered.moments(i, j, raised)]
-    variance, freedom = (np.concatenate(parts) for parts in zip(*sides, strict=True))
+    moments = raised.moments(i, j, lowered), lowered.moments(i, j, raised)
+    variance, freedom = (np.concatenate(parts) for parts in zip(*moments, strict=True))
     widest = int(np.argmax(variance))
     error = float(np.sqrt(variance[widest])), float(freedom[widest])
-    down, up = (Difference.of_error(end, *error, len(judged)) for end in (least, most))
+    down, up = (of_error(end, *error, len(judged)) for end in ends)
     return replace(down, high=up.high)
 
 
-def _nets(
-    first: ArmEstimates,
-    second: ArmEstimates,
-    rate: str,
-    sign: float,
-    aligned: bool,
-    strategy: bool,
-) -> "list[_Net]":
-    """The net shares in which replies without an answer lower them most, then raise them most."""
-    of_first = first.readings(rate)
-    if sign < 0:
-        of_first = of_first[::-1]
-    sides = zip(of_first, second.readings(rate), strict=True)
-    return [_Net(side, sign, aligned, strategy) for side in sides]
+def _of_intervals(
+    first: tuple[Interval, Interval], second: tuple[Interval, Interval]
+) -> Estimate:
+    """Return the difference from both arms' values and intervals, by MOVER.
+
+    The arms count as independent: if they answer alike, the limits are wider than necessary.
+    """
+    (least, most), (low, high) = first
+    (least_of_second, most_of_second), (low_of_second, high_of_second) = second
+    value = least_of_second - most
+    if np.isnan([low, low_of_second]).any():
+        return Estimate(value)
+    down = float(np.hypot(least_of_second - low_of_second, high - most))
+    up = float(np.hypot(high_of_second - most_of_second, least - low))
+    to_zero = down if value > 0 else up
+    errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
+    ends = max(-1.0, value - down), min(1.0, most_of_second - least + up)
+    smallest = smallest_difference((max(down, up) / Z) ** 2)
+    return Estimate(value, *ends, p_value(errors), smallest)
 
 
-def _of_sizes(
-    values: Interval, difference: Difference, together: Difference
-) -> Difference:
-    """Return |b| − |a|, of range `values`, from the tests of b − a (`apart`) and b + a
-    (`together`).
+def _of_sizes(values: Interval, difference: Estimate, together: Estimate) -> Estimate:
+    """Return |b| − |a|, of range `values`, from the tests of b − a and of b + a (`together`).
 
     The size of |b| − |a| is the smaller size of b − a and b + a, and its sign is the product of
     their signs. It differs from 0 if both b − a and b + a do.
     """
     if np.isnan(difference.p_value) or np.isnan(together.p_value):
-        return Difference(values[0])
+        return Estimate(values[0])
     ends = [
         float(np.sign(x) * np.sign(y) * min(abs(x), abs(y)))
         for x in (difference.low, difference.high)
         for y in (together.low, together.high)
     ]
     larger = max(difference.p_value, together.p_value)
-    low = min(*ends, *values)
-    high = max(*ends, *values)
-    return Difference(
-        values[0], max(-1.0, low), min(1.0, high), larger, difference.detectable
-    )
+    low = max(-1.0, min(*ends, *values))
+    high = min(1.0, max(*ends, *values))
+    return Estimate(values[0], low, high, larger, difference.detectable)
 
 
 @dataclass(frozen=True)
@@ -301,33 +245,32 @@ class _Net:
         first: Codes = _FIRST,
         second: Codes | None = None,
         other: "_Net | None" = None,
-    ) -> Difference:
+    ) -> Estimate:
         """Return the test of the share `first`, or of the other's share `second` minus `first`."""
         net = self.values[first]
         if second is not None:
             net = (other or self).values[second] - net
         variance, freedom = self.moments(first, second, other)
-        return Difference.of_error(
-            float(net[0]), float(np.sqrt(variance[0])), float(freedom[0])
-        )
+        return of_error(float(net[0]), float(np.sqrt(variance[0])), float(freedom[0]))
 
 
 @dataclass(frozen=True)
 class ComparedArms:
     """The comparison of a run's arm `second` with its arm `first`.
 
-    `n` is the number of questions that both were asked, `same` whether all answers that both gave
-    agree, `alike` whether an arm's answers are all alike. Of `rows` that both answered, the second
-    arm is right more often on `better`, and less often on `worse`. Only `decided` pairs were asked
-    for. `reason` explains the absence of limits and p-values. The differences `of_these` always
-    have the scope "these examples": the prompts that were sent, on other rows like these.
+    `n` is the number of questions that both were asked, `same` whether all answers agree and the
+    same replies hold none, `alike` whether an arm's answers are all alike. Of `rows` that both
+    answered, the second arm is right more often on `better`, and less often on `worse`. Only
+    `decided` pairs were asked for. `reason` explains the absence of limits and p-values. The
+    differences `of_these` always have the scope "these examples": the prompts that were sent, on
+    other rows like these.
     """
 
     first: str
     second: str
     scope: Scope
-    tests: Mapping[str, Difference]
-    of_these: Mapping[str, Difference]
+    tests: Mapping[str, Estimate]
+    of_these: Mapping[str, Estimate]
     reason: str = ""
     n: int = 0
     alike: bool = False
@@ -338,7 +281,7 @@ class ComparedArms:
     labelled: bool = True
     decided: bool = True
 
-    def __getitem__(self, metric: str) -> Difference:
+    def __getitem__(self, metric: str) -> Estimate:
         return self.tests[metric]
 
     def records(
@@ -359,30 +302,22 @@ class ComparedArms:
             tests[scope_words(THESE_EXAMPLES, with_examples)] = self.of_these
         for of, differences in tests.items():
             for metric, test in differences.items():
-                if np.isnan(test.value) and metric not in undefined:
-                    continue
-                gap = BY_KEY[metric].kind != "share"
-                where: Any = {
-                    **between,
-                    "scope": of,
-                    "attribute": attribute if gap else "",
-                }
-                name = f"{metric}_difference"
+                where: Any = {"metric": f"{metric}_difference", "scope": of, **between}
+                if BY_KEY[metric].kind != "share":
+                    where["attribute"] = attribute
                 if metric in undefined:
                     if of == scope:
-                        yield Record(**where, metric=name, reason=undefined[metric])
-                    continue
-                found = record_of(
-                    test, **where, metric=name, verdict=test.verdict or ""
-                )
-                if of == scope:
-                    found = replace(found, reason=self.reason)
-                    yield from with_readings(test, found)
-                else:
-                    yield found
+                        yield Record(**where, reason=undefined[metric])
+                elif of != scope and not np.isnan(test.value):
+                    yield record_of(test, **where)
+                elif not np.isnan(test.value):
+                    yield from with_readings(
+                        test, record_of(test, **where, reason=self.reason)
+                    )
                 if not np.isnan(test.detectable) and metric in COMPARED:
                     least = test.detectable + test.unread_effect
-                    yield Record(**where, metric=f"{name}_detectable", value=least)
+                    where["metric"] += "_detectable"
+                    yield Record(**where, value=least)
         if self.labelled:
             between["n"] = self.rows
             yield Record(**between, metric="rows_better", value=self.better)
@@ -398,12 +333,14 @@ def comparisons(
     for their number, the others for the number of all pairs (`adjust`).
     """
     against = run.against or (run.arms[0] if run.arms else "")
-    tests = []
-    for first, second in combinations(
-        sorted(run.arms, key=lambda arm: arm != against), 2
-    ):
-        test = compare(estimates[first], estimates[second], first, second)
-        tests.append(replace(test, decided=against in (ALL, first, second)))
+    order = sorted(run.arms, key=lambda arm: arm != against)
+    tests = [
+        replace(
+            compare((estimates[first], estimates[second]), first, second),
+            decided=against in (ALL, first, second),
+        )
+        for first, second in combinations(order, 2)
+    ]
     decided = [test for test in tests if test.decided]
     margin = run.design.margin
     others = [test for test in adjust(tests, margin) if not test.decided]
@@ -411,8 +348,7 @@ def comparisons(
 
 
 def compare(
-    first: ArmEstimates,
-    second: ArmEstimates,
+    arms: Arms,
     first_name: str = "",
     second_name: str = "",
     aligned: bool = True,
@@ -424,12 +360,9 @@ def compare(
     Otherwise rows that both were asked about still count as pairs, but the two arms' repeats are
     unrelated.
     """
-    before = first.sample.assumed
-    after = second.sample.assumed
-    samples = first.sample, second.sample
-    how = first, second, aligned
-    of_these = {metric: _test(metric, *how, False) for metric in metrics}
-    unknown = {metric: Difference(test.value) for metric, test in of_these.items()}
+    samples = [arm.sample for arm in arms]
+    of_these = {metric: _test(metric, arms, aligned, False) for metric in metrics}
+    unknown = {metric: Estimate(test.value) for metric, test in of_these.items()}
     drawn = [sample.number_of_sets for sample in samples if sample.sets is not None]
     scope: Scope = THESE_EXAMPLES
     tests = of_these
@@ -444,12 +377,14 @@ def compare(
             )
             tests = unknown
         elif drawn:
-            tests = {metric: _test(metric, *how, True) for metric in metrics}
-    position, there = both_answered(before, after)
-    right_before = (before.yes == before.label)[position].astype(float)
-    right_after = (after.yes == after.label)[there]
-    net = np.bincount(before.row[position], right_after - right_before)
-    same = np.array_equal(before.yes[position], after.yes[there])
+            tests = {metric: _test(metric, arms, aligned, True) for metric in metrics}
+    before, after = (sample.assumed for sample in samples)
+    asked, there = both_asked(before, after)
+    said = before.answer[asked], after.answer[there]
+    both = ~np.isnan(said).any(0)
+    labels = before.label[asked][both]
+    net = (said[1][both] == labels) * 1.0 - (said[0][both] == labels)
+    net = np.bincount(before.row[asked][both], net)
     return ComparedArms(
         first_name,
         second_name,
@@ -457,10 +392,10 @@ def compare(
         tests,
         of_these,
         reason,
-        n=len(both_asked(before, after)[0]),
+        n=len(asked),
         alike=bool(before.alike or after.alike),
-        same=len(position) > 0 and same,
-        rows=len(np.unique(before.row[position])),
+        same=bool(both.any()) and np.array_equal(*said, equal_nan=True),
+        rows=len(np.unique(before.row[asked][both])),
         better=int((net > 0).sum()),
         worse=int((net < 0).sum()),
         labelled=before.design.labelled,
@@ -471,27 +406,20 @@ def adjust(tests: Sequence[ComparedArms], margin: float = MARGIN) -> list[Compar
     """Correct limits and p-values for k comparisons (Bonferroni), and add verdicts."""
     corrected = [dict(test.tests) for test in tests]
     for metric in BY_KEY:
-        k = max(
-            1,
-            sum(
-                not np.isnan(own[metric].p_value) for own in corrected if metric in own
-            ),
-        )
-        wider = 1.0
-        if k > 1:
-            wider = critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z
+        tested = [own[metric] for own in corrected if metric in own]
+        k = sum(not np.isnan(one.p_value) for one in tested)
+        wider = critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z if k > 1 else 1.0
         for test, own in zip(tests, corrected, strict=True):
             if metric in own:
-                one = _corrected(own[metric], k, wider)
+                own[metric] = _corrected(own[metric], k, wider)
+            if metric in own and metric in COMPARED:
                 alike = test.alike and metric != "accuracy"
-                if metric in COMPARED:
-                    one = replace(one, verdict=judge(one, margin, alike))
-                own[metric] = one
+                own[metric] = own[metric].judged(margin, alike)
     both = zip(tests, corrected, strict=True)
     return [replace(test, tests=own) for test, own in both]
 
 
-def _corrected(test: Difference, k: int, wider: float) -> Difference:
+def _corrected(test: Estimate, k: int, wider: float) -> Estimate:
     """The difference with limits that are `wider`, and with the p-value of k tests."""
     if np.isnan(test.p_value):
         return test
@@ -509,12 +437,9 @@ def _corrected(test: Difference, k: int, wider: float) -> Difference:
         low = max(low, _TINY)
     else:
         high = min(high, -_TINY)
-    worst = None
-    if test.worst_case is not None:
-        ends, limits = test.worst_case
-        outer = widened(ends[0], limits[0]), widened(ends[1], limits[1])
-        worst = ends, (min(outer[0], low), max(outer[1], high))
     smallest = test.detectable * (1 + (wider - 1) * Z / smallest_difference(1.0))
-    return replace(
-        test, low=low, high=high, p_value=p, worst_case=worst, detectable=smallest
-    )
+    found = replace(test, low=low, high=high, p_value=p, detectable=smallest)
+    if test.worst_case is None:
+        return found
+    ends, limits = test.worst_case
+    return found.over(ends, (widened(ends[0], limits[0]), widened(ends[1], limits[1])))

@@ -4,9 +4,8 @@ A new metric needs only a line in `counts.TABLE`. This module and `arm_compariso
 numpy operations, so that simulations can call them often.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +25,10 @@ from fwc_llm.metrics.counts import (
 from fwc_llm.metrics.intervals import (
     LEVEL,
     NOWHERE,
-    Enclosed,
+    Estimate,
     Interval,
-    Verdict,
     Z,
     critical_value,
-    judge,
     p_value,
     range_critical_value,
     ratio_limits,
@@ -47,55 +44,11 @@ from fwc_llm.metrics.variance import (
 )
 
 MARGIN = 0.05  # largest negligible gap
+UNDEFINED = Estimate(np.nan)
 _PAIRS = 1_000_000  # pairs of groups in memory at once
-# The shares of a sample, or in two readings of replies without an answer: lowered and raised.
+# The shares of a sample as replies without an answer lower and raise them most; the same shares
+# twice if these replies are left out.
 Sides = Sequence[RateEstimates]
-
-
-@dataclass(frozen=True)
-class MetricEstimate(Enclosed):
-    """A metric: value over all repeats, 95 % interval, and value per repeat (R,); NaN if undefined.
-
-    `p_value` tests equality; it is below 0.05 exactly if the interval excludes equality.
-    `half_width` is the longest distance from a pair's difference to a limit, without the widening
-    for looks at the answers. Only `judged` metrics have a verdict. `alike`: a model gave (nearly)
-    all rows one answer, so that the verdict is inconclusive.
-    """
-
-    value: float
-    low: float
-    high: float
-    per_repeat: Floats = field(default_factory=lambda: np.zeros(0))
-    p_value: float = np.nan
-    judged: bool = False
-    half_width: float = np.nan
-    worst_case: tuple[Interval, Interval] | None = None
-    alike: bool = False
-
-    def verdict(self, margin: float = MARGIN) -> Verdict | None:
-        """Return the verdict on a gap; None for other metrics, and without an interval."""
-        if not self.judged:
-            return None
-        return judge(self, margin, self.alike)
-
-    def rows_needed(
-        self, rows: int, margin: float, groups: int, kinds: int
-    ) -> int | None:
-        """Return the rows with which 4 in 5 runs would have the verdict `EQUAL`.
-
-        The groups are assumed to be treated alike. `rows` is this estimate's number of rows. None
-        if no number is enough, or if the number is unknown.
-        """
-        room = margin - self.unread_effect
-        if self.alike or not self.half_width >= 0 or not room > 0:
-            return None
-        chance = critical_value(groups, kinds, np.inf, POWER) / critical_value(
-            groups, kinds
-        )
-        return math.ceil(rows * max(1.0, ((1 + chance) * self.half_width / room) ** 2))
-
-
-UNDEFINED = MetricEstimate(np.nan, np.nan, np.nan)
 
 
 class ArmEstimates:
@@ -103,11 +56,11 @@ class ArmEstimates:
 
     def __init__(self, sample: ArmArrays) -> None:
         self.sample = sample
-        self._metrics: dict[str, MetricEstimate] = {}
+        self._metrics: dict[str, Estimate] = {}
         self._shares: dict[str, RateEstimates] = {}
         self._readings: dict[str, Sides] = {}
 
-    def __getitem__(self, key: str) -> MetricEstimate:
+    def __getitem__(self, key: str) -> Estimate:
         """Return a metric of `counts.TABLE` or `counts.REPLIES`.
 
         Its worst case has the lowest and highest value over all readings, and limits. A reading
@@ -119,70 +72,53 @@ class ArmEstimates:
             self._metrics[key] = self._of_metric(BY_KEY[key])
         return self._metrics[key]
 
-    def _of_metric(self, metric: Metric) -> MetricEstimate:
+    def _of_metric(self, metric: Metric) -> Estimate:
+        sample = self.sample
         if metric.kind == "share":
             return self.rates(f"{metric.rates[0]} of all")[0]
-        judged = self.sample.eligible_groups
         shares = {rate: self.counted(rate) for rate in metric.rates}
-        of_repeats = {
-            rate: found.per_repeat[:, judged] for rate, found in shares.items()
+        estimate = self._between(metric, [[own, own] for own in shares.values()])
+        each = {
+            rate: own.per_repeat[:, sample.eligible_groups]
+            for rate, own in shares.items()
         }
-        each = value_of(metric, of_repeats)
-        estimate = self._between([[found] for found in shares.values()], metric)
-        estimate = replace(estimate, per_repeat=each)
-        if metric.source != "answers":
+        estimate = replace(estimate, worst_case=None, per_repeat=value_of(metric, each))
+        of_answers = metric.source == "answers"
+        if of_answers and sample.worst:
+            worst = self._between(metric, [self.readings(rate) for rate in shares])
+            estimate = estimate.over(*(worst.worst_case or (NOWHERE, NOWHERE)))
+        if not metric.judged:
             return estimate
-        estimate = replace(estimate, alike=bool(self.sample.alike))
-        if not self.sample.worst:
-            return estimate
-        return estimate.over(*self._worst_case(metric))
+        return estimate.judged(sample.design.margin, of_answers and bool(sample.alike))
 
-    def _between(self, shares: Sequence[Sides], metric: Metric) -> MetricEstimate:
-        """A gap or ratio of the judged groups, by the parsed answers alone."""
+    def _between(self, metric: Metric, shares: Sequence[Sides]) -> Estimate:
+        """A gap or ratio of the judged groups; its worst case is that over the `shares`' sides."""
         judged = self.sample.eligible_groups
-        if not _defined(shares, judged):
+        rates = [side.values[judged] for sides in shares for side in sides]
+        if len(judged) < 2 or np.isnan(rates).any():
             return UNDEFINED
-        if metric.kind == "ratio":
-            (sides,) = shares
-            gap = self["dp_gap"]
-            p = sides[0].values[judged]
-            if p.max() <= 0:
-                return UNDEFINED
-            low, high = _ratio_ends(sides, judged)
-            # below 1 exactly if the gap differs
-            high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
-            value = float(p.min() / p.max())
-            ends = min(value, low), max(value, high)
-            return MetricEstimate(value, *ends, p_value=gap.p_value)
-        size = len(judged), len(shares)
-        pairs = (
-            gaps_of_pairs(sides, *pair, *size)
-            for sides in shares
-            for pair in pairs_of(sides, judged)
-        )
-        return replace(_largest(self.sample, pairs, *size), judged=metric.judged)
-
-    def _worst_case(self, metric: Metric) -> tuple[Interval, Interval]:
-        """A gap's or ratio's lowest and highest value over all readings, and limits."""
-        judged = self.sample.eligible_groups
-        readings = [self.readings(rate) for rate in metric.rates]
-        if not _defined(readings, judged):
-            return NOWHERE, NOWHERE
-        if metric.kind == "ratio":
-            (sides,) = readings
-            if sides[1].values[judged].max() <= 0:
-                return NOWHERE, NOWHERE
-            none = np.zeros_like(sides[0].values)
-            exact = [replace(side, below=none, above=none) for side in sides]
-            return _ratio_ends(exact, judged), _ratio_ends(sides, judged)
-        size = len(judged), len(readings)
-        found = [np.zeros((2, 2))]
-        for sides in readings:
-            for pair in pairs_of(sides, judged):
-                down, up = gaps_of_readings(sides, *pair, *size)
-                found.append(_sizes((down.value, down.low), (up.value, up.high)))
-        (least, low), (most, high) = (np.max(found, axis=0) + 0.0).tolist()  # no −0
-        return (least, most), (low, high)
+        if metric.kind == "gap":
+            size = len(judged), len(shares)
+            pairs = (
+                gaps_of_readings(sides, *pair, *size)
+                for sides in shares
+                for pair in pairs_of(sides, judged)
+            )
+            return _largest(pairs, *size)
+        ((lowered, raised),) = shares
+        p, most = rates
+        if most.max() <= 0:
+            return UNDEFINED
+        limits = _ratio_ends([lowered, raised], judged)
+        none = np.zeros_like(lowered.values)
+        exact = [replace(side, below=none, above=none) for side in (lowered, raised)]
+        worst = _ratio_ends(exact, judged), limits
+        gap = self["dp_gap"]
+        value = float(p.min() / max(p.max(), 1e-300))
+        # below 1 exactly if the gap differs
+        high = min(limits[1], 1.0 - gap.low) if gap.low > 0 else 1.0
+        ends = min(value, limits[0]), max(value, high)
+        return Estimate(value, *ends, p_value=gap.p_value, worst_case=worst)
 
     def readings(self, rate: str) -> Sides:
         """Return a rate twice: with replies without an answer read as they lower it most, then
@@ -274,7 +210,7 @@ class ArmEstimates:
             sample, name, owner, owners, by_label and np.array_equal(no, yes)
         )
 
-    def rates(self, rate: str = "selection_rate") -> list[MetricEstimate]:
+    def rates(self, rate: str = "selection_rate") -> list[Estimate]:
         """Return a rate of each group (G,), with limits; with " of all" in its name, that of all
         (1,).
         """
@@ -284,26 +220,24 @@ class ArmEstimates:
             return share_limits(own)
         return share_limits(own, self.readings(rate))
 
-    def detectable(self, key: str) -> float:
-        """Return the gap that a test at 5 % detects with a power of 80 %; NaN without a test.
+    def rows_needed(self, key: str) -> int | None:
+        """Return the rows with which 4 in 5 runs would have the verdict `EQUAL` on a gap.
 
-        Replies without an answer are read as the test has to read them.
+        The groups are assumed to be treated alike. None if no number is enough, or known.
         """
-        groups = len(self.sample.eligible_groups)
         gap = self[key]
-        error = gap.half_width / critical_value(groups)  # includes t
-        return smallest_difference(error**2, groups) + gap.unread_effect
-
-
-def _defined(shares: Sequence[Sides], judged: Codes) -> bool:
-    """Whether there are two groups, and all their rates are known."""
-    rates = [side.values[judged] for sides in shares for side in sides]
-    return len(judged) > 1 and not np.isnan(rates).any()
+        groups = len(self.sample.eligible_groups)
+        room = self.sample.design.margin - gap.unread_effect
+        if not gap.half_width >= 0 or not room > 0:
+            return None
+        chance = critical_value(groups, 1, np.inf, POWER) / critical_value(groups)
+        times = ((1 + chance) * gap.half_width / room) ** 2
+        return int(np.ceil(self.sample.rows * max(1.0, times)))
 
 
 def share_limits(
     shares: RateEstimates, readings: Sides | None = None
-) -> list[MetricEstimate]:
+) -> list[Estimate]:
     """Return each of the shares (O,) with its own limits.
 
     With `readings` of replies without an answer, their limits, too.
@@ -318,9 +252,11 @@ def share_limits(
     grown = factor * shares.sample.critical_values(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
-    ends = (part.tolist() for part in (shares.values, low, high))
-    limits = zip(*ends, shares.per_repeat.T, strict=True)
-    return [MetricEstimate(*numbers) for numbers in limits]
+    numbers = zip(shares.values, low, high, shares.per_repeat.T, strict=True)
+    return [
+        Estimate(float(value), float(least), float(most), per_repeat=each)
+        for value, least, most, each in numbers
+    ]
 
 
 class Pairs(NamedTuple):
@@ -337,22 +273,20 @@ class Pairs(NamedTuple):
 
 
 def gaps_of_pairs(
-    sides: Sides,
+    one: RateEstimates,
+    other: RateEstimates,
     first: Codes,
     second: Codes,
     groups: int,
-    kinds: int = 1,
-    width: Floats | None = None,
+    kinds: int,
+    width: Floats,
 ) -> Pairs:
-    """Return the gaps of pairs of shares (P,), by MOVER (Zou & Donner 2008): the last side's second
-    minus the first side's first.
+    """Return the gaps of pairs of shares (P,), by MOVER (Zou & Donner 2008): the other's second
+    minus the first.
 
-    Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With a `width`
-    (P,), each gap is one end of a range of that width over the readings of replies without an
-    answer.
+    Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. Each gap is one
+    end of a range of `width` (P,) over the readings of replies without an answer.
     """
-    one = sides[0]
-    other = sides[-1]
     factor, freedom = one.spread(first, second, other)
     critical = one.sample.critical_values(freedom, groups, kinds)
     value = other.values[second] - one.values[first]
@@ -362,7 +296,7 @@ def gaps_of_pairs(
         errors = np.abs(value) / np.where(value > 0, down, up) * Z
         errors = np.where(value == 0, 0.0, errors)
     alone = groups == 2 and kinds == 1
-    if width is not None and alone:
+    if alone and width.any():
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
         ranges = zip(wide.tolist(), freedom.tolist(), strict=True)
         critical = np.array([range_critical_value(*one_range) for one_range in ranges])
@@ -424,35 +358,33 @@ def _sizes(low: Sequence[Floats], high: Sequence[Floats]) -> Floats:
     return np.asarray(np.max(sizes, axis=-1))
 
 
-def _largest(
-    sample: ArmArrays, pairs: Iterable[Pairs], groups: int, kinds: int
-) -> MetricEstimate:
+def _largest(pairs: Iterable[tuple[Pairs, Pairs]], groups: int, kinds: int) -> Estimate:
     """Return the largest |gap| of one or several rates, and the largest limits of any pair's |gap|.
 
-    Limits and p-value hold simultaneously for all pairs (Tukey–Kramer).
+    Pairs are in their lowest and highest readings, over which the worst case holds. Limits and
+    p-value hold simultaneously for all pairs (Tukey–Kramer).
     """
-    value = low = high = errors = beyond = half_width = 0.0
+    found = [np.zeros((2, 2))]
+    errors = beyond = half_width = 0.0
     freedom = np.inf
-    for pair in pairs:
-        value = max(value, float(np.abs(pair.value).max()))
-        ends = _sizes([pair.low], [pair.high]).ravel().tolist()
-        low = max(low, ends[0])
-        high = max(high, ends[1])
-        reach = np.maximum(pair.high - pair.value, pair.value - pair.low)
+    for down, up in pairs:
+        found.append(_sizes((down.value, down.low), (up.value, up.high)))
+        reach = np.maximum(up.high - up.value, down.value - down.low)
         half_width = max(half_width, float(reach.max()))
-        relative = pair.errors / pair.critical
+        relative = down.errors / down.critical
         most = int(np.argmax(relative))
         if relative[most] > beyond:
             beyond = float(relative[most])
-            errors = float(pair.errors[most])
-            freedom = float(pair.freedom[most])
-    p = p_value(errors, groups, kinds, freedom)
+            errors = float(down.errors[most])
+            freedom = float(down.freedom[most])
+    (value, low), (highest, high) = (np.max(found, axis=0) + 0.0).tolist()  # no −0
     # agree despite rounding
+    p = p_value(errors, groups, kinds, freedom)
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)
-    low = min(low, value)
-    high = min(1.0, max(high, value))
-    none = np.zeros(0)
-    return MetricEstimate(value, low, high, none, p, True, half_width)
+    usual = critical_value(groups, kinds)
+    detectable = smallest_difference((half_width / usual) ** 2, groups)
+    ends = (value, highest), (low, high)
+    return Estimate(value, low, high, p, detectable, half_width, worst_case=ends)
 
 
 def ratios_of_pairs(
@@ -496,10 +428,10 @@ def gaps_of_readings(
     """The gaps (P,) of pairs, second minus first, in their lowest and highest readings."""
     low, high = sides
     grown = high.values - low.values
-    width = grown[first] + grown[second]
-    down = gaps_of_pairs([high, low], first, second, groups, kinds, width)
-    up = gaps_of_pairs(sides, first, second, groups, kinds, width)
-    return down, up
+    of: tuple[Codes, Codes, int, int, Floats]
+    of = first, second, groups, kinds, grown[first] + grown[second]
+    down = gaps_of_pairs(high, low, *of)
+    return down, down if low is high else gaps_of_pairs(low, high, *of)
 
 
 def read_as(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
@@ -530,7 +462,7 @@ def _ratio_ends(sides: Sides, judged: Codes) -> Interval:
 class ParityWithinStrata(NamedTuple):
     """A DP gap within strata: of which groups, over how many strata, and which were `dropped`."""
 
-    estimate: MetricEstimate
+    estimate: Estimate
     strata: int
     dropped: list[str]
     groups: tuple[str, ...] = ()
@@ -580,25 +512,25 @@ def conditional_parity(
     effect = np.divide(designed, independent, out=ones, where=independent > 0)
     of_pairs = effect, sample.critical_values(freedom, len(eligible)), freedom
     gaps = _mantel_haenszel(yes[kept][:, pairs], n[kept][:, pairs], *of_pairs)
-    estimate = _largest(sample, [gaps], len(eligible), 1)
-    estimate = replace(estimate, alike=bool(sample.alike))
+    estimate = _largest([(gaps, gaps)], len(eligible), 1)
+    estimate = replace(estimate, worst_case=None)
     if sample.worst:
         (lowered, read), (raised, _) = (
             counts(read_as(sample, "selection_rate", side)) for side in (0, 1)
         )
         first, second = pairs
-        ends = [
-            np.stack([one[:, first], other[:, second]], 1)
-            for one, other in ((raised, lowered), (lowered, raised))
-        ]
         down, up = (
-            _mantel_haenszel(end[kept], read[kept][:, pairs], *of_pairs) for end in ends
+            _mantel_haenszel(
+                np.stack([one[kept][:, first], other[kept][:, second]], 1),
+                read[kept][:, pairs],
+                *of_pairs,
+            )
+            for one, other in ((raised, lowered), (lowered, raised))
         )
-        worst = gaps._replace(low=down.low, high=up.high)
-        limits = _largest(sample, [worst], len(eligible), 1)
-        value = estimate.value
-        ends_of_all = (value, value), (limits.low, limits.high)
-        estimate = replace(estimate, worst_case=ends_of_all)
+        ends = gaps._replace(low=down.low), gaps._replace(high=up.high)
+        worst = _largest([ends], len(eligible), 1).worst_case
+        estimate = replace(estimate, worst_case=worst)
+    estimate = estimate.judged(sample.design.margin, bool(sample.alike))
     widest = pairs[:, int(np.argmax(np.abs(gaps.value)))]
     of_groups = tuple(groups[index] for index in widest)
     return ParityWithinStrata(estimate, int(kept.sum()), dropped, of_groups)

@@ -4,9 +4,9 @@ See docs/statistics.md, "Intervals". All intervals are two-sided at 95 %.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, Self, cast
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,18 +48,27 @@ def verdict(low: float, high: float, margin: float) -> Verdict | None:
     return EQUAL if negligible else TOO_FEW
 
 
-class Enclosed:
-    """A value with an interval and, if verdicts must hold in the worst case, a `worst_case`.
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95 % interval; NaN if undefined.
 
-    `worst_case` has the lowest and highest value over all answers that the replies without an
-    answer might have had, and limits for all these values.
+    `p_value` tests equality; it is below 0.05 exactly if the interval excludes equality. If
+    verdicts must hold in the worst case, `worst_case` has the lowest and highest value over all
+    answers that the replies without an answer might have had, and limits for all these values.
+    `detectable` is the number that a test at 5 % detects with a power of 80 %, beside the effect of
+    those replies. `half_width` is the longest distance of a gap to a limit.
+    `per_repeat` (R,) are the values of the repeats.
     """
 
     value: float
-    low: float
-    high: float
-    p_value: float
-    worst_case: tuple[Interval, Interval] | None
+    low: float = np.nan
+    high: float = np.nan
+    p_value: float = np.nan
+    detectable: float = np.nan
+    half_width: float = np.nan
+    per_repeat: Floats = field(default_factory=lambda: np.zeros(0))
+    worst_case: tuple[Interval, Interval] | None = None
+    verdict: Verdict | None = None
 
     @property
     def ends(self) -> dict[str, float]:
@@ -67,14 +76,19 @@ class Enclosed:
         return {"value": self.value, "low": self.low, "high": self.high}
 
     @property
-    def decisive(self) -> Interval:
-        """The interval that is shown, and that decides verdicts and gates."""
-        return self.readings[1]
+    def read(self) -> tuple[Interval, Interval]:
+        """The value twice, and its limits, by the replies that were read."""
+        return (self.value, self.value), (self.low, self.high)
 
     @property
     def readings(self) -> tuple[Interval, Interval]:
         """The worst case; without replies that hold no answer, the value and its limits."""
-        return self.worst_case or ((self.value, self.value), (self.low, self.high))
+        return self.worst_case or self.read
+
+    @property
+    def decisive(self) -> Interval:
+        """The interval that is shown, and that decides verdicts and gates."""
+        return self.readings[1]
 
     @property
     def unread_effect(self) -> float:
@@ -82,11 +96,14 @@ class Enclosed:
         least, most = self.readings[0]
         return max(self.value - least, most - self.value)
 
-    def over(self, ends: Interval, limits: Interval) -> Self:
+    def over(self, ends: Interval, limits: Interval) -> "Estimate":
         """The estimate with the values and the limits of its lowest and highest readings."""
         low, high = np.fmin(limits[0], self.low), np.fmax(limits[1], self.high)
-        found: Any = self
-        return cast(Self, replace(found, worst_case=(ends, (float(low), float(high)))))
+        return replace(self, worst_case=(ends, (float(low), float(high))))
+
+    def judged(self, margin: float, alike: bool = False) -> "Estimate":
+        """The estimate of a difference, with its verdict. `alike`: no answer differs."""
+        return replace(self, verdict=_judge(self, margin, alike))
 
 
 def lacks_answers(
@@ -100,8 +117,7 @@ def lacks_answers(
     return not settles(*readings) or settles(*read)
 
 
-def judge(of: Enclosed, margin: float, alike: bool = False) -> Verdict | None:
-    """Return the verdict on a difference; None without an interval. `alike`: no answer differs."""
+def _judge(of: Estimate, margin: float, alike: bool) -> Verdict | None:
     if np.isnan(of.low):
         return None
     if alike:

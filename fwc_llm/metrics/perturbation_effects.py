@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.arm_estimates import UNDEFINED, MetricEstimate, share_limits
+from fwc_llm.metrics.arm_estimates import UNDEFINED, share_limits
 from fwc_llm.metrics.counts import Floats
-from fwc_llm.metrics.intervals import critical_value
+from fwc_llm.metrics.intervals import Estimate, critical_value
 from fwc_llm.metrics.predicted_probabilities import Probabilities
 from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, Record, record_of
 from fwc_llm.metrics.run_answers import (
@@ -55,7 +55,7 @@ def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
                 yield replace(record, metric=f"{record.metric}_of_repeated_prompts")
 
 
-def _share(value: Floats, units: Any) -> MetricEstimate:
+def _share(value: Floats, units: Any) -> Estimate:
     """Mean of shares (n,), with limits over rows or other `units` (n,)."""
     if not len(value):
         return UNDEFINED
@@ -145,7 +145,7 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[
     yield Record(metric="lost", value=lost, **cells)
 
 
-def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
+def _mean(change: Floats, units: Any, rows: int = 0) -> Estimate:
     """Mean of changes (n,), with t limits by the clustered variance over at least two units.
 
     The variance includes `rows` added rows that changed, half of them each way (Agresti & Min
@@ -167,4 +167,4 @@ def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
             * critical_value(2, 1, number - 1.0)
         )
     low, high = np.clip([value - error, value + error], -1.0, 1.0).tolist()
-    return MetricEstimate(value, low, high)
+    return Estimate(value, low, high)

@@ -290,48 +290,30 @@ def check_balance(
 ) -> None:
     """Refuse rows asked about that differ from all other rows beyond chance.
 
-    The test compares the mean difference of a feature within strata (N,) of the design with its
-    standard error over rows, which is at least that of the pooled rows. Its level is
-    `BY_CHANCE` over all columns (Bonferroni).
+    The test compares the mean of a feature, less its mean in all rows of the stratum (N,), with its
+    standard error, which is at least that of all rows, for a part of the rows of each stratum. Its
+    level is `BY_CHANCE` over all columns (Bonferroni).
     """
-    shared = np.intersect1d(stratum[asked_rows], stratum[rest])
-    asked_rows, rest = (
-        rows[np.isin(stratum[rows], shared)] for rows in (asked_rows, rest)
-    )
-    if min(len(asked_rows), len(rest)) < 2:
-        return
-    everyone, (x, names) = np.concatenate([asked_rows, rest]), table.encoded
-    pooled = (_within(x[everyone], stratum[everyone]) ** 2).mean(0)
-    share = np.bincount(stratum[asked_rows], minlength=int(shared.max()) + 1) / len(
-        asked_rows
-    )
-    difference = np.zeros(x.shape[1])
-    variance = np.zeros(x.shape[1])
-    for rows, sign in ((asked_rows, 1), (rest, -1)):
-        part = (
-            share / np.maximum(np.bincount(stratum[rows], minlength=len(share)), 1)
-        )[stratum[rows]]
-        sampled = part**2 @ _within(x[rows], stratum[rows]) ** 2
-        difference += sign * (part @ x[rows])
-        variance += np.maximum(sampled, (part**2).sum() * pooled)
-    errors = np.abs(difference) / np.sqrt(np.maximum(variance, 1e-24))
+    everyone = np.concatenate([asked_rows, rest])
+    x, names = table.encoded
+    off = pd.DataFrame(x[everyone])
+    strata = stratum[everyone]
+    off = off - off.groupby(strata).transform("mean")
+    there = np.bincount(strata)
+    asked = np.bincount(stratum[asked_rows], minlength=len(there))
+    left = 1 - (asked / np.maximum(there, 1))[stratum[asked_rows]].mean()
+    sampled = off.to_numpy()[: len(asked_rows)]
+    variance = np.maximum((sampled**2).mean(0), (off.to_numpy() ** 2).mean(0))
+    n = len(asked_rows)
+    variance = np.maximum(variance, 1e-24) * max(left, 0.01) / n
+    errors = np.abs(sampled.mean(0)) / np.sqrt(variance)
     worst = int(np.argmax(errors))
-    if errors[worst] > critical_value(
-        2, 1, max(1.0, len(asked_rows) - 1.0), 1 - BY_CHANCE / len(errors)
-    ):
+    level = 1 - BY_CHANCE / len(errors)
+    if errors[worst] > critical_value(2, 1, max(1.0, n - 1.0), level):
         raise FwcError(
             f"the rows with answers differ from the others in {names[worst]!r} beyond chance: "
             "prediction-powered estimates need answers to rows drawn at random"
         )
-
-
-def _within(x: Floats, stratum: Codes) -> Floats:
-    """Return each row (n, p) minus the mean of its stratum (n,)."""
-    from scipy import sparse
-
-    member = sparse.csr_array((np.ones(len(x)), (stratum, np.arange(len(x)))))
-    mean = (member @ x) / np.maximum(np.bincount(stratum), 1)[:, None]
-    return np.asarray(x - mean[stratum])
 
 
 @np.errstate(divide="ignore", invalid="ignore")

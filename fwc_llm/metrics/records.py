@@ -16,7 +16,7 @@ from fwc_llm.errors import FwcError, did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.intervals import Enclosed
+    from fwc_llm.metrics.intervals import Estimate
 
 TRUTH = "true answers"  # the arm whose answers are the labels
 READ = "replies that were read"  # without the range of the other replies
@@ -224,17 +224,18 @@ def _says_something(cell: Any) -> bool:
     return cell not in ("", None) and not (isinstance(cell, float) and math.isnan(cell))
 
 
-def record_of(estimate: "Enclosed", **cells: Any) -> Record:
-    """An estimate's value and the interval that is judged, as a record with these `cells`.
+def record_of(estimate: "Estimate", **cells: Any) -> Record:
+    """An estimate's value, verdict and the interval that is judged, as a record with these `cells`.
 
     A p-value stands beside the interval that it agrees with, that of the replies that were read.
     """
     low, high = estimate.decisive
-    p = estimate.p_value if estimate.worst_case is None else math.nan
-    return Record(value=estimate.value, low=low, high=high, p=p, **cells)
+    found = {"value": estimate.value, "low": low, "high": high}
+    found |= {"p": estimate.p_value} if estimate.worst_case is None else {}
+    return Record(**{"verdict": estimate.verdict or "", **found, **cells})
 
 
-def with_readings(estimate: "Enclosed", judged: Record) -> Iterator[Record]:
+def with_readings(estimate: "Estimate", judged: Record) -> Iterator[Record]:
     """Yield the judged record and, where unread replies widen its interval, their readings."""
     yield judged
     if estimate.worst_case is not None and judged.known:

@@ -1,7 +1,7 @@
 """All results of a run: a list of records, and the facts around them (docs/statistics.md)."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -15,7 +15,6 @@ from fwc_llm.metrics.arm_estimates import (
     ParityWithinStrata,
     conditional_parity,
 )
-from fwc_llm.metrics.counts import Metric
 from fwc_llm.metrics.intervals import TOO_FEW
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_records
 from fwc_llm.metrics.predicted_probabilities import Probabilities, decision_notes
@@ -156,22 +155,18 @@ class Statistics:
 
 def statistics(run: RunAnswers, more: Iterable[Record] = ()) -> Statistics:
     """Return all results of a run; `more` are further records, such as those of `impact_tables`."""
-    estimates = run.estimates
     first = next(iter(run.samples.values()))
-    all_views = run.views
     attribute = run.attribute
     pairs = comparisons(run, run.plain_estimates)
-    found: list[Record] = []
-    facts = [_facts(run, arm, estimates[arm]) for arm in run.arms]
-    for arm in facts:
-        found += _of_arm(run, arm, estimates[arm.arm], all_views)
+    of_each = [_OfArm(run, arm) for arm in run.arms]
+    found = [record for of_arm in of_each for record in of_arm.records()]
     of_arms = Records(found, attribute)
     for pair in pairs:
         undefined = _undefined(of_arms, pair)
         found += pair.records(attribute, run.with_examples, undefined)
     if run.design.labelled:
         perfect = replace(first, answer=first.label.astype(np.float64), assist=None)
-        found += _true_answers(ArmEstimates(perfect), all_views[-1])
+        found += _true_answers(ArmEstimates(perfect), run.views[-1])
     sizes = np.bincount(first.group, minlength=first.groups)
     groups = [
         GroupFacts(name, int(n), number in first.eligible_groups)
@@ -179,10 +174,10 @@ def statistics(run: RunAnswers, more: Iterable[Record] = ()) -> Statistics:
     ]
     content = Statistics(
         Records(found, attribute).and_also(more),
-        facts,
+        [of_arm.facts for of_arm in of_each],
         groups,
         pairs,
-        all_views,
+        run.views,
         first.repeats,
         run.design.labelled,
         run.with_examples,
@@ -211,190 +206,161 @@ def _undefined(of_arms: Records, pair: ComparedArms) -> dict[str, str]:
     return found
 
 
-def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:
-    a = run.answers[arm]
-    return ArmFacts(
-        arm,
-        len(a),
-        scope_words(estimates.sample.scope, run.with_examples),
-        int((a.reason == "error").sum()),
-        int(a.unread.sum()),
-        a.unparsed,
-        estimates.sample.alike,
-        conditional_parity(estimates.sample, run.groups),
-    )
+class _OfArm:
+    """The facts and records of one arm."""
 
+    def __init__(self, run: RunAnswers, arm: str) -> None:
+        self.run = run
+        self.answers = a = run.answers[arm]
+        self.estimates = run.estimates[arm]
+        self.sample = sample = self.estimates.sample
+        self.facts = ArmFacts(
+            arm,
+            len(a),
+            scope_words(sample.scope, run.with_examples),
+            int((a.reason == "error").sum()),
+            int(a.unread.sum()),
+            a.unparsed,
+            sample.alike,
+            conditional_parity(sample, run.groups),
+        )
+        # Without labels, and for rows without any, the rates of yes alone.
+        self.of_answers = [
+            metric.key
+            for metric in counts.COUNTED
+            if run.design.labelled or metric.rates == ("selection_rate",)
+        ]
 
-def measured(
-    metric: Metric, estimates: ArmEstimates, margin: float, **cells: Any
-) -> Record:
-    """A metric's record with its verdict."""
-    estimate = estimates[metric.key]
-    verdict = estimate.verdict(margin) or ""
-    return record_of(estimate, metric=metric.key, verdict=verdict, **cells)
+    def cells(self, key: str, **cells: Any) -> dict[str, Any]:
+        """The cells of a metric's record."""
+        of = "" if counts.BY_KEY[key].kind == "share" else self.run.attribute
+        facts = self.facts
+        own = {"arm": facts.arm, "attribute": of, "scope": facts.scope, "n": facts.n}
+        return own | cells
 
+    def record(
+        self,
+        key: str,
+        estimates: ArmEstimates | None = None,
+        groups: Sequence[str] | None = None,
+        **cells: Any,
+    ) -> Record:
+        """A metric's record, with the reason if it is undefined."""
+        own = estimates or self.estimates
+        found = record_of(own[key], metric=key, **self.cells(key, **cells))
+        if found.known:
+            return found
+        return replace(found, reason=own.undefined(key, groups or self.run.groups))
 
-def _metrics(run: RunAnswers) -> list[Metric]:
-    """The metrics that need no P(yes). Where the rows have no labels, they need none either."""
-    known = run.design.labelled
-    return [
-        metric
-        for metric in counts.COUNTED
-        if known or metric.rates == ("selection_rate",)
-    ]
-
-
-def _of_arm(
-    run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates, all_views: Sequence[View]
-) -> Iterator[Record]:
-    """Yield the records of one arm: its metrics in all scopes, then those of its groups."""
-    arm = facts.arm
-    sample = estimates.sample
-    margin = run.design.margin
-    attribute = all_views[-1].name
-    asked = np.bincount(sample.repeat, minlength=run.repeats).tolist()
-    of_answers = _metrics(run)
-    of_p_yes = [metric for metric in counts.TABLE if metric.source == "p_yes"]
-    known = any(each.p_yes is not None for each in run.samples.values())
-    if not (known and run.design.labelled):
-        of_p_yes = []
-
-    def cells(metric: Metric, scope: str = facts.scope) -> dict[str, Any]:
-        of = "" if metric.kind == "share" else attribute
-        return {"arm": arm, "attribute": of, "scope": scope, "n": facts.n}
-
-    yield from _of_replies(run, arm, estimates, cells)
-    for metric in (*of_answers, *of_p_yes):
-        found = measured(metric, estimates, margin, **cells(metric))
-        found = _with_reason(found, estimates, run)
-        estimate = estimates[metric.key]
-        yield from with_readings(estimate, found)
-        if run.repeats > 1:
+    def records(self) -> Iterator[Record]:
+        """Yield the arm's metrics in all scopes, then those of its groups."""
+        run = self.run
+        asked = np.bincount(self.sample.repeat, minlength=run.repeats).tolist()
+        keys = list(self.of_answers)
+        if run.design.labelled and any(
+            each.p_yes is not None for each in run.samples.values()
+        ):
+            keys += [one.key for one in counts.TABLE if one.source == "p_yes"]
+        yield from self._of_replies()
+        for key in keys:
+            estimate = self.estimates[key]
+            yield from with_readings(estimate, self.record(key))
             of_repeats = zip(asked, estimate.per_repeat.tolist(), strict=True)
-            for repeat, (n, value) in enumerate(of_repeats):
-                of = {**cells(metric), "n": n}
-                yield Record(metric=metric.key, repeat=repeat, value=value, **of)
-    yield from _of_scopes(run, facts, estimates, of_answers, cells)
-    for key in LEADS:
-        gap = estimates[key]
-        of = cells(counts.BY_KEY[key])
-        found_with = estimates.detectable(key)
-        if not math.isnan(found_with):
-            yield Record(metric=f"{key}_detectable", value=found_with, **of)
-        if gap.verdict(margin) == TOO_FEW:
-            size = len(sample.eligible_groups), 1
-            needed = gap.rows_needed(sample.rows, margin, *size)
-            if needed:
-                yield Record(metric=f"{key}_rows_needed", value=needed, **of)
-    for view in reversed(all_views):
-        yield from _of_view(run, facts, estimates, view, view is all_views[-1])
-    holds = scope_words(THESE_EXAMPLES, run.with_examples)
-    for record in _further(run, facts, estimates):
-        yield replace(record, arm=arm, scope=record.scope or holds)
+            for repeat, (n, value) in enumerate(of_repeats if run.repeats > 1 else ()):
+                of = self.cells(key, n=n, repeat=repeat)
+                yield Record(metric=key, value=value, **of)
+        yield from self._of_scopes()
+        for key in LEADS:
+            gap = self.estimates[key]
+            needed = self.estimates.rows_needed(key) if gap.verdict == TOO_FEW else None
+            least = gap.detectable + gap.unread_effect
+            for name, value in {"detectable": least, "rows_needed": needed}.items():
+                if value and not math.isnan(value):
+                    of = self.cells(key)
+                    yield Record(metric=f"{key}_{name}", value=value, **of)
+        for view in reversed(run.views):
+            yield from self._of_view(view)
+        holds = scope_words(THESE_EXAMPLES, run.with_examples)
+        for record in self._further():
+            yield replace(record, arm=self.facts.arm, scope=record.scope or holds)
 
+    def _of_replies(self) -> Iterator[Record]:
+        """Yield the shares of replies with an answer, and without one by reason, where known."""
+        blanks = self.answers.without_reason
+        remedy = "name replies, or add a column `reason`"
+        why = f"{blanks:,} answers are missing for unknown reasons: {remedy}"
+        for metric in counts.REPLIES:
+            if blanks and metric.rates != ("coverage",):
+                yield Record(metric=metric.key, reason=why, **self.cells(metric.key))
+            else:
+                yield self.record(metric.key)
 
-def _with_reason(found: Record, estimates: ArmEstimates, run: RunAnswers) -> Record:
-    """The record of a metric, with the reason if it is undefined."""
-    if found.known:
-        return found
-    return replace(found, reason=estimates.undefined(found.metric, run.groups))
+    def _of_scopes(self) -> Iterator[Record]:
+        """Yield the metrics in other scopes: unread as no, all groups, assisted, within strata."""
+        run = self.run
+        arm = self.facts.arm
+        plain = run.plain_samples[arm]
+        if self.sample.worst:
+            design = replace(run.design, unread=AS_NO)
+            as_no = ArmEstimates(replace(plain, design=design))
+            for key in self.of_answers:
+                yield self.record(key, as_no, scope=records.AS_NO_SCOPE, verdict="")
+        if len(self.sample.eligible_groups) < self.sample.groups:
+            for key in self.of_answers:
+                if counts.BY_KEY[key].kind != "share":
+                    of = self.cells(key, scope=records.ALL_GROUPS)
+                    yield Record(metric=key, value=self.estimates.value(key), **of)
+        if arm in run.assists:
+            own = run.plain_estimates[arm]
+            assisted = ArmEstimates(replace(plain, assist=run.assists[arm]))
+            for key in self.of_answers:
+                if set(counts.BY_KEY[key].rates) <= set(RATES_ASSISTED):
+                    n = effective_sample_size(own, assisted, key)
+                    yield self.record(key, assisted, scope=records.ASSISTED, n=n)
+        if self.facts.within_strata is not None:
+            of = self.cells("dp_gap", scope=records.STRATA_SCOPE)
+            yield record_of(self.facts.within_strata.estimate, metric="dp_gap", **of)
 
+    def _of_view(self, view: View) -> Iterator[Record]:
+        """Yield the groups' rates by one attribute or by all; its gaps, if it is one of several."""
+        run = self.run
+        crossed = view is run.views[-1]
+        estimates = self.estimates if crossed else run.in_view(view)[self.facts.arm]
+        sample = estimates.sample
+        for key in () if crossed else self.of_answers:
+            metric = counts.BY_KEY[key]
+            if metric.headline and metric.kind != "share":
+                found = self.record(key, estimates, view.levels, attribute=view.name)
+                yield from with_readings(estimates[key], found)
+        sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
+        rates = ["selection_rate", "coverage"]
+        unread = any(a.unread.any() for a in run.answers.values())
+        if unread and not self.answers.without_reason:
+            rates += counts.REPLY_RATES[1:]
+        if crossed and run.design.labelled and sample.p_yes is not None:
+            rates += ["auc", "brier"]
+        of: Any = {"attribute": view.name, "scope": self.facts.scope}
+        for rate in rates:
+            shares = zip(view.levels, estimates.rates(rate), sizes, strict=True)
+            for group, share, n in shares:
+                cells = {"arm": self.facts.arm, "group": group, "n": n, **of}
+                found = record_of(share, metric=rate, **cells)
+                yield from with_readings(share, found)
 
-def _of_replies(
-    run: RunAnswers,
-    arm: str,
-    estimates: ArmEstimates,
-    cells: Callable[[Metric], dict[str, Any]],
-) -> Iterator[Record]:
-    """Yield the shares of replies with an answer, and without one by reason, where known."""
-    blanks = run.answers[arm].without_reason
-    for metric in counts.REPLIES:
-        if blanks and metric.rates != ("coverage",):
-            remedy = "name replies, or add a column `reason`"
-            why = f"{blanks:,} answers are missing for unknown reasons: {remedy}"
-            yield Record(metric=metric.key, reason=why, **cells(metric))
-        else:
-            found = measured(metric, estimates, run.design.margin, **cells(metric))
-            yield _with_reason(found, estimates, run)
-
-
-def _of_scopes(
-    run: RunAnswers,
-    facts: ArmFacts,
-    estimates: ArmEstimates,
-    metrics: Sequence[Metric],
-    cells: Callable[[Metric, str], dict[str, Any]],
-) -> Iterator[Record]:
-    """Yield the metrics in other scopes: unread as no, all groups, assisted, within strata."""
-    plain = run.plain_samples[facts.arm]
-    margin = run.design.margin
-    if estimates.sample.worst:
-        as_no = ArmEstimates(replace(plain, design=replace(run.design, unread=AS_NO)))
-        for metric in metrics:
-            of = cells(metric, records.AS_NO_SCOPE)
-            yield record_of(as_no[metric.key], metric=metric.key, **of)
-    if len(estimates.sample.eligible_groups) < estimates.sample.groups:
-        for metric in metrics:
-            if metric.kind != "share":
-                value = estimates.value(metric.key)
-                yield Record(
-                    metric=metric.key, value=value, **cells(metric, records.ALL_GROUPS)
-                )
-    if facts.arm in run.assists:
-        own = run.plain_estimates[facts.arm]
-        assisted = ArmEstimates(replace(plain, assist=run.assists[facts.arm]))
-        for metric in metrics:
-            if set(metric.rates) <= set(RATES_ASSISTED):
-                of = cells(metric, records.ASSISTED)
-                worth = effective_sample_size(own, assisted, metric.key)
-                yield replace(measured(metric, assisted, margin, **of), n=worth)
-    if facts.within_strata is not None:
-        gap = facts.within_strata.estimate
-        of = cells(counts.BY_KEY["dp_gap"], records.STRATA_SCOPE)
-        yield record_of(gap, metric="dp_gap", verdict=gap.verdict(margin) or "", **of)
-
-
-def _of_view(
-    run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates, view: View, crossed: bool
-) -> Iterator[Record]:
-    """Yield the groups' rates by one attribute or by all; its gaps, if it is one of several."""
-    if not crossed:
-        estimates = run.in_view(view)[facts.arm]
-    sample = estimates.sample
-    of: Any = {"arm": facts.arm, "attribute": view.name, "scope": facts.scope}
-    for metric in _metrics(run) if not crossed else ():
-        if metric.headline and metric.kind != "share":
-            found = measured(metric, estimates, run.design.margin, **of, n=facts.n)
-            yield from with_readings(estimates[metric.key], found)
-    sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
-    rates = ["selection_rate", "coverage"]
-    unread = any(a.unread.any() for a in run.answers.values())
-    if unread and not run.answers[facts.arm].without_reason:
-        rates += counts.REPLY_RATES[1:]
-    if crossed and run.design.labelled and sample.p_yes is not None:
-        rates += ["auc", "brier"]
-    for rate in rates:
-        shares = estimates.rates(rate)
-        for group, share, n in zip(view.levels, shares, sizes, strict=True):
-            found = record_of(share, metric=rate, group=group, **of, n=n)
-            yield from with_readings(share, found)
-
-
-def _further(
-    run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates
-) -> Iterator[Record]:
-    """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
-    a = run.answers[facts.arm]
-    probabilities = Probabilities.of(run.plain_samples[facts.arm])
-    if probabilities is not None:
-        yield from probabilities.records(run.groups, run.attribute)
-        if facts.alike:
-            yield from probabilities.at_median(run.groups, run.attribute)
-    yield from repetition_records(a, run)
-    if facts.arm in run.counterfactuals:
-        yield from flips(a, run.counterfactuals[facts.arm])
-    if facts.arm in run.probes:
-        yield from probes(run, facts.arm)
+    def _further(self) -> Iterator[Record]:
+        """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
+        run = self.run
+        arm = self.facts.arm
+        probabilities = Probabilities.of(run.plain_samples[arm])
+        if probabilities is not None:
+            yield from probabilities.records(run.groups, run.attribute)
+            if self.facts.alike:
+                yield from probabilities.at_median(run.groups, run.attribute)
+        yield from repetition_records(self.answers, run)
+        if arm in run.counterfactuals:
+            yield from flips(self.answers, run.counterfactuals[arm])
+        if arm in run.probes:
+            yield from probes(run, arm)
 
 
 def _true_answers(perfect: ArmEstimates, view: View) -> Iterator[Record]:
@@ -558,7 +524,7 @@ def _about_arms(content: Statistics) -> Iterator[str]:
     if needed_rows:
         yield (
             f"To show, 4 times in 5, that an unsettled {counts.BY_KEY[lead].words} is within "
-            f"{content.margin:g}, if the groups are treated alike, takes "
+            f"the margin of {content.margin:g}, if the groups are treated alike, takes "
             f"{group_words(needed_rows)}."
         )
     for arm in content.arms:

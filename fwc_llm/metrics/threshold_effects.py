@@ -36,7 +36,7 @@ def _of_arm(
         return
     first, second = (ArmEstimates(samples[name]) for name in both)
     yield Record(metric="coverage_at_threshold", value=second["coverage"].value, **of)
-    tests = compare(first, second, metrics=METRICS).of_these
+    tests = compare((first, second), metrics=METRICS).of_these
     for key in METRICS:
         attribute = run.attribute if BY_KEY[key].kind == "gap" else ""
         cells: Any = {**of, "attribute": attribute}

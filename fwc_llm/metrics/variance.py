@@ -313,13 +313,6 @@ def both_asked(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
     return position, there
 
 
-def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
-    """Return the indices, in each arm, of the questions that both answered."""
-    position, there = both_asked(first, second)
-    both = first.parsed[position] & second.parsed[there]
-    return position[both], there[both]
-
-
 @dataclass(frozen=True)
 class Influence:
     """The influence `psi` (n,) of each question on the error of its share.

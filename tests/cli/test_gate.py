@@ -131,6 +131,7 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
         "audit nosuch.csv --label y --answer a --protected g --fail-if 'dp_gap > 0.1'",
         f"{EVAL} --fail-if 'dp_gap[nosuch] > 0.1'",
         "eval --task nosuch --model surrogate --fail-if 'dp_gap > 0.1'",
+        "gate nosuch --fail-if 'dp_gap > 0.1' --no-such-option",
     ],
 )
 def test_no_earlier_success_outlives_a_refusal(

@@ -55,7 +55,8 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(
     page = (out / "report.html").read_text()
     assert all(f">{model}</" in page for model in ("a", "b/c", "d"))
     fwc("compare", out / "a", out / "b_c", code=0)
-    assert "not a run's folder" in fwc("compare", out, out / "a", code=2).line
+    refused = fwc("compare", out, out / "a", code=2).line
+    assert f"name two of {out / 'a'}, {out / 'b_c'}, {out / 'd'}" in refused
 
 
 @pytest.mark.slow

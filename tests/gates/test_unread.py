@@ -160,8 +160,8 @@ def test_what_would_have_been_lies_within_the_worst_case(
             metric.key
         )
     keys = [metric.key for metric in COUNTED]
-    truth = compare(ArmEstimates(first), ArmEstimates(second), metrics=keys)
-    read = compare(ArmEstimates(first_read), ArmEstimates(second_read), metrics=keys)
+    truth = compare((ArmEstimates(first), ArmEstimates(second)), metrics=keys)
+    read = compare((ArmEstimates(first_read), ArmEstimates(second_read)), metrics=keys)
     for key in keys:
         worst = read[key].worst_case
         if worst is not None:
@@ -175,7 +175,7 @@ def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing() -> None
     answer = second.answer.copy()
     answer[:1] = np.nan
     whole, one_missing = (
-        compare(ArmEstimates(first), ArmEstimates(each))
+        compare((ArmEstimates(first), ArmEstimates(each)))
         for each in (second, replace(second, answer=answer))
     )
     for key in ("accuracy", GAP):
@@ -197,13 +197,10 @@ def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
             )
         )
 
-    needed = [drawn(300)[GAP].rows_needed(300, 0.05, groups, 1) for _ in range(20)]
+    needed = [drawn(300).rows_needed(GAP) for _ in range(20)]
     rows = int(np.median([rows for rows in needed if rows]))
     told = np.mean(
-        [
-            drawn(rows)[GAP].verdict(0.05) != "not settled: too few rows"
-            for _ in range(250)
-        ]
+        [drawn(rows)[GAP].verdict != "not settled: too few rows" for _ in range(250)]
     )
     assert told == pytest.approx(0.8, abs=0.08)
 

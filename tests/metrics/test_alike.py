@@ -58,8 +58,7 @@ def test_alike_are_answers_of_one_kind_but_for_few(
     again = sample_of(yes, labels, times=3)
     assert bool(again.alike) == bool(words), "rows count, not questions"
     gap = ArmEstimates(sample)[GAP]
-    assert gap.alike == bool(words)
-    assert not words or gap.verdict(0.3) == ALIKE
+    assert (gap.verdict == ALIKE) == bool(words)
 
 
 def test_replies_without_an_answer_are_neither_kind() -> None:

@@ -15,12 +15,12 @@ from evals.frames import from_frame
 from fwc_llm.metrics.arm_comparison import (
     COMPARED,
     ComparedArms,
-    Difference,
     adjust,
     compare,
     comparisons,
 )
 from fwc_llm.metrics.arm_estimates import ArmEstimates
+from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import REASONS, ArmArrays
 from tests.metrics.worlds import World
@@ -30,10 +30,10 @@ USUAL = ((0.1, 0.5), (0.3, 0.7))
 
 def compared(one: ArmArrays, other: ArmArrays, aligned: bool = True) -> ComparedArms:
     arms = ArmEstimates(one), ArmEstimates(other)
-    return compare(*arms, aligned=aligned, metrics=COMPARED)
+    return compare(arms, aligned=aligned, metrics=COMPARED)
 
 
-def both(found: ComparedArms) -> dict[str, Difference]:
+def both(found: ComparedArms) -> dict[str, Estimate]:
     return {
         "accuracy": found["accuracy"],
         "parity": found["dp_gap"],
@@ -85,7 +85,7 @@ def test_a_test_is_its_interval_and_agrees_with_the_difference(
     pair: tuple[ArmArrays, ArmArrays],
 ) -> None:
     values = [ArmEstimates(one) for one in pair]
-    found = compare(*values, metrics=COMPARED)
+    found = compare(values, metrics=COMPARED)
     for name, test in both(found).items():
         metric = "accuracy" if name.startswith("accuracy") else "dp_gap"
         difference = values[1][metric].value - values[0][metric].value
@@ -169,7 +169,7 @@ def test_a_reply_without_an_answer_in_either_arm_opens_the_verdict_to_all_readin
     arms = World(USUAL).arms(np.random.default_rng(2), World(USUAL, lost=0.2))
     one, other = map(ArmEstimates, arms)
     assert all(
-        compare(*pair)["accuracy"].worst_case for pair in ((one, other), (other, one))
+        compare(pair)["accuracy"].worst_case for pair in ((one, other), (other, one))
     )
 
 
@@ -184,7 +184,7 @@ def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
         ArmEstimates(ArmArrays(a, nothing, nothing, repeat, row, 1))
         for a in (first, second)
     )
-    found = compare(one, other, "one", "other")
+    found = compare((one, other), "one", "other")
     assert (found.n, found.better, found.worse) == (9, 1, 1)
     assert np.isnan(found["dp_gap"].p_value)
 
@@ -194,7 +194,7 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
     world = World(((0.3, 0.6), (0.3, 0.6)))
     samples = world.arms(rng, replace(world, yes=((0.1, 0.8), (0.1, 0.8))), world)
     arms = [ArmEstimates(one) for one in samples]
-    tests = [compare(arms[0], other, "a", "b") for other in arms[1:]]
+    tests = [compare((arms[0], other), "a", "b") for other in arms[1:]]
     adjusted = adjust(tests)
     for test, wide in zip(tests, adjusted, strict=True):
         for metric, one in test.tests.items():
@@ -225,7 +225,7 @@ def test_a_difference_of_unknown_shares_is_no_comparison() -> None:
         why = np.where(known & np.isnan(sample.answer), REASONS.index("refused"), 0)
         object.__setattr__(sample, "reason", why)
     first, *others = map(ArmEstimates, samples)
-    tests = [compare(first, one, metrics=("refused", "coverage")) for one in others]
+    tests = [compare((first, one), metrics=("refused", "coverage")) for one in others]
     found = adjust(tests)
     assert [np.isnan(test["refused"].value) for test in found] == [False, True]
     assert found[0]["refused"] == tests[0]["refused"], "one comparison"

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from fwc_llm import audit
 from fwc_llm.metrics.arm_estimates import (
     ArmEstimates,
-    MetricEstimate,
+    Estimate,
     ParityWithinStrata,
     conditional_parity,
 )
@@ -81,7 +81,7 @@ def samples(draw: st.DrawFn) -> ArmArrays:
     )
 
 
-def metrics(found: ArmEstimates) -> dict[str, MetricEstimate]:
+def metrics(found: ArmEstimates) -> dict[str, Estimate]:
     return {metric.key: found[metric.key] for metric in TABLE} | {
         "coverage": found["coverage"]
     }
@@ -112,7 +112,7 @@ def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) 
     for metric in (metric for metric in TABLE if metric.judged):
         one = found[metric.key]
         assert np.isnan(one.p_value) == np.isnan(one.value)
-        differs = one.verdict() in ("differs", "differs, but by less than the margin")
+        differs = one.verdict in ("differs", "differs, but by less than the margin")
         assert np.isnan(one.value) or (
             one.p_value < 0.05 if differs else one.p_value >= 0.05 or sample.worst
         )
@@ -231,10 +231,10 @@ def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
             assert getattr(two[key], name) == pytest.approx(
                 getattr(more[key], name), nan_ok=True
             ), key
-    assert more[GAP].verdict() == "differs"
+    assert more[GAP].verdict == "differs"
     assert more.rates()[2].value == pytest.approx(0.4)
     everyone = ArmEstimates(three((0.35, 0.6, 0.4), (750, 1200, 5)))[GAP]
-    assert everyone.verdict() == "differs"
+    assert everyone.verdict == "differs"
     assert everyone.high > more[GAP].high + 0.1
     few = ArmEstimates(three((0.2, 0.6), (20, 10), 30))
     assert few[GAP].value == pytest.approx(0.4), (
@@ -291,7 +291,7 @@ def test_auc_of_groups_that_are_ranked_almost_without_a_mistake_seldom_differ() 
         label = (rng.random(120) < 0.4).astype(int)
         p = 1 / (1 + np.exp(-rng.normal(4.2 * label, 1.0)))
         found = ArmEstimates(once(np.ones(120), group, label, p_yes=p))
-        differs.append(found["auc_gap"].verdict() == "differs")
+        differs.append(found["auc_gap"].verdict == "differs")
     assert np.mean(differs) < 0.1
 
 
@@ -318,14 +318,14 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
         group,
         strata=stratum,
     )
-    assert ArmEstimates(sample)[GAP].verdict() == "differs"
+    assert ArmEstimates(sample)[GAP].verdict == "differs"
     found = within(sample)
     assert (found.strata, found.dropped) == (2, [])
     gap = found.estimate
     assert (gap.value, gap.p_value) == pytest.approx((0.0, 1.0))
-    assert gap.verdict() == "not settled: too few rows"
+    assert gap.verdict == "not settled: too few rows"
     apart = within(replace(sample, answer=group.astype(float))).estimate
-    assert (apart.verdict(), apart.p_value < 0.001) == ("differs", True)
+    assert (apart.verdict, apart.p_value < 0.001) == ("differs", True)
     alone = within(replace(sample, strata=np.where(group == 1, "easy", stratum)))
     assert alone.dropped == ["hard"]
 
@@ -341,10 +341,8 @@ def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(
         answer = rng.random(160) < 0.3 + shift * (group == 1)
         sample = once(answer, group, strata=rng.integers(0, 3, 160))
         found = within(sample, "abcd"[:groups]).estimate
-        assert (
-            (found.verdict() == "differs") == (found.p_value < 0.05) == (found.low > 0)
-        )
-        verdicts.add(found.verdict())
+        assert (found.verdict == "differs") == (found.p_value < 0.05) == (found.low > 0)
+        verdicts.add(found.verdict)
     assert len(verdicts) > 1
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from fwc_llm.metrics.arm_comparison import ComparedArms, adjust, from_intervals
-from fwc_llm.metrics.arm_estimates import MetricEstimate
+from fwc_llm.metrics.arm_comparison import ComparedArms, adjust, of_error
 from fwc_llm.metrics.intervals import (
     coverage_of_pairs,
     critical_value,
@@ -94,12 +93,8 @@ def test_the_influence_on_an_area_is_its_derivative() -> None:
 
 
 def test_differences_are_widened_for_their_number_and_found_as_often_as_hoped() -> None:
-    first, second = (
-        MetricEstimate(value, value - 0.1, value + 0.1, np.zeros(1))
-        for value in (0.4, 0.5)
-    )
-    one = from_intervals(first, second)
-    error = np.hypot(0.1, 0.1) / norm.ppf(0.975)
+    error = 0.14
+    one = of_error(0.1, error, np.inf)
     assert one.detectable == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * error)
     own = {"accuracy": one}
     tests = adjust(

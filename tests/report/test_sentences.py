@@ -101,7 +101,7 @@ def check_sentences(stats: Statistics) -> None:
 
 
 def check_remedy(stats: Statistics) -> None:
-    lead = (stats.lead, f"{stats.lead}_difference")
+    lead = (stats.lead, f"{stats.lead}_difference", "accuracy_difference")
     found = [record for record in stats.records if record.metric in lead]
     verdicts = {
         record.verdict for record in found if record.against in ("", stats.base)
