@@ -20,7 +20,7 @@ from evals.record import command_line, markdown, write
 from fwc_llm.gates import parse_condition
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.period_gaps import ERROR, intervals, split_error
-from fwc_llm.report.monitor_state import DECISION, open_state
+from fwc_llm.report.monitor_state import open_state
 
 MONTHS = 12
 MONTHLY = 400  # decisions of a month
@@ -211,18 +211,16 @@ def simulated(world: World, paths: int) -> dict[str, Any]:
 def fill(path: Path, rows: int) -> None:
     """Write a state of so many decisions of twelve months."""
     rng = np.random.default_rng(0)
-    decisions = np.empty(rows, DECISION)
-    decisions["key"] = np.sort(rng.integers(-(2**62), 2**62, rows))
-    decisions["period"] = np.arange(rows) * MONTHS // rows
-    decisions["cell"] = draw(WORLDS[0], 0, stable(0), rows, rng)
+    keys = np.sort(rng.integers(-(2**62), 2**62, rows)).tolist()
+    periods = [f"2025-{row * MONTHS // rows + 1:02}" for row in range(rows)]
+    cells = draw(WORLDS[0], 0, stable(0), rows, rng)
+    groups = np.array(["a", "b"])[cells // 6].tolist()
+    labels = (cells // 3 % 2).tolist()
+    answers = (cells % 3).tolist()
     with open_state(path) as state:
-        state.database.execute(
-            "INSERT INTO calls (decisions) VALUES (?)", (decisions.tobytes(),)
-        )
-        periods = [f"2025-{month:02}" for month in range(1, MONTHS + 1)]
-        state.summary.update(
-            groups=["a", "b"], periods=periods, values=["no", "yes"], calls=1
-        )
+        decisions = zip(keys, keys, periods, groups, labels, answers, strict=True)
+        state.add(decisions, path)
+        state.summary["values"] = {"answer": ["no", "yes"]}
 
 
 _MEASURE = """

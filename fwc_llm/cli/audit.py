@@ -18,8 +18,9 @@ from fwc_llm.cli.flags import (
 )
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.errors import FwcError
-from fwc_llm.files import check_new
+from fwc_llm.files import check_new, in_shell
 from fwc_llm.options import VERDICT
+from fwc_llm.runs.folder import command as command_line
 from fwc_llm.runs.settings import JUDGED, Settings
 
 _OUTPUT = "Output"
@@ -127,7 +128,7 @@ def audit(
     from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import AuditOptions, audit_of_file
     from fwc_llm.report.formats import choose_format, write_document, write_summaries
-    from fwc_llm.report.terminal import MORE, audit_summary, everything
+    from fwc_llm.report.terminal import audit_summary, everything
     from fwc_llm.validation import check
 
     check_new(force, out, report, ll144)
@@ -182,14 +183,18 @@ def audit(
         impacts = [audit.impact for audit in made.audits.values()]
         console.out.print(
             audit_summary(
-                subjects, impacts, predictions.name, created, verbose, made.left_out
+                subjects,
+                impacts,
+                predictions.name,
+                created,
+                verbose,
+                made.left_out,
+                _again(predictions, bool(out or ll144)) if report is None else "",
             )
         )
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))
-    if not verbose and not as_json:
-        console.out.print(MORE, style="dim")
     console.notes(made.ties, *(made.notes if as_json else ()))
     summarized = made.document["ll144"]
     if ll144 is not None and law == "csv":
@@ -227,6 +232,13 @@ def audit(
     gates.settle(found, (), document, remedy="more decisions are needed")
     if refused:
         raise FwcError(refused)
+
+
+def _again(predictions: Path, writes: bool) -> str:
+    """The same command, which also writes a page."""
+    page = Path(f"{predictions.stem}-audit.html")
+    force = " --force" * (writes or page.exists())
+    return f"{command_line()} --report {in_shell(page)}{force}"
 
 
 def _about(texts: Iterable[str]) -> dict[str, str]:

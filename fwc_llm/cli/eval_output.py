@@ -232,7 +232,7 @@ def _ask(
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
     console.notes(
-        f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
+        f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}), asked with {arms}"
     )
     if out is not None and not cancel_batch and batches_under_way(out):
         console.notes(

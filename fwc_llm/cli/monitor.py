@@ -68,7 +68,7 @@ def monitor(
     comment: str = COMMENT,
     report: Path | None = option("File for a page with charts over time (.html)."),
     title: str | None = option(
-        "Title of the page. [default: the file's name]", metavar="TEXT"
+        "Title of the page. [default: Decisions in FILE]", metavar="TEXT"
     ),
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
@@ -111,7 +111,9 @@ def monitor(
         seen = watch(opened, decisions, gates.conditions, options, since, layout)
         checks = [judged.check() for judged in seen.judged]
         if report is not None:
-            write_whole(page(seen, checks, title or decisions.name), report)
+            write_whole(
+                page(seen, checks, title or f"Decisions in {decisions.name}"), report
+            )
     notes(*seen.notes, f"wrote {report}" if report is not None else "")
     if not as_json:
         for section in sections(seen):

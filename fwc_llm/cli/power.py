@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _QUESTIONS = {
-    "gap": "gap of two arms",
-    "accuracy": "accuracy of two arms",
-    "gap_of_one": "gap of one arm",
+    "gap": "gaps of two",
+    "accuracy": "accuracy of two",
+    "gap_of_one": "gap of one",
 }
 
 
@@ -61,9 +61,10 @@ def power(
     as_json: bool = flags.JSON,
     **options: Any,
 ) -> None:
-    """Print the differences that a design detects 4 times in 5, without any request.
+    """Print the differences that a run detects 4 times in 5, without any request.
 
-    With --detect 0.1, print the rows and repeats that detect this difference, and their cost.
+    With --detect 0.1, print the rows and repeats that detect this difference, and their cost. An
+    audit of decisions says itself what it could miss.
     """
     if detect is not None and not 0.0 < detect < 1.0:
         raise FwcError(
@@ -171,7 +172,7 @@ class _Study:
         plural = "s" * (repeats > 1)
         console.lines(
             f"{self.task.name}: {self.settings.n_test:,} test rows, {repeats} repeat{plural}, "
-            f"arms {', '.join(self.arms)}: {self.requests:,} requests",
+            f"asked with {', '.join(self.arms)}: {self.requests:,} requests",
             *power_lines(self.design, self.assumptions),
         )
         if self.detect is not None:
@@ -232,7 +233,7 @@ def _print_needed(
     else:
         width = 6
     headings = (
-        f"to find {detect:g} in the",
+        f"to find {100 * detect:g} points in the",
         "of",
         "repeats",
         "rows",

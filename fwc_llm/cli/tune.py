@@ -128,7 +128,7 @@ def tune(
 def _report(tuned: "Tuned", verbose: bool) -> None:
     """Print the choice, the candidates and the test; `verbose` adds all statistics."""
     from fwc_llm.report.table_model import terminal
-    from fwc_llm.report.terminal import MORE, answer, run_table
+    from fwc_llm.report.terminal import answer, run_table
     from fwc_llm.report.tuning import candidates, describe_tuning, validation
 
     console.lines(tuned.verdict)
@@ -141,8 +141,6 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
             if verbose
             else answer(tuned.result.run)
         )
-    if not verbose:
-        console.notes(MORE)
     if tuned.shots is not None:
         if tuned.template == "default":
             wording = ""

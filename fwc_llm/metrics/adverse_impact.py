@@ -69,6 +69,7 @@ CONFUSION = {  # the reason why a rate is undefined
     "true_positive_rate": "0/0: no parsed answer to a row with label yes",
     "false_positive_rate": "0/0: no parsed answer to a row with label no",
     "precision": "0/0: no row was answered yes",
+    "accuracy": "0/0: no parsed answer",
 }
 _LEFT_OUT = "left out"
 _OF_SCORES = {
@@ -86,15 +87,15 @@ _WITHHELD_MIX = (
 class Impact:
     """Selection by group: records, and facts beside them.
 
-    `kind` says whom rates are about, in words `text`; `scope` is that of its rates. `asked_once`:
-    each row is one person, asked about once, without weights. `views` are the attributes,
+    `kind` says whom rates are about, in words `text`; `scope` is that of its rates. `asked_again`
+    says what keeps rows from being one person each, asked about once. `views` are the attributes,
     and last all crossed.
     """
 
     kind: str
     text: str
     scope: str | None
-    asked_once: bool
+    asked_again: tuple[str, ...]
     weighted: bool
     arms: tuple[str, ...]
     views: Sequence[View]
@@ -157,7 +158,9 @@ def impact_tables(
     if designed or answered.design.labels_fixed:
         kind = WITHHELD if table is None else REWEIGHTED
     samples = answered.plain_samples.values()
-    asked_once = all(map(_asked_once, samples))
+    asked_again = tuple(
+        dict.fromkeys(why for one in samples for why in _asked_again(one))
+    )
     if scored is None and all(a.probabilities for a in answered.answers.values()):
         above_median = {
             arm: replace(a, answer=over_median(a.p_yes))
@@ -177,7 +180,7 @@ def impact_tables(
             how = arm, view, kind, table, leave_out_small
             selection = _Selection(answered, *how).records(scope)
             found += [replace(record, **of) for record in selection]
-            if scored is not None and kind == AS_DRAWN and asked_once:
+            if scored is not None and kind == AS_DRAWN and not asked_again:
                 for record in _Selection(scored, *how).records(None):
                     name = _OF_SCORES.get(record.metric)
                     found += [replace(record, **of, metric=name)] if name else []
@@ -186,7 +189,7 @@ def impact_tables(
         kind,
         _TEXTS[kind].format(rows=rows),
         scope,
-        asked_once,
+        asked_again,
         any(sample.weight is not None for sample in samples),
         answered.arms,
         all_views,
@@ -199,10 +202,14 @@ def over_median(scores: Floats) -> Floats:
     return np.where(np.isnan(scores), np.nan, scores > np.nanmedian(scores))
 
 
-def _asked_once(sample: ArmArrays) -> bool:
-    """Whether each row is one person, asked about once, without weights."""
-    once = sample.repeats < 2 and sample.rows == len(sample.row)
-    return once and sample.weight is None and sample.cluster is None
+def _asked_again(sample: ArmArrays) -> Iterator[str]:
+    """Yield what keeps rows from being one person each, asked about once."""
+    if sample.repeats > 1 or sample.rows < len(sample.row):
+        yield "rows that were asked about again"
+    if sample.weight is not None:
+        yield "weights"
+    if sample.cluster is not None:
+        yield "several rows of a person"
 
 
 def _of_cells(sample: ArmArrays) -> RateEstimates:
@@ -438,11 +445,15 @@ class _Selection:
             )
 
     def _confusion(self, scope: str) -> Iterator[Record]:
-        """Yield true and false positive rates and precision, or why they are undefined."""
+        """Yield true and false positive rates, precision and accuracy, or why they are undefined."""
         mixed: Sequence[str] = ()
         if self.kind == WITHHELD:
             mixed = list(CONFUSION) if self.alone else ["precision"]
         for rate, why in CONFUSION.items() if self.sample.design.labelled else ():
+            if (
+                rate == "accuracy" and self.kind != AS_DRAWN
+            ):  # it depends on the mix of labels
+                continue
             for place, level in enumerate(self.levels):
                 estimate = self.confused[rate][place]
                 n = int(self.counts[place].sum())

@@ -47,12 +47,16 @@ def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
     """
     level = np.asarray(error, np.float64) / len(metric.rates)
     if metric.kind == "share":
-        return _share(counts.sum((-4, -3)), metric, level)
+        counted, hits = _counted(counts.sum((-4, -3)), metric.rates[0])
+        tail = ndtr(-_critical_value(counted, level))
+        share = hits / counted
+        return np.array([share, *clopper_pearson(share, counted, tail)])
     pairs = list(combinations(range(counts.shape[-3]), 2))
     if not pairs:
         return np.full((3, *counts.shape[:-4]), np.nan)
+    share_of_pair = level[..., None] / len(pairs)
     compared = [
-        _pairs(counts, rate, metric.kind, pairs, level / len(pairs))
+        _pairs(counts, rate, metric.kind, np.array(pairs), share_of_pair)
         for rate in metric.rates
     ]
     together = np.concatenate(compared, axis=-1)
@@ -61,83 +65,46 @@ def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
 
 
 def rates_of_groups(counts: Codes, rate: str) -> Floats:
-    """Return the rates (..., G) of counts (..., G, 2, 3); NaN where nothing is counted."""
+    """Return the rates (..., G) of counts (..., G, 2, 3); NaN under `MIN_DECISIONS`."""
     counted, hits = _counted(counts, rate)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(hits / counted)
+    return np.asarray(hits / counted)
 
 
-def compared_groups(counts: Codes, rate: str) -> npt.NDArray[np.bool_]:
-    """Return which groups (G,) of counts (P, G, 2, 3) have a gap or ratio with some other."""
-    counted, _ = _counted(counts, rate)
-    groups = range(counts.shape[-3])
-    compared = np.zeros(len(groups), np.bool_)
-    for pair in combinations(groups, 2):
-        _, effective = _weighted(counted[:, [pair[0]]], counted[:, [pair[1]]])
-        if effective.min() >= MIN_DECISIONS:
-            compared[[*pair]] = True
-    return compared
-
-
-@np.errstate(invalid="ignore", divide="ignore")
-def _weighted(n: Floats, m: Floats) -> tuple[Floats, Floats]:
-    """Weights (..., P, pairs), and effective decisions (2, ..., pairs) of both groups, from
-    decisions (..., P, pairs).
-    """
-    weight = np.nan_to_num(n * m / (n + m))
-    squares = np.nan_to_num(weight**2 / np.array([n, m]))
-    return weight, weight.sum(-2) ** 2 / squares.sum(-2)
-
-
-def _counted(counts: Codes, rate: str) -> tuple[Floats, Floats]:
-    """Return the decisions that a rate counts, and its hits among them (...)."""
+def _counted(
+    counts: Codes, rate: str, least: int = MIN_DECISIONS
+) -> tuple[Floats, Floats]:
+    """Return the decisions that a rate counts, NaN under `least`, and its hits among them (...)."""
     definition = RATES[rate]
     counted = counts[..., definition.counted].sum(-1).astype(np.float64)
     hits = counts[..., definition.hits].sum(-1).astype(np.float64)
-    return counted, hits
-
-
-def _share(counts: Codes, metric: Metric, level: Floats) -> Floats:
-    """Value, low and high (3, ...) of a share of all decisions, from counts (..., 2, 3)."""
-    counted, hits = _counted(counts, metric.rates[0])
-    n_decisions = np.where(counted >= MIN_DECISIONS, counted, np.nan)
-    value = hits / n_decisions
-    low, high = clopper_pearson(
-        value, n_decisions, ndtr(-_critical_value(n_decisions, level))
-    )
-    return np.array([value, low, high])
+    return np.where(counted >= least, counted, np.nan), hits
 
 
 @np.errstate(invalid="ignore", divide="ignore")
-def _pairs(
-    counts: Codes, rate: str, kind: str, pairs: list[tuple[int, int]], level: Floats
-) -> Floats:
-    """Value, low and high (3, ..., pairs) of the gap or ratio of each pair of groups."""
-    counted, hits = _counted(counts, rate)
-    rates = np.nan_to_num(hits / counted)
-    first, second = np.array(pairs).T
-    weight, effective = _weighted(counted[..., first], counted[..., second])
-    information = weight.sum(-2)
-    one = (weight * rates[..., first]).sum(-2) / information
-    other = (weight * rates[..., second]).sum(-2) / information
-    n_effective, m_effective = effective
-    enough = effective.min(0) >= MIN_DECISIONS
-    one = np.where(enough, one, np.nan)
-    tail = ndtr(-_critical_value(4.0 * information, level[..., None]))
-    one_low, one_high = clopper_pearson(one, n_effective, tail)
-    other_low, other_high = clopper_pearson(other, m_effective, tail)
+def _pairs(counts: Codes, rate: str, kind: str, pairs: Codes, level: Floats) -> Floats:
+    """Value, low and high (3, ..., K) of the gap or ratio of each of the pairs (K, 2) of groups.
+
+    Arrays of both groups are (..., 2, K), before sums over periods (..., P, 2, K).
+    """
+    n, hits = (of[..., pairs.T] for of in _counted(counts, rate, 1))
+    weight = np.nan_to_num(n.prod(-2, keepdims=True) / n.sum(-2, keepdims=True))
+    information = weight.sum(-3)
+    effective = information**2 / np.nan_to_num(weight**2 / n).sum(-3)
+    rates = np.nan_to_num(weight * hits / n).sum(-3) / information
+    enough = effective.min(-2, keepdims=True) >= MIN_DECISIONS
+    rates = np.where(enough, rates, np.nan)
+    tail = ndtr(-_critical_value(4.0 * information, level[..., None, :]))
+    low, high = clopper_pearson(rates, effective, tail)
+    others = np.flip(rates, -2)
+    above = np.flip(high - rates, -2)
     if kind == "ratio":
-        value = np.minimum(one, other) / np.maximum(one, other)
-        of_one = ratio_limits(one, one - one_low, other, other_high - other)
-        of_other = ratio_limits(other, other - other_low, one, one_high - one)
-        low = np.minimum(of_one, of_other)
-        return np.array([value, low, 1.0 / np.maximum(of_one, of_other)])
-    gap = one - other
-    down = np.hypot(one - one_low, other_high - other)
-    up = np.hypot(one_high - one, other - other_low)
-    low = np.maximum(gap - down, -gap - up)
-    high = np.maximum(gap + up, down - gap)
-    return np.array([np.abs(gap), low, high])
+        limits = ratio_limits(rates, rates - low, others, above)
+        value = rates.min(-2) / rates.max(-2)
+        return np.array([value, limits.min(-2), 1.0 / limits.max(-2)])
+    gaps = rates - others
+    reach = np.hypot(rates - low, above)
+    ends = gaps - reach, gaps + np.flip(reach, -2)
+    return np.array([of.max(-2) for of in (gaps, *ends)])
 
 
 def _critical_value(decisions: Floats, level: Floats) -> Floats:

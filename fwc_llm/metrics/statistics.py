@@ -515,9 +515,10 @@ def _about_arms(content: Statistics) -> Iterator[str]:
     needed = {
         arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms
     }
+    several = len(needed) > 1
     of_whom = " of more people" * (content.units == "people")
     needed_rows = [
-        f"{_about(int(rows.value))} rows{of_whom} ({arm})"
+        f"{_about(int(rows.value))} rows{of_whom}{f' ({arm})' * several}"
         for arm, rows in needed.items()
         if rows.known
     ]

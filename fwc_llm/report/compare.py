@@ -280,7 +280,7 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
                     ]
                 )
     headings = [
-        "Arm",
+        "Asked",
         "Metric",
         "Verdict",
         "Difference",

@@ -79,7 +79,7 @@ def write_document(
         made = law.summaries(document)
         refusals = [summary["refused"] for summary in made if summary["refused"]]
         if kind == "csv" and refusals:
-            raise FwcError(refusals[0])
+            raise FwcError(f"{refusals[0]} (--base-parity none draws such rows)")
         return write_summaries(made, kind)
     if format == "md":
         return "\n".join(_markdown(document)).rstrip() + "\n"
@@ -113,7 +113,7 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
         return (
             environment()
             .get_template("sections.html.j2")
-            .render(title=title, sections=tables)
+            .render(title=title, answers=[], sections=tables)
         )
     return (
         "\n".join(line for section in tables for line in markdown(section, 1)).rstrip()

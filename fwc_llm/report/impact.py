@@ -169,8 +169,11 @@ class ImpactTables:
             unknown = [level for level in self.view.levels if not is_known(level)]
             levels = dict.fromkeys([*self._lowest(arm, most), *unknown[:_MOST_UNKNOWN]])
             lines = [(arm, level) for level in levels]
+        right = {at: self.of("accuracy", *at) for at in lines}
+        labelled = any(record.known for record in right.values())
         rows: dict[tuple[str, str], Row] = {}
         for arm, level in lines:
+            accuracy = [valued(right[arm, level], 1, 100)] * labelled
             rate = _or_undefined(valued(self.of("selection_rate", arm, level), 3))
             ratio = self.ratio(arm, level)
             cell = _or_undefined(valued(ratio, 2))
@@ -179,17 +182,26 @@ class ImpactTables:
                 cell = replace(cell, note="highest rate")
             if most and not is_known(level):
                 n = self.count("rows", arm, level)
-                rows[arm, level] = [rate, DASH, f"not judged: {n} rows"]
+                rows[arm, level] = [rate, DASH, f"not judged: {n} rows", *accuracy]
                 continue
             if most:
-                rows[arm, level] = [rate, cell, ratio.verdict or DASH]
+                verdict = ratio.verdict.removesuffix(" four fifths") or DASH
+                rows[arm, level] = [rate, cell, verdict, *accuracy]
                 continue
             yes = self.of("selected", arm, level).value
             answered = yes + self.of("not_selected", arm, level).value
             shortfall = self.of("shortfall", arm, level, highest)
             lacking = f"{shortfall.value:,.0f}" if shortfall.known else DASH
             chosen = f"{yes:,.0f} of {answered:,.0f}"
-            rows[arm, level] = [chosen, rate, cell, ratio.verdict or DASH, lacking]
+            shown: Cells = [
+                chosen,
+                rate,
+                cell,
+                ratio.verdict or DASH,
+                lacking,
+                *accuracy,
+            ]
+            rows[arm, level] = shown
         title = f"Who was selected, by {self.view.name}"
         headings = [
             "Selected",
@@ -197,6 +209,7 @@ class ImpactTables:
             "Impact ratio",
             "Four fifths",
             "Shortfall",
+            *["Accuracy %"] * labelled,
         ]
         if self.impact.kind == REWEIGHTED:
             headings[0] = "Yes, test rows"
@@ -211,7 +224,8 @@ class ImpactTables:
                 more > 0
             )
             notes += self._reasons(rest, {"impact_ratio": "No ratio"}, 3)
-            return self._table(title, headings[1:4], rows, notes)
+            del headings[4], headings[0]
+            return self._table(title, headings, rows, notes)
         notes = [
             *self._reading(),
             *self._reasons(lines, {"impact_ratio": "Impact ratio"}),

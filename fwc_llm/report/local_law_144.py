@@ -18,7 +18,7 @@ from fwc_llm.report.impact import ImpactTables
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.records_csv import head
 from fwc_llm.report.table_model import Section
-from fwc_llm.sanitize import replace_invisible
+from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.words import UNKNOWN, is_known
 
 RULE = "Summary of results under 6 RCNY §§ 5-301 to 5-304"
@@ -71,18 +71,16 @@ def summary(
     The argument `about` has the statements of [about] in a task file, `audited` is the time of the
     audit, and `because` is the reason for leaving out small categories.
     """
+    causes = [
+        *["rows drawn in fixed numbers per group and label, which are not applicants"]
+        * (impact.kind != AS_DRAWN)
+    ]
+    causes += impact.asked_again
     refused = ""
-    if impact.kind != AS_DRAWN:
+    if causes:
         refused = (
-            f"the test rows of {heading['run']} were drawn in fixed numbers per group and label: "
-            "they are not applicants, as Local Law 144's table requires; run with --base-parity "
-            "none, or audit decisions"
-        )
-    elif not impact.asked_once:
-        refused = (
-            f"{heading['run']} has repeats, weights, or several rows of a person, "
-            "and Local Law 144's table counts every applicant once: give it one row for each "
-            "applicant, asked about once"
+            f"{heading['run']} has {listed(causes, len(causes))}, and Local Law 144's table counts "
+            "every applicant once: give it one row for each applicant, asked about once"
         )
     views = () if refused else impact.views
     records = impact.records if views else Records([])

@@ -3,8 +3,7 @@ period.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,9 @@ from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of
 from fwc_llm.gates.sentences import measured, who_gets
 from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.audit_table import answers_of
-from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
+from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Metric
 from fwc_llm.metrics.period_gaps import (
     MIN_DECISIONS,
-    compared_groups,
     intervals,
     rates_of_groups,
     split_error,
@@ -28,10 +26,11 @@ from fwc_llm.metrics.period_gaps import (
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.report.monitor_state import DECISION, State
+from fwc_llm.number_format import number
+from fwc_llm.report.monitor_state import State
 from fwc_llm.report.predictions_reader import HowRead, open_file, read_answers
 from fwc_llm.sanitize import listed
-from fwc_llm.words import CROSSING
+from fwc_llm.words import CROSSING, is_known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +38,9 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
 
 _MOST_GROUPS = 100  # limit because all pairs of groups are compared
-_MOST_PERIODS = 3  # periods that a sentence names, at most
+_MOST_PERIODS = 3  # periods that a sentence lists, at most
+_RATES = {*RATES} - {"label_rate"}
+_DAY = r"^(\d{4}-?\d\d(?:-?\d\d)?)(?:[T ]|$)"  # of a time in ISO 8601, or a month
 
 
 @dataclass(frozen=True)
@@ -47,57 +48,58 @@ class Judged:
     """A condition judged on all decisions since the start."""
 
     condition: GateCondition
-    metric: Metric
-    pooled: Floats  # value, low, high (3,): within periods, pooled over them
-    of_periods: Floats  # value, low, high (3, P) of each period since the start
-    periods: Sequence[str]  # their P names
+    pooled: Record  # within periods, pooled over them
+    of_periods: Mapping[str, Record]  # by period since the start
     decisions: int
-    rates: Mapping[str, float] = field(
-        default_factory=dict
-    )  # of yes by group, for gaps in them
+    rates: Mapping[str, float]  # of yes by group, for gaps and ratios in them
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> dict[str, Outcome]:
         """Within, outside or cannot say, by the interval of each period."""
-        limits = self.of_periods[1:].T.tolist()
-        return [outcome_of(self.condition, *ends) for ends in limits]
+        periods = self.of_periods.items()
+        return {name: outcome_of(self.condition, *of.ends) for name, of in periods}
 
     def check(self) -> Check:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
-        value, low, high = self.pooled.tolist()
-        outcome: Outcome = outcome_of(self.condition, low, high)
-        reason = self._estimate(self.pooled, self.rates)
-        reason += f" in {self.decisions:,} decisions since {self.periods[0]}"
-        outside = [
-            f"{self.periods[i]} with {self._estimate(self.of_periods[:, i])}"
-            for i, of_period in enumerate(self.outcomes)
-            if of_period == OUTSIDE
+        pooled = self.pooled
+        outcome = outcome_of(self.condition, *pooled.ends)
+        metric = BY_KEY[self.condition.metric]
+        text = f"{metric.words} unknown (under {MIN_DECISIONS} decisions of two groups in the same periods)"
+        if pooled.known:
+            text = measured(metric, pooled, self.condition)
+        if self.rates and pooled.known:
+            text = f"{who_gets(self.rates)}; within the same periods {text}"
+        parts = [
+            f"{text} in {self.decisions:,} decisions since {next(iter(self.of_periods))}"
         ]
+        known = [name for name, of in self.of_periods.items() if of.known]
+        known.sort(key=lambda name: self.of_periods[name].value)
+        if len(known) > 1:
+            how = (2, 1) if metric.kind == "ratio" else (1, 100)
+            low, high = (
+                f"{number(self.of_periods[name].value, *how)} in {name}"
+                for name in (known[0], known[-1])
+            )
+            parts.append(f"from {low} to {high}")
+        outside = [name for name, of in self.outcomes.items() if of == OUTSIDE]
         if outside:
             outcome = OUTSIDE
-            reason += f"; outside in {listed(outside, _MOST_PERIODS)}"
+            parts.append(f"outside in {listed(outside, _MOST_PERIODS)}")
         elif outcome == CANNOT_SAY:
-            reason += "; wait for more decisions"
-        return Check(self.condition.text, outcome, reason, value, low, high)
-
-    def _estimate(self, estimate: Floats, rates: Mapping[str, float] = {}) -> str:
-        value, low, high = estimate.tolist()
-        if np.isnan(low):
-            few = f"(under {MIN_DECISIONS} decisions of two groups in the same periods)"
-            return f"{self.metric.words} unknown {few}"
-        record = Record(value=value, low=low, high=high)
-        text = measured(self.metric, record, self.condition)
-        return f"{who_gets(rates)}; within the same periods {text}" if rates else text
+            parts.append("wait for more decisions")
+        reason = "; ".join(parts)
+        return Check(self.condition.text, outcome, reason, pooled.value, *pooled.ends)
 
 
 @dataclass(frozen=True)
 class Monitored:
     """All decisions after a call."""
 
-    summary: Mapping[str, Any]  # of `State`
-    periods: Sequence[str]  # P names in order of time
-    counts: Codes  # (P, G, 2, 3) by period, group, label and answer (no, yes, unread)
-    start: int  # index of the first period that is judged
+    groups: Sequence[str]  # G
+    since: Sequence[Mapping[str, Any]]  # the starts: period and call
+    counts: Mapping[
+        str, Codes
+    ]  # by period in order of time: (G, 2, 3) by group, label and answer
     judged: Sequence[Judged]
     notes: Sequence[str]
 
@@ -120,193 +122,194 @@ def watch(
     for condition in conditions:
         check_monitored(condition, options["label"] is not None)
     summary = state.summary
-    settings = {**options, "fail_if": [condition.text for condition in conditions]}
-    recorded = summary["asked"] or settings
-    settings["period"] = settings["period"] or recorded["period"]
-    changed = [
-        f"--{name.replace('_', '-')} {recorded[name]}"
-        for name in recorded
-        if recorded[name] != settings[name]
-    ]
+    period = options["period"] or ("month" if options["time"] else "call")
+    if period != "call" and not options["time"]:
+        raise FwcError(f"--period {period} needs dates: name their column with --time")
+    fail_if = [condition.text for condition in conditions]
+    asked = {**options, "period": period, "fail_if": fail_if}
+    recorded = summary.setdefault("asked", asked)
+    changed = [name for name in asked if recorded[name] != asked[name]]
     if changed:
-        raise FwcError(
-            f"{state.path} was begun with {', '.join(changed)}: repeat it, or name another --state"
+        began = listed(
+            changed, 5, lambda name: f"--{name.replace('_', '-')} {recorded[name]}"
         )
-    rows, notes = _read(path, settings, summary, layout)
-    if not summary["calls"] and not len(rows):
+        raise FwcError(
+            f"{state.path} was begun with {began}: repeat it, or name another --state"
+        )
+    earlier = list(dict.fromkeys(cell.people for cell in state.cells()))
+    notes = _add(state, path, earlier, layout)
+    cells = state.cells()
+    if not cells:
         raise FwcError(f"{path} has no decisions")
-    summary["asked"] = settings
-    summary["calls"] += 1
-    if len(rows):
-        notes = [*notes, *_add(state, rows, path)]
-    names = summary["periods"]
-    order = sorted(
-        range(len(names)), key=lambda index: (len(names[index]), names[index])
-    )  # call 9, then 10
-    periods = [names[index] for index in order]
-    counts = state.counts()[order]
-    starts = summary["since"]
-    if since is not None and since not in periods:
+    groups = sorted({cell.people for cell in cells})
+    if len(groups) > _MOST_GROUPS:
         raise FwcError(
-            f"--since {since!r:.40}: no decision is of this period; the last is {periods[-1]}"
+            f"{path}: {len(groups)} groups in all calls are more than {_MOST_GROUPS}: merge levels"
         )
-    if since is not None and since not in [start["period"] for start in starts[-1:]]:
+    more = [group for group in groups if group not in earlier]
+    if earlier and more:
+        notes.append(f"groups not seen before (or renamed): {', '.join(more)}")
+    counts = dict[str, Codes]()
+    came = dict[str, int]()  # the first call of a period
+    for cell in cells:
+        of_period = counts.setdefault(
+            cell.period, np.zeros((len(groups), 2, 3), np.int64)
+        )
+        of_period[groups.index(cell.people), cell.label, cell.answer] = cell.n
+        came[cell.period] = min(cell.call, came.get(cell.period, cell.call))
+    starts = summary["since"]
+    if since not in (None, *counts):
+        raise FwcError(
+            f"--since {since!r:.40}: no decision is of this period; the last is {cells[-1].period}"
+        )
+    if since not in (None, *(start["period"] for start in starts[-1:])):
         starts.append({"period": since, "call": summary["calls"]})
-    if starts:
-        start = periods.index(starts[-1]["period"])
-    else:
-        start = 0
-    arrival = np.argsort(
-        np.argsort(order[start:])
-    )  # in which order the judged periods came
-    groups = summary["groups"]
+    periods = [*counts]
+    first = periods.index(starts[-1]["period"]) if starts else 0
+    judged_counts = {period: counts[period] for period in periods[first:]}
+    order = np.argsort([came[period] for period in judged_counts], kind="stable")
     judged = [
-        judge(
-            condition, counts[start:], periods[start:], arrival, len(conditions), groups
-        )
+        judge(condition, judged_counts, np.argsort(order), groups, len(conditions))
         for condition in conditions
     ]
-    return Monitored(summary, periods, counts, start, judged, notes)
+    return Monitored(groups, starts, counts, judged, notes)
 
 
 def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
     """Raise `FwcError` for a condition that cannot be monitored."""
     metric = BY_KEY[condition.metric]
-    if metric.kind == "gap":
-        worse = ">"
-    else:
-        worse = "<"
-    rates = set(RATES) - {"label_rate"}
-    may = [key for key, of in BY_KEY.items() if not set(of.rates) - rates]
-    if condition.arm is not None or condition.metric not in may:
+    worse = ">" if metric.kind == "gap" else "<"
+    may = [key for key, of in BY_KEY.items() if {*of.rates} <= _RATES]
+    if (
+        condition.arm is not None
+        or condition.metric not in may
+        or condition.operator[0] != worse
+    ):
         raise FwcError(
-            f'"{condition.text}" cannot be monitored: name one of {listed(may, 8)}, without [...]'
+            f'"{condition.text}" cannot be monitored: name one of {listed(may, 8)}, without [...], '
+            "as a gap > NUMBER, or another < NUMBER"
         )
-    if not labelled and set(metric.rates) - {"selection_rate", "coverage"}:
+    if not labelled and {*metric.rates} - {"selection_rate", "coverage"}:
         raise FwcError(
             f'"{condition.text}" needs true outcomes: name their column with --label'
-        )
-    if condition.operator[0] != worse:
-        raise FwcError(
-            f'"{condition.text}" cannot be monitored: write {condition.metric} {worse} NUMBER'
         )
 
 
 def judge(
     condition: GateCondition,
-    counts: Codes,
-    periods: Sequence[str],
+    counts: Mapping[str, Codes],
     arrival: Codes,
+    groups: Sequence[str],
     conditions: int = 1,
-    groups: Sequence[str] = (),
 ) -> Judged:
-    """Judge a condition on counts (P, G, 2, 3) by period; unknown `groups` are in no gap or ratio.
+    """Judge a condition on counts (G, 2, 3) by period; unknown groups are in no gap or ratio.
 
     `arrival` (P,) is the order in which the periods came; see `split_error`.
     """
     metric = BY_KEY[condition.metric]
     half, shares = split_error(arrival, conditions)
-    compared = counts
-    rates: dict[str, float] = {}
+    every = np.array([*counts.values()])
+    compared = every
+    rates: Mapping[str, float] = {}
     if metric.kind != "share":
-        compared = np.delete(counts, unknown_of(groups), axis=1)
+        compared = np.delete(every, unknown_of(groups), axis=1)
         if metric.rates == ("selection_rate",):
-            rates = rates_compared(counts, metric, groups)
-    pooled = intervals(compared, metric, half)
-    of_periods = intervals(compared[:, None], metric, shares)
-    decisions = int(counts.sum())
-    return Judged(condition, metric, pooled, of_periods, periods, decisions, rates)
+            rates = rates_compared(every.sum(0), metric, groups)
+    pooled = _record(intervals(compared, metric, half))
+    of_periods = map(_record, intervals(compared[:, None], metric, shares).T)
+    by_period = dict(zip(counts, of_periods, strict=True))
+    return Judged(condition, pooled, by_period, int(every.sum()), rates)
+
+
+def _record(estimate: Any) -> Record:
+    value, low, high = estimate.tolist()
+    return Record(value=value, low=low, high=high)
 
 
 def rates_compared(
     counts: Codes, metric: Metric, groups: Sequence[str]
 ) -> dict[str, float]:
-    """The first rate of a metric for the groups that it compares in counts (P, G, 2, 3)."""
-    rate = metric.rates[0]
-    shares = rates_of_groups(counts.sum(0), rate)
-    if metric.kind != "share":
-        known = counts.copy()
-        known[:, unknown_of(groups)] = 0
-        shares[~compared_groups(known, rate)] = np.nan
-    of_groups = zip(groups, shares.tolist(), strict=True)
-    return {group: share for group, share in of_groups if share == share}
+    """The first rate of a metric for the groups in counts (G, 2, 3) that have enough decisions."""
+    rates = rates_of_groups(counts, metric.rates[0]).tolist()
+    return {
+        group: rate
+        for group, rate in zip(groups, rates, strict=True)
+        if rate == rate and (metric.kind == "share" or is_known(group))
+    }
+
+
+def _add(
+    state: State, path: Path, groups: Sequence[str], layout: Mapping[str, Any]
+) -> list[str]:
+    """Add the new decisions of a file to the state with these groups; return notes on rows."""
+    import pandas as pd
+
+    summary = state.summary
+    asked = summary["asked"]
+    frame, notes = _read(path, summary, groups, layout)
+    if not len(frame):
+        return notes
+    # An empty cell makes integers floats: 17.0 is the key 17.
+    keys = frame["row"].astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
+    design = SamplingDesign(labelled=bool(asked["label"]))
+    run = answers_of(
+        frame.drop(columns="row"), asked["protected"], design, least_groups=1
+    )
+    answers = run.answers["answers"]
+    decisions = pd.DataFrame({"name": keys})
+    hashed = pd.util.hash_pandas_object(keys, index=False, hash_key=summary["salt"])
+    decisions.insert(0, "key", hashed.to_numpy().view(np.int64))
+    decisions["period"] = f"call {summary['calls']}"
+    if asked["period"] != "call":
+        times = as_names(frame["time"].array)
+        decisions["period"] = _periods(
+            times, asked["period"], f"{path}: {asked['time']!r}"
+        )
+    decisions["people"] = answers.group
+    decisions["label"] = answers.label
+    decisions["answer"] = np.where(
+        np.isnan(answers.answer), UNPARSED, answers.answer
+    ).astype(int)
+    state.add(decisions.itertuples(index=False, name=None), path)
+    return notes
 
 
 def _read(
     path: Path,
-    options: dict[str, Any],
     summary: dict[str, Any],
+    groups: Sequence[str],
     layout: Mapping[str, Any],
-) -> "tuple[pd.DataFrame, Sequence[str]]":
-    """The decisions of a file (columns: key, group, cell, period), and notes on dropped rows.
-
-    A cell is 3 · label + answer (0, 1, or 2 for unread). New values of answers and labels go to
-    `summary`.
-    """
-    import pandas as pd
-
+) -> "tuple[pd.DataFrame, list[str]]":
+    """The table of a file's decisions, and notes on it; `summary` gets its values."""
+    asked = summary["asked"]
     roles = {"row": "key", "answer": "answer", "label": "label", "time": "time"}
-    columns = {role: options[name] for role, name in roles.items() if options[name]}
     rules = rules_of(
-        options["positive"],
-        options["negative"],
-        options["others"],
+        asked["positive"],
+        asked["negative"],
+        asked["others"],
         "command line",
-        answer=options["positive_answer"],
-        label=options["positive_label"],
+        answer=asked["positive_answer"],
+        label=asked["positive_label"],
     )
-    values: dict[str, list[str]] = {}
+    values = {name: [*summary["values"].get(name, ())] for name in rules}
     for name, rule in rules.items():
-        values[name] = [*summary["values"].get(name, ())]
         if rule.positive and rule.negative:  # no call has to have both
             given = ",".join(rule.positive + rule.negative)
             values[name] += map(str.strip, given.split(","))
-    protected = options["protected"]
-    levels = zip(*(group.split(CROSSING) for group in summary["groups"]), strict=True)
-    known_groups = dict(zip(protected, levels, strict=False))
+    levels = zip(*(group.split(CROSSING) for group in groups), strict=True)
     how = HowRead(
-        columns,
-        protected,
+        {role: asked[name] for role, name in roles.items() if asked[name]},
+        asked["protected"],
         rules,
-        unknown=options["unknown"],
-        missing=options["missing"],
+        unknown=asked["unknown"],
+        missing=asked["missing"],
         values=values,
-        groups={name: known_groups.get(name, ()) for name in protected},
+        groups=dict(zip(asked["protected"], levels, strict=False)),
         alone=True,
     )
     read = read_answers(open_file(path, layout), how)
-    frame = read.frame
-    notes = read.notes
-    if not len(frame):
-        return frame, notes
-    # An empty cell makes integers floats: 17.0 is the key 17.
-    frame["row"] = (
-        frame["row"].astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
-    )
-    twice = frame["row"].duplicated()
-    if twice.any():
-        key = f"{options['key']} {frame['row'][twice].iloc[0]!r:.80}"
-        raise FwcError(
-            f"{path} has two rows with {key}: each decision needs a key of its own"
-        )
-    every = options["period"] = options["period"] or (
-        "month" if options["time"] else "call"
-    )
-    if every != "call" and not options["time"]:
-        raise FwcError(f"--period {every} needs dates: name their column with --time")
-    design = SamplingDesign(labelled=bool(options["label"]))
-    run = answers_of(frame, protected, design, least_groups=1)
-    answers = run.answers["answers"]
     summary["values"] = {name: sorted(texts) for name, texts in read.values.items()}
-    answer = np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
-    cell = (3 * answers.label + answer).astype(np.int64)
-    table = pd.DataFrame({"key": frame["row"], "group": answers.group, "cell": cell})
-    table["period"] = "call"
-    if every != "call":
-        table["period"] = _periods(
-            as_names(frame["time"].array), every, f"{path}: {options['time']!r}"
-        )
-    return table, notes
+    return read.frame, [*read.notes]
 
 
 def _periods(times: "Names", every: str, where: str) -> Any:
@@ -314,50 +317,14 @@ def _periods(times: "Names", every: str, where: str) -> Any:
     import pandas as pd
 
     times = times.remove_unused_categories()
-    days = [_day(text, where) for text in times.categories]
-    frequency = every[0].upper()  # D, W, M, Q or Y
-    return pd.PeriodIndex(days, freq=frequency).astype(str).to_numpy()[times.codes]
-
-
-def _day(text: str, where: str) -> date:
-    """The day of a time in ISO 8601, or the first of a month."""
-    try:
-        if len(text) == len("2026-11"):
-            return date.fromisoformat(f"{text}-01")
-        return datetime.fromisoformat(text).date()
-    except ValueError:
+    written = times.categories.str.extract(_DAY, expand=False)
+    days = pd.DatetimeIndex(pd.to_datetime(written, format="ISO8601", errors="coerce"))
+    if days.hasnans:
         column = where.rpartition(": ")[2]
         raise FwcError(
-            f"{where}: {text!r:.80} is no date in ISO 8601, such as 2025-03-19: write such dates, "
-            f"in pandas table[{column}] = pandas.to_datetime(table[{column}], format='%d.%m.%Y') "
-            "with the format of your dates"
-        ) from None
-
-
-def _add(state: State, rows: "pd.DataFrame", path: Path) -> list[str]:
-    """Add the decisions of a call to the state; return a note on new groups."""
-    summary = state.summary
-    n_groups = len(summary["groups"])
-    decisions = np.empty(len(rows), DECISION)
-    decisions["key"] = state.hashes(rows["key"])
-    decisions["cell"] = 6 * _numbers(rows["group"], summary["groups"]) + rows["cell"]
-    groups = summary["groups"]
-    if len(groups) > _MOST_GROUPS:
-        raise FwcError(
-            f"{path}: {len(groups)} groups in all calls are more than {_MOST_GROUPS}: merge levels"
+            f"{where}: {times.categories[days.isna()][0]!r:.80} is no date in ISO 8601, such as "
+            f"2025-03-19: write such dates, in pandas table[{column}] = "
+            f"pandas.to_datetime(table[{column}], format='%d.%m.%Y') with the format of your dates"
         )
-    before = list(summary["periods"])
-    periods = rows["period"].replace("call", f"call {summary['calls']}")
-    decisions["period"] = _numbers(periods, summary["periods"])
-    if not state.add(decisions, rows["key"].tolist(), path):
-        summary["periods"] = before
-    if n_groups and len(groups) > n_groups:
-        return [f"groups not seen before (or renamed): {', '.join(groups[n_groups:])}"]
-    return []
-
-
-def _numbers(names: "pd.Series[Any]", categories: list[str]) -> Codes:
-    """The index of each name (n,) in `known`; new names are appended to `known`, sorted."""
-    categories[:] = dict.fromkeys([*categories, *sorted(names.unique().tolist())])
-    index = {name: position for position, name in enumerate(categories)}
-    return np.array([index[name] for name in names.tolist()], np.int64)
+    frequency = every[0].upper()  # D, W, M, Q or Y
+    return days.to_period(frequency).astype(str).to_numpy()[times.codes]

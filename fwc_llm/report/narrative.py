@@ -49,7 +49,6 @@ from fwc_llm.sanitize import listed
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
-_WATCH = "watch further decisions (fwc-llm monitor)", ""
 IS_THAT_GOOD = (
     "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
 )
@@ -528,7 +527,8 @@ def missed(stats: Statistics) -> Iterator[str]:
         sizes += [f"{size} points of {BY_KEY[key].words}"] * bool(size)
     if sizes:
         below = " or ".join(sizes)
-        parts.append(f"between two arms ({scopes[-1]}), a difference below {below}")
+        two = "two ways of asking" if stats.with_examples else "two who decide"
+        parts.append(f"between {two} ({scopes[-1]}), a difference below {below}")
     if parts:
         yield f"With {asked(stats)} {'; '.join(parts)}."
 
@@ -562,13 +562,12 @@ def next_step(
     )
     suspects = [name for name in run.table_checks if name] if run else []
     same = [pair.same for pair in stats.pairs if not pair.alike]
-    page = f"fwc-llm report {in_shell(run.folder)}" if run else ""
     if run and any(arm.unanswered for arm in stats.arms):
         return "get the replies that are missing", _again(run)
     if "replies" in lacking or any(_lacks_answers(stats, arm, least) for arm in leads):
-        return "find out first why answers are lacking", page
+        return "find out first why answers are lacking", ""
     if suspects:
-        return f"check column {cut(suspects[0])} first", page
+        return f"check column {cut(suspects[0])} first", ""
     few = stats.units in lacking or TOO_FEW in verdicts
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(
@@ -576,18 +575,18 @@ def next_step(
         )
     if best:
         names = " or ".join(map(cut, best[:_MOST]))
-        return f"build your prompts as {names} does, and watch what is decided", page
+        return f"build your prompts as {names} does, and watch what is decided", ""
     if run and run.at_threshold and len(telling) < len(stats.arms):
-        return "read the results at the threshold", page
+        return "read the results at the threshold", ""
     if run and not run.at_threshold and any(ranks):
         step = "draw the line between yes and no elsewhere: the probability of yes ranks rows"
         return step, _again(run, "--threshold base-rate", "-threshold")
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
-        return step, page
+        return step, ""
     if same and all(same) and (run or stats.units not in lacking):
         others = "try other examples: these change no answer"
-        return others if run else "compare other decisions: these are the same", page
+        return others if run else "compare other decisions: these are the same", ""
     if "draws" in lacking or any(_lacks_draws(pair) for pair in stats.pairs):
         more = _again(run, f"--repeats {MIN_SETS}", "-repeats")
         return (
@@ -595,7 +594,7 @@ def next_step(
             more,
         )
     if worst(checks) == WITHIN_LIMITS:
-        return _WATCH
+        return "watch further decisions, month by month", ""
     if few:
         return _more_rows(stats, run)
     if not verdicts:
@@ -755,15 +754,14 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
             where = "these examples"
         else:
             where = "this strategy, with examples drawn anew"
-        found = f"{number(min(1.0, size['accuracy']), 1, 100)} points of accuracy between two arms"
+        accuracy = number(min(1.0, size["accuracy"]), 1, 100)
+        found = f"{accuracy} points of accuracy between two ways of asking"
         if not math.isnan(size["gap"]):
             gap, alone = (
-                number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one")
+                number(min(1.0, size[name]), 1, 100) for name in ("gap", "gap_of_one")
             )
             words = BY_KEY[LEADS[design.labels > 1]].words
-            found = (
-                f"a {words} of {gap} and {found}; one arm's gap of {alone} against 0"
-            )
+            found = f"{gap} points of {words} and {found}; a {words} of {alone} points in one"
         lines.append(f"  {where}: {found}")
     if design.repeats < MIN_SETS:
         lines.append(
@@ -780,7 +778,7 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
             f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, cut)}"
         )
     sentence = (
-        f"assuming that two arms answer {100 * assumed.discordant:.3g}% of the rows differently "
+        f"assuming that two ways of asking answer {100 * assumed.discordant:.3g}% of the rows differently "
         f"({assumed.source})"
     )
     if design.repeats >= MIN_SETS:

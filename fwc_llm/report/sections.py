@@ -51,7 +51,7 @@ DEFINITIONS = {  # of terms in headings
     "difference).",
     "Gap at equal labels": "the mean, over true no and true yes, of the difference in rates of yes "
     "between groups; 0 for perfect answers.",
-    "All limits": "whether the numbers keep to the limits of all gates, by their whole intervals; "
+    "Limits": "whether the numbers keep to the limits of all gates, by their whole intervals; "
     "without gates, whether the first gap is within the margin.",
     "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity "
     "ratio).",
@@ -125,7 +125,7 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         outcome = outcomes.get(arm, "no limit" * (arm != TRUTH))
         rows.append([arm, outcome, yes, *cells])
     titles = (metric.title for metric in metrics)
-    headings = ["Asked", "All limits", "Yes, %", *titles]
+    headings = ["Asked", "Limits", "Yes, %", *titles]
     if not stats.with_examples:
         headings[0] = "Decided by"
     notes = [_INTERVALS, *_undefined(stats, metrics)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fwc_llm.files import in_shell
 from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.metrics.adverse_impact import Impact
 from fwc_llm.metrics.statistics import Statistics
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 GOOD = f"Is that good? {IS_THAT_GOOD}"
-MORE = "All tables and notes: --verbose."
 _MOST_NOTES = 4
 _MOST_GROUPS = 10
 _NO_PROBABILITY = (
@@ -57,7 +57,7 @@ def run_table(run: "Run", verbose: bool = False) -> RenderableType:
     if logprobs and not any(stats.of("brier", arm.arm).known for arm in stats.arms):
         lines.append(_NO_PROBABILITY)
     thresholds = at_threshold(threshold_section(run), stats)
-    rest: list[RenderableType] = [Text(MORE, style="dim")]
+    rest: list[RenderableType] = []
     if verbose:
         rest = [Text(what_was_run(run)), everything(describe_run(run))]
     return Group(
@@ -90,16 +90,23 @@ def summary(
         ),
         *(Text(note, style="dim") for note in _notes(stats) if not verbose),
         *(Text(line) for line in missed(stats)),
-        *_next(*next_step(stats, conditions, run)),
+        *_next(*next_step(stats, conditions, run), _page(run)),
         Text(GOOD, style="dim"),
     )
 
 
-def _next(step: str, command: str) -> Iterator[RenderableType]:
-    """A step, and its command on a line of its own, which is not broken."""
+def _next(step: str, command: str, page: str) -> Iterator[RenderableType]:
+    """A step, and on an unbroken line its command, or else that of the `page`."""
+    if page and not command:
+        step += "; all tables and notes"
+        command = page
     yield Text(f"Next: {step}{':' if command else '.'}")
     if command:
         yield Text(f"    {command}", no_wrap=True, overflow="ignore")
+
+
+def _page(run: "Run | None") -> str:
+    return f"fwc-llm report {in_shell(run.folder)}" if run else ""
 
 
 def audit_summary(
@@ -109,8 +116,12 @@ def audit_summary(
     created: str,
     verbose: bool,
     left_out: Sequence[str] = (),
+    page: str = "",
 ) -> RenderableType:
-    """The findings and first tables of audits by attribute, and notes on rows `left_out`."""
+    """The findings and first tables of audits by attribute, and notes on rows `left_out`.
+
+    `page` is a command that writes the page of these audits.
+    """
     parts = list[RenderableType]()
     if len(audits) > 1:
         parts.append(Text(overall(audits), style="bold"))
@@ -131,7 +142,7 @@ def audit_summary(
     for note, names in () if verbose else notes.items():
         about = f"By {', '.join(names)}: " * (len(names) < len(audits))
         parts.append(Text(f"{about}{note}", style="dim"))
-    return Group(*parts, *_next(*step_of(audits)), Text(GOOD, style="dim"))
+    return Group(*parts, *_next(*step_of(audits), page), Text(GOOD, style="dim"))
 
 
 def _sentences(
@@ -175,7 +186,7 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
         *(Text(line, style="bold") for line in (*doubts, answer)),
         *(terminal(table) for table in tables if table),
         *map(Text, differences),
-        *_next(*step_of(models)),
+        *_next(*step_of(models), _page(models[0].run)),
         Text(GOOD, style="dim"),
         *(everything(describe_run(run)) for run in runs if verbose),
     )

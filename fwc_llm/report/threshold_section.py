@@ -13,7 +13,7 @@ from fwc_llm.runs.threshold_selection import NEVER
 
 _HEADINGS = (
     *(
-        "Arm",
+        "Asked",
         "Threshold",
         "Pool rows",
         "Accuracy %, as given",

@@ -85,7 +85,7 @@ def describe_tuning(
         "assumed": ASSUMED if str(tuning.get("model")).startswith("surrogate") else "",
         "headings": ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"],
         "front": [_candidate(line, varied) for line in tuning["front"]],
-        "validation_headings": ["Arm", *where],
+        "validation_headings": ["Asked", *where],
         "validation": validation,
     }
 

@@ -160,8 +160,9 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     outcome = fwc(f"{repeated} {options}")
     assert (outcome.code, table.exists()) == (2, False)
     refused = read_json(written)["ll144"]["refused"]
-    assert re.search("several rows of a person.* one row for each applicant", refused)
-    assert "No table: again.csv has repeats, weights" in report.read_text()
+    cause = "again.csv has rows that were asked about again"
+    assert re.search(f"{cause}.* one row for each applicant", refused)
+    assert f"No table: {cause}" in report.read_text()
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None
     assert table.rows[-1][0] == "true answers"
     assert found.lead == "label_gap"
     gaps = [BY_KEY[key].title for key in ("label_gap", "dp_gap")]
-    assert table.headings == ["Asked", "All limits", "Yes, %", *gaps, "Accuracy %"]
+    assert table.headings == ["Asked", "Limits", "Yes, %", *gaps, "Accuracy %"]
     arms = [row[0] for row in table.rows]
     order = [found.of("label_gap", arm).value for arm in arms[:-1]]
     assert order == sorted(order)
@@ -174,7 +174,7 @@ def test_a_run_says_what_it_would_miss() -> None:
     told = (
         f"below {100 * gap:.1f} points of gap or {100 * least:.1f} points of accuracy"
     )
-    assert f"between two arms (these examples), a difference {told}." in note
+    assert f"between two ways of asking (these examples), a difference {told}." in note
     unread = answers(1)
     unread.loc[unread.index % 10 == 0, "answer"] = ""
     lost = audit(unread).statistics
