@@ -13,7 +13,8 @@ from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import Shots, is_per_row, order_shots, save_shots
 from fwc_llm.shots.registry import BUILT_IN
-from fwc_llm.shots.storage import kept_shots, shots_json
+from fwc_llm.shots.select import select_shots
+from fwc_llm.shots.storage import shots_json
 
 if TYPE_CHECKING:
     from fwc_llm.report.strategies import StrategyComparison
@@ -96,7 +97,7 @@ def shots(
                     f"{name} chooses anew for every queried row, so there is nothing to save: use "
                     f"it with fwc-llm eval --shots {name}, or measure it with --compare"
                 )
-            kept = kept_shots(table, name, m, limit, seed, **options)
+            kept = select_shots(table, name, m, limit, seed, progress=False, **options)
             chosen = order_shots(kept, order, seed)
     if compare:
         _show_compared(lines, table, m, model, as_json)

@@ -80,8 +80,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     """Create a run's folder `out` from an Inspect `log` of this package's tasks.
 
     The replies are parsed and scored again. The folder is then like that of any run. Raises
-    `FwcError` for a log that cannot be read, that is about another task, or that has no complete
-    sample.
+    `FwcError` for a log that cannot be read, that is about another task, or that is not complete.
     """
     path = Path(log)
     out = Path(out)
@@ -93,11 +92,16 @@ def import_log(log: str | Path, out: str | Path) -> Result:
         for number, name in enumerate(record.eval.dataset.sample_ids or ())
     }
     arms = content["run"]["arms"]
-    questions = [
+    samples = [
         (_question(sample, arms, epochs, path), sample)
         for sample in record.samples or ()
     ]
-    samples = _whole_rows(questions)
+    planned = int(content["run"]["calls"]) * epochs
+    if len(samples) < planned:
+        raise FwcError(
+            f"{path} holds {len(samples):,} of {planned:,} questions (status: {record.status}): "
+            f"complete it with `inspect eval-retry`, or without --limit"
+        )
     samples.sort(
         key=lambda pair: (
             pair[0]["repeat"],
@@ -105,13 +109,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
             order.get(str(pair[1].id), 0),
         )
     )
-    if not samples:
-        raise FwcError(
-            f"{path} holds no row that all arms were asked about: there is nothing to report"
-        )
-    described = _described(
-        record, content, [question for question, _ in samples], epochs
-    )
+    described = _described(record, content, len(samples), epochs)
     layout.check_described(described, path)
     folder = layout.RunFolder(out)
     if folder.begun:
@@ -132,14 +130,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
-        planned = int(content["run"]["calls"]) * epochs
-        stopped = None
-        if len(samples) < planned or record.status != "success":
-            part = (
-                f"{len(samples):,} of {planned:,} questions are in the log of Inspect"
-            )
-            stopped = f"{part} (status: {record.status})"
-        results, run = scored(folder, journal, stopped)
+        results, run = scored(folder, journal)
         return Result(folder.path, results, scored=run)
 
 
@@ -180,27 +171,8 @@ def _question(
 _Asked = list[tuple[dict[str, Any], "EvalSample"]]
 
 
-def _whole_rows(samples: _Asked) -> _Asked:
-    """The samples of rows that every arm has answered: an interrupted log has others."""
-    arms = {question["arm"] for question, _ in samples}
-    seen: dict[tuple[int, str], set[str]] = {}
-    for question, _ in samples:
-        if not question["variant"]:
-            seen.setdefault((question["repeat"], question["row"]), set()).add(
-                question["arm"]
-            )
-    return [
-        pair
-        for pair in samples
-        if seen.get((pair[0]["repeat"], pair[0]["row"])) == arms
-    ]
-
-
 def _described(
-    log: "EvalLog",
-    content: Mapping[str, Any],
-    questions: list[dict[str, Any]],
-    epochs: int,
+    log: "EvalLog", content: Mapping[str, Any], questions: int, epochs: int
 ) -> dict[str, Any]:
     """The content of run.json: the task's plan with Inspect's model and samples."""
     run: dict[str, Any] = content["run"]
@@ -210,26 +182,17 @@ def _described(
         for sample in log.samples or ()
         if sample.output.choices
     )
-    seen = {question["arm"] for question in questions}
     settings = dict(run["settings"])
-    settings["repeats"] = len({question["repeat"] for question in questions})
-    designed = settings.get("base_parity") is not None
-    if (
-        len(questions) < run["calls"] * epochs
-    ):  # an incomplete log does not have the planned base rates
-        factual = [question for question in questions if not question["variant"]]
-        settings["n_test"] = -(-len(factual) // (len(seen) * settings["repeats"]))
-        settings["base_parity"] = None
+    settings["repeats"] = settings["repeats"] * epochs
     return run | {
         "model": spec.model,
         "parameters": _parameters(log, bool(content.get("logprobs"))),
         "simulated": simulated or bool(run["simulated"]),
         "simulated_answers": simulated,
-        "arms": [arm for arm in run["arms"] if arm in seen],
         "settings": settings,
-        "designed": designed,
+        "designed": settings.get("base_parity") is not None,
         "epochs": epochs,
-        "calls": len(questions),
+        "calls": questions,
         "created": str(spec.created),
         "versions": {
             **run.get("versions", {}),

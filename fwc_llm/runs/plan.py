@@ -31,7 +31,6 @@ from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
-from fwc_llm.shots.storage import kept_shots
 from fwc_llm.tasks import Task, with_columns
 from fwc_llm.words import LANGUAGES
 
@@ -444,13 +443,6 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
             )  # `to_dict` takes six times as long
 
 
-def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
-    """The strategy options that an arm accepts; all for an undeclared plugin."""
-    accepted = accepted_options(arm.source)
-    given = settings.strategy_options
-    return {name: given[name] for name in given if accepted is None or name in accepted}
-
-
 def _select(
     task: "Task",
     arm: Arm,
@@ -459,8 +451,14 @@ def _select(
     seed: int,
     query: Mapping[str, Any] | None,
 ) -> Shots:
-    options = _options(arm, settings)
-    request = (
+    """An arm's examples, in its order if they are for one row alone."""
+    accepted = accepted_options(
+        arm.source
+    )  # None: a strategy that declares none takes all
+    given = settings.strategy_options.items()
+    row = TaskRow(task.name, query) if query is not None else None
+    order = arm.order if query is not None else None
+    return select_shots(
         task,
         arm.source,
         settings.m,
@@ -468,12 +466,11 @@ def _select(
         seed,
         split.pool,
         split.candidates,
+        query=row,
+        order=check_order(order or "given"),
+        progress=False,
+        **{name: x for name, x in given if accepted is None or name in accepted},
     )
-    if query is None:
-        return kept_shots(*request, **options)
-    row = TaskRow(task.name, query)
-    order = check_order(arm.order or "given")
-    return select_shots(*request, query=row, order=order, progress=False, **options)
 
 
 def describe_asked(

@@ -10,47 +10,38 @@ from fwc_llm.errors import FwcError, check_type, did_you_mean, near
 from fwc_llm.shots.base import Request, Shots, Strategy
 from fwc_llm.user_code import import_named
 
-# The places of built-in strategies. "by name": run only when named, because `ids` needs row ids.
-# "quick": not cached, because choosing is faster than reading the cache.
-_BUILT_IN = {
-    "zero": ("baselines:zero", "quick"),
-    "random": ("baselines:uniform", "quick"),
-    "balanced": ("baselines:balanced", "quick"),
-    "fwc": ("coresets:fwc",),
-    "fwc-counter": ("coresets:fwc_counter",),
-    "strata": ("baselines:strata", "quick"),
-    "nearest": ("retrieval:nearest", "quick"),
-    "kmeans": ("coresets:kmeans",),
-    "kmedoids": ("coresets:kmedoids",),
-    "kmedian-coreset": ("coresets:kmedian_coreset",),
-    "indfair-coreset": ("coresets:indfair_coreset",),
-    "reweighing": ("baselines:reweighing",),
-    "ids": ("baselines:ids", "quick", "by name"),
-}
-BUILT_IN = tuple(_BUILT_IN)
-
 
 def strategies() -> tuple[str, ...]:
     """Return the names of the built-in strategies."""
     return BUILT_IN
 
 
-ONLY_BY_NAME = frozenset(
-    name for name, marks in _BUILT_IN.items() if "by name" in marks
-)
+# The places of built-in strategies.
+_BUILT_IN = {
+    "zero": "baselines:zero",
+    "random": "baselines:uniform",
+    "balanced": "baselines:balanced",
+    "fwc": "coresets:fwc",
+    "fwc-counter": "coresets:fwc_counter",
+    "strata": "baselines:strata",
+    "nearest": "retrieval:nearest",
+    "kmeans": "coresets:kmeans",
+    "kmedoids": "coresets:kmedoids",
+    "kmedian-coreset": "coresets:kmedian_coreset",
+    "indfair-coreset": "coresets:indfair_coreset",
+    "reweighing": "baselines:reweighing",
+    "ids": "baselines:ids",
+}
+BUILT_IN = tuple(_BUILT_IN)
+ONLY_BY_NAME = frozenset({"ids"})  # run only when named: it needs row ids
 
 _F = TypeVar("_F", bound=Callable[..., Shots])
-
-
-def is_kept(name: str) -> bool:
-    """Whether examples of the strategy are cached; those of your own are not: code may change."""
-    return name in _BUILT_IN and "quick" not in _BUILT_IN[name]
 
 
 def find_strategy(name: str) -> Strategy:
     """The strategy `name`, which may be `module:function`."""
     if name in _BUILT_IN:
-        return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}", import_module)
+        return _load(name, f"fwc_llm.shots.{_BUILT_IN[name]}", import_module)
     if ":" in name:
         return _load(name, name, import_named)
     raise FwcError(

@@ -1,38 +1,23 @@
-"""Shots files (JSON): the examples, their table, weights and certificate.
+"""Shots files (JSON): the examples, their table, weights and certificate."""
 
-The cache folder keeps chosen examples under a checksum of everything that the choice depends on.
-Its files may be deleted at any time. If a file cannot be read or written, the examples are chosen
-again.
-"""
-
-import hashlib
-import json
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError, checked, require
 from fwc_llm.files import failing_as, json_text, new_path, read_text, write_whole
 from fwc_llm.sanitize import parse_json
-from fwc_llm.shots.base import DEFAULT_M, Example, Shots
-from fwc_llm.shots.registry import is_kept
-from fwc_llm.shots.select import check_examples, select_shots
+from fwc_llm.shots.base import Example, Shots
+from fwc_llm.shots.select import check_examples
 from fwc_llm.validation import check
-from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-shots/1"
 _LARGEST = 1 << 26  # bytes
-_LIBRARIES = ("numpy", "scipy", "pandas", "numba", "scikit-learn")
 
 
 @checked
@@ -188,83 +173,3 @@ def _what_changed(shots: Shots, task: "Task") -> str:
             if value != had:
                 return f"row {example.row!r} has {value!r} in column {name!r}, and had {had!r}"
     return "rows that are not among the examples have changed"
-
-
-def kept_shots(
-    task: "Task",
-    strategy: str,
-    m: int = DEFAULT_M,
-    epsilon: float | None = 0.01,
-    seed: int = 0,
-    pool: "pd.DataFrame | None" = None,
-    candidates: "np.ndarray | None" = None,
-    **options: Any,
-) -> Shots:
-    """Return the result of `select_shots`, from the cache if possible."""
-
-    def choose() -> Shots:
-        return select_shots(
-            task,
-            strategy,
-            m,
-            epsilon,
-            seed,
-            pool,
-            candidates,
-            progress=False,
-            **options,
-        )
-
-    if not is_kept(strategy):
-        return choose()
-    try:
-        key = _key(task, [strategy, m, epsilon, seed, options], pool, candidates)
-        path = cache_folder() / "shots" / key[:2] / f"{key}.json"
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ):  # an option that JSON cannot hold, a user without a home
-        return choose()
-    with suppress(FwcError):
-        return load_shots(path)
-    shots = choose()
-    with suppress(FwcError, ValueError):
-        save_shots(shots, path, force=True)
-    return shots
-
-
-def _key(
-    task: "Task",
-    choice: list[Any],
-    pool: "pd.DataFrame | None",
-    candidates: "np.ndarray | None",
-) -> str:
-    import numpy as np
-
-    meaning = [
-        task.name,
-        task.fingerprint,
-        task.protected,
-        task.outcome,
-        task.rules.weight,
-    ]
-    columns = [
-        [column.name, column.kind, column.role, column.order] for column in task.columns
-    ]
-    versions = [__version__, *map(version, _LIBRARIES)]
-    depends = [meaning, dict(task.rules.column_weights), columns, choice, versions]
-    digest = hashlib.sha256(
-        json.dumps(depends, sort_keys=True).encode("utf-8", "surrogatepass")
-    )
-    if pool is None:
-        rows = task.pool()
-    else:
-        rows = pool
-    if rows is not task.pool():  # the fingerprint does not say which rows
-        from pandas.util import hash_pandas_object
-
-        digest.update(hash_pandas_object(rows).to_numpy().tobytes())
-    if candidates is not None:
-        digest.update(np.asarray(candidates, dtype=bool).tobytes())
-    return digest.hexdigest()

