@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.planning import Assumptions, Design, limit_of, smallest
-from fwc_llm.models import open_model
-from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.narrative import power_lines
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.sample_sizes import needed, sample_cost
+from fwc_llm.runs.sample_sizes import needed
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
 from fwc_llm.shots import is_per_row
 
 if TYPE_CHECKING:
-    from fwc_llm.runs.budget import Forecast
     from fwc_llm.tasks import Task
 
 _QUESTIONS = {
@@ -41,13 +38,6 @@ def power(
     detect: float | None = flags.option(
         "Difference in the gap or accuracy (a share) to plan rows for."
     ),
-    model: str | None = flags.option(
-        "Model, to compute the cost of --detect from its prices."
-    ),
-    batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),
-    prices: Path | None = flags.option(
-        "Your own price file (TOML), in dollars per million tokens."
-    ),
     discordant: float | None = flags.option(
         "Share of rows that two arms answer differently. [default: 0.25]"
     ),
@@ -63,35 +53,24 @@ def power(
 ) -> None:
     """Print the differences that a run detects 4 times in 5, without any request.
 
-    With --detect 0.1, print the rows and repeats that detect this difference, and their cost. An
-    audit of decisions says itself what it could miss.
+    With --detect 0.1, print the rows and repeats that detect this difference. An audit of
+    decisions says itself what it could miss.
     """
     if detect is not None and not 0.0 < detect < 1.0:
         raise FwcError(
             f"--detect is {detect:g}: give a share above 0 and below 1, such as 0.1"
-        )
-    if (model or batch or prices) and (model is None or detect is None):
-        raise FwcError(
-            "--model, --batch and --prices give the cost of --detect: give --detect and --model"
         )
     assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
     if discordant is not None:
         assumed |= {"discordant": discordant, "source": "as given"}
     assumptions = Assumptions(**assumed)
     arms = _arms(shots)
-    with console.working("reading the table") as step:
+    with console.working("reading the table"):
         table = flags.open_task(task, data_dir, protected)
         asked = flags.read(Settings, options)
         settings, notes = fit_defaults(table, asked)
-        cost = None
-        if detect is not None and model is not None:
-            step("counting tokens")
-            opened = open_model(model)
-            cost = sample_cost(
-                table, arms, settings, opened, price_of(opened.name, prices), batch
-            )
     console.notes(*notes)
-    study = _Study(table, arms, settings, assumptions, detect, cost)
+    study = _Study(table, arms, settings, assumptions, detect)
     if as_json:
         flags.print_json(study.as_json())
     else:
@@ -107,7 +86,6 @@ class _Study:
     settings: Settings
     assumptions: "Assumptions"
     detect: float | None
-    cost: "Forecast | None"
 
     @cached_property
     def design(self) -> "Design":
@@ -128,14 +106,7 @@ class _Study:
             return []
         several = len(self.arms)
         return list(
-            needed(
-                self.task,
-                self.detect,
-                self.settings,
-                several,
-                self.assumptions,
-                self.cost,
-            )
+            needed(self.task, self.detect, self.settings, several, self.assumptions)
         )
 
     @property
@@ -176,7 +147,7 @@ class _Study:
             *power_lines(self.design, self.assumptions),
         )
         if self.detect is not None:
-            _print_needed(self.detect, self.needed, self.cost)
+            _print_needed(self.detect, self.needed)
 
 
 def _arms(shots: str) -> list[str]:
@@ -190,9 +161,7 @@ def _arms(shots: str) -> list[str]:
     return arms
 
 
-def _print_needed(
-    detect: float, designs: Sequence[Mapping[str, Any]], cost: "Forecast | None"
-) -> None:
+def _print_needed(detect: float, designs: Sequence[Mapping[str, Any]]) -> None:
     from fwc_llm.report.table_model import Section, terminal
 
     rows = []
@@ -202,46 +171,21 @@ def _print_needed(
             "–" if design[key] is None else f"{design[key]:,}"
             for key in ("n_test", "requests")
         )
-        dollars = (design["dollars"], design["dollars_most"])
-        least, most = ("" if x is None else f"${x:,.2f}" for x in dollars)
-        if least == most:
-            price = most
-        else:
-            price = f"{least} to {most}"
         rows.append(
             (
                 _QUESTIONS[design["question"]],
                 design["of"],
                 f"{design['repeats']}",
                 *counts,
-                price,
             )
         )
     if any(design["n_test"] is None for design in designs):
         notes.append("–: the table has too few rows for any such design")
-    if cost is not None and cost.price is not None:
-        source = f"{cost.price.date} ({cost.price.source})"
-        notes.append(
-            f"cost with and without the provider's cache, by prices of {source}"
-        )
-    elif cost is not None:
-        notes.append(
-            "cost unknown: no price of this model is known; give a price file with --prices"
-        )
-    if cost is None or cost.dollars is None:
-        width = 5
-    else:
-        width = 6
     headings = (
         f"to find {100 * detect:g} points in the",
         "of",
         "repeats",
         "rows",
         "requests",
-        "cost",
     )
-    console.out.print(
-        terminal(
-            Section("", headings[:width], [row[:width] for row in rows], notes, keys=2)
-        )
-    )
+    console.out.print(terminal(Section("", headings, rows, notes, keys=2)))

@@ -1,20 +1,15 @@
-"""Sample size: rows, repeats, requests and dollars needed to detect a difference."""
+"""Sample size: rows, repeats and requests needed to detect a difference."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
-from fwc_llm.models.base import Model
-from fwc_llm.models.openai.prices import Price
-from fwc_llm.runs.budget import Forecast, forecast
-from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of, whole_step
 from fwc_llm.tasks import Task
 
 REPEATS = (1, 5, 10, 20, 50)
-_ROWS = 20  # least number of prompts per arm in a forecast
 
 
 def needed(
@@ -23,12 +18,11 @@ def needed(
     settings: Settings,
     arms: int,
     assumptions: Assumptions,
-    cost: Forecast | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the sample sizes that detect `difference` with power 80 %.
 
     `n_test` is the least number of test rows per repeat, None if the table has too few; `requests`
-    is the total over all arms. Dollars are scaled from `cost`, a forecast of a few requests.
+    is the total over all arms.
     """
     base_parity = settings.base_parity
     if base_parity is None:
@@ -41,20 +35,9 @@ def needed(
             design = design_of(task, step, base_parity, count, settings.min_group)
             steps = steps_needed(difference, question, design, assumptions, strategy)
             n_test = requests = None
-            dollars: dict[str, float | None] = {"dollars": None, "dollars_most": None}
             if steps is not None:
                 n_test = steps * step
                 requests = n_test * count * (1 if question == "gap_of_one" else arms)
-                if (
-                    cost is not None
-                    and cost.dollars is not None
-                    and cost.dollars_most is not None
-                ):
-                    share = requests / cost.calls
-                    dollars = {
-                        "dollars": share * cost.dollars,
-                        "dollars_most": share * cost.dollars_most,
-                    }
             of = THIS_STRATEGY if strategy else THESE_EXAMPLES
             line = {
                 "question": question,
@@ -63,23 +46,4 @@ def needed(
                 "n_test": n_test,
                 "requests": requests,
             }
-            yield line | dollars
-
-
-def sample_cost(
-    task: Task,
-    arms: Sequence[str],
-    settings: Settings,
-    model: Model,
-    price: Price | None,
-    batch: bool,
-) -> Forecast:
-    """Forecast the cost of a few requests per arm, without sending any."""
-    if settings.base_parity is None:
-        rows = 1
-    else:
-        rows = whole_step(task.groups, settings.base_parity)
-    plan = make_plan(
-        task, arms, settings.updated(n_test=rows * -(-_ROWS // rows), repeats=1)
-    )
-    return forecast(model, plan.calls(), price, batch)
+            yield line

@@ -22,29 +22,10 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
         assert said in outcome.out
 
 
-@pytest.mark.slow
-def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
-    line = "power --task census --shots zero --detect 0.1 --model"
-    cheap, dear = (
-        json.loads(fwc(line, name, "--json").out)["needed"]
-        for name in ("gpt-4o-mini", "gpt-4")
-    )
-    assert {one["question"] for one in cheap} == {"gap_of_one"}, (
-        "an arm alone is compared with nothing"
-    )
-    assert "cost unknown" in fwc(line, "surrogate").out
-    for one, other in zip(cheap, dear, strict=True):
-        assert one["n_test"] == other["n_test"]
-        assert 0 < one["dollars"] <= one["dollars_most"] < other["dollars_most"]
-    each = [
-        one["dollars_most"] / one["requests"]
-        for one in sorted(dear, key=lambda one: one["requests"])
-    ]
-    assert each[-1] == pytest.approx(each[0])
-    table = fwc(line, "gpt-4").out
-    assert f"${dear[0]['dollars']:,.2f}" in table
-    batch = json.loads(fwc(line, "gpt-4o-mini", "--json", "--batch").out)["needed"]
-    assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
+def test_an_arm_alone_is_compared_with_nothing(fwc: Run) -> None:
+    line = "power --task census --shots zero --detect 0.1 --json"
+    needed = json.loads(fwc(line).out)["needed"]
+    assert {one["question"] for one in needed} == {"gap_of_one"}
 
 
 def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
@@ -66,19 +47,6 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
         for each in (large, every)
     ]
     assert rows[0] != rows[1]
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("--model", "gpt-4"), "give the cost of --detect"),
-        (("--batch", "--detect", "0.1"), "give the cost of --detect"),
-    ],
-)
-def test_no_option_is_left_out_in_silence(
-    fwc: Run, words: tuple[str, ...], line: str
-) -> None:
-    assert line in fwc("power --task census --n-test 60", *words, code=2).line
 
 
 @pytest.mark.slow

@@ -317,22 +317,6 @@ def test_an_interrupted_run_continues(
         run(two, model, tmp_path / "run", threshold=None)
 
 
-def test_a_model_without_probabilities_is_known_after_a_few_rows(
-    two: Task, tmp_path: Path
-) -> None:
-    asked: list[Messages] = []
-
-    def speaks(messages: Messages) -> str:
-        asked.append(messages)
-        return "yes"
-
-    with pytest.raises(
-        ProviderError, match=r"shifted gives no P\(yes\), which threshold needs"
-    ):
-        run(two, speaks, tmp_path / "run")
-    assert len(asked) == 8
-
-
 @pytest.mark.slow
 def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path, make_people(240, 2))
