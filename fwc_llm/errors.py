@@ -184,9 +184,8 @@ def checked(function: _F) -> _F:
         for argument, value in given.items():
             if (argument, type(value)) not in fitting and argument in types:
                 check_type(value, types[argument], f"{name}: {argument}")
-                if not (
-                    isinstance(value, _VARIED) or "Literal" in str(types[argument])
-                ):
+                varied = isinstance(value, _VARIED) or callable(value)
+                if not (varied or "Literal" in str(types[argument])):
                     fitting.add((argument, type(value)))
         return function(*arguments, **options)
 

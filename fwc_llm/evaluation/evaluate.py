@@ -23,6 +23,7 @@ from fwc_llm.evaluation.experiment_file import (
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import in_shell
 from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
@@ -207,12 +208,8 @@ def prepare(
     needs_p = named_chat and settings.threshold is not None and not client.logprobs
     if needs_p:
         client = client.updated(logprobs=True)
-    if isinstance(model, str):
-        answerer = open_model(model, client, api=settings.api)
-    else:
-        answerer = as_model(model, client.deadline)
     table = as_task(task, data_dir)
-    answerer = about(answerer, table)
+    answerer = _opened(model, client, settings, table)
     # A model in this process always returns log-probabilities.
     gives = (
         needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
@@ -221,7 +218,6 @@ def prepare(
         tell(
             f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on"
         )
-    check_api(answerer, settings, client)
     plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer)
     options_given = {
         "task": task_option(named or task),
@@ -288,7 +284,6 @@ class Job:
         cost of other runs under the same limit, in dollars.
         """
         budget = self.budget(elsewhere)
-        self.hold_to_format()
         if out:
             folder = RunFolder(Path(out))
         else:
@@ -440,12 +435,6 @@ class Job:
             f"batches left {len(left):,} requests without a reply ({listed}): {remedy}"
         )
 
-    def hold_to_format(self) -> None:
-        """Hold the service to answers in JSON, if the client's `answer_format` is "json"."""
-        hold_to = traits(self.model).hold_to
-        if self.client.answer_format == "json" and hold_to is not None:
-            hold_to(tuple(self.plan.task.rules.words.values()))
-
     def _description(self, folder: Path) -> dict[str, Any]:
         """The content of run.json for a run in `folder`."""
         task, model, about = self.plan.task, self.model, traits(self.model)
@@ -472,9 +461,7 @@ class Job:
         """A job with the same plan and the model `name`."""
         if name == self.model.name:
             return self
-        opened = open_model(name, self.client, api=self.plan.settings.api)
-        model = about(opened, self.plan.task)
-        check_api(model, self.plan.settings, self.client)
+        model = _opened(name, self.client, self.plan.settings, self.plan.task)
         return replace(self, model=model)
 
     def used(self, folder: Path) -> float:
@@ -507,18 +494,23 @@ def interrupted(folder: Path) -> InterruptedRunError:
     )
 
 
-def check_api(model: Model, settings: Settings, client: Client) -> None:
-    """`FwcError` if `model` does not support the requested api, answer format or batches."""
-    api = traits(model).api
+def _opened(model: Any, client: Client, settings: Settings, task: Task) -> Model:
+    """The model for a task; `FwcError` if it lacks the api, answer format or batches wanted."""
+    if isinstance(model, str):
+        words = tuple(task.rules.words.values())
+        model = open_model(model, client, api=settings.api, words=words)
+    answerer = about(as_model(model, client.deadline), task)
+    api = traits(answerer).api
     if settings.api not in {"chat", api}:
         who = "use a model of a service with this protocol (--base-url)"
-        raise FwcError(f"{model.name} does not support --api {settings.api}: {who}")
-    if client.answer_format == "json" and traits(model).hold_to is None:
+        raise FwcError(f"{answerer.name} does not support --api {settings.api}: {who}")
+    if client.answer_format == "json" and not asks_json(answerer.parameters):
         raise FwcError(
-            f"{model.name} does not support --answer-format json: leave it out"
+            f"{answerer.name} does not support --answer-format json: leave it out"
         )
     if api != "chat" and client.batch:
         raise FwcError(f"--batch does not work with --api {api}: leave out --batch")
+    return answerer
 
 
 def write_examples(folder: RunFolder, plan: Plan) -> None:

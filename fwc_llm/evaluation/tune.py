@@ -135,7 +135,6 @@ class _Tuning:
                 before = folder.read_json(FILE_NAME)
             else:
                 before = {}
-            self.job.hold_to_format()
             self.asked["parameters"] = _plain(dict(self.job.model.parameters))
             arms = [f"pool {name}" for name in FIXED]
             watch = Watch(self.job.model, journal, self.job.plan.settings, arms)

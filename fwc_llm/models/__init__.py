@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Unpack
 
 from fwc_llm.errors import FwcError, checked, require
@@ -44,6 +45,7 @@ def open_model(
     client: Client | None = None,
     *,
     api: str = "chat",
+    words: Sequence[str] = ("yes", "no"),
     **options: Unpack[ClientKeywords],
 ) -> Model:
     """Open the model called `name`, with the options of `client` or `options`.
@@ -57,7 +59,8 @@ def open_model(
     python:MODULE:NAME      your function or model
 
     Any other name is a model of an OpenAI-compatible service. With `api` "decisions" or
-    "systemone", a service's decision model is asked for P(yes). Opening sends no request and needs
+    "systemone", a service's decision model is asked for P(yes). `words` are the two answers of an
+    enforced `answer_format`. Opening sends no request and needs
     no key. Notices of a model, such as an adapted parameter, are `RunWarning`s.
 
     Errors: `FwcError` for an invalid name, and for options that the model does not take.
@@ -93,7 +96,7 @@ def open_model(
     if name.startswith("gguf:") or (name == "smollm2" and default_service):
         from fwc_llm.models.local import LocalModel
 
-        return LocalModel(name, client, tell)
+        return LocalModel(name, client, tell, words)
     if name.startswith("replay:"):
         from fwc_llm.models.replay import Replay
 
@@ -105,7 +108,7 @@ def open_model(
     if name.startswith("azure:"):
         from fwc_llm.models.openai.chat import AzureModel
 
-        return AzureModel(name, client, tell)
+        return AzureModel(name, client, tell, words=words)
     if api != "chat":
         from fwc_llm.models.decisions import DecisionModel
 
@@ -114,7 +117,7 @@ def open_model(
         _check_spelling(name)
     from fwc_llm.models.openai.chat import ChatModel
 
-    return ChatModel(name, client, tell)
+    return ChatModel(name, client, tell, words=words)
 
 
 def _check_spelling(name: str) -> None:

@@ -249,7 +249,6 @@ class Traits:
                       (for the cost limit)
     pause_left        returns the seconds until the service may be asked again, after it refused
                       (status 429)
-    hold_to           holds replies to an enforced JSON object with one of the two answers given
     """
 
     simulated: bool = False
@@ -264,7 +263,6 @@ class Traits:
     ask_row: Callable[[Messages, RowContext], Awaitable[Reply]] | None = None
     ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
     pause_left: Callable[[], float] = _no_pause
-    hold_to: Callable[[Sequence[str]], None] | None = None
 
 
 def traits(model: Model) -> Traits:

@@ -6,7 +6,7 @@ the input (`state`) is one text.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -158,7 +158,6 @@ class DecisionModel(ChatModel):
     """
 
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
-    hold_to = None  # type: ignore[assignment]
 
     def __init__(
         self, name: str, *arguments: Any, api: str = "decisions", **options: Any
@@ -182,7 +181,7 @@ class DecisionModel(ChatModel):
                 "that does with --base-url"
             )
 
-    def _request_parameters(self) -> Mapping[str, Any]:
+    def _request_parameters(self, words: Sequence[str]) -> Mapping[str, Any]:
         """The format and the chosen parameters, which are part of a request's identity."""
         options = self._options
         for_chats = {

@@ -5,7 +5,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import Notice, Service, request_parameters
+from fwc_llm.models.openai.chat import YES_OR_NO, Notice, Service, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError, FailureScope
 from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe
@@ -61,7 +61,13 @@ class LocalModel(Service):
     local = True
     who = "llama.cpp"
 
-    def __init__(self, name: str, client: Client, notice: Notice | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        notice: Notice | None = None,
+        words: Sequence[str] = YES_OR_NO,
+    ) -> None:
         self.where, self._path = name, model_file(name)
         params = dict(client.params)
         self._engine = {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}
@@ -73,8 +79,10 @@ class LocalModel(Service):
                     f"{option} is {number_of!r}: give a whole number above 0 (--param {option}=…)"
                 )
             self._engine[option] = number
-        self._options = client.updated(params=params, logprobs=True)
-        self._sent = dict(self._request_parameters())
+        client = client.updated(params=params, logprobs=True)
+        # A file may be named like a model of OpenAI, but is no model of OpenAI.
+        known = "" if family_of(self._path.name).openai else self._path.name
+        self._sent = request_parameters(known, client, words)
         super().__init__(name, notice, _FAILURES)
         self._server: Any = None
         self._turn = asyncio.Semaphore(self._engine["slots"])
@@ -88,13 +96,6 @@ class LocalModel(Service):
             **self._sent,
             "gguf": {"file": self._path.name, "sha256": digest.hexdigest()},
         }
-
-    def _request_parameters(self) -> Mapping[str, Any]:
-        # A file may be named like a model of OpenAI, but is no model of OpenAI.
-        name = self._path.name
-        return request_parameters(
-            "" if family_of(name).openai else name, self._options, self._answers
-        )
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask once, without retries; llama.cpp answers one question per slot."""

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -161,11 +160,6 @@ class Service:
     key_hint = "check the key, or name its variable with --api-key-env"
     address: Any = None  # the service's, if it is known
     parameters: Mapping[str, Any]  # sent with the messages; before any adaptation
-    _options: Client
-    _sent: dict[
-        str, Any
-    ]  # the parameters after adaptation; never part of a request's identity
-    _answers: Sequence[str] = YES_OR_NO
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
         if not name.strip():
@@ -178,17 +172,6 @@ class Service:
     def completion_limit(self) -> int | None:
         """The largest number of tokens of one reply; None if it is unlimited."""
         return completion_limit(self.parameters)
-
-    def _request_parameters(self) -> Mapping[str, Any]:
-        """The parameters of every request, which are part of its identity."""
-        raise NotImplementedError
-
-    def hold_to(self, words: Sequence[str]) -> None:
-        """Ask for a JSON object with one of two `words`."""
-        self._options = self._options.updated(answer_format="json")
-        self._answers = tuple(words)
-        self._sent = dict(self._request_parameters())
-        self.__dict__.pop("parameters", None)  # clears the cached property
 
     def explain(self, failure: AttemptError) -> str:
         """One line on a failure that stops the run: place, fault, remedy, quotation."""
@@ -303,6 +286,7 @@ class ChatModel(Service):
     backoff  seconds before the first retry; later waits double, with jitter
     breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of
              30 and 4 times `concurrency`); within 20 s of a success, failures do not stop the run
+    words    the two answers of `answer_format` "json"
     """
 
     api = "chat"
@@ -321,10 +305,13 @@ class ChatModel(Service):
         timeout: float | None = None,
         backoff: float = 0.5,
         breaker: int | None = None,
+        words: Sequence[str] = YES_OR_NO,
         **options: Any,
     ) -> None:
         self._options = client = client or Client(**options)
         self._served_name = name.removeprefix(self._prefix)
+        self.parameters = self._request_parameters(words)
+        # after adaptation; never part of a request's identity
         self._sent = dict(self.parameters)
         super().__init__(name, notice, breaker or max(30, 4 * client.concurrency))
         self._deadline = client.deadline
@@ -378,13 +365,9 @@ class ChatModel(Service):
             f"it may be retired, see {DEPRECATIONS}, or your account has no access"
         )
 
-    @cached_property
-    def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def _request_parameters(self, words: Sequence[str]) -> Mapping[str, Any]:
         """The parameters of every request, which are part of its identity."""
-        return self._request_parameters()
-
-    def _request_parameters(self) -> Mapping[str, Any]:
-        return request_parameters(self._served_name, self._options, self._answers)
+        return request_parameters(self._served_name, self._options, words)
 
     def require_key(self) -> None:
         """`FwcError` if the key is missing, or a client cannot be created."""
