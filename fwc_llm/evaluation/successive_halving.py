@@ -92,7 +92,7 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
     return Goal(name, value, max_loss / 100.0)
 
 
-class Estimate(NamedTuple):
+class InfluenceEstimate(NamedTuple):
     """A value from n answers, or a difference of two values; influences (n,) of the rows.
 
     The standard error is the root of the sum of squared influences.
@@ -101,9 +101,11 @@ class Estimate(NamedTuple):
     value: float
     influence: Floats
 
-    def less(self, other: "Estimate") -> "Estimate":
+    def less(self, other: "InfluenceEstimate") -> "InfluenceEstimate":
         """This estimate minus another one on the same rows."""
-        return Estimate(self.value - other.value, self.influence - other.influence)
+        return InfluenceEstimate(
+            self.value - other.value, self.influence - other.influence
+        )
 
     @property
     def error(self) -> float:
@@ -119,8 +121,8 @@ class Estimate(NamedTuple):
 class Measured(NamedTuple):
     """Accuracy and the goal's metric of one candidate's answers."""
 
-    accuracy: Estimate
-    metric: Estimate
+    accuracy: InfluenceEstimate
+    metric: InfluenceEstimate
 
 
 def measure_many(
@@ -220,7 +222,7 @@ class Pool:
         both = measure_many(goal, yes[None], self.labels[:k], self.groups[:k], weights)
         values = (draws[:, 0] for draws in both)
         accuracy, metric = (
-            Estimate(float(draws[0]), ((draws[1:] - draws[0]) / step)[kind])
+            InfluenceEstimate(float(draws[0]), ((draws[1:] - draws[0]) / step)[kind])
             for draws in values
         )
         return Measured(accuracy, metric)
