@@ -345,12 +345,8 @@ class Task:
     def _reader(self) -> "FrameReader":
         from fwc_llm.data.given_frames import FrameReader
 
-        levels = self.table[[*self.protected]]
-        answers = self.table[self.outcome]
         domains = {column.name: self._domains[column.name] for column in self.features}
-        return FrameReader(
-            self.rules, self.table, levels, answers, domains, self._tables.meaning
-        )
+        return FrameReader(self.rules, self.table, domains, self._tables.meaning)
 
     @cached_property
     def groups(self) -> tuple[str, ...]:

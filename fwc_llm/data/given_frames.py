@@ -1,8 +1,6 @@
 """Read frames that users pass to a task: cleaned cells as they are, raw cells by the task.
 
-A raw frame holds the cells of the task's file, or of the frame that was given to `load_task`. An
-outcome means the same in both. A level that would mean another group as a raw cell is read only in
-a row of the table, by row id.
+A raw frame holds the cells of the task's file, or of the frame that was given to `load_task`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +24,7 @@ from fwc_llm.words import group_key
 _MOST_VALUES = 8  # of the outcome, that an error lists
 _ROW = "row"  # prefix of the row ids of a frame: "row:17"
 _GIVEN = "given"  # prefix of ids of rows that are not the table's: "given:17"
+_UNKNOWN = "is in no row of the task's table"
 _READ_BY = "fwc_llm"  # attribute of a frame: which reader made its cells clean
 
 
@@ -33,71 +32,70 @@ _READ_BY = "fwc_llm"  # attribute of a frame: which reader made its cells clean
 class FrameReader:
     """Reads frames as the table of a task was read.
 
-    `table` is that of the task, by row id, `levels` are its protected columns, `answers` its
-    outcomes, `domains` the values of each feature. `meaning` is that of the outcome's values.
+    `table` is that of the task, by row id, `domains` are the values of each feature. `meaning` is
+    that of the outcome's values. Rows with ids of the table, and those of `cleaned`, are clean.
     """
 
     rules: TaskFile
     table: pd.DataFrame
-    levels: pd.DataFrame
-    answers: pd.Series
     domains: Mapping[str, cell_rules.Domain]
     meaning: Meaning
 
     def outcomes(self, frame: Any) -> np.ndarray:
         """Whether each outcome (n,) is yes; `FwcError` for a cell without a meaning."""
         frame = _pandas(frame)
-        rule = self.rules.outcome
-        cells = column(frame, rule.source)
-        if self._are_answers(frame, cells):
+        cells = column(frame, self._outcome)
+        if self._is_clean(frame):
             return (cells == self.meaning.answers[1]).to_numpy(dtype=bool)
-        texts = outcomes(self.rules, self._edited(frame, rule.source))
+        texts = outcomes(self.rules, self._edited(frame, self._outcome))
         _refuse(texts.isna(), texts, "has no value")
-        meaning = self.meaning.also(texts.unique())
-        answers = texts.map(meaning.of)
+        answers = texts.map(self.meaning.also(texts.unique()).of)
         _refuse(answers.isna(), texts, self._neither)
         return answers.to_numpy(dtype=bool)
 
     def groups(self, frame: Any, name: str) -> pd.Series:
         """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
         frame = _pandas(frame)
-        levels = self._levels(frame, name)
-        if levels is not None:
-            return levels
-        attribute = self._attribute(name)
+        rules = {attribute.name: attribute for attribute in self.rules.protected}
+        attribute = rules[name]
+        self._refuse_swapped(frame, attribute)
+        if self._is_clean(frame) or attribute.source not in frame.columns:
+            return self._in_table(column(frame, name))
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
         _refuse(texts.isna(), texts, "has no value")
         read = texts.map(partial(cell_rules.parse_level, self.rules, attribute))
-        return self._in_table(read, name)
-
-    def _in_table(self, levels: pd.Series, name: str) -> pd.Series:
-        """Levels (n,) as the table spells them; `FwcError` for one that it lacks."""
-        spelled: pd.Series = levels.map(group_key).map(self._spelled(name))
-        _refuse(spelled.isna(), levels, "is in no row of the task's table")
-        return spelled
+        return self._in_table(read.rename(name))
 
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
         frame = _pandas(frame)
-        levels = {name: self._levels(frame, name) for name in map(str, self.levels)}
-        are_levels = all(cells is not None for cells in levels.values())
-        if are_levels and self._is_clean(frame):
-            frame = frame.assign(**dict(levels))
-            self._refuse_unknown(frame)
-            frame.attrs[_READ_BY] = self._name
-            return frame, np.ones(len(frame), dtype=bool)
+        for attribute in self.rules.protected:
+            self._refuse_swapped(frame, attribute)
+        if self._is_clean(frame):
+            for item in self.rules.columns:
+                column(frame, item.name)
+            pool = frame
+            kept = np.ones(len(frame), dtype=bool)
+        else:
+            pool, kept = self._read(frame)
+        levels = {
+            item.name: self._in_table(pool[item.name]) for item in self.rules.protected
+        }
+        pool = pool.assign(**levels)
+        self._refuse_unknown(pool)
+        pool.attrs[_READ_BY] = self._name
+        return pool, kept
+
+    def _read(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+        """Raw rows as rows of a table of their own, and a mask (n,) of the rows that are kept."""
         raw = self._texts(frame, needed(self.rules))
-        texts = outcomes(self.rules, self._edited(frame, self.rules.outcome.source))
+        texts = outcomes(self.rules, self._edited(frame, self._outcome))
         meaning = self.meaning.also(texts.dropna().unique())
         wrong = texts.notna() & ~texts.isin(meaning.texts)
         _refuse(wrong, texts, self._neither)
         pool = clean_tables(self.rules, [raw], meaning).pool
-        for name in map(str, self.levels):
-            pool = pool.assign(**{name: self._in_table(pool[name], name)})
-        self._refuse_unknown(pool)
-        pool.attrs[_READ_BY] = self._name
         kept = raw.index.isin(pool.index)
         if not self._are_own(pool):
             pool.index = pd.Index([f"{_GIVEN}:{k}" for k in np.flatnonzero(kept)])
@@ -105,7 +103,8 @@ class FrameReader:
 
     def _are_own(self, pool: pd.DataFrame) -> bool:
         """Whether no row has the id of a row of the table with other cells."""
-        names = [*self.domains, *map(str, self.levels), self.rules.outcome.source]
+        protected = [attribute.name for attribute in self.rules.protected]
+        names = [*self.domains, *protected, self._outcome]
         given = pool.loc[pool.index.isin(self.table.index), names]
         own = self.table.loc[given.index, names]
         return bool((given.to_numpy(object) == own.to_numpy(object)).all())
@@ -116,20 +115,27 @@ class FrameReader:
         rules = f"{self.rules.model_dump_json()} {self.meaning}"
         return sha256(rules.encode()).hexdigest()
 
-    def _made(self, frame: pd.DataFrame) -> bool:
-        """Whether such a reader made the cells clean."""
-        return frame.attrs.get(_READ_BY) == self._name
+    def _is_clean(self, frame: pd.DataFrame) -> bool:
+        """Whether the cells are as in the table; `FwcError` for rows of another task."""
+        if frame.attrs.get(_READ_BY) == self._name:
+            return True
+        if -1 in self.table.index.get_indexer_for(frame.index):
+            return False
+        cells = frame.get(self._outcome)
+        if cells is None:
+            return True
+        if not _are(cells, self.meaning.answers):
+            return False
+        other = cells != self.table.loc[frame.index, self._outcome]
+        _refuse(other, cells, "is not its answer in this task: is it another's row?")
+        return True
 
     def _refuse_unknown(self, pool: pd.DataFrame) -> None:
         """Raise `FwcError` for a clean cell that no row of the table is like."""
         for name, domain in self.domains.items():
             cells = pool[name]
             if domain.values is not None:
-                _refuse(
-                    ~cells.isin(domain.values),
-                    cells,
-                    "is in no row of the task's table",
-                )
+                _refuse(~cells.isin(domain.values), cells, _UNKNOWN)
             elif domain.least is not None:
                 numbers = cells.infer_objects()
                 if not pd.api.types.is_numeric_dtype(numbers):
@@ -137,62 +143,35 @@ class FrameReader:
                 _refuse(numbers.isna(), cells, "is not a number")
                 _refuse((numbers < 0) & (domain.least >= 0), cells, "is negative")
 
-    def _is_clean(self, frame: pd.DataFrame) -> bool:
-        """Whether all other cells are as in the table, if levels are."""
-        names = [column.name for column in self.rules.columns]
-        if not {*names} <= {*frame.columns}:
-            return False
-        answers = frame[self.rules.outcome.source]
-        return self._are_answers(frame, answers)
+    def _in_table(self, levels: pd.Series) -> pd.Series:
+        """Levels (n,) as the table spells them; `FwcError` for one that it lacks."""
+        spellings = {
+            group_key(level): level for level in self.table[levels.name].unique()
+        }
+        keys = levels.astype(object).map(lambda level: group_key(str(level)))
+        spelled: pd.Series = keys.map(spellings)
+        _refuse(spelled.isna(), levels, _UNKNOWN)
+        return spelled.astype("str")
 
-    def _are_answers(self, frame: pd.DataFrame, cells: pd.Series) -> bool:
-        """Whether all cells are answers of this task's table; `FwcError` for another task's.
-
-        Without row ids, only `cleaned` tells whose clean rows they are.
-        """
-        if not _are(cells, self.meaning.answers):
-            return False
-        if self._made(frame) or not self._has_row_ids(frame):
-            return self._made(frame)
-        other = cells != self.answers.loc[frame.index]
-        _refuse(other, cells, "is not its answer in this task: is it another's row?")
-        return True
-
-    def _levels(self, frame: pd.DataFrame, name: str) -> pd.Series | None:
-        """The levels (n,) as the table spells them; None if a cell is no level.
-
-        `FwcError` for cells that may be raw ones of another level.
-        """
-        if name not in frame.columns:
-            return None
-        spelled = self._spelled(name)
-        raw = self._attribute(name).mapping
-        cells = frame[name].astype("category")
-        levels = cells.map(lambda cell: spelled.get(group_key(str(cell)))).astype(
-            object
-        )
-        if levels.isna().any():
-            return None
-        meant = cells.map(
-            lambda cell: spelled.get(group_key(raw.get(str(cell), str(cell))))
-        ).astype(object)
-        unsure = levels != meant
-        if self._made(frame):
-            unsure[:] = False
-        elif self._has_row_ids(frame):
-            unsure &= levels != self.levels.loc[frame.index, name]
+    def _refuse_swapped(self, frame: pd.DataFrame, attribute: Protected) -> None:
+        """Raise `FwcError` for a level that is a raw value of another one, in an unknown row."""
+        name = attribute.name
+        if name not in frame.columns or frame.attrs.get(_READ_BY) == self._name:
+            return
+        own = self.table[name]
+        raw = {
+            text: level for text, level in attribute.mapping.items() if text != level
+        }
+        unsure = frame[name].isin([*raw]) & frame[name].isin(own.unique())
+        unsure &= frame[name] != own.reindex(frame.index).to_numpy()
         remedy = "give rows of task.pool() with their index"
-        _refuse(unsure, levels, f"is a group, and a raw value of another one: {remedy}")
-        spellings: pd.Series = levels.astype("str")
-        return spellings
+        _refuse(
+            unsure, frame[name], f"is a group, and a raw value of another one: {remedy}"
+        )
 
-    def _spelled(self, name: str) -> dict[str, str]:
-        """The levels as the table spells them, by what all their spellings share."""
-        return {group_key(level): level for level in self.levels[name].unique()}
-
-    def _attribute(self, name: str) -> Protected:
-        by_name = {attribute.name: attribute for attribute in self.rules.offered}
-        return by_name.get(name) or Protected(column=name, name=name)
+    @property
+    def _outcome(self) -> str:
+        return self.rules.outcome.source
 
     @property
     def _neither(self) -> str:
@@ -203,9 +182,6 @@ class FrameReader:
             f"task.pool(), are known by their index)"
         )
 
-    def _has_row_ids(self, frame: Any) -> bool:
-        return -1 not in self.levels.index.get_indexer_for(frame.index)
-
     def _field(self, name: str) -> FileColumn:
         return next(item for item in self.rules.fields if item.name == name)
 
@@ -215,7 +191,7 @@ class FrameReader:
             frame_table(frame), markers=frozenset(self.rules.source.markers)
         )
         texts = table.frame(names, _ROW, self.rules.notations)
-        if self._has_row_ids(frame):
+        if -1 not in self.table.index.get_indexer_for(frame.index):
             texts.index = frame.index
         return texts
 
