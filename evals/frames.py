@@ -44,12 +44,10 @@ def from_frame(
         unread=unread,
     )
     answered = answers_of(
-        read.frame,
-        names,
+        read,
         sampling,
         attributes=attributes,
         against=against,
-        notes=read.notes,
         least_groups=least_groups,
     )
     if read.population is None:

@@ -212,8 +212,8 @@ def as_plain(cell: str, written: Written) -> str:
     """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged, or no number
     for `float` either: "85.3" where the decimal point is a comma.
     """
-    match = _amount_in(cell)
-    if not written or match is None or not _IGNORED.fullmatch(match["after"].strip()):
+    match = _amount_in(cell) if written else None
+    if match is None or not _IGNORED.fullmatch(match["after"].strip()):
         return cell
     digits = match["digits"].strip()
     if not _GROUPED[written].fullmatch(digits) or not any(map(str.isdigit, digits)):
@@ -435,7 +435,7 @@ def find_level(attribute: Protected, text: str) -> str | None:
     """The protected level of an edited text; None if the task file gives the text no level."""
     if attribute.above is None:
         if attribute.mapping:
-            return attribute.mapping.get(text)
+            return attribute.by_key.get(group_key(text))
         return text
     parsed = as_number(text)
     if parsed is None:

@@ -7,7 +7,7 @@ It imports neither pandas nor numpy.
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -155,12 +155,12 @@ def read_meaning(
     counts: Mapping[str, int],
     column: str,
     rule: MeaningRule,
-    first: Mapping[str, Any] = {},
+    first: Callable[[str], Any] | None = None,
 ) -> Meaning:
     """Decide what each value of a column means; `counts` has the number of rows of each.
 
     Values are compared without case, surrounding punctuation and forms of numbers: "Yes." is "yes",
-    1.0 is 1. `first` has the first row of a value, for errors. Raises `FwcError` for a value
+    1.0 is 1. `first` tells the first row of a value, for errors. Raises `FwcError` for a value
     without a meaning.
     """
     by_key: dict[str, list[str]] = {}
@@ -347,7 +347,7 @@ def _held(counts: Mapping[str, int], column: str) -> str:
 
 def _remedy(
     rule: MeaningRule,
-    first: Mapping[str, Any],
+    first: Callable[[str], Any] | None,
     yes: Sequence[str],
     no: Sequence[str],
     rest: Sequence[str],
@@ -382,5 +382,5 @@ def _remedy(
     if len(rest) <= _MOST_VALUES:
         ways.insert(0, f"yes ({rule.written(positive=[*yes, *rest])})")
     values = listed(rest, _MOST_VALUES, repr)
-    where = f"; {rest[0]!r} is first in row {first[rest[0]]}" if first else ""
+    where = f"; {rest[0]!r} is first in row {first(rest[0])}" if first else ""
     return f"say what to take {values} for: {' or '.join(ways)}{where}"

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -28,7 +29,7 @@ from fwc_llm.validation import Checked, check
 from fwc_llm.words import (
     UNKNOWN as UNKNOWN,
 )  # replaces a missing value where missing = "category"
-from fwc_llm.words import YES_NO
+from fwc_llm.words import YES_NO, group_key
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
@@ -188,7 +189,7 @@ class Protected(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.mapping and self.above is not None:
+        if self.by_key and self.above is not None:
             raise ValueError("give either a map or a threshold, not both")
         if self.name != self.source and not self.mapping and self.above is None:
             raise ValueError(
@@ -203,6 +204,17 @@ class Protected(Checked):
                 'levels = ["at or below", "above"] names the two sides of the threshold'
             )
         return self
+
+    @cached_property
+    def by_key(self) -> dict[str, str]:
+        """The map, whose texts are compared as spellings of one group are (`group_key`)."""
+        by_key: dict[str, str] = {}
+        for text, level in self.mapping.items():
+            if by_key.setdefault(group_key(text), level) != level:
+                raise ValueError(
+                    f"map: {text!r} and another spelling of it have two levels"
+                )
+        return by_key
 
     @property
     def sides(self) -> tuple[str, ...]:

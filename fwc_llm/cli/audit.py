@@ -125,6 +125,7 @@ def audit(
 
     Intervals take rows (with --cluster, people) as independent random draws.
     """
+    given = locals()
     from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import AuditOptions, audit_of_file
     from fwc_llm.report.formats import choose_format, write_document, write_summaries
@@ -144,31 +145,11 @@ def audit(
         raise FwcError(
             f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file"
         )
-    asked = {
+    asked = {name: given[name] for name in given.keys() & AuditOptions.model_fields}
+    asked |= {
         "protected": words(protected),
-        "answer": answer,
-        "reply": reply,
-        "label": label,
-        "positive": positive,
-        "positive_answer": positive_answer,
-        "positive_label": positive_label,
-        "negative": negative,
-        "others": others,
         "unknown": words(unknown),
-        "arm": arm,
-        "repeat": repeat,
         "row": row or key,
-        "key": key,
-        "p_yes": p_yes,
-        "score": score,
-        "threshold": threshold,
-        "examples": examples,
-        "missing": missing,
-        "sheet": sheet,
-        "skip": skip,
-        "comment": comment,
-        "small": small,
-        "because": because,
         "about": _about(about or ()),
         "fail_if": [condition.text for condition in gates.conditions],
         "settings": {name: getattr(settings, name) for name in JUDGED},

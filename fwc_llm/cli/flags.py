@@ -100,7 +100,9 @@ POSITIVE_ANSWER: str | None = option(
 POSITIVE_LABEL: str | None = option(
     "Values that mean yes in --label. [default: --positive]", metavar="VALUES"
 )
-NEGATIVE: str | None = option("Values that mean no, comma-separated.", metavar="VALUES")
+NEGATIVE: str | None = option(
+    "Values that mean no, of answers and labels, comma-separated.", metavar="VALUES"
+)
 OTHERS: Literal["no", "drop"] | None = option(
     "Treat other values as no, or drop their rows."
 )

@@ -297,8 +297,10 @@ def _fill_missing(
                 )
                 stay = f"{int((within & ~unruled).sum()):,} of {int(within.sum()):,} rows stay"
                 top = f', or all columns missing = "drop" at the top ({stay})'
-            rules = _remedies(task, item, mask, int(within.sum()))
-            remedy = f"{rules}{top} in {task.place}, or repair the table"
+            rules = _remedies(task, item, raw.loc[within, item.name])
+            remedy = (
+                f"give this column {rules}{top} in {task.place}, or repair the table"
+            )
             if task.path == FRAME:
                 remedy = "fill the empty cells, or leave their rows out"
             raise FwcError(
@@ -308,16 +310,17 @@ def _fill_missing(
     return filled
 
 
-def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) -> str:
-    """The remedies for `missing` values (n,), with the numbers of rows that stay."""
-    ways = [f'missing = "drop" ({rows - int(missing.sum()):,} of {rows:,} rows stay)']
-    others = {
-        "categorical": 'missing = "category"',
-        "numeric": 'kind = "categorical" with bands = […] and missing = "category"',
-    }
-    if item.kind in others and item.name != task.outcome.source:
-        ways.append(others[item.kind])
-    return f"give this column {' or '.join(ways)}"
+def _remedies(task: TaskFile, item: FileColumn, cells: pd.Series) -> str:
+    """The remedies for missing cells (n,), with the number of rows that stay."""
+    stay = f"{cells.count():,} of {len(cells):,} rows stay"
+    ways = [f'missing = "drop" ({stay})']
+    is_category = 'missing = "category"'
+    bands = [*quartiles(numbers(cells.dropna()))] if item.kind == "numeric" else []
+    if bands:
+        is_category = f'kind = "categorical" with bands = {bands} and {is_category}'
+    if item.name != task.outcome.source and (bands or item.kind == "categorical"):
+        ways.append(is_category)
+    return " or ".join(ways)
 
 
 def _levels(
@@ -399,6 +402,14 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
         fault = fault_of_groups(levels)
         if fault:
             raise FwcError(f"{where} has {fault}: {remedy}")
+
+
+def quartiles(numbers: pd.Series) -> tuple[float, ...]:
+    """The distinct quartiles of the numbers, without the maximum."""
+    limits = numbers.quantile([0.25, 0.5, 0.75], interpolation="higher")
+    limits = limits[limits < numbers.max()].drop_duplicates()
+    rounded = limits.map("{:.3g}".format).astype(float)
+    return tuple(rounded if rounded.is_unique else limits)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

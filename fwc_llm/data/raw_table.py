@@ -55,6 +55,10 @@ _SEP_LINE = re.compile(
     r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE
 )  # a first line for Excel
 
+# A formula without a stored value in the XML of a sheet; "" is a stored value
+_UNSTORED = re.compile(
+    rb'<c r="(\w+)"(?![^>]*t="str")[^>]*><f[^>]*(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</c>'
+)
 # In a number's format in Excel, what is no digit: texts, "[$€-407]", "\\x", signs, spaces
 _BESIDE = re.compile(
     r'"([^"]*)"|\[\$([^-\]]*)[^\]]*\]|\\(.)|([$€£¥%])|\[[^\]]*\]|[_*].'
@@ -99,9 +103,7 @@ class RawTable:
         proven = set[Written]()
         for position in range(len(self.titles)):
             if not self.is_typed(position):
-                texts = pd.Series(self.cells_of(position)).dropna().unique()
-                ways = [notations_of(text.strip()) for text in texts[:_LOOKED_AT]]
-                proven |= {way for found in ways if len(found) == 1 for way in found}
+                proven |= _proven_by(pd.Series(self.cells_of(position)).dropna())
         if len(proven) == 1:
             return proven.pop(), True
         return ("1.234,5" if self.separator == ";" and not proven else ""), False
@@ -186,10 +188,20 @@ class RawTable:
         )
 
 
+def _proven_by(texts: pd.Series) -> set[Written]:
+    """The notations in which alone a number of these texts can be read."""
+    different = texts.unique()[:_LOOKED_AT]
+    ways = [notations_of(text.strip()) for text in different]
+    return {found[0] for found in ways if len(found) == 1}
+
+
 def as_categories(
     cells: Any, markers: Iterable[str], written: Written = ""
 ) -> "pd.Categorical[Any]":
-    """Typed cells (n,) as categories of texts; nulls, "" and markers have the code -1."""
+    """Typed cells (n,) as categories of texts; nulls, "" and markers have the code -1.
+
+    Numbers beside texts are written as the numbers in these texts, unless `written` says how.
+    """
     column: Any = (
         cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
     )
@@ -197,6 +209,9 @@ def as_categories(
         column.dtype == object
         and pd.api.types.infer_dtype(column, skipna=True) != "string"
     ):
+        proven = _proven_by(column[[isinstance(cell, str) for cell in column]])
+        if not written and len(proven) == 1:  # beside "1.234,50", 1234.5 is "1234,5"
+            written = proven.pop()
         texts = [None if is_null(cell) else as_text(cell, written) for cell in column]
         column = pd.Series(texts, dtype=object)
     code, different = pd.factorize(column)
@@ -637,12 +652,21 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     with failing_as(FwcError, f"{path} is not an Excel table: ", also=(Exception,)):
         sheets = load(BytesIO(content), read_only=True, data_only=True).worksheets
         sheet = _sheet(path, sheets, source.sheet)
+        sheet.reset_dimensions()
         rows = [
             (number, [*map(value_of, cells)])
-            for number, cells in enumerate(_cells(sheet), 1)
+            for number, cells in enumerate(sheet.iter_rows(), 1)
             if number > source.skip and any(cell.value is not None for cell in cells)
             if not (source.comment and str(cells[0].value).startswith(source.comment))
         ]
+        with ZipFile(BytesIO(content)) as archive:
+            part = archive.read(sheet._worksheet_path)
+    unstored = _UNSTORED.search(part)
+    if unstored:
+        raise FwcError(
+            f"{path}: cell {unstored[1].decode()} is a formula without a stored value: open the "
+            f"file in a spreadsheet program and save it, or export CSV"
+        )
     header = rows.pop(0)[1] if rows else []
     while header and header[-1] is None:
         header.pop()
@@ -661,27 +685,6 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
                 f"columns{remedy}"
             )
 
-    @cache
-    def unstored() -> set[tuple[int, int]]:
-        """(row, column) of each formula without a stored value; "" is a stored value."""
-        with ZipFile(BytesIO(content)) as archive:
-            parts = (
-                archive.read(name)
-                for name in archive.namelist()
-                if "worksheets/" in name
-            )
-            if not any(re.search(rb"<f[ />]", part) for part in parts):
-                return set()
-        formulas = load(BytesIO(content), read_only=True)[sheet.title]
-        return {
-            (formula.row, formula.column)
-            for pair in zip(_cells(formulas), _cells(sheet), strict=False)
-            for formula, stored in zip(*pair, strict=False)
-            if formula.data_type == "f"
-            and stored.value is None
-            and stored.data_type != "str"
-        }
-
     def cells_of(position: int) -> list[Any]:
         column = [
             cells[position] if position < len(cells) else None for _, cells in rows
@@ -697,12 +700,6 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
                     f"ids may "
                     "have become one; format the column as text before it is filled, or read it "
                     "from CSV"
-                )
-            if cell is None and (number, position + 1) in unstored():
-                raise FwcError(
-                    f"{where} is a formula without a stored value: open the file in a spreadsheet "
-                    f"program "
-                    "and save it, or export CSV"
                 )
         return column
 
@@ -733,11 +730,6 @@ def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
             f"{path}: there is no sheet {wanted!r}{did_you_mean(wanted, titles)}"
         )
     return by_name[wanted] if wanted else sheets[0]
-
-
-def _cells(sheet: Any) -> Iterator[Sequence[Any]]:
-    sheet.reset_dimensions()
-    return iter(sheet.iter_rows())
 
 
 def _with_unit(number: float, number_format: str) -> float:

@@ -7,12 +7,13 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from fwc_llm import notices
 from fwc_llm.cell_rules import (
@@ -25,7 +26,7 @@ from fwc_llm.cell_rules import (
     units_among,
     units_of,
 )
-from fwc_llm.data.clean_table import clean_tables, counted
+from fwc_llm.data.clean_table import clean_tables, counted, quartiles
 from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_source
 from fwc_llm.data.table_checks import TableChecks, check_table
 from fwc_llm.errors import FwcError
@@ -40,15 +41,7 @@ from fwc_llm.meaning import (
     usual_meaning,
 )
 from fwc_llm.sanitize import listed, parse_toml
-from fwc_llm.taskfile import (
-    LAYOUT,
-    FileColumn,
-    Source,
-    TaskFile,
-    Written,
-    format_of,
-    parse_taskfile,
-)
+from fwc_llm.taskfile import FileColumn, Source, TaskFile, Written, parse_taskfile
 from fwc_llm.words import (
     DATE,
     MISSING_CODE,
@@ -76,9 +69,6 @@ _MOSTLY = 0.5  # a column is numeric if a larger share of its cells are numbers,
 # more of the numbers is their unit; a known unit is one at any share
 _FEW_TEXTS = 3  # with more texts such as "20-29", numbers are categories
 _MANY = 0.1  # least share of numbers among categories, or of ranges among numbers, that matters
-_LEAST_BY_CHANCE = (
-    5  # rows of equal numbers and other groups, if these were independent
-)
 _EVEN = 0.1  # largest share of a text that may name a person with several rows
 _LISTED = 5  # most values that a doubt lists
 _LONG_TEXT = 500  # characters that no category has
@@ -134,58 +124,46 @@ _LATER_NAME = re.compile(  # of columns that say yes or no
 )
 
 
-@dataclass(frozen=True)
-class ColumnProfile:
-    """The guessed profile of a column; fields as in `FileColumn`."""
+class ColumnProfile(FileColumn):
+    """The guessed entry of a column in a task file."""
 
-    kind: Literal["numeric", "categorical"]
-    role: Literal["feature", "extra", "id", "drop"] = "feature"
-    why: str = ""  # the comment in the task file
-    written: Written = ""
-    unit: str = ""  # shown after the numbers in prompts
-    factors: tuple[str, ...] = ()  # "k" in "1.9k"
+    why: str = Field(
+        default="", exclude=True
+    )  # what the author of the task file should check
     # texts around numbers, "" for none, and their cells
-    units: Mapping[str, int] = field(default_factory=dict)
-    missing: str = ""
-    bands: tuple[float, ...] = ()
-    markers: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()  # other texts in a numeric column that are not numbers
+    units: Mapping[str, int] = Field(default={}, exclude=True)
+    # texts in a numeric column that are not numbers
+    odd: tuple[str, ...] = Field(default=(), exclude=True)
 
     def number(self, cell: str) -> float:
         """Parse a cell as the task file will; NaN if it is not a number."""
-        number = as_number(plain_text(self._rules, cell))
+        number = as_number(plain_text(self, cell))
         return math.nan if number is None else number
 
-    @cached_property
-    def _rules(self) -> FileColumn:
-        factors = {word: FACTORS[word] for word in self.factors}
-        return FileColumn(
-            name="x", unit=self.unit, factors=factors, written=self.written
-        )
+    def but(self, **changes: Any) -> "ColumnProfile":
+        """The profile with other values."""
+        return self.model_copy(update=changes)
 
     def checked(self, *doubts: str) -> "ColumnProfile":
         """The profile with further doubts, which the author of the task file should check."""
-        doubts = tuple(filter(None, [self.why.removeprefix("CHECK: "), *doubts]))
-        return replace(self, why=f"CHECK: {'; '.join(doubts)}" if doubts else "")
+        return self.but(why="; ".join(filter(None, [self.why, *doubts])))
 
-    def line(self, name: str) -> str:
+    def line(self) -> str:
         """The column's line in the task file."""
-        entry: dict[str, Any] = {"name": name, "text": name.replace("_", " ")}
-        if self.role in ("feature", "extra"):
-            entry |= {
-                "kind": self.kind,
-                "role": self.role.removeprefix("feature"),
-                "missing": self.missing,
-                "missing_marker": self.markers,
-                "unit": self.unit,
-                "written": self.written,
-                "bands": self.bands,
-                "factors": {word: FACTORS[word] for word in self.factors},
-            }
+        entry = {
+            "name": self.name,
+            "text": self.name.replace("_", " "),
+            "kind": self.kind,
+        }
+        if self.use == "column":
+            entry |= self.model_dump(by_alias=True, exclude_defaults=True)
         else:
+            entry["kind"] = ""
             entry["role"] = self.role
         written = _toml({key: value for key, value in entry.items() if value})
-        return f"  {written},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
+        return (
+            f"  {written},{f' # CHECK: {_one_line(self.why, 400)}' if self.why else ''}"
+        )
 
 
 def profile_column(
@@ -202,62 +180,65 @@ def profile_column(
     words = {*map(group_key, unknown)}
     stated = {cell for cell in counts.index if group_key(cell) in words}
     markers = stated | {*filter(is_marker, counts.index)}
-    profile = how_written(counts.drop([*stated]), usual[0])
+    profile = how_written(counts.drop([*stated]), usual[0]).but(name=name)
     values = {*counts.index} - markers
     are_few = bool(part) and len(values) <= _FEW
     are_words = part == "outcome" and profile.odd
     if are_few or are_words or (profile.odd and _are_codes(profile, values)):
-        profile = ColumnProfile("categorical")
+        profile = ColumnProfile(name=name)
+    numeric = profile.kind == "numeric"
     kinds = {*map(kind_of, filter(None, profile.units))}
-    if profile.kind == "categorical":
-        held = cells
-        if part == "outcome":  # `Meaning` leaves out words for unknown
-            markers = stated
-        else:
-            markers = _unknown_texts(cells, part, unknown, stated)
-    else:
-        if len(kinds) < 2:  # words that repeat stand for a missing number
-            odd = counts[[*profile.odd]]
-            often = odd[(odd > 1) & ~odd.index.str.contains(r"\d")].index
-            markers |= {*often}
-            profile = replace(profile, odd=tuple(odd.index.drop(often)))
-        held = _without(cells, (*markers, *profile.odd))
+    if numeric and len(kinds) < 2:  # words that repeat stand for a missing number
+        odd = counts[[*profile.odd]]
+        often = odd[(odd > 1) & ~odd.index.str.contains(r"\d")].index
+        markers |= {*often}
+        profile = profile.but(odd=tuple(odd.index.drop(often)))
+    elif part == "outcome" and not numeric:  # `Meaning` leaves out words for unknown
+        markers = stated
+    elif not numeric:
+        markers = _unknown_texts(counted(cells), part, unknown, stated)
+    held = _without(cells, (*markers, *profile.odd)) if numeric else cells
     distinct = {*held.dropna()}
-    why = "" if part else _why_left_out(name, held, distinct, profile.kind == "numeric")
-    if why and _PEOPLE in why:
-        return ColumnProfile("categorical", "extra", why)
-    if why:
-        return ColumnProfile(profile.kind, "id" if "an id" in why else "drop", why)
-    profile = replace(
-        profile, markers=tuple(cell for cell in counts.index if cell in markers)
+    role, why = ("", "") if part else _why_left_out(name, held, distinct, numeric)
+    if role:
+        kind = "categorical" if role == "extra" else profile.kind
+        return ColumnProfile(name=name).but(kind=kind, role=role, why=why)
+    profile = profile.but(
+        markers=tuple(cell for cell in counts.index if cell in markers)
     )
-    if profile.kind == "numeric":
-        scales = bool(profile.factors) and "T" in kinds  # a thousand, or 1000 billion?
-        if (len(kinds) > 1 or scales) and not part:
-            profile = replace(profile, role="drop")
-            return profile.checked(*_doubts_about_units(profile))
-        doubts = [*_not_numbers(cells, counts, profile)]
-        if not part:
-            doubts += _doubts(profile, counts, distinct)
-        if not part and not usual[1]:
-            doubts += _other_reading(profile, distinct)
-        if not part and len(distinct) > _FEW and _are_numbered(name, distinct):
-            doubts.append(
-                'codes, no quantities? then kind = "categorical"; '
-                "they may stand for a protected group"
-            )
-        return profile.checked(*doubts)
+    if not numeric:
+        return _of_texts(profile, counts, part)
+    scales = bool(profile.factors) and "T" in kinds  # a thousand, or 1000 billion?
+    if (len(kinds) > 1 or scales) and not part:
+        profile = profile.but(role="drop")
+        return profile.checked(*_doubts_about_units(profile))
+    profile = profile.checked(*_not_numbers(cells, counts, profile))
+    if part:
+        return profile
+    profile = profile.checked(*_doubts(profile, counts, distinct))
+    if not usual[1]:
+        profile = profile.checked(*_other_reading(profile, distinct))
+    if len(distinct) > _FEW and _are_numbered(name, distinct):
+        profile = profile.checked(
+            'codes, no quantities? then kind = "categorical"; '
+            "they may stand for a protected group"
+        )
+    return profile
+
+
+def _of_texts(profile: ColumnProfile, counts: pd.Series, part: str) -> ColumnProfile:
+    """The profile of a column of categories, with its doubts."""
     if not part:
-        repeated = counts.drop([*markers])
+        repeated = counts.drop([*profile.markers])
         profile = profile.checked(*_mixed(repeated))
         even = len(repeated) > _MANY_TEXTS and repeated.max() <= _EVEN * repeated.sum()
         if even and len(repeated) < repeated.sum():
-            people = f"{len(repeated):,} different texts: {_people(name)}"
-            profile = profile.checked(people)
+            people = _people(profile.name)
+            profile = profile.checked(f"{len(repeated):,} different texts: {people}")
     if not profile.markers:
         return profile
     texts = listed(profile.markers, _LISTED, repr)
-    return replace(profile, missing="category").checked(f"{UNKNOWN} stands for {texts}")
+    return profile.but(missing="category").checked(f"{UNKNOWN} stands for {texts}")
 
 
 def in_words(name: str) -> str:
@@ -299,10 +280,9 @@ def _is_number(cell: str) -> bool:
 
 
 def _unknown_texts(
-    cells: pd.Series, part: str, unknown: Collection[str], stated: set[str]
+    counts: Mapping[str, int], part: str, unknown: Collection[str], stated: set[str]
 ) -> set[str]:
     """The texts of a categorical column that mean "unknown"."""
-    counts = counted(cells)
     if part == "protected":
         groups, _ = groups_of("", counts, unknown)
         return {text for text, group in groups.items() if group == UNKNOWN}
@@ -374,7 +354,7 @@ def _doubts(
 def _other_reading(profile: ColumnProfile, distinct: Collection[str]) -> Iterator[str]:
     """Yield a doubt about numbers that mean others in the other notation: "2,075"."""
     way: Written = "1,234.5" if profile.written == "1.234,5" else "1.234,5"
-    other = replace(profile, written=way)
+    other = profile.but(written=way)
     marked = sorted(cell for cell in distinct if notations_of(cell))
     pairs = [(cell, profile.number(cell), other.number(cell)) for cell in marked]
     if pairs and all(len(notations_of(cell)) > 1 for cell in marked):
@@ -385,7 +365,7 @@ def _other_reading(profile: ColumnProfile, distinct: Collection[str]) -> Iterato
 def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
     if profile.factors:
         words = ", ".join(
-            f"{word!r} as {FACTORS[word]:,.0f}" for word in profile.factors
+            f"{word!r} as {factor:,.0f}" for word, factor in profile.factors.items()
         )
         yield f"numbers are multiplied by their factors: {words}"
     listing = ", ".join(
@@ -416,13 +396,13 @@ def how_written(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     is_text = ~cells.index.str.contains(r"\d")
     most = (1 - _MOSTLY) * cells.sum()
     if cells[is_text].sum() >= most:
-        return ColumnProfile("categorical")
+        return ColumnProfile(name="x")
     found = notation(cells, usual)
     odd = cells[[*found.odd]]
     ranges = odd.index.str.contains(r"[<>≤≥]|\d\D*[-–]\D*\d").sum()
     are_many = odd.sum() > _MANY * cells.sum()
     if odd.sum() >= most or (are_many and ranges > _FEW_TEXTS):
-        return ColumnProfile("categorical")
+        return ColumnProfile(name="x")
     return found
 
 
@@ -432,8 +412,9 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     """
     cells = counts[[not is_marker(cell) for cell in counts.index]]
     total = cells.sum()
-    parts = units_of(cells.index)
-    around = Counter[str]()
+    plain = [as_number(cell) is not None for cell in cells.index]
+    parts = units_of(cells.index[~np.array(plain, dtype=bool)])
+    around = Counter({"": int(cells[plain].sum())})
     for cell, (_, unit) in parts.items():
         around[unit] += cells[cell]
     most = _MOSTLY * around.total()  # have a text that is no known unit
@@ -443,37 +424,45 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
         if not unit or n > most or units_among([unit])
     }
     kinds = {*map(kind_of, filter(None, units))}
-    factors = tuple(dict.fromkeys(factor for factor, _ in parts.values() if factor))
+    factors = dict.fromkeys(factor for factor, _ in parts.values() if factor)
     unit = next(filter(None, units), "")
-    profile = ColumnProfile("numeric", unit=unit, factors=factors, units=units)
+    profile = ColumnProfile(name="x", kind="numeric").but(
+        unit=unit, factors={word: FACTORS[word] for word in factors}, units=units
+    )
     if len(kinds) > 1:  # all are numbers, and none can be used
         cells = cells.drop([cell for cell in parts if parts[cell][1] in units])
     ways: tuple[Written, ...] = "", "1,234.5", "1.234,5"
-    read = [*filter(None, map(notations_of, cells.index))]
-    if usual == "1.234,5" and read and all(usual in found for found in read):
+    marked = cells.index[cells.index.str.contains("[.,]")]
+    if usual == "1.234,5" and len(marked) and all(map(_may_be_german, marked)):
         ways = "1.234,5", "", "1,234.5"
     elif not usual and cells.index.str.contains(r"\d\.\d{3}(?!\d)").any():
         ways = "", "1.234,5", "1,234.5"
     best = profile
     least = total + 1
     for way in ways:
-        tried = replace(profile, written=way)
+        tried = profile.but(written=way)
         odd = [
             cell for cell in cells.index if not abs(tried.number(cell)) < LARGEST_EXACT
         ]
         rows = cells[odd].sum()
         if rows < least:
-            best = replace(tried, odd=tuple(odd))
+            best = tried.but(odd=tuple(odd))
             least = rows
         if not odd:
             break
     return best
 
 
+def _may_be_german(cell: str) -> bool:
+    """Whether a decimal comma is possible in a text, which may be no number."""
+    ways = notations_of(cell)
+    return "1.234,5" in ways or not ways
+
+
 def _why_left_out(
     name: str, cells: pd.Series, distinct: set[str], numeric: bool
-) -> str:
-    """The first reason to leave out a column, or ""."""
+) -> tuple[Any, str]:
+    """The role of a column that is left out, and the first reason; "" for a feature."""
     n = len(cells)
     many = len(distinct) > _FEW
     seen = cells.dropna()
@@ -508,39 +497,45 @@ def _why_left_out(
     texts = f"{len(distinct):,} different texts"
     if len(numbers) > _FEW:
         texts += f", of which {len(numbers):,} are numbers,"
-    free_text = f"CHECK: free text, {texts}"
+    free_text = f"free text, {texts}"
     people = f"; {_people(name)}" if several else ""
     looks = (
-        (not distinct, "it has no values"),
-        (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
+        (not distinct, "drop", "it has no values"),
+        (len(distinct) == 1 and n > 2, "drop", "it has the same value in every row"),
         (
             are(DATE),
-            "CHECK: dates; to use them, turn them into numbers, such as days or years",
+            "drop",
+            "dates; to use them, turn them into numbers, such as days or years",
         ),
         (
             is_place,
-            "CHECK: codes of places: not quantities, and they may reveal the protected group",
+            "drop",
+            "codes of places: not quantities, and they may reveal the protected group",
         ),
-        (countable and are_people and several, f"CHECK: {_people(name)}"),
-        (different and words >= 4, free_text),
-        (different, "CHECK: every value differs, so it was taken for an id"),
+        (countable and are_people and several, "extra", _people(name)),
+        (different and words >= 4, "drop", free_text),
+        (different, "id", "every value differs, so it was taken for an id"),
         (
             countable and has_code_name and len(distinct) > len(seen) / 4,
-            f"CHECK: identifiers, some repeated; {_people(name)}",
+            "extra",
+            f"identifiers, some repeated; {_people(name)}",
         ),
-        (numeric, ""),
-        (max(map(len, distinct), default=0) > _LONG_TEXT, free_text),
+        (numeric, "", ""),
+        (max(map(len, distinct), default=0) > _LONG_TEXT, "drop", free_text),
         (
             _PERSON_NAME.search(spoken_name) and len(distinct) > _MANY_TEXTS,
-            "CHECK: names of people",
+            "drop",
+            "names of people",
         ),
-        (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
+        (len(distinct) > _MANY_TEXTS and words >= 4, "drop", free_text),
         (
             len(distinct) > max(50, n // 4),
-            f"CHECK: {texts} are too many for a category{people}",
+            "extra" if several else "drop",
+            f"{texts} are too many for a category{people}",
         ),
+        (True, "", ""),
     )
-    return next((why for fits, why in looks if fits), "")
+    return next((role, why) for fits, role, why in looks if fits)
 
 
 @dataclass(frozen=True)
@@ -605,28 +600,20 @@ class Drafting:
         }
         self.raw = self.raw.drop(index=list(self.totals))
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
-        markers = {name: (*of.markers, *of.odd) for name, of in self.profiles.items()}
+        unread = {name: (*of.markers, *of.odd) for name, of in self.profiles.items()}
         self.cells = self.raw.apply(
-            lambda cells: _without(cells, markers[str(cells.name)])
+            lambda cells: _without(cells, unread[str(cells.name)])
         )
         others = [name for name in self.profiles if name not in special]
         others = [name for name in others if self.cells[name].notna().any()]
         if all(self.profiles[name].role != "feature" for name in others):
             # A task needs a feature: keep doubtful ones.
             self.profiles |= {
-                name: replace(self.profiles[name], role="feature") for name in others
+                name: self.profiles[name].but(role="feature") for name in others
             }
-        ruled = [
-            name
-            for name, of in self.profiles.items()
-            if of.role in ("feature", "extra") and of.missing != "category"
-        ]
-        missing = self.cells[ruled].isna()
-        self.missing = {str(name): int(n) for name, n in missing.sum().items() if n}
-        often = missing.any(axis=1).sum() > _FEW_MISSING * len(missing)
-        self.rule = "error" if not self.missing else "category" if often else "drop"
-        if self.rule == "category":
-            self.profiles |= {name: self._with_missing(name) for name in self.missing}
+        self.profiles |= {
+            name: self._with_missing(of) for name, of in self.profiles.items()
+        }
 
     def _total(self, cells: pd.Series) -> list[tuple[str, str]]:
         """(column, word) of a row that looks like a total of the rows above."""
@@ -641,15 +628,10 @@ class Drafting:
             part = "protected"
         else:
             part = "outcome" * (name == self.outcome)
-        profile = profile_column(
-            name, cells, part, self.unknown, self.table.usual_in(name)
-        )
-        missing = cells.isna() | cells.isin(profile.markers)
-        if name == self.weight:  # a row without a weight is dropped
-            rule = "drop" if missing.any() else ""
-            return replace(profile, kind="numeric", role="extra", why="", missing=rule)
-        if part == "protected":
-            return self._of_groups(profile, float(missing.mean()))
+        usual = self.table.usual_in(name)
+        profile = profile_column(name, cells, part, self.unknown, usual)
+        if name == self.weight:
+            return profile.but(kind="numeric", role="extra", why="")
         if part or profile.role != "feature":
             return profile
         spoken_name = in_words(name)
@@ -665,39 +647,45 @@ class Drafting:
             profile = profile.checked(
                 "it looks like another outcome; drop it unless it is known before the decision"
             )
-        if profile.kind == "numeric" and self._have_one_group(cells):
-            profile = profile.checked(_people(name))
-        share = missing.mean()
-        if profile.kind == "numeric" and share > _MOSTLY_MISSING:
-            return replace(profile, role="drop").checked(
-                f"{100 * share:.0f} % of its values are missing"
-            )
         return profile
 
-    def _have_one_group(self, cells: pd.Series) -> bool:
-        """Whether rows with one whole number always have one group, which is no chance."""
-        known = cells.dropna()
-        repeated = known[known.duplicated(keep=False)]
-        groups = self.raw[self.protected[0]]
-        differ = 1 - (groups.value_counts(normalize=True) ** 2).sum()
-        by_chance = (len(repeated) - repeated.nunique()) * differ
-        if by_chance < _LEAST_BY_CHANCE or not known.str.isdecimal().all():
-            return False
-        return int(groups[repeated.index].groupby(repeated).nunique().max()) == 1
+    def _with_missing(self, profile: ColumnProfile) -> ColumnProfile:
+        """The profile with a rule for missing cells, and a doubt that says it.
 
-    @staticmethod
-    def _of_groups(profile: ColumnProfile, missing: float) -> ColumnProfile:
-        """The profile of a protected column: few rows without a known group are left out."""
-        profile = replace(profile, kind="categorical", missing="")
-        if not missing:
+        A missing text is a category. A number cannot be unknown: its row is left out, or, with many
+        missing ones, numbers become bands. Rows without outcome, weight or (if few) group are left
+        out.
+        """
+        name = profile.name
+        missing = float(self.cells[name].isna().mean())
+        if not missing or profile.use != "column":
             return profile
-        if missing > _FEW_MISSING:
-            fate = 'make the group "unknown"; missing = "drop" leaves them out'
-            profile = replace(profile, missing="category")
+        share = _percent(missing)
+        few = missing <= _FEW_MISSING
+        rule = "drop" if few else "category"
+        doubt = f"{share} are missing: these rows are left out"
+        if name in self.protected:
+            profile = profile.but(kind="categorical")
+            fate = f'make the group {UNKNOWN!r}; missing = "drop" leaves them out'
+            if few:
+                fate = f'are left out; missing = "category" makes them the group {UNKNOWN!r}'
+            doubt = f"{share} have no known group and {fate}"
+        elif name in (self.outcome, self.weight):
+            rule = "drop"
+        elif profile.kind == "categorical":
+            rule = "category"
+            empty = self.raw[name].isna().any()
+            doubt = f"{share} are missing and become {UNKNOWN!r}" if empty else ""
+        elif missing > _MOSTLY_MISSING:
+            doubt = f"{100 * missing:.0f} % of its values are missing"
+            return profile.but(role="drop").checked(doubt)
         else:
-            fate = 'are left out; missing = "category" makes them the group "unknown"'
-            profile = replace(profile, missing="drop")
-        return profile.checked(f"{_percent(missing)} have no known group and {fate}")
+            bands = () if few else quartiles(self._numbers(name))
+            rule = "category" if bands else "drop"
+            if bands:
+                doubt = f'{share} are missing; with bands, "unknown" can be a band'
+                profile = profile.but(kind="categorical", bands=bands)
+        return profile.but(missing=rule).checked(doubt)
 
     def _found(self, task: TaskFile) -> TableChecks:
         """Doubts of `check_table` about the table as the draft reads it; none if it cannot yet."""
@@ -706,26 +694,6 @@ class Drafting:
         except FwcError:
             return TableChecks()
         return check_table(table, task.columns, self.outcome, self.protected)
-
-    def _with_missing(self, name: str) -> ColumnProfile:
-        """Apply the rule "category": a column with missing numbers gets bands, or drops rows."""
-        profile = self.profiles[name]
-        missing = float(self.cells[name].isna().mean())
-        many = missing > _FEW_MISSING
-        share = _percent(missing)
-        if profile.role != "feature":
-            return profile
-        if name == self.outcome:
-            why = profile.why or "a row without it cannot be used"
-            return replace(profile, missing="drop", why=why)
-        if profile.kind == "categorical":
-            return profile
-        bands = _quartiles(self._numbers(name)) if many else ()
-        if bands:
-            doubt = f'{share} are missing; with bands, "unknown" can be a band'
-            return replace(profile, kind="categorical", bands=bands).checked(doubt)
-        doubt = f"{share} are missing, and a number cannot be unknown: these rows are dropped"
-        return replace(profile, missing="drop").checked(doubt)
 
     def _numbers(self, name: str) -> pd.Series:
         """The numbers of a column, without missing ones."""
@@ -761,77 +729,39 @@ class Drafting:
         self.checks.append(
             f"question: {question} Write it as a person would ask it, as a yes-no question"
         )
+        data = {"file": os.path.relpath(self.path, folder).replace(os.sep, "/")}
+        data |= self.source.model_dump(exclude={"file"}, exclude_defaults=True)
         text = [
             f"# A task for fwc-llm, drafted from {_one_line(self.path.name)} "
             f"({len(self.raw):,} rows). Guesses are marked CHECK.",
             "",
             f"title = {_toml(spoken(self.path.stem))}",
             f"question = {_toml(question)} # CHECK",
-            self._missing(),
+            'missing = "error" # where a column has no rule of its own; or "drop", "category"',
             *([f"weight = {_toml(self.weight)}"] if self.weight else []),
             "",
             "# role: feature, extra (for templates only, not for the solver), id (unique), or "
             "drop.",
             "columns = [",
-            *(profile.line(name) for name, profile in self.profiles.items()),
+            *(profile.line() for profile in self.profiles.values()),
             "]",
             "",
             "[data]",
-            f"file = {_toml(os.path.relpath(self.path, folder).replace(os.sep, '/'))}",
+            *(f"{key} = {_toml(value)}" for key, value in data.items()),
         ]
-        layout = {key: getattr(self.source, key) for key in LAYOUT}
-        if self.source.format != format_of(self.path):
-            layout = {"format": self.source.format} | layout
-        if self.source.format == "csv":
-            layout["separator"] = self.source.separator
-        text += [f"{key} = {_toml(value)}" for key, value in layout.items() if value]
-        if self.source.format == "csv":
-            text.append("header = true")
-            if self.source.encoding != "utf-8-sig":
-                text.append(
-                    f'encoding = "{self.source.encoding}" # CHECK: it is not UTF-8'
-                )
         for column, word in self.totals.values():
             text += ["", "[[keep]]", f"column = {_toml(column)}"]
             text.append(f"without = {_toml([word])} # CHECK: a total")
         text += ["", "[outcome]", f"column = {_toml(self.outcome)}", *(answer or lines)]
         self.checks += [
-            f"column {_one_line(name)}: {profile.why.removeprefix('CHECK: ')}{_WHERE[profile.role]}"
+            f"column {_one_line(name)}: {profile.why}{_WHERE[profile.role]}"
             for name, profile in self.profiles.items()
-            if profile.why.startswith("CHECK: ")
+            if profile.why
         ]
         self.checks += [] if answer else [doubt]
         for name in self.protected:
             text += ["", "[[protected]]", *self._protected(name)]
         return "\n".join(text) + "\n", self.checks
-
-    def _missing(self) -> str:
-        if self.rule == "error":
-            return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
-        counts = {name: f"{_one_line(name)} {n:,}" for name, n in self.missing.items()}
-        lost = [
-            name
-            for name in counts
-            if (self.profiles[name].missing or self.rule) == "drop"
-        ]
-        kept = ", ".join(count for name, count in counts.items() if name not in lost)
-        if kept:
-            self.checks.append(
-                f'missing: a missing value becomes the category "unknown" ({kept})'
-            )
-        if lost:
-            of_lost = ", ".join(counts[name] for name in lost)
-            complete = self.cells[lost].notna().all(axis=1)
-            stay = f"{complete.sum():,} of {len(complete):,} stay"
-            self.checks.append(
-                f"missing: rows with a missing value are dropped ({of_lost}); {stay}"
-            )
-        why = {
-            "drop": 'or "category", or "error"',
-            "category": "dropping rows would lose too many",
-        }
-        every = ", ".join(counts.values())
-        return f'missing = "{self.rule}" # CHECK: {why[self.rule]}; missing values: {every}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """(value that means yes, threshold, lines of the task file, point to check)."""
@@ -880,54 +810,37 @@ class Drafting:
         return meaning.yes[0], None, lines, doubt
 
     def _protected(self, name: str) -> list[str]:
-        """The column, with doubts about its groups, and a threshold or map for many, rare or
-        similarly spelled levels.
-        """
-        column = f"column = {_toml(name)}"
+        """The column, with doubts about its groups, and a threshold for many numbers."""
         cells = self.cells[name].dropna()
         different = cells.nunique()
+        lines = []
         if different > _FEW and self._numbers(name).notna().all():
-            doubt = f"a number with {different:,} values; split it with a threshold"
-            self.checks.append(f"protected {name}: {doubt}")
-            middle = self._numbers(name).median()
-            return [
-                column,
-                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values",
+            doubts = [
+                f"{name}: a number with {different:,} values; split it with a threshold"
             ]
-        groups, notes = groups_of(name, counted(cells))
-        codes = sorted({*groups.values()} - {UNKNOWN})
-        if all(as_number(code) is not None for code in codes):
-            notes.append(
-                f"In {name}, {listed(codes, _LISTED)} are codes: say what they mean in "
-                '[values], and which mean unknown (missing_marker and missing = "category")'
-            )
-        self.checks += [f"protected {note}" for note in notes]
-        if notes:
-            column += f" # CHECK: {_one_line('; '.join(notes), 400)}"
-        levels = cells.map(groups).value_counts()
-        if len(levels) <= _FEW and (levels >= _SMALL).all():
-            return [column]
-        few = f"{len(levels)} levels, some with few rows; a map can group them"
-        self.checks.append(f"protected {name}: {few}")
-        entries = ", ".join(
-            f"{_toml(level)} = {_toml(level)}" for level in levels.index[:20]
-        )
-        return [
-            column,
-            f"# map = {{ {entries} }} # CHECK: group levels by giving them one name",
-        ]
+            middle = self._numbers(name).median()
+            lines = [
+                f"# threshold = {{ above = {middle:g} }} # the median; or a map of values"
+            ]
+        else:
+            groups, doubts = groups_of(name, counted(cells))
+            codes = sorted({*groups.values()} - {UNKNOWN})
+            if all(as_number(code) is not None for code in codes):
+                doubts.append(
+                    f"In {name}, {listed(codes, _LISTED)} are codes: say what they mean in "
+                    '[values], and which mean unknown (missing_marker and missing = "category")'
+                )
+            levels = cells.map(groups).value_counts()
+            if len(levels) > _FEW or (levels < _SMALL).any():
+                few = "some with few rows; map = { … } can give several one name"
+                doubts.append(f"{name}: {len(levels)} levels, {few}")
+        self.checks += [f"protected {doubt}" for doubt in doubts]
+        check = f" # CHECK: {_one_line('; '.join(doubts), 400)}" if doubts else ""
+        return [f"column = {_toml(name)}{check}", *lines]
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"
-
-
-def _quartiles(numbers: pd.Series) -> tuple[float, ...]:
-    """The distinct quartiles of the numbers, without the maximum."""
-    limits = numbers.quantile([0.25, 0.5, 0.75], interpolation="higher")
-    limits = limits[limits < numbers.max()].drop_duplicates()
-    rounded = limits.map("{:.3g}".format).astype(float)
-    return tuple(rounded if rounded.is_unique else limits)
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:

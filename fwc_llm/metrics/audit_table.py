@@ -1,7 +1,7 @@
 """Check a table of answers, and convert it to the input of statistics."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,21 +42,36 @@ ALONE = {  # what follows where each decision counts once, alone
 }
 
 
+@dataclass(frozen=True)
+class AnswerTable:
+    """The table for an audit: `frame` (n rows, indexed by `FILE_ROW`) and `groups`, with notes.
+
+    `frame` has answers and labels as 1, 0 and NaN, and further columns by their part; with scores,
+    "above" says whether they exceed the median of their arm. `groups` has a column for each
+    protected attribute. `population` has the rows that were sampled, if they are known; `values`
+    the texts of "answer" and "label", also of earlier files. `left_out` are the notes on rows that
+    are not in `frame`.
+    """
+
+    frame: pd.DataFrame
+    groups: pd.DataFrame
+    notes: tuple[str, ...]
+    population: pd.DataFrame | None
+    values: Mapping[str, Collection[str]]
+    left_out: tuple[str, ...] = ()
+
+
 def answers_of(
-    frame: pd.DataFrame,
-    protected: Sequence[str],
+    read: AnswerTable,
     design: SamplingDesign,
     *,
     answer: str = "answer",
     attributes: Sequence[str] = (),
     against: str = "",
-    notes: Sequence[str] = (),
     least_groups: int = 2,
 ) -> RunAnswers:
-    """The answers in a table of `read_answers`; `fwc_llm.audit` explains columns and arguments.
-
-    Without `protected`, the column "group" has the groups.
-    """
+    """The answers in a table of `read_answers`; `fwc_llm.audit` explains columns and arguments."""
+    frame = read.frame
     n = len(frame)
     if not n:
         raise FwcError("there are no answers to audit")
@@ -67,17 +82,15 @@ def answers_of(
     def numbers(name: str) -> Floats:
         return frame[name].to_numpy(np.float64)
 
-    levels = {name: texts(name) for name in protected or ["group"]}
-    answers = _two_kinds(frame, answer)
+    levels = {str(name): as_names(read.groups[name].array) for name in read.groups}
+    answers = numbers(answer)
     arms = texts("arm", "answers")
     whole = ArmAnswers(
         repeat=_in_order(texts("repeat", "0")),
         row=texts("row") if "row" in frame else as_names(frame.index.astype(str)),
         variant=one_name("", n),
-        group=_crossed([*levels.values()]) if protected else levels["group"],
-        label=(_two_kinds(frame, "label") if "label" in frame else np.zeros(n)).astype(
-            np.int8
-        ),
+        group=_crossed([*levels.values()]),
+        label=(numbers("label") if "label" in frame else np.zeros(n)).astype(np.int8),
         answer=answers,
         reason=empty_but(texts("reason"), np.isnan(answers)),
         p_yes=numbers("p_yes") if "p_yes" in frame else np.full(n, np.nan),
@@ -103,8 +116,8 @@ def answers_of(
         by_arm,
         groups_by_rate(first, design.labelled),
         design,
-        attributes=tuple(attributes or protected),
-        unused=tuple(notes),
+        attributes=tuple(attributes or (name for name in levels if name != "group")),
+        unused=read.notes,
         against=against,
     )
 
@@ -127,7 +140,7 @@ def of_population(
             )
     truth = np.zeros(len(population))
     if target is not None:
-        truth = _two_kinds(population, target)
+        truth = population[target].to_numpy(np.float64)
     levels = [as_names(population[name].array) for name in groups]
     group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
     rows = pd.Index(population[key].astype(str))
@@ -212,18 +225,6 @@ def _in_order(names: "Names") -> Codes:
     else:
         ordered = different
     return names.set_categories(ordered).codes.astype(np.int64)
-
-
-def yes_or_no(values: Any) -> "pd.Categorical[str]":
-    """Answers or labels (n,) from numbers: 1 is yes, 0 no, NaN missing."""
-    codes = np.nan_to_num(np.asarray(values, np.float64), nan=-1).astype(np.int8)
-    return pd.Categorical.from_codes(codes, pd.Index(["no", "yes"], dtype=object))
-
-
-def _two_kinds(frame: pd.DataFrame, name: str) -> Floats:
-    """Return a column of `yes_or_no` as 1, 0 and NaN."""
-    code = frame[name].cat.codes.to_numpy(np.float64)
-    return np.where(code < 0, np.nan, code)
 
 
 def unused_columns(

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
     from fwc_llm.data.raw_table import RawTable
-    from fwc_llm.report.predictions_reader import AnswerTable, HowRead
+    from fwc_llm.metrics.audit_table import AnswerTable
+    from fwc_llm.report.predictions_reader import HowRead
 
 
 class Audit(Ambiguous):
@@ -264,12 +265,10 @@ def audit_of_table(
     read = read_answers(raw, how, everybody)
     answered = partial(
         answers_of,
-        read.frame,
-        how.protected,
+        read,
         SamplingDesign(labelled="label" in how.columns, **judged),
         attributes=attributes,
         against=against,
-        notes=read.notes,
     )
     crossed = answered()
     scored = None

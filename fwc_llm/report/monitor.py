@@ -3,7 +3,7 @@ period.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of
 from fwc_llm.gates.sentences import measured, who_gets
 from fwc_llm.meaning import rules_of
-from fwc_llm.metrics.audit_table import answers_of
+from fwc_llm.metrics.audit_table import AnswerTable, answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Metric
 from fwc_llm.metrics.period_gaps import (
     MIN_DECISIONS,
@@ -246,15 +246,16 @@ def _add(
 
     summary = state.summary
     asked = summary["asked"]
-    frame, notes = _read(path, summary, groups, layout)
+    read = _read(path, summary, groups, layout)
+    frame = read.frame
+    notes = [*read.notes]
     if not len(frame):
         return notes
     # An empty cell makes integers floats: 17.0 is the key 17.
     keys = frame["row"].astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
     design = SamplingDesign(labelled=bool(asked["label"]))
-    run = answers_of(
-        frame.drop(columns="row"), asked["protected"], design, least_groups=1
-    )
+    unnamed = replace(read, frame=frame.drop(columns="row"))
+    run = answers_of(unnamed, design, least_groups=1)
     answers = run.answers["answers"]
     decisions = pd.DataFrame({"name": keys})
     hashed = pd.util.hash_pandas_object(keys, index=False, hash_key=summary["salt"])
@@ -279,8 +280,8 @@ def _read(
     summary: dict[str, Any],
     groups: Sequence[str],
     layout: Mapping[str, Any],
-) -> "tuple[pd.DataFrame, list[str]]":
-    """The table of a file's decisions, and notes on it; `summary` gets its values."""
+) -> AnswerTable:
+    """The table of a file's decisions; `summary` gets its values."""
     asked = summary["asked"]
     roles = {"row": "key", "answer": "answer", "label": "label", "time": "time"}
     rules = rules_of(
@@ -309,7 +310,7 @@ def _read(
     )
     read = read_answers(open_file(path, layout), how)
     summary["values"] = {name: sorted(texts) for name, texts in read.values.items()}
-    return read.frame, [*read.notes]
+    return read
 
 
 def _periods(times: "Names", every: str, where: str) -> Any:

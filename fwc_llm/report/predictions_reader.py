@@ -6,7 +6,7 @@ Groups, outcomes and numbers are read by the rules of tasks: `words.groups_of`,
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,7 +21,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
 from fwc_llm.meaning import MeaningRule, own_rules, read_meaning
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.audit_table import FILE_ROW, unused_columns, yes_or_no
+from fwc_llm.metrics.audit_table import FILE_ROW, AnswerTable, unused_columns
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
@@ -55,9 +55,6 @@ _SHOWN = 5  # most rows that an error lists
 _MAY_BE_EMPTY = {"answer", "p_yes", "score"}
 _ENOUGH = 30  # rows whose answers are hardly alike by chance
 _MOST = 8  # most groups that a note lists
-# Names of the audit's own columns, which a protected column must not have.
-_OURS = {"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"}
-_OURS |= {"weight", "cluster", "given", "score", "above"}
 _LARGEST = float(np.finfo(np.float64).max)
 _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on the notation)
     "p_yes": (
@@ -107,22 +104,6 @@ class HowRead:
         return self.rules.get(name, MeaningRule())
 
 
-@dataclass(frozen=True)
-class AnswerTable:
-    """The table for an audit: `frame` (n rows, indexed by `FILE_ROW`), with notes.
-
-    With scores, its column "above" says whether they exceed the median of their arm. `population`
-    has the rows that were sampled, if they are known; `values` the texts of "answer"
-    and "label", also of earlier files. `left_out` are the notes on rows that are not in `frame`.
-    """
-
-    frame: pd.DataFrame
-    notes: tuple[str, ...]
-    population: pd.DataFrame | None
-    values: Mapping[str, Collection[str]]
-    left_out: tuple[str, ...] = ()
-
-
 def read_answers(
     raw: "RawTable", how: HowRead, population: "RawTable | None" = None
 ) -> AnswerTable:
@@ -131,20 +112,19 @@ def read_answers(
     Protected columns that the table lacks are taken from `population`.
     """
     columns = how.columns
-    _check_names(raw, how)
-    elsewhere: dict[str, Names] = {}
-    if population is not None:
-        elsewhere, _ = population.readable([how.key])
-    lacking = [
-        name for name in how.grouped if name in elsewhere and name not in raw.titles
-    ]
-    names = dict.fromkeys((*columns.values(), *how.grouped))
-    cells = {name: raw.texts(name) for name in names if name not in lacking}
-    if lacking:
-        cells |= _from_population(cells[columns["row"]], elsewhere, how.key, lacking)
-    table: dict[str, Any] = {name: cells[column] for name, column in columns.items()}
+    _check_names(how)
+    table: dict[str, Any] = {role: raw.texts(title) for role, title in columns.items()}
     if not table.keys() & {"answer", "p_yes", "score"}:
         raise FwcError("no column has the answers: name answer, or p_yes")
+    if "answer" in table and how.threshold is not None:
+        raise FwcError(
+            "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one "
+            "of them"
+        )
+    people: dict[str, Names] = {}
+    if population is not None:
+        people, _ = population.readable([how.key])
+    groups, told_groups = _groups(raw, table.get("row", ()), people, how)
     notes = list[str]()
     if how.words is not None:
         notes += _parsed_replies(table, how.words, raw)
@@ -155,79 +135,59 @@ def read_answers(
     if "answer" in table and how.words is None and not how.rule("answer").positive:
         _check_probabilities(table["answer"], how, raw)
     for name in _NUMBERS.keys() & table:
+        title = columns[name]
         table[name] = as_numbers(
-            table[name],
-            columns[name],
-            name,
-            raw.numbers,
-            raw.usual_in(columns[name])[0],
-        )
-    if "answer" in table and how.threshold is not None:
-        raise FwcError(
-            "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one "
-            "of them"
+            table[name], title, name, raw.numbers, raw.usual_in(title)[0]
         )
     if "answer" not in table and "p_yes" in table:
         threshold = HALF if how.threshold is None else how.threshold
         table["answer"] = answered_at(table["p_yes"], threshold)
+    used = {*columns.values(), *how.grouped}
     notes += unused_columns(
-        raw.titles, set(cells), columns.get("weight"), columns.get("cluster"), how.alone
+        raw.titles, used, columns.get("weight"), columns.get("cluster"), how.alone
     )
-    if not {"cluster", "row"}.intersection(
-        columns
+    if (
+        not {"cluster", "row"} & table.keys()
     ):  # without ids, equal rows may be the same person
         told = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += repeated_note(raw, *told)
-    told_groups = list[str]()
-    for name in how.grouped:
-        both = [cells[name], *([elsewhere[name]] if name in elsewhere else [])]
-        found, more = _groups(raw.where, name, both, how)
-        table[name] = found[0]
-        told_groups += more
-        if name in elsewhere:
-            elsewhere[name] = found[1]
     frame = pd.DataFrame(table, pd.Index(raw.numbers, name=FILE_ROW))
+    groups.index = frame.index
     read = [name for name in ("answer", "label") if name in columns]
     if how.words is not None:
         read = [name for name in read if name != "answer"]
     values = {
-        name: {*how.values.get(name, ()), *frame[name].dropna().unique()}
+        name: dict.fromkeys(sorted(how.values.get(name, ())), 0) | counted(frame[name])
         for name in read
     }
+    rules: Mapping[str, MeaningRule] = {name: how.rule(name) for name in read}
     if len(read) > 1:
-        rules = {name: how.rule(name) for name in read}
-        how = replace(how, rules=own_rules(rules, values))
-    neither, pooled = _decided(frame, read, raw.where, how)
+        rules = own_rules(rules, values)
+    neither, pooled = _decided(frame, values, rules, raw.where, how)
     titles = " or ".join(columns[name] for name in read)
-    frame, lost = _kept(frame, neither, titles, raw.where, how)
+    kept, lost = _kept(frame, groups, neither, titles, raw.where, how)
+    frame = frame[kept]
     if "score" in frame:
         frame["above"] = _above_median(frame)
         frame["answer"] = frame["answer" if "answer" in frame else "above"]
-    people = None
-    if population is not None:
-        people = _population(elsewhere, population, how)
+    everybody = _population(people, population, rules, how) if population else None
     notes = [*lost, *told_groups, *pooled, *notes]
-    return AnswerTable(frame, tuple(notes), people, values, tuple(lost))
+    return AnswerTable(
+        frame, groups[kept], tuple(notes), everybody, values, tuple(lost)
+    )
 
 
-def _check_names(raw: "RawTable", how: HowRead) -> None:
+def _check_names(how: HowRead) -> None:
     """Raise `FwcError` for columns that cannot go together."""
-    columns = how.columns
-    taken = [*how.protected, columns.get("answer"), columns.get("label")]
-    twice = [name for name in how.protected if taken.count(name) > 1]
-    if twice:
-        raise FwcError(
-            f"the protected column {twice[0]!r} is named twice, or is the answer or the label"
-        )
-    if "repeat" in columns and "row" not in columns:
+    taken = [*how.protected, how.columns.get("answer"), how.columns.get("label")]
+    for name in how.protected:
+        if taken.count(name) > 1:
+            raise FwcError(
+                f"the protected column {name!r} is named twice, or is the answer or the label"
+            )
+    if "repeat" in how.columns and "row" not in how.columns:
         raise FwcError(
             "the column 'repeat' needs 'row': name the row that each answer is about"
-        )
-    clash = sorted(_OURS.intersection(how.protected))
-    if clash:
-        raise FwcError(
-            f"the protected column {clash[0]!r} has a name that the audit uses itself: rename it "
-            f"in {raw.where}"
         )
 
 
@@ -242,73 +202,96 @@ def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> Non
 
 
 def _groups(
-    where: Path | str, name: str, tables: "Sequence[Names]", how: HowRead
-) -> "tuple[list[Names], list[str]]":
-    """The groups of a column in the table and in the population, and notes."""
-    counts = Counter[str]()
-    for texts in tables:
-        counts.update(counted(pd.Series(texts)))
-    fault = fault_of_groups({*map(group_key, counts)})
-    if fault:
-        raise FwcError(
-            f"{where}: the protected column {name!r} has {fault}: {GROUPS_REMEDY}"
-        )
-    groups: Mapping[str, str] = {}
+    raw: "RawTable", rows: "Names", people: "dict[str, Names]", how: HowRead
+) -> tuple[pd.DataFrame, list[str]]:
+    """The groups (n, columns) of the table, and notes; `people` get theirs by the same rule.
+
+    Columns that the table lacks are those of the person with the id in `rows` (n,).
+    """
+    found: dict[str, Names] = {}
     notes = list[str]()
-    blank = int((tables[0].codes < 0).sum())
-    if how.protected:
-        known = how.groups.get(name)
-        groups, told = groups_of(name, counts, how.unknown, known, "--unknown")
-        notes = [spoken(f"{note}.") for note in told]
-    if blank:
-        notes.append(
-            f"{blank:,} of {len(tables[0]):,} rows have no {name} and are of the group {UNKNOWN!r}."
-        )
-    return [
-        mapped(filled(texts, UNKNOWN), lambda text: groups.get(text, text))
-        for texts in tables
-    ], notes
+    for name in how.grouped:
+        if name in people and name not in raw.titles:
+            keys = pd.Series(np.arange(len(people[how.key])), people[how.key])
+            places = keys[~keys.index.duplicated()].reindex([*rows], fill_value=-1)
+            own = people[name].take(places.to_numpy(), allow_fill=True)
+        else:
+            own = raw.texts(name)
+        both = {"": own} | ({name: people[name]} if name in people else {})
+        counts = Counter[str]()
+        for texts in both.values():
+            counts.update(counted(pd.Series(texts)))
+        fault = fault_of_groups({*map(group_key, counts)})
+        if fault:
+            raise FwcError(
+                f"{raw.where}: the protected column {name!r} has {fault}: {GROUPS_REMEDY}"
+            )
+        groups: Mapping[str, str] = {}
+        if how.protected:
+            known = how.groups.get(name)
+            groups, told = groups_of(name, counts, how.unknown, known, "--unknown")
+            notes += [spoken(f"{note}.") for note in told]
+        blank = int((own.codes < 0).sum())
+        if blank:
+            of_all = f"{blank:,} of {len(own):,} rows"
+            notes.append(f"{of_all} have no {name} and are of the group {UNKNOWN!r}.")
+        merged = {text: groups.get(text, text) for text in (*counts, UNKNOWN)}
+        for key, texts in both.items():
+            named = mapped(filled(texts, UNKNOWN), merged.__getitem__)
+            (people if key else found)[name] = named
+    return pd.DataFrame(found), notes
 
 
 def _decided(
-    frame: pd.DataFrame, names: Sequence[str], where: Path | str, how: HowRead
+    frame: pd.DataFrame,
+    values: Mapping[str, Mapping[str, int]],
+    rules: Mapping[str, MeaningRule],
+    where: Path | str,
+    how: HowRead,
 ) -> tuple[Any, list[str]]:
-    """Replace texts of the columns `names` by yes, no or missing; return a mask (n,) of rows that
-    are left out, and notes. The values of earlier files have to have a meaning, too.
+    """Replace texts of the columns in `values` by 1, 0 or NaN for yes, no or missing.
+
+    `values` has the number of rows of each text, 0 for those of earlier files. Return a mask (n,)
+    of rows that are left out, and notes. Columns with one rule are read together.
     """
+    texts = frame[[*values]]
     neither = np.zeros(len(frame), dtype=np.bool_)
     notes = list[str]()
-    by_rule: dict[MeaningRule, list[str]] = {}
-    for name in names:
-        by_rule.setdefault(how.rule(name), []).append(name)
-    for rule, together in by_rule.items():
-        texts = pd.concat([frame[name].astype(object) for name in together]).dropna()
-        if texts.empty:
-            continue
-        earlier = {text for name in together for text in how.values.get(name, ())}
-        known = dict.fromkeys(sorted(earlier), 0)
-        first = texts.drop_duplicates()
-        row_of = dict(zip(first, first.index, strict=True))
-        title = " and ".join(how.columns[name] for name in together)
-        meaning = read_meaning(
-            known | counted(texts), f"{where}: {title}", rule, row_of
-        )
-        means = dict.fromkeys(meaning.no, 0) | dict.fromkeys(meaning.yes, 1)
+    for rule in dict.fromkeys(rules.values()):
+        together = [name for name in values if rules[name] == rule]
+        held = Counter[str]()
         for name in together:
-            held = counted(frame[name])
-            known_texts = [text for text in held if meaning.of(text) is not None]
-            if rule.column or len(known_texts) > 2:
-                notes.append(f"{meaning.sentence(how.columns[name], held)}.")
+            held.update(values[name])
+        if not held.total():
+            continue
+        titles = " and ".join(how.columns[name] for name in together)
+
+        def first(text: str, names: Sequence[str] = together) -> Any:
+            return frame.index[(texts[names] == text).any(axis=1)][0]
+
+        meaning = read_meaning(
+            dict(held.most_common()), f"{where}: {titles}", rule, first
+        )
+        means = dict.fromkeys(meaning.no, 0.0) | dict.fromkeys(meaning.yes, 1.0)
+        for name in together:
+            own = {text: n for text, n in values[name].items() if n}
+            if rule.column or len(means.keys() & own) > 2:
+                notes.append(f"{meaning.sentence(how.columns[name], own)}.")
             unknown = meaning.unknown if name == "label" else ()
-            neither |= frame[name].isin([*meaning.dropped, *unknown]).to_numpy()
-            frame[name] = yes_or_no(frame[name].map(means))
+            neither |= texts[name].isin([*meaning.dropped, *unknown]).to_numpy()
+            frame[name] = texts[name].map(means).astype(np.float64)
     return neither, notes
 
 
 def _kept(
-    frame: pd.DataFrame, neither: Any, titles: str, where: Path | str, how: HowRead
-) -> tuple[pd.DataFrame, list[str]]:
-    """The rows that have an answer or none, and all that the audit needs; notes on others."""
+    frame: pd.DataFrame,
+    groups: pd.DataFrame,
+    neither: Any,
+    titles: str,
+    where: Path | str,
+    how: HowRead,
+) -> tuple[Any, list[str]]:
+    """A mask (n,) of rows that have an answer or none, and all else that is needed; notes."""
     needed = [name for name in how.columns if name not in _MAY_BE_EMPTY]
     empty = frame[needed].isna() & ~neither[:, None]
     lacking = [str(name) for name in needed if empty[name].any()]
@@ -324,23 +307,23 @@ def _kept(
         )
     if "label" in frame and "answer" in frame:
         _check_labelled(frame, where, how)
+    lost = empty.any(axis=1).to_numpy()
+    without = ", ".join(how.columns[name] for name in lacking)
     masks = {
         f"are left out, whose {titles} is neither yes nor no": neither,
-        f"have no {', '.join(how.columns[name] for name in lacking)} and are left out": empty.any(
-            axis=1
-        ).to_numpy(),
+        f"have no {without} and are left out": lost,
     }
     notes = list[str]()
     for fate, mask in masks.items():
-        if not mask.any():
-            continue
-        lost = Counter(crossed(frame[mask], how.grouped).tolist())
-        by_group = ", ".join(f"{group} {n:,}" for group, n in lost.most_common(_MOST))
-        notes.append(f"{lost.total():,} of {len(frame):,} rows {fate}: {by_group}.")
-    lost_rows = np.logical_or.reduce([*masks.values()])
+        if mask.any():
+            of_groups = Counter(crossed(groups[mask], how.grouped).tolist())
+            most = of_groups.most_common(_MOST)
+            by_group = ", ".join(f"{group} {n:,}" for group, n in most)
+            notes.append(f"{mask.sum():,} of {len(frame):,} rows {fate}: {by_group}.")
+    lost = lost | neither
     if "row" in frame:  # arms and repeats must have the same rows
-        lost_rows |= frame["row"].isin(frame["row"][neither]).to_numpy()
-    return frame[~lost_rows] if lost_rows.any() else frame, notes
+        lost = lost | frame["row"].isin(frame["row"][neither]).to_numpy()
+    return ~lost, notes
 
 
 def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> None:
@@ -348,58 +331,41 @@ def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> Non
 
     Fewer rows with a label may agree by chance.
     """
-    arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
-    labelled = frame["answer"].where(frame["label"].notna())
-    every, kept = (
-        answers.groupby(arms, observed=True).nunique()
-        for answers in (frame["answer"], labelled)
-    )
-    many = labelled.groupby(arms, observed=True).count() >= _ENOUGH
-    if ((kept == 1) & (every > 1) & many).any():
-        raise FwcError(
-            f"{where}: all rows with a value in column {how.columns['label']} have the same "
-            f"answer, and others do not, so that rates of yes cannot be known from these rows: "
-            f"leave {spoken('--label')} out"
-        )
-
-
-def _from_population(
-    keys: "Names", population: "Mapping[str, Names]", key: str, names: Sequence[str]
-) -> "dict[str, Names]":
-    """The cells of the columns `names` in the population's rows with these keys (n,)."""
-    rows = pd.Index(population[key])
-    if rows.has_duplicates:
-        twice = rows[rows.duplicated()][0]
-        raise FwcError(f"the population has two rows {twice!r} in {key}: keep one")
-    places = rows.get_indexer(pd.Index(keys))
-    lost = np.flatnonzero(places < 0)
-    if len(lost):
-        raise FwcError(
-            f"the population lacks the row {keys[int(lost[0])]!r}, which has an answer"
-        )
-    return {name: population[name].take(places) for name in names}
+    by_arm = frame.groupby(frame.get("arm", np.zeros(len(frame))), observed=True)
+    for _, of_arm in by_arm:
+        labelled = of_arm["answer"][of_arm["label"].notna()]
+        alike = labelled.nunique() == 1 and labelled.count() >= _ENOUGH
+        if alike and of_arm["answer"].nunique() > 1:
+            raise FwcError(
+                f"{where}: all rows with a value in column {how.columns['label']} have the same "
+                f"answer, and others do not, so that rates of yes cannot be known from these rows: "
+                f"leave {spoken('--label')} out"
+            )
 
 
 def _population(
-    cells: "Mapping[str, Names]", raw: "RawTable", how: HowRead
+    people: "Mapping[str, Names]",
+    raw: "RawTable",
+    rules: Mapping[str, MeaningRule],
+    how: HowRead,
 ) -> pd.DataFrame:
     """The population: groups and labels as the answers have them, others numeric if possible."""
     label = how.columns.get("label")
-    texts = [how.key, *how.grouped, label]
-    missing = [name for name in filter(None, texts) if name not in cells]
-    if missing:
-        needs = ", ".join(filter(None, texts))
-        raise FwcError(f"the population has no column {missing[0]!r}: it needs {needs}")
-    columns: dict[str, Any] = {**cells}
-    for name in cells.keys() - texts:
-        numbers, wrong = _numbers(cells[name], raw.usual_in(name)[0])
-        text = np.asarray(filled(cells[name]), object)
-        columns[name] = text if wrong.any() else numbers
-    frame = pd.DataFrame(columns)
+    texts = [name for name in (how.key, *how.grouped, label) if name]
+    for name in texts:
+        if name not in people:
+            needs = ", ".join(texts)
+            raise FwcError(f"the population has no column {name!r}: it needs {needs}")
+    frame = pd.DataFrame(dict(people))
+    for name in people.keys() - texts:
+        numbers, wrong = _numbers(people[name], raw.usual_in(name)[0])
+        text = np.asarray(filled(people[name]), object)
+        frame[name] = text if wrong.any() else numbers
     if label:
-        as_label = frame.rename(columns={label: "label"})
-        dropped, _ = _decided(as_label, ["label"], raw.where, how)
-        frame[label] = as_label["label"]
+        labels = pd.DataFrame({"label": people[label]})
+        counts = {"label": counted(labels["label"])}
+        dropped, _ = _decided(labels, counts, {"label": rules["label"]}, raw.where, how)
+        frame[label] = labels["label"]
         frame = frame[~dropped]
     return frame
 
@@ -409,24 +375,25 @@ def _parsed_replies(table: dict[str, Any], words: Words, raw: "RawTable") -> lis
     ended = {name: raw.texts(name) for name in _ENDED if name in raw.titles}
     cells = pd.DataFrame({"text": table["answer"]} | ended, dtype=object)
     cells = cells.reindex(columns=["text", *_ENDED], fill_value="").fillna("")
-    answers = []
+    values = []
+    reasons = []
     for text, finish, refusal, why in cells.itertuples(index=False):
         refuses = refusal.casefold() not in _NO_REFUSAL
         reply = Reply(None if why == "error" else text, finish or None, refusal=refuses)
-        answers.append(parse_answer(reply, words))
-    values = pd.Series([answer.value for answer in answers], dtype=object)
-    reasons = pd.Series([answer.reason for answer in answers], dtype=object)
-    reasons = reasons.mask(
-        (cells == "").all(axis=1), ""
-    )  # nobody knows why a cell is blank
-    table["answer"] = yes_or_no(values.map({"yes": 1, "no": 0}))
+        answer = parse_answer(reply, words)
+        blank = not (
+            text or finish or refusal or why
+        )  # nobody knows why a cell is blank
+        values.append({"yes": 1.0, "no": 0.0}.get(answer.value or "", np.nan))
+        reasons.append("" if blank else answer.reason)
+    table["answer"] = np.array(values)
     table["reason"] = as_names(reasons)
-    unread = values.isna()
+    unread = np.isnan(table["answer"])
     if not unread.any():
         return []
-    counts = reasons[unread].replace("", "blank").value_counts()
-    listed = ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
-    note = f"{counts.sum():,} of {len(values):,} replies hold no answer: {listed}"
+    counts = Counter(reason or "blank" for reason in np.array(reasons)[unread].tolist())
+    listed = ", ".join(f"{reason} {n:,}" for reason, n in counts.most_common())
+    note = f"{counts.total():,} of {len(values):,} replies hold no answer: {listed}"
     examples = frequent_texts(cells["text"][unread])
     if examples:
         note += f". Most frequent: {'; '.join(examples)}"
@@ -505,18 +472,18 @@ def _numbers(cells: "Names", usual: Written) -> tuple[Floats, Any]:
     return known[cells.codes], wrong[cells.codes]
 
 
-def _above_median(frame: pd.DataFrame) -> "pd.Categorical[str]":
-    """Answers (n,): yes for scores above the median of their arm's."""
-    arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
+def _above_median(frame: pd.DataFrame) -> "pd.Series[Any]":
+    """Answers (n,): 1 for scores above the median of their arm's."""
+    arms = frame.get("arm", np.zeros(len(frame)))
     scores = frame.groupby(arms, observed=True)["score"]
     above = scores.transform(lambda of_arm: over_median(of_arm.to_numpy(np.float64)))
-    return yes_or_no(above)
+    return above.astype(np.float64)
 
 
-def answered_at(shares: Floats, threshold: float) -> "pd.Categorical[str]":
-    """Answers (n,): yes for `shares` (n,) of at least the threshold, missing for NaN."""
+def answered_at(shares: Floats, threshold: float) -> Floats:
+    """Answers (n,): 1 for `shares` (n,) of at least the threshold, NaN for NaN."""
     if not 0.0 <= threshold <= 1.0:
         raise FwcError(
             f"--threshold {threshold:g} is not from 0 to 1: answers are yes where P(yes) reaches it"
         )
-    return yes_or_no(np.where(np.isnan(shares), np.nan, shares >= threshold))
+    return np.where(np.isnan(shares), np.nan, shares >= threshold)

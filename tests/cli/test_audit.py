@@ -192,6 +192,20 @@ def test_answers_and_labels_with_words_of_their_own_have_a_meaning_each(
     assert 'was: yes = "1" (24), no = "0" (36).' in facts["notes"]
 
 
+def test_negative_may_list_the_values_of_both_columns(fwc: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    values = zip(("high", "mid", "low"), ("good", "bad", "unclear"), strict=True)
+    lines = [f"{sex},{said},{was}" for said, was in values for sex in "fm" * 9]
+    path.write_text("\n".join(["sex,said,was", *lines]))
+    call = (
+        f"audit {path} --answer said --label was --protected sex --positive-answer high"
+    )
+    options = "--positive-label good --negative mid,low,bad --others drop"
+    facts, found = statistics(fwc, f"{call} {options}")
+    assert 'said: yes = "high" (18), no = "mid" (18), "low" (18).' in facts["notes"]
+    assert found.of("selection_rate", "answers", "f").value == pytest.approx(1 / 2)
+
+
 THREE = "sex,said\n" + "".join(
     f"{sex},{said}\n" * n
     for sex, said, n in (
@@ -511,22 +525,20 @@ def test_bad_probabilities_are_named(
 
 
 @pytest.mark.parametrize("name", ["answer", "row", "repeat", "arm", "p_yes", "reason"])
-def test_a_protected_column_by_a_name_of_the_audit_is_refused(
+def test_a_protected_column_may_have_a_name_of_the_audit(
     fwc: Run, tmp_path: Path, name: str
 ) -> None:
-    """It would be taken for the answers, the rows, …"""
-    path = tmp_path / "p.csv"
-    path.write_text(
-        f"said,was,sex,{name}\n"
-        + "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,z\n" * 5
-    )
-    outcome = fwc(
-        f"audit {path} --answer said --label was --protected", f"sex,{name}", code=2
-    )
-    assert (
-        f"the protected column {name!r} has a name that the audit uses itself"
-        in outcome.line
-    )
+    rates = []
+    lines = "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,x\n" * 5
+    for title in (name, "other"):
+        path = tmp_path / "p.csv"
+        path.write_text(f"said,was,sex,{title}\n{lines}")
+        call = f"audit {path} --answer said --label was --protected {title}"
+        found = statistics(fwc, call)[1]
+        rates.append(
+            [found.of("selection_rate", "answers", group).value for group in "xz"]
+        )
+    assert rates[0] == rates[1] == pytest.approx([1 / 3, 1])
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(
 ) -> None:
     few: list[object] = ["NA", *(k / 2 for k in range(59))]
     table = people(tmp_path, score=few)
-    assert "rows with a missing value are dropped (score 1)" in init(table)
+    assert "2 % are missing: these rows are left out" in init(table)
     task = load_task(table.with_suffix(".toml"))
     assert task.column("score").kind == "numeric"
     assert len(task.pool()) == 59

@@ -367,3 +367,34 @@ def test_a_third_outcome_is_judged(
     assert task.rows.reasons == (
         {"y neither yes nor no": 1} if len(answers) == 3 else {}
     )
+
+
+def test_a_map_is_compared_as_groups_are(tmp_path: Path) -> None:
+    csv = "x,colour,sex,y\n1,red,M,yes\n2,blue,Que\u0301bec ,no\n3,red,m,no\n4,red,QUÉBEC,yes\n"
+    task = small_task(tmp_path, csv, protected='map = { "m" = "a", "Québec" = "b" }')
+    assert task.pool()["sex"].tolist() == ["a", "b", "a", "b"]
+    assert task.record({"x": 1, "colour": "red", "sex": "québec"}).values["sex"] == "b"
+    with pytest.raises(
+        FwcError, match="'M' and another spelling of it have two levels"
+    ):
+        small_task(tmp_path, csv, protected='map = { "m" = "a", "M" = "b" }')
+
+
+def test_the_remedy_for_missing_numbers_works_as_it_is_written(tmp_path: Path) -> None:
+    rows = [
+        f"{'?' if n == 5 else n},red,{'fm'[n % 2]},{'yn'[n // 2 % 2]}"
+        for n in range(40)
+    ]
+    csv = "\n".join(["x,colour,sex,y", *rows])
+    task = small_task(tmp_path, csv)
+    with pytest.raises(FwcError) as caught:
+        task.pool()
+    remedy = re.findall(
+        r'or (kind = "categorical") with (bands = .*?\]) and (missing = "\w+")',
+        str(caught.value),
+    )
+    assert task.rules.path.write_text(
+        task.text.replace('kind = "numeric"', ", ".join(remedy[0]))
+    )
+    pool = load_task(task.rules.path).pool()
+    assert pool["x"].nunique() == 5

@@ -171,3 +171,25 @@ def test_a_pool_with_an_unknown_cell_is_refused(
         clean = task.pool().replace({"town": {"A": "Z"}})
         with pytest.raises(FwcError, match=f"row:0, column 'town': {message}"):
             select_shots(task, "random", 4, pool=clean, progress=False)
+
+
+@pytest.mark.parametrize("words", [(0, 1), ("no", "yes"), ("refused", "granted")])
+def test_a_changed_level_is_blamed_itself(words: tuple[object, object]) -> None:
+    task = of_frame(frame(*words), words[1])
+    all_f = task.pool().assign(sex="F")
+    assert select_shots(task, "random", 4, pool=all_f, progress=False).m == 4
+    with pytest.raises(FwcError, match="column 'sex': 'X' is in no row of the task's"):
+        select_shots(
+            task, "random", 4, pool=task.pool().assign(sex="X"), progress=False
+        )
+
+
+def test_numbers_beside_german_texts_are_what_they_are() -> None:
+    pay = ["1.234,50" if n % 2 else 1234.5 + n for n in range(N)]
+    raw = frame().assign(pay=pay)
+    task = of_frame(raw)
+    assert task.pool()["pay"].tolist() == [
+        1234.5 if n % 2 else 1234.5 + n for n in range(N)
+    ]
+    assert task.cleaned(raw)[0]["pay"].equals(task.pool()["pay"])
+    assert task.record({"age": 30, "sex": "F", "pay": 1250.25}).values["pay"] == 1250.25
