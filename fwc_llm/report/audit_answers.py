@@ -181,10 +181,8 @@ def audit(
     uses the predictions (docs/running.md, "Assisted"). Protected columns that `answers`
     lacks are taken from `population`.
 
-    As in fairlearn, `y_pred`, `y_true` and `sensitive_features` may be given in the place of
-    `answer`, `label` and `protected`: names of columns, or n values each, with the index of a
-    pandas frame `answers` or without `answers` (`sensitive_features` also a frame, whose columns
-    are crossed).
+    As in fairlearn, `y_pred`, `y_true` and `sensitive_features` may be given in the place of a
+    frame: n values each (`sensitive_features` also a frame, whose columns are crossed).
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks
     rows of other arms, and answers with more than two meanings.
@@ -198,16 +196,15 @@ def audit(
         raise FwcError(
             f"the margin is {margin:g}: it is a share, from 0 to less than 1"
         )
+    in_place = y_pred, y_true, sensitive_features
     if answers is None:
-        answers = _rows_of(y_pred, sensitive_features, y_true)
-    if y_pred is not None or y_true is not None or sensitive_features is not None:
-        group = str(getattr(sensitive_features, "name", "") or "sensitive_features")
-        answers, y_pred = _as_column(answers, y_pred, "y_pred")
-        answers, y_true = _as_column(answers, y_true, "y_true")
-        answers, groups_named = _as_column(answers, sensitive_features, group)
-        answer = _one(answer, y_pred, "answer", "y_pred")
-        label = _one(label, y_true, "label", "y_true")
-        protected = _one(protected, groups_named, "protected", "sensitive_features")
+        answers, protected = _of_values(*in_place)
+        answer = "y_pred"
+        label = None if y_true is None else "y_true"
+    elif any(given is not None for given in in_place):
+        raise FwcError(
+            "y_pred, y_true and sensitive_features are in the place of a data frame"
+        )
     named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
     named |= {"given": given, "p_yes": p_yes, "row": key}
     raw = frame_table(answers)
@@ -282,52 +279,30 @@ def audit_of_table(
     return read, Audit(views[-1], scored=scored, alone=alone)
 
 
-def _one(usual: Any, other: Any, name: str, named: str) -> Any:
-    """An option that has two names; `FwcError` if both are used for different columns."""
-    if other is None or usual == other:
-        return usual
-    if usual not in (name, ()):  # its default
-        raise FwcError(
-            f"{name} is {usual!r} and {named} is {other!r}: give one of them"
-        )
-    return other
-
-
-def _rows_of(y_pred: Any, sensitive_features: Any, y_true: Any) -> "pd.DataFrame":
-    """A table without columns for n values each, with their index."""
+def _of_values(
+    y_pred: Any, y_true: Any, groups: Any
+) -> "tuple[pd.DataFrame, list[str]]":
+    """A table of n values each, and the names of the groups' columns."""
+    import numpy as np
     import pandas as pd
 
-    if y_pred is None or sensitive_features is None:
+    if y_pred is None or groups is None:
         raise FwcError(
             "there is no table: give a data frame, or give y_pred and sensitive_features, n "
             "values each"
         )
-    given = [y_pred, sensitive_features, y_true]
-    indices = [one.index for one in given if isinstance(one, pd.Series | pd.DataFrame)]
-    return pd.DataFrame(index=indices[0] if indices else range(len(y_pred)))
-
-
-def _as_column(answers: Any, given: Any, name: str) -> tuple[Any, Any]:
-    """The table with the values in `given`, if any, as columns, and the names of its columns."""
-    import numpy as np
-    import pandas as pd
-
-    if isinstance(given, pd.DataFrame | Mapping):
-        for title in given:
-            answers, _ = _as_column(answers, given[title], str(title))
-        return answers, [str(title) for title in given]
-    listed = isinstance(given, list) and len(given) == len(answers)
-    if not listed and not hasattr(given, "__array__"):
-        return answers, given
-    if not isinstance(answers, pd.DataFrame):
-        raise FwcError(
-            f"{name} has values, and the table is not of pandas: name a column of the table"
-        )
-    if np.ndim(given) != 1:
-        raise FwcError(
-            f"{name} has the shape {np.shape(given)}: give one value per row"
-        )
-    if len(given) != len(answers):
-        raise FwcError(f"{name} has {len(given):,} values, the table {len(answers):,}")
-    check_index(given, answers, name)
-    return answers.assign(**{name: getattr(given, "array", given)}), name
+    if not isinstance(groups, pd.DataFrame | Mapping):
+        groups = {str(getattr(groups, "name", None) or "sensitive_features"): groups}
+    values = {"y_pred": y_pred} | ({} if y_true is None else {"y_true": y_true})
+    values |= {str(name): groups[name] for name in groups}
+    frame = pd.DataFrame(index=pd.Series(y_pred).index)
+    for name, given in values.items():
+        if np.ndim(given) != 1:
+            raise FwcError(
+                f"{name} has the shape {np.shape(given)}: give one value per row"
+            )
+        if len(given) != len(frame):
+            raise FwcError(f"{name} has {len(given):,} values, y_pred {len(frame):,}")
+        check_index(given, frame, name)
+        frame[name] = getattr(given, "array", given)
+    return frame, [str(name) for name in groups]
