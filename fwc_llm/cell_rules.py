@@ -235,9 +235,11 @@ def notations_of(cell: str) -> list[Written]:
     return [way for way, grouped in _GROUPED.items() if grouped.fullmatch(plain)]
 
 
-def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
+def units_of(
+    cells: Iterable[str], factors: Collection[str] = FACTORS, scaled: bool = False
+) -> dict[str, tuple[str, str]]:
     """The factor and the unit of each cell that looks like a number in a column: ("k", "€") of
-    "1.9 k€".
+    "1.9 k€". `scaled`: the column is known to have factors.
     """
     found = {}
     for cell in cells:
@@ -246,11 +248,11 @@ def units_of(cells: Iterable[str]) -> dict[str, tuple[str, str]]:
             continue
         unit, after = match["before"], match["after"].strip()
         found[cell] = ("", f"{unit} {after}".strip().replace(" /", "/"))
-        for factor in sorted(filter(after.startswith, FACTORS), key=len):
+        for factor in sorted(filter(after.startswith, factors), key=len):
             rest = after.removeprefix(factor).strip()
             of_money = MONEY.fullmatch(rest) or (unit and not rest)
             is_suffix = after and not rest  # "K001" is a code, and "kg" no factor
-            if of_money or (is_suffix and factor not in _ONLY_MONEY):
+            if of_money or (is_suffix and (scaled or factor not in _ONLY_MONEY)):
                 found[cell] = (factor, unit or rest)
     if any(factor and not unit for factor, unit in found.values()):
         # "B" and "G" are no units beside "10M" and "100K".
@@ -299,29 +301,20 @@ def plain_text(item: FileColumn, text: str) -> str:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
-    if item.unit:
-        text = _without_unit(item.unit, text)
+    found = _amount_in(text) if item.unit or item.factors else None
+    if found is None:
+        return as_plain(text, item.written)
     factors = {**FACTORS, **item.factors} if item.factors else {}
-    for word, factor in factors.items():
-        digits, found, currency = text.rpartition(word)
-        plain = as_plain(f"{digits.strip()} {currency}".strip(), item.written)
-        number = as_number(plain)
-        is_code = not digits and as_number(currency) is not None  # "K001"
-        if found and number is not None and not is_code:
-            return f"{number * factor:.15g}"
-    return as_plain(text, item.written)
-
-
-def _without_unit(unit: str, text: str) -> str:
-    """The text without this unit in any spelling; `as_plain` reads currencies."""
-    found = _amount_in(text)
-    _, own = units_of([text]).get(text, ("", ""))
-    if not found or MONEY.fullmatch(own) or kind_of(own) != kind_of(unit):
-        return text
-    number = (
-        text[: found.start("before")] + text[found.end("before") : found.start("after")]
-    )
-    return f"{number}{found['close'] or ''}".strip()
+    factor, unit = units_of([text], factors, scaled=True)[text]
+    is_money = item.written and MONEY.fullmatch(unit)
+    if not (is_money or unit in ("", item.unit) or kind_of(unit) == kind_of(item.unit)):
+        return as_plain(text, item.written)
+    parts = ("open", "sign", "inner", "digits", "close")
+    plain = as_plain("".join(found[part] or "" for part in parts), item.written)
+    number = as_number(plain)
+    if factor and number is not None:
+        return f"{number * factors[factor]:.15g}"
+    return plain
 
 
 def edited(item: FileColumn, text: str) -> str:

@@ -1,6 +1,5 @@
 """Prediction tasks on tables: built-in ones, those of task files and data frames."""
 
-import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
@@ -629,9 +628,17 @@ def load_task(
     data.
     """
     if not isinstance(name, str | Path):
-        answer = _answer_lines(positive, negative, above, others)
         return _of_frame(
-            name, protected, outcome, answer, weight, words or {}, question
+            name,
+            protected,
+            outcome,
+            weight,
+            question,
+            words,
+            positive=values_of(positive),
+            negative=values_of(negative),
+            others=others,
+            threshold=None if above is None else {"above": above},
         )
     of_frames = outcome, positive, negative, above, others, words, question
     if any(option is not None for option in of_frames):
@@ -760,31 +767,16 @@ def census_task(*sizes: int, **options: int) -> Task:
     )
 
 
-def _answer_lines(
-    positive: object, negative: object, above: float | None, others: str | None
-) -> list[str]:
-    """The lines of a task file's [outcome] that define yes."""
-    given = {
-        "positive": values_of(positive),
-        "negative": values_of(negative),
-        "others": others,
-    }
-    lines = [f"{name} = {json.dumps(value)}" for name, value in given.items() if value]
-    if above is not None:
-        lines.append(f"threshold = {{ above = {above} }}")
-    return lines
-
-
 def _of_frame(
     frame: Any,
     protected: Any,
     outcome: Any,
-    answer: Sequence[str],
     weight: Any,
-    words: Any,
     question: str | None,
+    words: Any,
+    **answer: Any,
 ) -> Task:
-    """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
+    """Draft a task for a frame; `words` and `answer` are keys of [outcome], or None."""
     from fwc_llm.data.clean_table import clean_tables
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.data.task_inference import Drafting
@@ -796,23 +788,16 @@ def _of_frame(
             f"a data frame needs names of columns: load_task(frame, protected=…, outcome=…); "
             f"there are {', '.join(table.titles[:20])}"
         )
-    of_outcome = title_of(outcome)
-    of_weight = "" if weight is None else title_of(weight)
-    source = Source(file="table", format="parquet")
-    drafting = Drafting(
-        Path("table"), source, table, attributes, of_outcome, "row", of_weight
-    )
-    if words == "values":
-        spelled = {"words": "values"}
-    else:
+    if isinstance(words, Mapping):
         for key, word in words.items():
             require(word, str, f"words[{key!r}]", "give a text")
-        spelled = {f"words.{key}": word for key, word in words.items()}
-    lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
-    draft = drafting.draft(Path(), answer)
+    source = Source(file="table", format="parquet")
+    names = title_of(outcome), "row", "" if weight is None else title_of(weight)
+    drafting = Drafting(Path("table"), source, table, attributes, *names)
+    given = {key: value for key, value in {**answer, "words": words}.items() if value}
+    draft = drafting.draft(Path(), given)
     _tell_guesses(draft.checks, question)
-    text = draft.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
-    taskfile = parse_taskfile(text, FRAME, "table")
+    taskfile = parse_taskfile(draft.text, FRAME, "table")
     if question is not None:
         taskfile = choose(taskfile, "question", question)
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(

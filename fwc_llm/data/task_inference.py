@@ -40,7 +40,7 @@ from fwc_llm.meaning import (
     read_meaning,
     usual_meaning,
 )
-from fwc_llm.sanitize import listed, parse_toml
+from fwc_llm.sanitize import listed
 from fwc_llm.taskfile import FileColumn, Source, TaskFile, Written, parse_taskfile
 from fwc_llm.words import (
     DATE,
@@ -414,9 +414,11 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     total = cells.sum()
     plain = [as_number(cell) is not None for cell in cells.index]
     parts = units_of(cells.index[~np.array(plain, dtype=bool)])
-    around = Counter({"": int(cells[plain].sum())})
+    around = Counter[str]()
     for cell, (_, unit) in parts.items():
         around[unit] += cells[cell]
+    if any(plain):
+        around[""] += cells[plain].sum()
     most = _MOSTLY * around.total()  # have a text that is no known unit
     units = {
         unit: n
@@ -699,8 +701,8 @@ class Drafting:
         """The numbers of a column, without missing ones."""
         return self.cells[name].dropna().map(self.profiles[name].number)
 
-    def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft of a task file in `folder`; `answer` has lines of [outcome], if any."""
+    def draft(self, folder: Path, answer: Mapping[str, Any] = {}) -> Draft:
+        """The draft of a task file in `folder`; `answer` has keys of [outcome], if any."""
         found = self._found(parse_taskfile(self._text(folder, answer)[0], self.path))
         self.profiles |= {
             name: self.profiles[name].checked(doubt)
@@ -709,7 +711,7 @@ class Drafting:
         text, checks = self._text(folder, answer)
         return Draft(text, (*checks, *filter(None, [found.repeated])))
 
-    def _text(self, folder: Path, answer: Sequence[str]) -> tuple[str, list[str]]:
+    def _text(self, folder: Path, answer: Mapping[str, Any]) -> tuple[str, list[str]]:
         """The text of the task file, and its checks."""
         self.checks = [
             f"column {_one_line(name)} is left out: {fault}"
@@ -719,12 +721,13 @@ class Drafting:
             how = f"left out by keep, {column} without {word!r}"
             self.checks.append(f"row {row} looks like a total, not a record: {how}")
         positive, above, lines, doubt = self._answer()
-        if answer:
-            rules = parse_toml("\n".join(answer))
-            given = rules.get("positive", [])
-            if given:
-                positive = given[0] if len(given) == 1 else "…"
-            above = rules.get("threshold", {}).get("above")
+        given = [f"{key} = {_toml(value)}" for key, value in answer.items()]
+        if answer.keys() - {"words"}:
+            lines = []
+            doubt = ""
+            values = answer.get("positive", [positive])
+            positive = values[0] if len(values) == 1 else "…"
+            above = answer.get("threshold", {}).get("above")
         question = draft_question(self.outcome, positive, above)
         self.checks.append(
             f"question: {question} Write it as a person would ask it, as a yes-no question"
@@ -752,13 +755,13 @@ class Drafting:
         for column, word in self.totals.values():
             text += ["", "[[keep]]", f"column = {_toml(column)}"]
             text.append(f"without = {_toml([word])} # CHECK: a total")
-        text += ["", "[outcome]", f"column = {_toml(self.outcome)}", *(answer or lines)]
+        text += ["", "[outcome]", f"column = {_toml(self.outcome)}", *given, *lines]
         self.checks += [
             f"column {_one_line(name)}: {profile.why}{_WHERE[profile.role]}"
             for name, profile in self.profiles.items()
             if profile.why
         ]
-        self.checks += [] if answer else [doubt]
+        self.checks += filter(None, [doubt])
         for name in self.protected:
             text += ["", "[[protected]]", *self._protected(name)]
         return "\n".join(text) + "\n", self.checks

@@ -4,13 +4,11 @@
 of a run.
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
@@ -38,6 +36,9 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import LAYOUT, About
 from fwc_llm.validation import Checked
 from fwc_llm.words import CROSSING, YES_NO, Words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = "fwc-llm-audit/2"
 _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "score"
@@ -110,9 +111,7 @@ class AuditOfFile:
 
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
         """The document for reports, as from `make_document`; `runs` has every audit."""
-        title = f"Decisions in {self.about['predictions']}"
-        audits = self.audits
-        described = [self._describe(audit, title) for audit in audits.values()]
+        described = [self._describe(audit) for audit in self.audits.values()]
         known = set[tuple[Any, ...]]()
         # A number of all rows is in the records of the first audit alone.
         for run in described:
@@ -126,67 +125,43 @@ class AuditOfFile:
             )
         return document_of(
             self.about["predictions"],
-            title,
+            f"Decisions in {self.about['predictions']}",
             described,
             [overall(self.subjects), *self.left_out],
             step_of(self.subjects),
         )
 
-    def _describe(self, audit: Audit, title: str) -> dict[str, Any]:
+    def _describe(self, audit: Audit) -> dict[str, Any]:
         names = list(audit.answered.attributes)
         digest = self.document["files"]["predictions"]["sha256"]
-        answers = audit.answered.answers
         where = {**self.about, "sha256": digest, "protected": names}
         stats = audit.statistics
-        first = next(iter(answers.values()))
-        label = f"{where['answer']}, by {' & '.join(names)}"
-        repeats = int(first.repeat.max()) + 1
-        calls = sum(map(len, answers.values()))
-        settings = {
-            "n_test": -(-len(first) // repeats),
-            "repeats": repeats,
-            "seed": 0,
-            "base_parity": None,
-        }
-        record = {
-            "task": where["predictions"],
-            "title": title,
+        label = f"{where['answer']}, by {CROSSING.join(names)}"
+        created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        about = {
             "model": label,
-            "simulated": False,
-            "arms": list(answers),
-            "settings": settings,
-            "fingerprint": digest,
-            "protected": names,
-            "calls": calls,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "created": created,
             "versions": versions(),
             "command": command(),
             DECISIONS: where,
         }
         impact = audit.impact
-        unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
-        hashes = {
-            "run.json": _sha256(record),
-            "answers.csv": digest,
-            "results.json": _sha256(audit.to_dict()),
-        }
-        hashes["table as used"] = digest
         between = [
             *map(told, self.left_out),
             *four_fifths(impact, impact.views[-1], stats.records),
         ]
+        hashes = {"answers.csv": digest}
         return entry(
             label,
-            list(answers),
+            audit.arms,
             audit=impact,
             provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
-            about={**record, "returned_models": []},
-            paragraph=what_was_decided(where, list(answers), stats),
-            findings=all_findings(stats, record["created"], self.limits, between),
+            about=about,
+            paragraph=what_was_decided(where, list(audit.arms), stats),
+            findings=all_findings(stats, created, self.limits, between),
             outcomes=by_arm(checked(stats, self.limits)),
             statistics=stats,
             records=stats.records,
-            cost={"requests": calls, "unanswered": unanswered, "usage": {}},
         )
 
 
@@ -198,16 +173,13 @@ def audit_of_file(
 ) -> AuditOfFile:
     """Audit a file of predictions; `audited` is the document's time, now by default."""
     settings = Settings(**audit_options.settings)
-    names = audit_options.protected
     label = audit_options.label
+    decided = audit_options.answer or audit_options.reply
     _check_options(audit_options, population is not None)
     roles = {name: getattr(audit_options, name) for name in _COLUMNS} | {
-        "answer": audit_options.answer or audit_options.reply
+        "answer": decided
     }
     roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
-    columns = {name: column for name, column in roles.items() if column is not None}
-    key = audit_options.key or audit_options.row or ""
-    threshold = HALF if audit_options.threshold is None else audit_options.threshold
     layout = {name: getattr(audit_options, name) for name in LAYOUT}
     rules = rules_of(
         audit_options.positive,
@@ -218,49 +190,39 @@ def audit_of_file(
         label=audit_options.positive_label,
     )
     how = HowRead(
-        columns,
-        names,
+        {name: column for name, column in roles.items() if column is not None},
+        audit_options.protected,
         rules,
         words=_words_of_replies(audit_options),
         unknown=audit_options.unknown,
         threshold=audit_options.threshold,
         missing=audit_options.missing,
-        key=key,
+        key=audit_options.key or audit_options.row or "",
     )
-    everybody = open_file(population, layout) if population else None
     read, audit = audit_of_table(
         open_file(predictions, layout),
         how,
-        everybody,
+        open_file(population, layout) if population else None,
         against=settings.against,
         min_group=settings.min_group,
         margin=settings.margin,
         unread=settings.unread,
     )
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    source = (
-        audit_options.answer
-        or audit_options.reply
-        or audit_options.p_yes
-        or f"{audit_options.score} above its median"
-    )
-    heading = {"run": predictions.name, "task": label or "", "model": source}
+    source = decided or audit_options.p_yes or f"{audit_options.score} above its median"
     left_out = audit_options.small == "exclude"
-    of_law = audit.impact_with(of_law=True, leave_out_small=left_out)
-    paths = {"predictions": predictions} | (
-        {"population": population} if population else {}
-    )
+    paths = {"predictions": predictions, "population": population}
     document = {
         "format": FORMAT,
         "predictions": predictions.name,
-        "protected": list(names),
+        "protected": list(how.protected),
         "records": plain(audit.records),
         "statistics": {
             name: plain(one.statistics) for name, one in _by_name(audit).items()
         },
         "ll144": summary(
-            of_law,
-            heading,
+            audit.impact_with(of_law=True, leave_out_small=left_out),
+            {"run": predictions.name, "task": label or "", "model": source},
             audit_options.about.model_dump(),
             audited,
             audit_options.because or "",
@@ -270,6 +232,7 @@ def audit_of_file(
         "files": {
             role: {"name": path.name, "sha256": sha256(path)}
             for role, path in paths.items()
+            if path
         },
         "versions": versions(),
     }
@@ -279,23 +242,24 @@ def audit_of_file(
         "label": label,
         "numbered": audit_options.row is None,
     }
+    ties = ""
+    if decided is None and audit_options.p_yes:
+        about["threshold"] = HALF if how.threshold is None else how.threshold
+        ties = _at_threshold(read.frame["p_yes"], about["threshold"])
+    return AuditOfFile(document, audit, read.notes, read.left_out, ties, about)
+
+
+def _at_threshold(shares: "pd.Series[float]", threshold: float) -> str:
+    """A note on rows (n,) just at the threshold, and on those without P(yes); "" for none."""
     parts = list[str]()
-    if (
-        audit_options.answer is None
-        and audit_options.reply is None
-        and audit_options.p_yes
-    ):
-        about["threshold"], shares = threshold, read.frame["p_yes"]
-        ties = int((shares == threshold).sum())
-        if ties:
-            parts.append(
-                f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes"
-            )
-        lost = int(shares.isna().sum())
-        if lost:
-            parts.append(f"{lost:,} have no P(yes) and count as unparsed")
-    told_ties = "; ".join(parts)
-    return AuditOfFile(document, audit, read.notes, read.left_out, told_ties, about)
+    ties = int((shares == threshold).sum())
+    if ties:
+        where = f"lie just at {threshold:g}; they count as yes"
+        parts.append(f"{ties:,} of {len(shares):,} rows {where}")
+    lost = int(shares.isna().sum())
+    if lost:
+        parts.append(f"{lost:,} have no P(yes) and count as unparsed")
+    return "; ".join(parts)
 
 
 def _by_name(audit: Audit) -> dict[str, Audit]:
@@ -345,9 +309,3 @@ def _check_options(options: AuditOptions, of_population: bool) -> None:
     for mistake, made in mistakes.items():
         if made:
             raise FwcError(mistake)
-
-
-def _sha256(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(
-        json.dumps(plain(content), ensure_ascii=False, sort_keys=True).encode()
-    ).hexdigest()
