@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
@@ -247,55 +247,40 @@ def open_table(
     return _read_excel(path, content, source)
 
 
+_OPENED: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 LARGEST_UNPACKED = (
     1 << 30
 )  # bytes: a small file can unpack to more than any memory holds
 
 
-def _at_most(path: Path, packed: Any) -> bytes:
-    """All bytes of a packed file, up to `LARGEST_UNPACKED`."""
-    content = bytes(packed.read(LARGEST_UNPACKED + 1))
-    if len(content) > LARGEST_UNPACKED:
-        raise FwcError(
-            f"{path} unpacks to more than {LARGEST_UNPACKED:,} bytes: unpack it yourself if you "
-            f"trust it"
-        )
-    return content
-
-
 def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
     """Name and bytes of the file in a .gz, .bz2 or .zip file; those of any other file itself."""
     ending = path.suffix.lower()
+    inner = path
+    size = 0
     # A broken archive raises many types of errors.
     with failing_as(FwcError, f"{path} cannot be unpacked: ", also=(Exception,)):
-        if ending == ".zip":
-            with ZipFile(BytesIO(content)) as archive:
-                files = [
-                    item
-                    for item in archive.namelist()
-                    if not item.startswith("__MACOSX")
-                ]
-                if len(files) != 1:
-                    raise FwcError(
-                        f"{path} holds {len(files)} files: pack one table alone"
-                    )
-                with archive.open(files[0]) as packed:
-                    return Path(files[0]), _at_most(path, packed)
-        if ending == ".gz":
-            return Path(path.stem), _at_most(
-                path, gzip.GzipFile(fileobj=BytesIO(content))
-            )
-        if ending == ".bz2":
-            return Path(path.stem), _at_most(path, bz2.BZ2File(BytesIO(content)))
-        if ending == ".xlsx":
-            with ZipFile(BytesIO(content)) as archive:
-                size = sum(item.file_size for item in archive.infolist())
-            if size > LARGEST_UNPACKED:
-                raise FwcError(
-                    f"{path} unpacks to {size:,} bytes, more than {LARGEST_UNPACKED:,}: save it as "
-                    f"CSV"
-                )
-    return path, content
+        if ending in _OPENED:
+            inner = Path(path.stem)
+            content = _OPENED[ending](BytesIO(content)).read(LARGEST_UNPACKED + 1)
+            size = len(content)
+        elif ending in (".zip", ".xlsx"):
+            archive = ZipFile(BytesIO(content))
+            files = [
+                item for item in archive.namelist() if not item.startswith("__MACOSX")
+            ]
+            size = sum(item.file_size for item in archive.infolist())
+            if ending == ".zip" and len(files) != 1:
+                raise FwcError(f"{path} holds {len(files)} files: pack one table alone")
+            if ending == ".zip" and size <= LARGEST_UNPACKED:
+                inner = Path(files[0])
+                content = archive.read(files[0])
+    if size > LARGEST_UNPACKED:
+        raise FwcError(
+            f"{path} unpacks to more than {LARGEST_UNPACKED:,} bytes: unpack it yourself if you "
+            f"trust it, an Excel file by saving it as CSV"
+        )
+    return inner, content
 
 
 def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
@@ -559,8 +544,7 @@ def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
 # --- Parquet and Arrow
 
 
-def _open_parquet(path: Path, content: bytes) -> Any:
-    """Open a pyarrow `ParquetFile`; `FwcError` for an invalid file or without pyarrow."""
+def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
@@ -568,12 +552,11 @@ def _open_parquet(path: Path, content: bytes) -> Any:
             f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
         ) from error
     # pyarrow raises many types of errors for an invalid table.
-    with failing_as(FwcError, f"{path} is not a Parquet table: ", also=(Exception,)):
-        return pq.ParquetFile(BytesIO(content))
-
-
-def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
-    file = _open_parquet(path, content)
+    failing = partial(
+        failing_as, FwcError, f"{path} is not a Parquet table: ", also=(Exception,)
+    )
+    with failing():
+        file = pq.ParquetFile(BytesIO(content))
     names = [
         name
         for name in _flat(file.schema_arrow.empty_table()).column_names
@@ -582,25 +565,13 @@ def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
 
     def cells_of(position: int) -> Any:
         name = names[position]
-        with failing_as(
-            FwcError, f"{path} is not a Parquet table: ", also=(Exception,)
-        ):
-            part = _flat(file.read(columns=[name]))
-            same = [
-                index for index, title in enumerate(part.column_names) if title == name
-            ]
-            column = part.column(same[names[:position].count(name)])
+        with failing():
+            column = _flat(file.read(columns=[name])).column(name)
             if str(column.type).startswith("dictionary"):
                 column = column.cast(column.type.value_type)
         if _TYPED.fullmatch(str(column.type)):
             return column.to_pandas(types_mapper=pd.ArrowDtype)
-        try:
-            return column.to_pylist()
-        except (
-            OverflowError,
-            ValueError,
-        ):  # a time or date outside the years that Python knows
-            return [_python_value(cell) for cell in column]
+        return [_python_value(cell) for cell in column]
 
     titles = [name.strip() for name in names]
     numbers = range(1, file.metadata.num_rows + 1)

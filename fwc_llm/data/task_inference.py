@@ -418,7 +418,7 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     for cell, (_, unit) in parts.items():
         around[unit] += cells[cell]
     if any(plain):
-        around[""] += cells[plain].sum()
+        around[""] += int(cells[plain].sum())
     most = _MOSTLY * around.total()  # have a text that is no known unit
     units = {
         unit: n
