@@ -6,7 +6,7 @@ import pandas as pd
 
 from fwc_llm.data.raw_table import frame_table
 from fwc_llm.meaning import MeaningRule
-from fwc_llm.metrics.audit_table import answers_of, of_population
+from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
 from fwc_llm.report.predictions_reader import HowRead, read_answers
@@ -24,7 +24,6 @@ def from_frame(
     against: str = "",
     unread: Unread = WORST,
     least_groups: int = 2,
-    population: pd.DataFrame | None = None,
     **named: str | None,
 ) -> RunAnswers:
     """The answers in a frame, read as `audit` reads them, also of a single group."""
@@ -34,8 +33,7 @@ def from_frame(
         role: role for role in roles if role in frame.columns and role not in named
     }
     columns |= {role: name for role, name in named.items() if name is not None}
-    everybody = None if population is None else frame_table(population)
-    read = read_answers(frame_table(frame), HowRead(columns, names, rules), everybody)
+    read = read_answers(frame_table(frame), HowRead(columns, names, rules))
     sampling = SamplingDesign(
         labels_fixed=design == "group and label",
         min_group=min_group,
@@ -43,13 +41,10 @@ def from_frame(
         labelled="label" in columns,
         unread=unread,
     )
-    answered = answers_of(
+    return answers_of(
         read,
         sampling,
         attributes=attributes,
         against=against,
         least_groups=least_groups,
     )
-    if read.population is None:
-        return answered
-    return of_population(answered, read.population, "row", columns.get("label"))

@@ -239,27 +239,21 @@ def rules_of(
 def own_rules(
     rules: Mapping[str, MeaningRule], values: Mapping[str, Iterable[str]]
 ) -> Mapping[str, MeaningRule]:
-    """The rules of columns, which have a meaning each if they share no value, or if `positive`
-    names no value of a column whose values have a usual meaning.
+    """The rules of columns, which have a meaning each if they share no value, or if the caller
+    says so.
     """
     keys = {
         name: {_key(text) for text in texts if not is_unknown(text)}
         for name, texts in values.items()
     }
     every = set[str]().union(*keys.values())
-    named = {name: _given(rules[name].positive, every) for name in keys}
     sizes = [len(own) for own in keys.values()]
     apart = sum(sizes) == len(every) and min(sizes) > 1
-    for name, own in keys.items():
-        usual = usual_meaning(own)
-        is_pair = usual.yes and usual.no and not usual.dropped
-        is_other = named[name] and is_pair and own.isdisjoint(named[name])
-        apart = apart or bool(is_other or rules[name].column)
-    if not apart:
+    if not apart and not any(rules[name].column for name in keys):
         return rules
     found = {}
     for name, own in keys.items():
-        given = named[name].items()
+        given = _given(rules[name].positive, every).items()
         positive = [text for key, text in given if key in own or key not in every]
         found[name] = replace(rules[name], positive=tuple(positive), column=name)
     return found

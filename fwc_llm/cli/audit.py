@@ -72,12 +72,11 @@ def audit(
         "Column that identifies the prompt's set of examples."
     ),
     population: Path | None = option(
-        "Table of all rows that FILE samples, for prediction-powered estimates.",
-        panel=VERDICT,
+        "Table of people with further columns, joined to FILE by --key.", panel=_FURTHER
     ),
     key: str | None = option(
         "Column of row ids in FILE and --population. [default: --row]",
-        panel=VERDICT,
+        panel=_FURTHER,
         metavar="COLUMN",
     ),
     missing: Literal["refuse", "drop"] = option(

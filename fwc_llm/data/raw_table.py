@@ -13,7 +13,7 @@ import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from io import BytesIO, StringIO
 from itertools import islice
@@ -174,6 +174,33 @@ class RawTable:
             for name, c in columns.items()
         }
         return pd.DataFrame(texts, index=ids)
+
+    def joined(self, people: "RawTable", key: str) -> "RawTable":
+        """The table with the columns that only `people` has, of the row with the same key."""
+        ids = pd.Index(people.texts(key))
+        keys = self.texts(key)
+        if ids.has_duplicates:
+            twice = ids[ids.duplicated()][0]
+            raise FwcError(f"{people.where} has two rows {twice!r} in {key}: keep one")
+        places = ids.get_indexer(pd.Index(keys))
+        if (places < 0).any():
+            lost = keys[int(np.argmin(places))]
+            raise FwcError(
+                f"{people.where} lacks the row {lost!r}, which has an answer"
+            )
+        own = len(self.titles)
+        further = [
+            k for k, title in enumerate(people.titles) if title not in self.titles
+        ]
+
+        def cells_of(position: int) -> Any:
+            if position < own:
+                return self.cells_of(position)
+            cells = people.cells_of(further[position - own])
+            return pd.Series(cells).take(places).reset_index(drop=True)
+
+        titles = [*self.titles, *(people.titles[k] for k in further)]
+        return replace(self, titles=titles, cells_of=cells_of)
 
     def _lacks(self, name: str) -> FwcError:
         if not self.titles:

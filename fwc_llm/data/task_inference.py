@@ -98,11 +98,6 @@ _CODE_NAME = re.compile(
 )
 _PEOPLE = "people with several rows"
 _PERSON_NAME = re.compile(r"\bname$|surname")
-_TOTAL = re.compile(
-    r"(?i)(grand "
-    r"|sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
-    r"|total g[eé]n[eé]ral|totale|totaal|razem|ogółem|average|mean|durchschnitt|mittelwert)\b\W*"
-)
 _WHERE = {
     "feature": "",
     "extra": "; prompts do not show it",
@@ -595,12 +590,6 @@ class Drafting:
         self.raw = self.table.framed(columns, self.label)
         if not len(self.raw):
             raise FwcError(f"{self.path}: the table has no rows")
-        self.totals = {
-            str(row): found
-            for row, cells in self.raw.iloc[2:].tail(2).iterrows()
-            for found in self._total(cells.dropna())
-        }
-        self.raw = self.raw.drop(index=list(self.totals))
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
         unread = {name: (*of.markers, *of.odd) for name, of in self.profiles.items()}
         self.cells = self.raw.apply(
@@ -616,13 +605,6 @@ class Drafting:
         self.profiles |= {
             name: self._with_missing(of) for name, of in self.profiles.items()
         }
-
-    def _total(self, cells: pd.Series) -> list[tuple[str, str]]:
-        """(column, word) of a row that looks like a total of the rows above."""
-        words = [
-            (str(name), cell) for name, cell in cells.items() if _TOTAL.fullmatch(cell)
-        ]
-        return words[:1] if self.outcome not in cells else []
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]
@@ -717,9 +699,6 @@ class Drafting:
             f"column {_one_line(name)} is left out: {fault}"
             for name, fault in self.faults.items()
         ]
-        for row, (column, word) in self.totals.items():
-            how = f"left out by keep, {column} without {word!r}"
-            self.checks.append(f"row {row} looks like a total, not a record: {how}")
         positive, above, lines, doubt = self._answer()
         given = [f"{key} = {_toml(value)}" for key, value in answer.items()]
         if answer.keys() - {"words"}:
@@ -752,9 +731,6 @@ class Drafting:
             "[data]",
             *(f"{key} = {_toml(value)}" for key, value in data.items()),
         ]
-        for column, word in self.totals.values():
-            text += ["", "[[keep]]", f"column = {_toml(column)}"]
-            text.append(f"without = {_toml([word])} # CHECK: a total")
         text += ["", "[outcome]", f"column = {_toml(self.outcome)}", *given, *lines]
         self.checks += [
             f"column {_one_line(name)}: {profile.why}{_WHERE[profile.role]}"

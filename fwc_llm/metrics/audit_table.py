@@ -10,7 +10,6 @@ import pandas as pd
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
-from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import (
     ArmAnswers,
     RunAnswers,
@@ -48,15 +47,13 @@ class AnswerTable:
 
     `frame` has answers and labels as 1, 0 and NaN, and further columns by their part; with scores,
     "above" says whether they exceed the median of their arm. `groups` has a column for each
-    protected attribute. `population` has the rows that were sampled, if they are known; `values`
-    the texts of "answer" and "label", also of earlier files. `left_out` are the notes on rows that
-    are not in `frame`.
+    protected attribute; `values` has the texts of "answer" and "label", also of earlier files.
+    `left_out` are the notes on rows that are not in `frame`.
     """
 
     frame: pd.DataFrame
     groups: pd.DataFrame
     notes: tuple[str, ...]
-    population: pd.DataFrame | None
     values: Mapping[str, Collection[str]]
     left_out: tuple[str, ...] = ()
 
@@ -120,42 +117,6 @@ def answers_of(
         unused=read.notes,
         against=against,
     )
-
-
-def of_population(
-    answered: RunAnswers, population: pd.DataFrame, key: str, label: str | None = None
-) -> RunAnswers:
-    """Assist every value by predictions for the rows of `population` that were not asked about.
-
-    `population` is a table of `read_population`; its column `key` names rows like the answers'
-    `row`. All its columns but this one, the protected ones and `label` are features.
-    """
-    groups = list(answered.attributes) or ["group"]
-    target = label if answered.design.labelled else None
-    used = [key, *groups, *([target] if target else [])]
-    for name in used:
-        if population[name].isna().to_numpy().any():
-            raise FwcError(
-                f"rows of the population have no {name}: fill it in, or leave them out"
-            )
-    truth = np.zeros(len(population))
-    if target is not None:
-        truth = population[target].to_numpy(np.float64)
-    levels = [as_names(population[name].array) for name in groups]
-    group = np.asarray(_crossed(levels) if answered.attributes else levels[0], object)
-    rows = pd.Index(population[key].astype(str))
-    answered_rows = {
-        name for sample in answered.answers.values() for name in sample.row
-    }
-    others = population.loc[:, ~population.columns.isin([*used, "answer", "label"])]
-    # A column that is constant in all rows not asked about only shows who was asked.
-    tells = others[~rows.isin(answered_rows)].head(MOST).astype(str).nunique() > 1
-    titles = list(map(str, others.columns[tells.to_numpy()]))
-    features = others.loc[:, tells.to_numpy()].set_axis(
-        [*map(str, range(tells.sum()))], axis=1
-    )
-    table = FeatureTable(rows, group, truth.astype(np.int64), features, titles)
-    return assisted_answers(answered, table)
 
 
 def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:

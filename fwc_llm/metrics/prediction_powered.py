@@ -14,7 +14,6 @@ effective rows, so that limits, gaps, ratios, verdicts and tests are those of an
 (`variance`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -51,15 +50,13 @@ RATES_ASSISTED = (
 class FeatureTable:
     """All N rows that test rows are drawn from; none may be an example.
 
-    `features` has a column of numbers or texts per feature, without the outcome. If the columns are
-    numbered, `titles` are their names.
+    `features` has a column of numbers or texts per feature, without the outcome.
     """
 
     rows: "pd.Index[Any]"
     group: "np.ndarray"
     label: "np.ndarray"
     features: pd.DataFrame
-    titles: Sequence[str] = ()
 
     @cached_property
     def encoded(self) -> tuple[Floats, list[str]]:
@@ -91,9 +88,7 @@ class FeatureTable:
         )
         matrix = np.asarray(encode.fit_transform(frame), np.float64)
         names = [name.partition("__")[2] for name in encode.get_feature_names_out()]
-        return matrix, [
-            self.titles[int(n)] if n.isdecimal() and self.titles else n for n in names
-        ]
+        return matrix, names
 
 
 @dataclass(frozen=True)

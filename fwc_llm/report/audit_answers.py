@@ -9,7 +9,7 @@ from fwc_llm.errors import Ambiguous, FwcError, check_index, checked, require
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
-from fwc_llm.metrics.audit_table import answers_of, by_attribute, of_population
+from fwc_llm.metrics.audit_table import answers_of, by_attribute
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import RunAnswers
@@ -138,7 +138,6 @@ def audit(
     margin: float = 0.05,
     against: str = "",
     unread: Unread = WORST,
-    population: "IntoFrame | None" = None,
     key: Hashable = "row",
     y_pred: Any = None,
     y_true: Any = None,
@@ -175,11 +174,6 @@ def audit(
     `unread="worst"`, verdicts and gates hold for every possible answer in place of unparsed ones;
     "as-no" counts unparsed answers as no, and "ignore" leaves them out. `against` is the arm that
     others are compared with; "" means the first arm, and "all" compares all pairs.
-
-    `population` is a frame with all rows from which the answered rows were drawn; the column `key`
-    identifies a row in both frames. The other columns of `population` predict answers; every value
-    uses the predictions (docs/running.md, "Assisted"). Protected columns that `answers`
-    lacks are taken from `population`.
 
     As in fairlearn, `y_pred`, `y_true` and `sensitive_features` may be given in the place of a
     frame: n values each (`sensitive_features` also a frame, whose columns are crossed).
@@ -220,19 +214,11 @@ def audit(
     own = {"answer": positive_answer, "label": positive_label}
     rules = rules_of(positive, negative, others, "python", **own)
     how = HowRead(
-        columns,
-        groups,
-        rules,
-        unknown=unknown,
-        threshold=threshold,
-        missing=missing,
-        key=title_of(key),
+        columns, groups, rules, unknown=unknown, threshold=threshold, missing=missing
     )
-    everybody = None if population is None else frame_table(population)
     _, found = audit_of_table(
         raw,
         how,
-        everybody,
         attributes=attributes,
         against=against,
         labels_fixed=design == "group and label",
@@ -246,7 +232,6 @@ def audit(
 def audit_of_table(
     raw: "RawTable",
     how: "HowRead",
-    everybody: "RawTable | None" = None,
     attributes: Sequence[str] = (),
     against: str = "",
     **judged: Any,
@@ -254,12 +239,11 @@ def audit_of_table(
     """The table as it was read, and its audit by all protected attributes crossed, with one by each
     of them alone.
 
-    `everybody` has all rows from which the answered rows were drawn; `judged` are options of
-    `SamplingDesign`.
+    `judged` are options of `SamplingDesign`.
     """
     from fwc_llm.report.predictions_reader import read_answers
 
-    read = read_answers(raw, how, everybody)
+    read = read_answers(raw, how)
     answered = partial(
         answers_of,
         read,
@@ -272,9 +256,6 @@ def audit_of_table(
     if "above" in read.frame:
         scored = replace(answered(answer="above"), groups=crossed.groups)
     views = list(by_attribute(crossed))
-    if read.population is not None:
-        options = how.key, how.columns.get("label")
-        views = [of_population(view, read.population, *options) for view in views]
     alone = [Audit(view) for view in views[:-1]]
     return read, Audit(views[-1], scored=scored, alone=alone)
 

@@ -197,12 +197,13 @@ def audit_of_file(
         unknown=audit_options.unknown,
         threshold=audit_options.threshold,
         missing=audit_options.missing,
-        key=audit_options.key or audit_options.row or "",
     )
+    raw = open_file(predictions, layout)
+    if population is not None:
+        raw = raw.joined(open_file(population, layout), str(audit_options.row))
     read, audit = audit_of_table(
-        open_file(predictions, layout),
+        raw,
         how,
-        open_file(population, layout) if population else None,
         against=settings.against,
         min_group=settings.min_group,
         margin=settings.margin,

@@ -76,10 +76,9 @@ class HowRead:
     "answer" and "label" mean; columns with the same rule are read together (see `own_rules`).
     `words` are those for yes and no in replies of models, which are parsed; None: the answers are
     values. Words in `unknown` mean an unknown group. Without an answer column, the answer is yes if
-    `p_yes` is at least `threshold` (None: 0.5), or if `score` exceeds its median. `key` names
-    the rows of a
-    population. `values` (of "answer" and "label") and `groups` (by protected column) are those of
-    earlier files. `alone`: each decision counts once, without weights or people.
+    `p_yes` is at least `threshold` (None: 0.5), or if `score` exceeds its median. `values` (of
+    "answer" and "label") and `groups` (by protected column) are those of earlier files. `alone`:
+    each decision counts once, without weights or people.
     """
 
     columns: Mapping[str, str]
@@ -89,7 +88,6 @@ class HowRead:
     unknown: Collection[str] = ()
     threshold: float | None = None
     missing: str = "refuse"
-    key: str = "row"
     values: Mapping[str, Collection[str]] = field(default_factory=dict)
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)
     alone: bool = False
@@ -104,13 +102,8 @@ class HowRead:
         return self.rules.get(name, MeaningRule())
 
 
-def read_answers(
-    raw: "RawTable", how: HowRead, population: "RawTable | None" = None
-) -> AnswerTable:
-    """Read a file or data frame as the table for an audit.
-
-    Protected columns that the table lacks are taken from `population`.
-    """
+def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
+    """Read a file or data frame as the table for an audit."""
     columns = how.columns
     _check_names(how)
     table: dict[str, Any] = {role: raw.texts(title) for role, title in columns.items()}
@@ -121,10 +114,7 @@ def read_answers(
             "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one "
             "of them"
         )
-    people: dict[str, Names] = {}
-    if population is not None:
-        people, _ = population.readable([how.key])
-    groups, told_groups = _groups(raw, table.get("row", ()), people, how)
+    groups, told_groups = _groups(raw, how)
     notes = list[str]()
     if how.words is not None:
         notes += _parsed_replies(table, how.words, raw)
@@ -170,11 +160,8 @@ def read_answers(
     if "score" in frame:
         frame["above"] = _above_median(frame)
         frame["answer"] = frame["answer" if "answer" in frame else "above"]
-    everybody = _population(people, population, rules, how) if population else None
     notes = [*lost, *told_groups, *pooled, *notes]
-    return AnswerTable(
-        frame, groups[kept], tuple(notes), everybody, values, tuple(lost)
-    )
+    return AnswerTable(frame, groups[kept], tuple(notes), values, tuple(lost))
 
 
 def _check_names(how: HowRead) -> None:
@@ -201,26 +188,13 @@ def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> Non
         raise FwcError(f"{title!r} looks like probabilities: name it as such, {remedy}")
 
 
-def _groups(
-    raw: "RawTable", rows: "Names", people: "dict[str, Names]", how: HowRead
-) -> tuple[pd.DataFrame, list[str]]:
-    """The groups (n, columns) of the table, and notes; `people` get theirs by the same rule.
-
-    Columns that the table lacks are those of the person with the id in `rows` (n,).
-    """
+def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
+    """The groups (n, columns) of the table, and notes."""
     found: dict[str, Names] = {}
     notes = list[str]()
     for name in how.grouped:
-        if name in people and name not in raw.titles:
-            keys = pd.Series(np.arange(len(people[how.key])), people[how.key])
-            places = keys[~keys.index.duplicated()].reindex([*rows], fill_value=-1)
-            own = people[name].take(places.to_numpy(), allow_fill=True)
-        else:
-            own = raw.texts(name)
-        both = {"": own} | ({name: people[name]} if name in people else {})
-        counts = Counter[str]()
-        for texts in both.values():
-            counts.update(counted(pd.Series(texts)))
+        texts = raw.texts(name)
+        counts = counted(pd.Series(texts))
         fault = fault_of_groups({*map(group_key, counts)})
         if fault:
             raise FwcError(
@@ -231,14 +205,12 @@ def _groups(
             known = how.groups.get(name)
             groups, told = groups_of(name, counts, how.unknown, known, "--unknown")
             notes += [spoken(f"{note}.") for note in told]
-        blank = int((own.codes < 0).sum())
+        blank = int((texts.codes < 0).sum())
         if blank:
-            of_all = f"{blank:,} of {len(own):,} rows"
+            of_all = f"{blank:,} of {len(texts):,} rows"
             notes.append(f"{of_all} have no {name} and are of the group {UNKNOWN!r}.")
         merged = {text: groups.get(text, text) for text in (*counts, UNKNOWN)}
-        for key, texts in both.items():
-            named = mapped(filled(texts, UNKNOWN), merged.__getitem__)
-            (people if key else found)[name] = named
+        found[name] = mapped(filled(texts, UNKNOWN), merged.__getitem__)
     return pd.DataFrame(found), notes
 
 
@@ -341,33 +313,6 @@ def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> Non
                 f"answer, and others do not, so that rates of yes cannot be known from these rows: "
                 f"leave {spoken('--label')} out"
             )
-
-
-def _population(
-    people: "Mapping[str, Names]",
-    raw: "RawTable",
-    rules: Mapping[str, MeaningRule],
-    how: HowRead,
-) -> pd.DataFrame:
-    """The population: groups and labels as the answers have them, others numeric if possible."""
-    label = how.columns.get("label")
-    texts = [name for name in (how.key, *how.grouped, label) if name]
-    for name in texts:
-        if name not in people:
-            needs = ", ".join(texts)
-            raise FwcError(f"the population has no column {name!r}: it needs {needs}")
-    frame = pd.DataFrame(dict(people))
-    for name in people.keys() - texts:
-        numbers, wrong = _numbers(people[name], raw.usual_in(name)[0])
-        text = np.asarray(filled(people[name]), object)
-        frame[name] = text if wrong.any() else numbers
-    if label:
-        labels = pd.DataFrame({"label": people[label]})
-        counts = {"label": counted(labels["label"])}
-        dropped, _ = _decided(labels, counts, {"label": rules["label"]}, raw.where, how)
-        frame[label] = labels["label"]
-        frame = frame[~dropped]
-    return frame
 
 
 def _parsed_replies(table: dict[str, Any], words: Words, raw: "RawTable") -> list[str]:

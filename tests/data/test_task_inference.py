@@ -256,26 +256,6 @@ def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(
     assert set(pool["job"]) == {"clerk", "unknown"}
 
 
-@pytest.mark.parametrize("last", ["Summe,,{0:.2f},", "Total,,,", "Gesamt:,,{0:.2f},"])
-def test_a_total_line_is_named_and_left_out(tmp_path: Path, last: str) -> None:
-    rows = [
-        f"{18 + k % 60},{'fm'[k % 2]},{900 + 7.5 * k:.2f},{['ja', 'nein'][k // 2 % 2]}"
-        for k in range(200)
-    ]
-    total = sum(900 + 7.5 * k for k in range(200))
-    (tmp_path / "t.csv").write_text(
-        "\n".join(["age,sex,pay,ok", *rows, last.format(total)]) + "\n"
-    )
-    draft = draft_task(tmp_path / "t.csv", ["sex"], "ok", tmp_path)
-    assert any(
-        check.startswith("row t.csv:202 looks like a total") for check in draft.checks
-    )
-    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
-    task = load_task(tmp_path / "t.toml")
-    assert len(task.pool()) == 200
-    assert [column.kind for column in task.features] == ["numeric", "numeric"]
-
-
 def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
     rows = [
         f"{20 + k % 60}{' J.' if k % 3 else ''},{'mMw'[k % 3]},{('Ja', 'Nein', 'offen', 'Nein')[k % 4]}"

@@ -4,7 +4,6 @@ were.
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 
 from evals.cost import RESULTS, as_markdown
 from evals.frames import from_frame
-from fwc_llm import FwcError, audit
+from fwc_llm import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.prediction_powered import (
     FOLDS,
@@ -21,9 +20,8 @@ from fwc_llm.metrics.prediction_powered import (
     assisted_answers,
     effective_sample_size,
 )
-from fwc_llm.metrics.records import ASSISTED, Record, Records
 from fwc_llm.metrics.run_answers import RunAnswers
-from tests.command import Run
+from fwc_llm.metrics.statistics import statistics
 
 GAP = "dp_gap"
 
@@ -132,83 +130,29 @@ def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
     )
 
 
-LABELS = {"answer": "said", "protected": "sex", "label": "was", "key": "id"}
-
-
-def population(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Everybody of a table, and 200 of them with their answers."""
-    rng = np.random.default_rng(seed)
-    table, chance = world(rng)
-    everybody = table.features.assign(id=table.rows, sex=table.group, was=table.label)
-    asked = everybody.sample(200, random_state=0)[["id", "sex", "was"]]
-    return everybody, asked.assign(
-        said=np.where(rng.random(200) < chance[asked.index], "yes", "no")
-    )
-
-
-def test_an_audit_with_a_population_and_the_command_say_the_same(
-    fwc: Run, tmp_path: Path
-) -> None:
-    everybody, asked = population(6)
-    plain, assisted = (
-        audit(asked, **LABELS, population=p).records for p in (None, everybody)
-    )
-    alone, more = (one.of(GAP, "answers") for one in (plain, assisted))
-    assert more.high - more.low < alone.high - alone.low
-    assert assisted.of(GAP, "answers", scope=ASSISTED).n > 250
-    for frame, name in ((asked, "said.csv"), (everybody, "all.csv")):
-        frame.to_csv(tmp_path / name, index=False)
-    command = (
-        "audit",
-        tmp_path / "said.csv",
-        "--answer",
-        "said",
-        "--protected",
-        "sex",
-        "--label",
-        "was",
-    )
-    printed = fwc(
-        *command, "--row", "id", "--population", tmp_path / "all.csv", "--json"
-    ).out
-    said = Records.read(json.loads(printed)["records"], "sex").of(GAP, "answers")
-    assert said.value == pytest.approx(more.value, abs=1e-9)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda some, all_: (some, all_[10:]), "lacks the row"),
-        (lambda some, all_: (some, pd.concat([all_, all_[:1]])), "two rows '0'"),
-        (lambda some, all_: (some, all_.drop(columns="sex")), "no column 'sex'"),
-        (lambda some, all_: (some, all_.drop(columns="was")), "no column 'was'"),
-        (
-            lambda some, all_: (some.assign(was=1 - some["was"]), all_),
-            "another group or label",
-        ),
-        (
-            lambda some, all_: (pd.concat([some, some[:1]]), all_),
-            "two answers to the row",
-        ),
+        (lambda table: replace(table, rows=table.rows + "x"), "lacks the row"),
+        (lambda table: replace(table, rows=table.rows.str[:1]), "two rows"),
+        (lambda table: replace(table, label=1 - table.label), "another group or label"),
     ],
-    ids=["lacks a row", "twice", "no group", "no label", "differs", "answered twice"],
 )
-def test_what_cannot_be_joined_to_a_population_is_refused(
-    change: Any, words: str
-) -> None:
-    everybody, asked = population(8)
-    some, rows = change(asked, everybody)
+def test_what_cannot_be_joined_to_a_table_is_refused(change: Any, words: str) -> None:
+    rng = np.random.default_rng(8)
+    table, chance = world(rng)
     with pytest.raises(FwcError, match=words):
-        audit(some, **LABELS, population=rows)
+        assisted_answers(ask(rng, table, chance), change(table))
 
 
 def test_too_few_rows_change_nothing_and_a_note_says_so() -> None:
-    everybody, asked = population(9)
-    few, alone = (
-        audit(asked[:39], **LABELS, population=p).statistics for p in (everybody, None)
-    )
-    assert few.of("accuracy", "answers").low == alone.of("accuracy", "answers").low
-    assert any("it takes at least 40 rows" in note for note in few.notes)
+    rng = np.random.default_rng(9)
+    table, chance = world(rng)
+    run = ask(rng, table, chance, 39)
+    plain, few = both(run, table)
+    assert few["accuracy"].low == plain["accuracy"].low
+    notes = statistics(assisted_answers(run, table)).notes
+    assert any("it takes at least 40 rows" in note for note in notes)
 
 
 def test_where_answers_are_all_alike_nothing_changes() -> None:
@@ -240,34 +184,6 @@ def test_all_answers_about_a_row_are_in_one_fold() -> None:
     pairs = set(zip(sample.row.tolist(), sample.assist.fold.tolist(), strict=True))
     assert len(pairs) == len(set(sample.row.tolist()))
     assert set(sample.assist.fold.tolist()) == set(range(FOLDS))
-
-
-def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_differs() -> (
-    None
-):
-    everybody, _ = population(11)
-    columns = ["id", "sex", "was", "said"]
-    rng = np.random.default_rng(0)
-    everybody = everybody.assign(
-        was=np.where(rng.random(len(everybody)) < 0.15, "yes", "no")
-    )
-    answered = everybody.assign(said=np.where(everybody["x"] > 0, "yes", "no"))
-    old = 8.0 ** everybody["x"].rank(pct=True)
-    assert audit(
-        answered.sample(200, random_state=0)[columns], **LABELS, population=everybody
-    ).answered.assists
-    with pytest.raises(FwcError, match="differ from the others in 'x'"):
-        audit(
-            answered.sample(200, weights=old, random_state=0)[columns],
-            **LABELS,
-            population=everybody,
-        )
-    parity = answered.groupby(["sex", "was"]).sample(50, random_state=0)[columns]
-    with pytest.raises(FwcError, match="group and label"):  # read as rows as they fall
-        audit(parity, **LABELS, population=everybody)
-    assert audit(
-        parity, **LABELS, population=everybody, design="group and label"
-    ).answered.assists
 
 
 def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
@@ -308,61 +224,23 @@ def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look
         assisted_answers(run, table)
 
 
-@pytest.mark.parametrize("column", ["weight", "cluster"])
-def test_weights_and_people_are_refused(column: str) -> None:
-    everybody, asked = population(12)
+def test_weights_are_refused_and_odd_columns_are_read() -> None:
+    rng = np.random.default_rng(12)
+    table, chance = world(rng)
+    run = ask(rng, table, chance)
+    answers = run.answers["answers"]
+    weighted = replace(answers, weight=np.ones(len(answers)))
     with pytest.raises(FwcError, match="takes neither weights nor people"):
-        audit(asked.assign(w=1.5), **LABELS, population=everybody, **{column: "w"})
-
-
-def test_a_population_that_is_the_sample_changes_nothing() -> None:
-    _, asked = population(13)
-    asked = asked.assign(x=np.arange(200) % 7)
-    alone, all_asked = (
-        audit(asked, **LABELS, population=table).statistics.rates("answers")
-        for table in (None, asked.drop(columns="said"))
-    )
-    assert all_asked == alone
-
-
-def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -> None:
-    people, asked = population(10)
-
-    def gap(population: pd.DataFrame) -> Record:
-        return audit(asked, **LABELS, population=population).records.of(
-            GAP, "answers", scope=ASSISTED
-        )
-
-    plain = gap(people)
-    known = asked["said"].reindex(people.index)
-    for alike in (
-        known,
-        known.fillna("no"),
-        np.nan,
-        "x",
-    ):  # such as answers joined to their rows
-        assert gap(people.assign(z=alike)) == plain
-    x = people["x"]
-    odd = people.assign(
-        a=np.where(x > 2, np.inf, x), t=pd.to_timedelta(x, "D"), h=1e300 * x
-    )
-    odd["self"] = x  # no column's name is a keyword
-    odd["i"] = pd.array(
-        [None if value > 1 else round(10 * value) for value in x], dtype="Int64"
-    )
-    assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1)).n > 250
-    assert gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False)).n > 250
-    refusals = {
-        name: f"rows of the population have no {name}" for name in ("id", "was")
+        assisted_answers(replace(run, answers={"answers": weighted}), table)
+    x = table.features["x"]
+    odd = {
+        "a": np.where(x > 2, np.inf, x),
+        "t": pd.to_timedelta(x, "D"),
+        "h": 1e300 * x,
     }
-    refusals["sex"] = "has another group or label in the table than in the answers"
-    for name, words in refusals.items():
-        with pytest.raises(FwcError, match=words):
-            gap(
-                people.assign(
-                    **{name: people[name].astype(object).where(people.index % 9 > 0)}
-                )
-            )
+    odd["i"] = pd.array([None if n > 1 else round(10 * n) for n in x], dtype="Int64")
+    more = replace(table, features=table.features.assign(**odd))
+    assert assisted_answers(run, more).samples["answers"].assist
 
 
 def test_the_recorded_page_is_that_of_the_recorded_numbers() -> None:

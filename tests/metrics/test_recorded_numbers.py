@@ -28,6 +28,7 @@ from fwc_llm.metrics.planning import (
     smallest,
     steps_needed,
 )
+from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import statistics
@@ -150,7 +151,11 @@ def cases() -> Iterator[tuple[str, Any]]:
     asked = asked[asked["row"].isin([f"r{k}" for k in range(220)])][
         ["row", "arm", "group", "label", "answer", "p_yes"]
     ]
-    yield ("predictions", found(from_frame(asked, min_group=1, population=pool)))
+    labels = (pool["label"] == "yes").to_numpy(dtype=np.int64)
+    rows, group = pd.Index(pool["row"]), pool["group"].to_numpy()
+    table = FeatureTable(rows, group, labels, pool[["score", "job"]])
+    assisted = assisted_answers(from_frame(asked, min_group=1), table)
+    yield ("predictions", found(assisted))
     told = people(90, 7)
     changed = {}
     for arm, a in from_frame(
