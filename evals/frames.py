@@ -1,6 +1,7 @@
 """Answers in a data frame as the input of statistics, read as `audit` reads them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -41,10 +42,5 @@ def from_frame(
         labelled="label" in columns,
         unread=unread,
     )
-    return answers_of(
-        read,
-        sampling,
-        attributes=attributes,
-        against=against,
-        least_groups=least_groups,
-    )
+    answered = answers_of(read, sampling, against=against, least_groups=least_groups)
+    return replace(answered, attributes=tuple(attributes or answered.attributes))

@@ -306,8 +306,10 @@ def plain_text(item: FileColumn, text: str) -> str:
         return as_plain(text, item.written)
     factors = {**FACTORS, **item.factors} if item.factors else {}
     factor, unit = units_of([text], factors, scaled=True)[text]
-    is_money = item.written and MONEY.fullmatch(unit)
-    if not (is_money or unit in ("", item.unit) or kind_of(unit) == kind_of(item.unit)):
+    same = unit in ("", item.unit) or kind_of(unit) == kind_of(item.unit)
+    if MONEY.fullmatch(unit):  # `as_plain` reads currencies
+        same = bool(item.written)
+    if not same:
         return as_plain(text, item.written)
     parts = ("open", "sign", "inner", "digits", "close")
     plain = as_plain("".join(found[part] or "" for part in parts), item.written)

@@ -1,8 +1,7 @@
 """Check a table of answers, and convert it to the input of statistics."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from fwc_llm.metrics.run_answers import (
     ArmAnswers,
     RunAnswers,
     as_names,
-    mapped,
     names_of,
     one_name,
     questions_of,
@@ -63,7 +61,6 @@ def answers_of(
     design: SamplingDesign,
     *,
     answer: str = "answer",
-    attributes: Sequence[str] = (),
     against: str = "",
     least_groups: int = 2,
 ) -> RunAnswers:
@@ -113,7 +110,7 @@ def answers_of(
         by_arm,
         groups_by_rate(first, design.labelled),
         design,
-        attributes=tuple(attributes or (name for name in levels if name != "group")),
+        attributes=tuple(name for name in levels if name != "group"),
         unused=read.notes,
         against=against,
     )
@@ -133,33 +130,6 @@ def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...
             member, weight
         )
     return tuple(names[index] for index in np.argsort(rates, kind="stable"))
-
-
-def by_attribute(crossed: RunAnswers) -> Iterator[RunAnswers]:
-    """Yield the answers grouped by each of several attributes alone, then by all crossed."""
-    names = crossed.attributes
-    if len(names) < 2:
-        names = ()
-    for group in crossed.groups if names else ():
-        if group.count(CROSSING) != len(names) - 1:
-            raise FwcError(
-                f"the group {group!r} does not join levels of {', '.join(names)} by {CROSSING!r}"
-            )
-    unassisted = replace(crossed, assists={}, assist=False)
-    for number, name in enumerate(names):
-        level = partial(_level, number)
-        answers = {
-            arm: replace(a, group=mapped(a.group, level))
-            for arm, a in crossed.answers.items()
-        }
-        groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
-        yield replace(unassisted, answers=answers, groups=groups, attributes=(name,))
-    yield crossed
-
-
-def _level(number: int, group: str) -> str:
-    """The level of one attribute of a crossed group."""
-    return group.split(CROSSING)[number]
 
 
 def empty_but(names: "Names", mask: Any) -> "Names":

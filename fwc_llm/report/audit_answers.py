@@ -9,7 +9,7 @@ from fwc_llm.errors import Ambiguous, FwcError, check_index, checked, require
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
-from fwc_llm.metrics.audit_table import answers_of, by_attribute
+from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import RunAnswers
@@ -133,7 +133,6 @@ def audit(
     cluster: Hashable | None = None,
     given: Hashable | None = None,
     design: Literal["group", "group and label"] = "group",
-    attributes: Sequence[str] = (),
     min_group: int = 30,
     margin: float = 0.05,
     against: str = "",
@@ -164,10 +163,9 @@ def audit(
     `weight` is the column of sampling weights. `cluster` is the column that identifies people with
     several rows. `given` is a column of strata; parity is also compared within strata
     (Mantel–Haenszel). `design` is "group and label" if the numbers of rows of each group and label
-    were fixed before drawing, as by `fwc-llm eval` with a base parity; else "group". `attributes`
-    names the protected attributes whose levels the column `group` joins by " & " ("Male & White").
-    No value, several spellings of an unknown category ("N/A", "keine Angabe"), and the words in
-    `unknown` become the group "unknown", which is listed and judged nowhere.
+    were fixed before drawing, as by `fwc-llm eval` with a base parity; else "group". No value,
+    several spellings of an unknown category ("N/A", "keine Angabe"), and the words in `unknown`
+    become the group "unknown", which is listed and judged nowhere.
 
     Groups with fewer than `min_group` rows have no verdict. Gaps up to `margin` are negligible: the
     verdict is "no difference that matters" if the whole interval is within the margin. With
@@ -219,7 +217,6 @@ def audit(
     _, found = audit_of_table(
         raw,
         how,
-        attributes=attributes,
         against=against,
         labels_fixed=design == "group and label",
         min_group=min_group,
@@ -230,11 +227,7 @@ def audit(
 
 
 def audit_of_table(
-    raw: "RawTable",
-    how: "HowRead",
-    attributes: Sequence[str] = (),
-    against: str = "",
-    **judged: Any,
+    raw: "RawTable", how: "HowRead", against: str = "", **judged: Any
 ) -> "tuple[AnswerTable, Audit]":
     """The table as it was read, and its audit by all protected attributes crossed, with one by each
     of them alone.
@@ -244,20 +237,16 @@ def audit_of_table(
     from fwc_llm.report.predictions_reader import read_answers
 
     read = read_answers(raw, how)
-    answered = partial(
-        answers_of,
-        read,
-        SamplingDesign(labelled="label" in how.columns, **judged),
-        attributes=attributes,
-        against=against,
-    )
-    crossed = answered()
+    design = SamplingDesign(labelled="label" in how.columns, **judged)
+    answered = partial(answers_of, design=design, against=against)
+    crossed = answered(read)
     scored = None
     if "above" in read.frame:
-        scored = replace(answered(answer="above"), groups=crossed.groups)
-    views = list(by_attribute(crossed))
-    alone = [Audit(view) for view in views[:-1]]
-    return read, Audit(views[-1], scored=scored, alone=alone)
+        scored = replace(answered(read, answer="above"), groups=crossed.groups)
+    names = list(read.groups)
+    one_by_one = [replace(read, groups=read.groups[[name]]) for name in names]
+    alone = [Audit(answered(one)) for one in one_by_one if len(names) > 1]
+    return read, Audit(crossed, scored=scored, alone=alone)
 
 
 def _of_values(

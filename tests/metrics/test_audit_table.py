@@ -12,7 +12,6 @@ import pytest
 from evals.frames import from_frame
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import by_attribute
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.audit_answers import Audit
@@ -127,20 +126,13 @@ def test_what_a_number_is_of_is_there_once(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> None:
     frame = table(seed)
-    crossed = from_frame(frame, attributes=["sex", "race"])
-    views = {" & ".join(view.attributes): view for view in by_attribute(crossed)}
-    found = statistics(crossed)
-    assert list(views) == ["sex", "race", "sex & race"]
-    for name in ("sex", "race"):
-        alone = statistics(
-            from_frame(frame.assign(group=frame[name]), attributes=[name])
-        )
-        assert close(statistics(views[name]).records, alone.records)
-        for arm in found.arms:
-            of_view = found.of("dp_gap", arm.arm, attribute=name)
-            assert close([of_view], [alone.of("dp_gap", arm.arm)])
-    (alone_already,) = by_attribute(from_frame(frame, attributes=["both"]))
-    assert alone_already.attributes == ("both",)
+    crossed = audit(frame, protected=["sex", "race"], label="label")
+    for name, view in zip(("sex", "race"), crossed.alone, strict=True):
+        alone = audit(frame, protected=name, label="label")
+        assert close(view.statistics.records, alone.statistics.records)
+        for arm in crossed.arms:
+            of_view = crossed.statistics.of("dp_gap", arm, attribute=name)
+            assert close([of_view], [alone.statistics.of("dp_gap", arm)])
 
 
 HIRED = pd.DataFrame(
