@@ -33,8 +33,6 @@ from fwc_llm.sanitize import listed
 from fwc_llm.words import CROSSING, is_known
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.metrics.run_answers import Names
 
 _MOST_GROUPS = 100  # limit because all pairs of groups are compared
