@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from io import BytesIO, StringIO
+from io import BytesIO, TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -390,13 +390,12 @@ def _read_csv(
             )
         cells += map(shared.setdefault, record, record)
         lines.append(line)
-    columns = np.array(cells, dtype=object)
     titles = [title.strip() for title in header]
     return RawTable(
         path,
         titles,
         lines,
-        lambda position: columns[position :: len(header)],
+        lambda position: cells[position :: len(header)],
         frozenset(source.markers),
         separator=source.separator,
     )
@@ -449,13 +448,14 @@ def csv_records(
         (LookupError,),
     ):
         text = content.decode(source.encoding)
-        text.encode("utf-8")  # some encodings produce lone surrogates
+        encoded = text.encode("utf-8")  # some encodings produce lone surrogates
     if "\0" in text:
         raise FwcError(
             f"{path} is not a table: it holds NUL characters; is it a binary file?"
         )
     sep_line = _SEP_LINE.match(text)
-    file = StringIO(text, newline="")
+    del text
+    file = TextIOWrapper(BytesIO(encoded), "utf-8", newline="")
     above = max(source.skip, int(sep_line is not None))
     for _ in range(above):
         file.readline()
