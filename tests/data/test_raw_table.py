@@ -30,7 +30,6 @@ from fwc_llm.data import raw_table
 from fwc_llm.data.raw_table import frame_table, sniff_source
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.records import Records
 from fwc_llm.report.predictions_reader import filled, open_file
 from fwc_llm.taskfile import DEFAULT_MARKERS
 from fwc_llm.tasks import load_task
@@ -606,31 +605,15 @@ def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
     ],
 )
 def test_a_time_that_python_cannot_hold_is_a_text(
-    kind: pa.DataType, tmp_path: Path, fwc: Run
+    kind: pa.DataType, tmp_path: Path
 ) -> None:
     far = 2**62 - 2**62 % 86_400_000
     if kind in (pa.timestamp("s", "UTC"), pa.duration("s")):
         far //= 1_000  # Parquet holds milliseconds
-    times = pa.array(80 * [[far] if pa.types.is_list(kind) else far], kind)
-    columns = {
-        "sex": ["f", "m"] * 40,
-        "said": ["yes", "no", "no", "yes"] * 20,
-        "seen": times,
-    }
-    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    words = (
-        "audit",
-        tmp_path / "t.parquet",
-        "--answer",
-        "said",
-        "--protected",
-        "sex",
-        "--json",
-    )
-    for more in ((), ("--given", "seen")):  # not used, and used
-        records = json.loads(fwc(*words, *more, code=0).out)["records"]
-        gap = Records.read(records, "sex").of("dp_gap", "answers")
-        assert (gap.n, gap.value) == (80, 0.0)
+    times = pa.array([[far] if pa.types.is_list(kind) else far], kind)
+    pq.write_table(pa.table({"seen": times}), tmp_path / "t.parquet")
+    (text,) = open_file(tmp_path / "t.parquet").texts("seen")
+    assert re.search(r"\d{5}|out of range", text)
 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.bz2", "t.csv.zip", "t.xlsx"])

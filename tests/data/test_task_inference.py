@@ -447,18 +447,6 @@ def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(
     )
     *_, said = draft.checks
     assert 'threshold = { above = NUMBER } in place of others = "drop"' in said
-    only = draft.text.replace("# positive = […]", 'positive = ["1", "2"]')
-    (tmp_path / "t.toml").write_text(only, encoding="utf-8")
-    with pytest.raises(FwcError) as caught:
-        load_task(tmp_path / "t.toml").pool()
-    ways = re.findall(r"\((?!\d)(.*?)(?: in place of (.*?))?\)", str(caught.value))
-    assert len(ways) == 2
-    for way, instead in ways:
-        edited = only.replace(
-            instead or "[outcome]", way if instead else f"[outcome]\n{way}"
-        )
-        (tmp_path / "t.toml").write_text(edited, encoding="utf-8")
-        assert load_task(tmp_path / "t.toml").pool()["y"].value_counts()["yes"] == 20
     edited = draft.text.replace(
         "# positive = […]", 'positive = ["1", "2"]\nnegative = ["3"]'
     )
