@@ -77,27 +77,6 @@ def test_cells_come_out_as_written(
     assert {column: table[column].tolist() for column in columns} == columns
 
 
-def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
-    path = write_task(tmp_path)
-    frame = pd.DataFrame(
-        {
-            "x": [1, 2.5, None, 4],
-            "colour": [7.0, None, 1, 2],
-            "sex": list("fmfm"),
-            "y": [True, False] * 2,
-        }
-    )
-    frame.to_parquet(tmp_path / "data.parquet")
-    path.write_text(
-        'missing = "drop"\n' + path.read_text().replace("data.csv", "data.parquet")
-    )
-    table = load_task(path).pool()
-    assert table.to_dict("index") == {
-        "data.parquet:1": {"x": 1, "colour": "7", "sex": "f", "y": "yes"},
-        "data.parquet:4": {"x": 4, "colour": "2", "sex": "m", "y": "no"},
-    }
-
-
 def test_of_a_parquet_file_only_the_columns_of_the_task_are_read(
     tmp_path: Path,
 ) -> None:

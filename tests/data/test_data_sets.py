@@ -3,7 +3,6 @@ others.
 """
 
 import json
-import re
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.shots.storage import load_shots, save_shots
 from fwc_llm.taskfile import Column
 from fwc_llm.tasks import Task, layout_names, load_task, task_text
-from tests.command import Run
 from tests.conftest import missing
 from tests.data.tables import small_task, write_task
 
@@ -163,43 +161,6 @@ def test_compas_is_propublicas_table(compas: Path) -> None:
     assert set(told) == after | {"id"}  # what happened later, and who it was
 
 
-@pytest.mark.slow
-def test_compas_goes_from_file_to_report_by_one_edit(
-    fwc: Run, compas: Path, tmp_path: Path
-) -> None:
-    """Of 7,214 people; the edit drops what was known later, and the scores."""
-    table = tmp_path / "compas.csv"
-    table.write_bytes(compas.read_bytes())
-    columns = ("--protected", "race", "--outcome", "two_year_recid")
-    drafted = " ".join(fwc("task", "init", table, *columns, code=0).out.split())
-    for said in (
-        "column is_recid: reveals the outcome",
-        "column name: ",
-        "column dob: dates",
-        "7,192 of 7,214 rows kept",
-    ):
-        assert said in drafted
-    task = tmp_path / "compas.toml"
-    later = r"r_\w+|vr_\w+|is_\w+|event|end|start|\w*decile_score\w*|v?_?score_text|violent_recid"
-    text = task.read_text(encoding="utf-8")
-    dropped = rf'(name = "({later})", text = "[^"]*",) [^}}]*'
-    task.write_text(re.sub(dropped, r'\1 role = "drop" ', text), encoding="utf-8")
-    raw = pd.read_csv(compas).dropna(subset="c_days_from_compas")
-    again = raw.loc[raw["two_year_recid"] == 1, "race"].value_counts().to_dict()
-    pool = load_task(task).pool()
-    read = pool.loc[pool["two_year_recid"] == "yes", "race"].value_counts().to_dict()
-    assert read == again
-    ran = fwc(
-        "eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0
-    )
-    assert "African-American" in ran.out
-    fwc("report", tmp_path / "run", "-o", tmp_path / "report.html", code=0)
-    assert "African-American" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    score = ("--score", "decile_score", "--label", "two_year_recid")
-    audited = fwc("audit", table, *score, "--protected", "race", code=0).out
-    assert "African-American" in audited
-
-
 def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -> None:
     path = write_task(tmp_path, TABLE, protected=OPTIONAL)
     task = load_task(path)
@@ -327,12 +288,3 @@ def test_mistakes_in_conditions_are_named(
 ) -> None:
     with pytest.raises(FwcError, match=complaint):
         small_task(tmp_path, protected=f"[[keep]]\n{condition}\n").pool()
-
-
-def test_a_column_that_the_header_repeats_is_read_where_both_are_equal(
-    tmp_path: Path,
-) -> None:
-    task = small_task(tmp_path, "x,colour,sex,x,y\n1,a,f,1,1\n2,b,m,2,0\n")
-    assert task.pool()["x"].tolist() == [1, 2]
-    with pytest.raises(FwcError, match="more than once, and the columns differ"):
-        small_task(tmp_path, "x,colour,sex,x,y\n1,a,f,1,1\n2,b,m,3,0\n").pool()
