@@ -449,7 +449,7 @@ def test_an_export_is_read_by_every_command(
     ]
     assert (len(pool), pool["age"].dtype) == (60, "int64")
     assert "60 rows" in fwc(*commands[1], *options, code=0).out
-    assert "two rows with age '20'" in fwc(*commands[2], *options, code=2).line
+    assert "comes twice: each decision" in fwc(*commands[2], *options, code=2).line
 
 
 FORMATTED = [
