@@ -1,6 +1,5 @@
 """The candidates of `tune`: sets of examples by strategy, slots, seed, order."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -156,14 +155,9 @@ def choose_candidates(
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        # Every kind meets every pair of order and template: after a full cycle of both, templates
-        # shift by one.
-        turned = (
-            number % len(kinds) // (2 * len(sizes))
-            + turn
-            + turn // math.lcm(len(orders), len(templates))
-        )
-        template = templates[turned % len(templates)]
+        # Over the turns, every kind meets every pair of order and template.
+        pair = number % len(kinds) // (2 * len(sizes))  # of two kinds in all sizes
+        template = templates[(turn // len(orders) + pair) % len(templates)]
         name = f"candidate-{len(chosen) + 1:03d}"
         chosen.append(Candidate(name, recipe, own_seed, order, template, shots))
     if not chosen:

@@ -14,7 +14,8 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.files import failing_as, is_file
 from fwc_llm.models.base import is_simulation
 from fwc_llm.models.client import Client
-from fwc_llm.models.inspect import from_chat, generate_options, read_log, sample_reply
+from fwc_llm.models.inspect import from_chat, read_log, sample_reply
+from fwc_llm.models.openai.chat import request_parameters
 from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
 from fwc_llm.sanitize import parse_json
@@ -209,10 +210,10 @@ def _described(
 
 def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
     """The default options of requests, without those that the user's `config` sets."""
-    options = generate_options(model.rpartition("/")[2], Client(logprobs=logprobs))
-    return {
-        name: value for name, value in options.items() if getattr(config, name) is None
-    }
+    sent = request_parameters(model.rpartition("/")[2], Client(logprobs=logprobs))
+    if "max_completion_tokens" in sent:  # Inspect has one name for both
+        sent["max_tokens"] = sent.pop("max_completion_tokens")
+    return {name: sent[name] for name in sent if getattr(config, name) is None}
 
 
 def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:

@@ -8,30 +8,13 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Messages, Reply
 from fwc_llm.models.bodies import read_reply
-from fwc_llm.models.client import Client
-from fwc_llm.models.openai import chat
 from fwc_llm.sanitize import as_single_line, sanitize_json
-from fwc_llm.validation import first_error
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
     from inspect_ai.model import ChatMessage, ModelOutput
 
 _NAME = "name"  # metadata key for a message's name: Inspect's messages have none
-# Parameters that this client or its caller sets, or with which another model could answer.
-_OURS = {
-    "adaptive_connections",
-    "attempt_timeout",
-    "batch",
-    "cache",
-    "fail_on_refusal",
-    "fallback_models",
-    "max_connections",
-    "max_retries",
-    "num_choices",
-    "system_message",
-    "timeout",
-}
 
 
 def require_inspect(user: str) -> None:
@@ -57,29 +40,6 @@ def read_log(path: Path) -> "EvalLog":
             "reads the results of other tools, judges them with --fail-if, and writes their page "
             "with --report"
         ) from None
-
-
-def generate_options(model: str, client: Client) -> dict[str, Any]:
-    """The options of every request, with the names of Inspect's `GenerateConfig`."""
-    from inspect_ai.model import GenerateConfig
-    from pydantic import ValidationError
-
-    chat.check_parameters(client.params, _OURS)
-    sent = chat.request_parameters(model, client)
-    if "max_completion_tokens" in sent:
-        sent["max_tokens"] = sent.pop("max_completion_tokens")
-    unknown = [name for name in sent if name not in GenerateConfig.model_fields]
-    if unknown:
-        raise FwcError(
-            f"Inspect has no option {unknown[0]!r}: its documentation lists those of "
-            f"GenerateConfig "
-            "(extra_body takes what a service calls otherwise)"
-        )
-    try:
-        GenerateConfig(**sent)
-    except ValidationError as error:
-        raise FwcError(f"parameter {first_error(error, sent)}") from None
-    return sent
 
 
 def to_chat(messages: Messages) -> "list[ChatMessage]":

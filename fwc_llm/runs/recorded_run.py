@@ -172,17 +172,8 @@ class Run:
 
     @property
     def thresholds(self) -> list[Mapping[str, Any]]:
-        """How each arm's thresholds were chosen; earlier versions kept them with the arms."""
-        if self.results.get("threshold") is None:
-            return []
-        found = self.results.get("thresholds")
-        if found is None:
-            arms = self.results.get("arms") or ()
-            found = [
-                {"arm": arm["arm"], **arm["threshold"]}
-                for arm in arms
-                if arm.get("threshold")
-            ]
+        """How each arm's thresholds were chosen."""
+        found = self.results.get("thresholds") or ()
         return [line for line in found if line["arm"] in self.at_threshold]
 
     @cached_property
