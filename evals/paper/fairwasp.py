@@ -105,7 +105,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 
 
 def _reweighed(rows: Part) -> Weighted:
-    from fwc_llm.coreset.rivals.sampling import reweigh
+    from evals.paper.sampling import reweigh
 
     return Weighted(reweigh(rows.y, rows.d), np.nan)
 

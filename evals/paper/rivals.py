@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evals.paper.sampling import sampling_probability
 from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.problem.encoding import encode, pick
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.rivals import clustering
 from fwc_llm.coreset.rivals.base import LabelledTable, as_rows, sizes
-from fwc_llm.coreset.rivals.sampling import sampling_probability
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:

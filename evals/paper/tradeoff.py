@@ -50,7 +50,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     """One row for the coreset's own weights (arm plain), one for reweighed ones unless the
     method is FWC.
     """
-    from fwc_llm.coreset.rivals.sampling import reweigh
+    from evals.paper.sampling import reweigh
 
     limit = QUICK_ROWS if options.quick else None
     space = open_space(

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.weights import random_order
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
@@ -95,24 +94,6 @@ def _draw_labelled(
         rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes")
     )
     return examples.alternate(no, yes)
-
-
-@strategy()
-def reweighing(request: Request) -> Shots:
-    """m rows drawn without replacement by their reweighing weights; unweighted."""
-    from fwc_llm.coreset.rivals.sampling import reweigh
-
-    task = request.task
-    pool = request.pool
-    allowed = np.flatnonzero(request.candidates)
-    weights = reweigh(task.labels(pool), task.sensitive(pool), request.weights)[allowed]
-    rng = np.random.default_rng(request.seed)
-    if request.weights is None:
-        shares = weights / weights.sum()
-        drawn = rng.choice(allowed, request.m, replace=False, p=shares)
-    else:
-        drawn = allowed[random_order(weights, rng)[: request.m]]
-    return examples.make_shots(request, "reweighing", drawn)
 
 
 @strategy(slots="equal")

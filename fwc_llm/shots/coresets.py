@@ -1,4 +1,4 @@
-"""Strategies from coresets (docs/baselines.md): FWC, sampling and clustering."""
+"""Strategies from coresets (docs/baselines.md): FWC and clustering."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +12,6 @@ from fwc_llm.coreset.checks import check_whole
 from fwc_llm.coreset.fit import CoresetFit
 from fwc_llm.coreset.rivals import clustering
 from fwc_llm.coreset.rivals.base import sizes
-from fwc_llm.coreset.rivals.sampling import sampling_probability
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
@@ -28,10 +27,6 @@ from fwc_llm.shots.registry import strategy
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
-
-_DRAWS = (
-    10_000  # draws per example, at most: far more than a table of distinct rows needs
-)
 
 
 @strategy(
@@ -193,51 +188,6 @@ def fwc_counter(request: Request) -> Shots:
     return replace(
         chosen, strategy="fwc-counter", examples=tuple(rows), certificate=None
     )
-
-
-@strategy(k=50)
-def kmedian_coreset(request: Request, k: int) -> Shots:
-    """m rows of a k-median coreset from `k` rough centres.
-
-    Rows are drawn with replacement in proportion to their sensitivity until m different rows are
-    found. A row of probability q that is drawn c times in N draws has the weight c / (N q), times
-    its sampling weight.
-    """
-    return _by_sensitivity(request, "kmedian-coreset", k, individually_fair=False)
-
-
-@strategy(k=50)
-def indfair_coreset(request: Request, k: int) -> Shots:
-    """m rows of an individually fair coreset, drawn and weighted as `kmedian_coreset`."""
-    return _by_sensitivity(request, "indfair-coreset", k, individually_fair=True)
-
-
-def _by_sensitivity(
-    request: Request, strategy: str, k: int, individually_fair: bool
-) -> Shots:
-    """Draw m different candidates by sensitivity; weights are in proportion to count /
-    probability.
-    """
-    check_whole("k", k, 1)
-    rows = examples.labelled_pool(request.task, request.pool, request.weights)
-    rng = np.random.default_rng(request.seed)
-    probability = sampling_probability(
-        rows, request.seed, k, individually_fair, np.flatnonzero(request.candidates)
-    )
-    cumulative = np.cumsum(probability)
-    counts: dict[int, int] = {}
-    for _ in range(_DRAWS * request.m):
-        row = int(
-            np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-        )
-        counts[row] = counts.get(row, 0) + 1
-        if len(counts) == request.m:
-            break
-    else:
-        raise FwcError(f"{strategy} did not find {request.m} different rows: lower m")
-    chosen = np.array(list(counts))
-    weights = np.array(list(counts.values())) / probability[chosen] * rows.mass[chosen]
-    return make_shots(request, strategy, chosen, weights, k=k)
 
 
 @strategy(max_iter=300)

@@ -27,9 +27,6 @@ _BUILT_IN = {
     "nearest": "retrieval:nearest",
     "kmeans": "coresets:kmeans",
     "kmedoids": "coresets:kmedoids",
-    "kmedian-coreset": "coresets:kmedian_coreset",
-    "indfair-coreset": "coresets:indfair_coreset",
-    "reweighing": "baselines:reweighing",
     "ids": "baselines:ids",
 }
 BUILT_IN = tuple(_BUILT_IN)

@@ -31,7 +31,6 @@ class StrategyKeywords(TypedDict, total=False):
 
     column_weights: Mapping[str, float] | str | None
     crossed: bool
-    k: int
     max_iter: int
     max_passes: int
     metric: Literal["l1", "l2"]

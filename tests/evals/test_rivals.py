@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 
 from evals.paper import rivals
 from evals.paper.fairlet_clustering import fairlet_decomposition, fairlets
+from evals.paper.sampling import reweigh, sampling_probability, sensitivity
 from evals.synthetic import synthetic
 from fwc_llm.coreset.rivals.base import as_rows
-from fwc_llm.coreset.rivals.sampling import sampling_probability
+from fwc_llm.coreset.rivals.clustering import lloyd
 from tests.coreset.people import people
 
 RIVALS: list[Callable[..., Any]] = [
@@ -96,3 +98,48 @@ def test_fairlets_are_balanced_small_and_partition_the_rows(
         blues = len(group) - reds
         assert len(group) <= p + q
         assert min(reds, blues) * q >= max(reds, blues) * p > 0
+
+
+@pytest.mark.parametrize("individually_fair", [False, True])
+def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
+    rows = as_rows(*synthetic(200, 4))
+    scores = sensitivity(rows, 4, 5, individually_fair)
+    points = rows.squared_points()
+    centres = lloyd(points, 5, 4, max_iter=1).cluster_centers_
+    distance = cdist(points, centres)
+    labels = distance.argmin(axis=1)
+    d = distance.min(axis=1)
+    alpha = 16 * (math.log(5) + 2)
+    for i in range(0, 200, 17):
+        own = labels == labels[i]
+        expected = (
+            alpha * d[i] / d.mean()
+            + alpha * d[own].mean() / d.mean()
+            + 4 * 200 / own.sum()
+        )
+        if individually_fair:
+            expected += 16 * 5 * math.log(200) / (0.1 * 200)
+        assert scores[i] == pytest.approx(expected, rel=1e-4)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(0.1, 10)),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_reweighing_equalises_and_keeps_the_margins(
+    rows: list[tuple[int, int, float]],
+) -> None:
+    d, y, w = (np.array(column) for column in zip(*rows, strict=True))
+    new = reweigh(y, d, w)
+    cells = {(a, b) for a, b in zip(d, y, strict=True)}
+    if len(cells) < len(set(d)) * len(set(y)):
+        assert (new > 0).all()  # an empty cell is skipped, and equality is not promised
+        return
+    assert np.bincount(d, new) == pytest.approx(np.bincount(d, w))
+    assert np.bincount(y, new) == pytest.approx(np.bincount(y, w))
+    for level in set(d):
+        rates = np.bincount(y, new * (d == level)) / new[d == level].sum()
+        assert rates == pytest.approx(np.bincount(y, w) / w.sum())

@@ -29,7 +29,7 @@ from fwc_llm.tasks import Task, load_task
 from tests.people import make_people, write_people
 
 CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
-WEIGHTED = {"fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset"}
+WEIGHTED = {"fwc", "kmeans", "kmedoids"}
 
 
 def options_of(name: str, task: Task) -> dict[str, Any]:
@@ -294,7 +294,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"rows": "people.csv:9999"},
         "'people.csv:9999' is not in the pool",
     ),
-    "k": ("kmedian-coreset", {"k": 0}, "k=0: give"),
     "module": ("no.such.module:f", {}, "cannot be loaded from 'no.such.module:f'"),
     "module's attribute": ("json:nothing", {}, "cannot be loaded from 'json:nothing'"),
     "no function": ("json:JSONDecoder", {}, "is not a function"),

@@ -12,8 +12,8 @@ from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task, load_task, recorded_task, sampling_weights
 from tests.command import Run
 
-DRAWN = ("random", "balanced", "strata", "reweighing")
-CLOSE = ("fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset")
+DRAWN = ("random", "balanced", "strata")
+CLOSE = ("fwc", "kmeans", "kmedoids")
 
 
 def survey(n: int = 300) -> pd.DataFrame:

@@ -1,18 +1,13 @@
 """The rivals' steps: what each algorithm promises, checked on small tables."""
 
-import math
-
 import kmedoids as rust_kmedoids
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from evals.synthetic import Synthetic, synthetic
 from fwc_llm.coreset.rivals.base import LabelledTable, as_rows
 from fwc_llm.coreset.rivals.clustering import kmedoids, lloyd
-from fwc_llm.coreset.rivals.sampling import reweigh, sensitivity
 from fwc_llm.errors import FwcError
 
 
@@ -67,48 +62,3 @@ def test_a_weight_of_two_is_a_row_that_is_there_twice() -> None:
     assert found == pytest.approx(
         lloyd(twice.squared_points(), 1, 0).cluster_centers_, rel=1e-5
     )
-
-
-@pytest.mark.parametrize("individually_fair", [False, True])
-def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
-    rows = as_rows(*table(200))
-    scores = sensitivity(rows, 4, 5, individually_fair)
-    points = rows.squared_points()
-    centres = lloyd(points, 5, 4, max_iter=1).cluster_centers_
-    distance = cdist(points, centres)
-    labels = distance.argmin(axis=1)
-    d = distance.min(axis=1)
-    alpha = 16 * (math.log(5) + 2)
-    for i in range(0, 200, 17):
-        own = labels == labels[i]
-        expected = (
-            alpha * d[i] / d.mean()
-            + alpha * d[own].mean() / d.mean()
-            + 4 * 200 / own.sum()
-        )
-        if individually_fair:
-            expected += 16 * 5 * math.log(200) / (0.1 * 200)
-        assert scores[i] == pytest.approx(expected, rel=1e-4)
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(0.1, 10)),
-        min_size=1,
-        max_size=60,
-    )
-)
-def test_reweighing_equalises_and_keeps_the_margins(
-    rows: list[tuple[int, int, float]],
-) -> None:
-    d, y, w = (np.array(column) for column in zip(*rows, strict=True))
-    new = reweigh(y, d, w)
-    cells = {(a, b) for a, b in zip(d, y, strict=True)}
-    if len(cells) < len(set(d)) * len(set(y)):
-        assert (new > 0).all()  # an empty cell is skipped, and equality is not promised
-        return
-    assert np.bincount(d, new) == pytest.approx(np.bincount(d, w))
-    assert np.bincount(y, new) == pytest.approx(np.bincount(y, w))
-    for level in set(d):
-        rates = np.bincount(y, new * (d == level)) / new[d == level].sum()
-        assert rates == pytest.approx(np.bincount(y, w) / w.sum())
