@@ -445,7 +445,7 @@ class _Selection:
             )
 
     def _confusion(self, scope: str) -> Iterator[Record]:
-        """Yield true and false positive rates, precision and accuracy, or why they are undefined."""
+        """Yield true and false positive rates, precision, accuracy, or why they are undefined."""
         mixed: Sequence[str] = ()
         if self.kind == WITHHELD:
             mixed = list(CONFUSION) if self.alone else ["precision"]
