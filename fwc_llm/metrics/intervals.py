@@ -30,7 +30,6 @@ TOO_FEW: Verdict = "not settled: too few rows"
 UNREAD: Verdict = "not settled: too many unread replies"
 ALIKE: Verdict = "no verdict: all answers alike"
 SHOWN = DIFFERS, WITHIN  # verdicts that show a difference
-OPEN = TOO_FEW, UNREAD, ALIKE
 NOWHERE: Interval = (np.nan, np.nan)
 LEVEL = 0.95
 Z = float(ndtri((1 + LEVEL) / 2))
