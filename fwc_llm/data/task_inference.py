@@ -405,15 +405,17 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     """The notation that parses most cells, by the number of rows of each text; of several, the
     one that is `usual` in the file.
     """
-    cells = counts[[not is_marker(cell) for cell in counts.index]]
+    is_plain = np.array([as_number(cell) is not None for cell in counts.index], bool)
+    others = [cell for cell in counts.index[~is_plain] if not is_marker(cell)]
+    plain = counts[is_plain]
+    cells = pd.concat([plain, counts[others]])
     total = cells.sum()
-    plain = [as_number(cell) is not None for cell in cells.index]
-    parts = units_of(cells.index[~np.array(plain, dtype=bool)])
+    parts = units_of(others)
     around = Counter[str]()
     for cell, (_, unit) in parts.items():
         around[unit] += cells[cell]
-    if any(plain):
-        around[""] += int(cells[plain].sum())
+    if len(plain):
+        around[""] += int(plain.sum())
     most = _MOSTLY * around.total()  # have a text that is no known unit
     units = {
         unit: n

@@ -411,9 +411,9 @@ def _numbers(cells: "Names", usual: Written) -> tuple[Floats, Any]:
     ]
     known = np.array([*values, np.nan]) / (100 if kinds == {"%"} else 1)
     wrong = np.isnan(known)
-    markers = [is_marker(text) for text in cells.categories]
-    wrong[:-1] &= ~np.array(markers, dtype=np.bool_)
     wrong[-1] = False  # the code of a missing value is -1
+    for code in np.flatnonzero(wrong).tolist():
+        wrong[code] = not is_marker(cells.categories[code])
     return known[cells.codes], wrong[cells.codes]
 
 
