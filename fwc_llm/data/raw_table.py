@@ -138,41 +138,15 @@ class RawTable:
                 )
         raise self._lacks(path)
 
-    def readable(
-        self, needed: Iterable[str] = ()
-    ) -> tuple[dict[str, "pd.Categorical[Any]"], dict[str, str]]:
-        """Texts (n,) of all columns, and the faults of those that cannot be read.
-
-        Raises `FwcError` for a fault of a `needed` column or path.
-        """
-        columns = {name: self.texts(name) for name in needed}
-        faults = {}
-        for name in filter(None, self.titles):  # a saved index has no title
-            if name not in columns:
-                try:
-                    columns[name] = self.texts(name)
-                except FwcError as error:
-                    faults[name] = str(error)
-        titles = [name for name in (*self.titles, *columns) if name in columns]
-        return {name: columns[name] for name in titles}, faults
-
     def frame(
         self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}
     ) -> pd.DataFrame:
         """The columns `names` as a text frame with row ids that begin with `label`."""
-        return self.framed(
-            {name: self.texts(name, written.get(name, "")) for name in names}, label
-        )
-
-    def framed(
-        self, columns: Mapping[str, "pd.Categorical[Any]"], label: str
-    ) -> pd.DataFrame:
-        """Texts (n,) by column as a text frame; see `frame`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
-        texts = {
-            name: c.categories.array.take(c.codes, allow_fill=True)
-            for name, c in columns.items()
-        }
+        texts = {}
+        for name in names:
+            found = self.texts(name, written.get(name, ""))
+            texts[name] = found.categories.array.take(found.codes, allow_fill=True)
         return pd.DataFrame(texts, index=ids)
 
     def joined(self, people: "RawTable", key: str) -> "RawTable":

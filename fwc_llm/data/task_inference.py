@@ -585,11 +585,10 @@ class Drafting:
                 f"{_MOST_COLUMNS:,} that a prompt "
                 f"can show: write those that matter to a table of their own"
             )
-        columns, self.faults = self.table.readable(special)
-        for name, fault in self.faults.items():
-            if titles.count(name) == 1:  # columns of one name that differ are left out
-                raise FwcError(fault)
-        self.raw = self.table.framed(columns, self.label)
+        names = dict.fromkeys(
+            [*filter(None, titles), *special]
+        )  # a saved index has no title
+        self.raw = self.table.frame([*names], self.label)
         if not len(self.raw):
             raise FwcError(f"{self.path}: the table has no rows")
         self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
@@ -697,10 +696,7 @@ class Drafting:
 
     def _text(self, folder: Path, answer: Mapping[str, Any]) -> tuple[str, list[str]]:
         """The text of the task file, and its checks."""
-        self.checks = [
-            f"column {_one_line(name)} is left out: {fault}"
-            for name, fault in self.faults.items()
-        ]
+        self.checks = list[str]()
         positive, above, lines, doubt = self._answer()
         given = [f"{key} = {_toml(value)}" for key, value in answer.items()]
         if answer.keys() - {"words"}:

@@ -6,6 +6,7 @@ Groups, outcomes and numbers are read by the rules of tasks: `words.groups_of`,
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -356,8 +357,11 @@ def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
     """A note on rows that are equal without the columns `given`; [] for none."""
     from fwc_llm.data.table_checks import repeated_rows
 
-    columns, _ = answers.readable()  # faults of unused columns do not matter
-    others = {title: texts for title, texts in columns.items() if title not in given}
+    others = {}
+    for title in filter(None, answers.titles):
+        if title not in given:
+            with suppress(FwcError):  # faults of unused columns do not matter
+                others[title] = answers.texts(title)
     repeated, material = repeated_rows(pd.DataFrame(others))
     return [f"{repeated}."] if material else []
 
