@@ -409,47 +409,22 @@ def test_an_export_is_read_by_every_command(
     fwc: Run, tmp_path: Path, name: str
 ) -> None:
     write, options, remedy, line = LAYOUTS[name]
-    write(tmp_path / name)
-    commands: list[tuple[object, ...]] = [
-        (
-            "task",
-            "init",
-            tmp_path / name,
-            "--protected",
-            "sex",
-            "--outcome",
-            "ok",
-            "--force",
-        ),
-        ("audit", tmp_path / name, "--answer", "ok", "--protected", "sex"),
-        (
-            "monitor",
-            tmp_path / name,
-            "--answer",
-            "ok",
-            "--protected",
-            "sex",
-            "--key",
-            "age",
-            "--state",
-            tmp_path / "state.json",
-            "--fail-if",
-            "dp_gap > 0.9",
-            "--undecided",
-            "pass",
-        ),
-    ]
-    for words in commands[:2] if options else ():
-        assert remedy in fwc(*words, code=2).line
-    fwc(*commands[0], *options, code=0)
+    path = tmp_path / name
+    write(path)
+    init = f"task init {path} --protected sex --outcome ok --force"
+    audited = f"audit {path} --answer ok --protected sex"
+    monitored = f"monitor {path} --answer ok --protected sex --key age --undecided pass"
+    monitored += f" --state {tmp_path / 'state.json'} --fail-if"
+    for words in (init, audited) if options else ():
+        assert remedy in fwc(words, code=2).line
+    fwc(init, *options, code=0)
     pool = load_task(tmp_path / f"{name.split('.')[0]}.toml").pool()
-    assert pool.index[:2].tolist() == [
-        f"{name}:{line}",
-        f"{name}:{line + 1 + (name == 'blank.xlsx')}",
-    ]
+    second = line + 1 + (name == "blank.xlsx")
+    assert pool.index[:2].tolist() == [f"{name}:{line}", f"{name}:{second}"]
     assert (len(pool), pool["age"].dtype) == (60, "int64")
-    assert "60 rows" in fwc(*commands[1], *options, code=0).out
-    assert "comes twice: each decision" in fwc(*commands[2], *options, code=2).line
+    assert "60 rows" in fwc(audited, *options, code=0).out
+    said = fwc(monitored, "dp_gap > 0.9", *options, code=2).line
+    assert "comes twice: each decision" in said
 
 
 FORMATTED = [
@@ -494,32 +469,12 @@ def test_a_number_in_excel_has_its_formats_unit_and_is_the_number_of_every_reade
 
 def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> None:
     for name, rows in (("asked.csv", SHEET[:41]), ("all.csv", SHEET)):
-        lines = [
-            ",".join(map(str, ["id", *row] if k == 0 else [f"0{k}", *row]))
-            for k, row in enumerate(rows)
-        ]
+        numbered = zip(["id", *map(str, range(60))], rows, strict=False)
+        lines = [",".join([number, *map(str, row)]) for number, row in numbered]
         (tmp_path / name).write_text("\n".join(["title", "# note", *lines]))
-    words = (
-        "audit",
-        tmp_path / "asked.csv",
-        "--answer",
-        "ok",
-        "--protected",
-        "sex",
-        "--key",
-        "id",
-    )
-    fwc(
-        *words,
-        "--population",
-        tmp_path / "all.csv",
-        "--skip",
-        1,
-        "--comment",
-        "#",
-        "--json",
-        code=0,
-    )
+    words = f"audit {tmp_path / 'asked.csv'} --answer ok --protected sex --key id"
+    layout = f"--population {tmp_path / 'all.csv'} --skip 1 --comment # --json"
+    fwc(f"{words} {layout}", code=0)
 
 
 def test_layout_that_a_format_does_not_have_is_refused(tmp_path: Path) -> None:
