@@ -99,13 +99,13 @@ def test_a_binary_table_is_read_with_its_extra_and_the_extra_named_without(
     ok = [True, False, False, True] * 10
     frame = pd.DataFrame({"sex": list("fm") * 20, "pay": range(40), "ok": ok})
     frame.to_excel(table, index=False) if kind == "xlsx" else frame.to_parquet(table)
-    words = ("task", "init", table, "--protected", "sex", "--outcome", "ok")
-    fwc(*words, code=0)
+    words = f"task init {table} --protected sex --outcome ok"
+    fwc(words, code=0)
     pool = load_task(tmp_path / "t.toml").pool()
     assert (len(pool), pool.index[0]) == (40, f"t.{kind}:{2 if kind == 'xlsx' else 1}")
     for module in ("openpyxl", "pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert f"pip install 'fwc-llm[{extra}]'" in fwc(*words, "--force", code=2).line
+    assert f"pip install 'fwc-llm[{extra}]'" in fwc(words, "--force", code=2).line
 
 
 @pytest.fixture

@@ -485,15 +485,15 @@ def test_layout_that_a_format_does_not_have_is_refused(tmp_path: Path) -> None:
 
 def test_what_a_sheet_does_not_hold_is_named(fwc: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.xlsx"
-    words = ("task", "init", path, "--protected", "sex", "--outcome", "ok")
+    words = f"task init {path} --protected sex --outcome ok"
     book = workbook(path)
     for value, cell in (("=A2+1", "A3"), (2**53 + 2, "A4")):
         before, book.active[cell].value = book.active[cell].value, value
         book.save(path)
-        assert f"cell {cell} " in fwc(*words, code=2).line
+        assert f"cell {cell} " in fwc(words, code=2).line
         book.active[cell].value = before
     assert "no sheet 'Dat'; did you mean 'Data'" in (
-        workbook(path, first="Info") and fwc(*words, "--sheet", "Dat", code=2).line
+        workbook(path, first="Info") and fwc(f"{words} --sheet Dat", code=2).line
     )
 
 
@@ -513,40 +513,31 @@ def test_a_line_of_another_length_is_named_by_every_command(
 ) -> None:
     path = tmp_path / "cut.csv"
     path.write_text(content + "\n")
-    asked = ("--protected", "sex", "--answer", "said")
-    state = (
-        "--state",
-        tmp_path / "s.json",
-        "--fail-if",
-        "dp_gap > 0.9",
-        "--key",
-        "was",
-    )
+    asked = "--protected sex --answer said"
+    state = f"--state {tmp_path / 's.json'} --fail-if 'dp_gap>0.9' --key was"
     for words in (
-        ("audit", path, *asked),
-        ("monitor", path, *asked, *state),
-        ("task", "init", path, "--protected", "sex", "--outcome", "said"),
+        f"audit {path} {asked}",
+        f"monitor {path} {asked} {state}",
+        f"task init {path} --protected sex --outcome said",
     ):
-        assert re.search(
-            r"cut\.csv:252: [24] values where 3 columns", fwc(*words, code=2).line
-        )
+        line = fwc(words, code=2).line
+        assert re.search(r"cut\.csv:252: [24] values where 3 columns", line)
 
 
 def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
-    asked = ("--protected", "a", "--answer", "b")
     for name, content in (
         ("t.csv.gz", b"\x1f\x8bno"),
         ("t.zip", b"PK"),
         ("t.bz2", b"BZ"),
     ):
         (tmp_path / name).write_bytes(content)
-        assert (
-            "cannot be unpacked" in fwc("audit", tmp_path / name, *asked, code=2).line
-        )
+        audited = f"audit {tmp_path / name} --protected a --answer b"
+        assert "cannot be unpacked" in fwc(audited, code=2).line
     with ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("a.csv", "")
         archive.writestr("b.csv", "")
-    assert "holds 2 files" in fwc("audit", tmp_path / "t.zip", *asked, code=2).line
+    audited = f"audit {tmp_path / 't.zip'} --protected a --answer b"
+    assert "holds 2 files" in fwc(audited, code=2).line
 
 
 @pytest.mark.parametrize(

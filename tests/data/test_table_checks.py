@@ -124,9 +124,7 @@ def test_init_check_eval_and_report_name_what_tells_and_what_repeats(
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
     task = tmp_path / "t.toml"
-    drafted = fwc(
-        "task", "init", tmp_path / "t.csv", "--protected", "g", "--outcome", "y", code=0
-    )
+    drafted = fwc(f"task init {tmp_path / 't.csv'} --protected g --outcome y", code=0)
     assert "column reject: reveals the outcome y" in drafted.out
     assert "20 of 420 rows repeat" in drafted.out
     assert re.search(
@@ -149,7 +147,5 @@ def test_init_check_eval_and_report_name_what_tells_and_what_repeats(
     head, _, rest = (tmp_path / "r.md").read_text().partition("### All metrics")
     assert "Check column reject: reveals the outcome" in head
     assert "20 of 420 rows repeat" in rest
-    audited = fwc(
-        "audit", tmp_path / "t.csv", "--answer", "y", "--protected", "g", code=0
-    )
+    audited = fwc(f"audit {tmp_path / 't.csv'} --answer y --protected g", code=0)
     assert "20 of 420 rows repeat" in " ".join(audited.out.split())

@@ -645,14 +645,14 @@ def test_amounts_in_two_currencies_are_no_numbers(fwc: Run, tmp_path: Path) -> N
     """5 $ is never shown as 5 €: the draft leaves them out, and a task with them is refused."""
     path = units(tmp_path, "50 EUR")
     task = tmp_path / "t.toml"
-    columns = ("--protected", "sex", "--outcome", "y", "--force")
-    assert "units differ" not in fwc("task", "init", path, *columns, code=0).out
+    init = f"task init {path} --protected sex --outcome y --force"
+    assert "units differ" not in fwc(init, code=0).out
     units(tmp_path, "5 $")
     assert "units differ in the numeric column 'pay', € and $" in (
         fwc("task", "check", task, code=2).line
     )
     said = "units differ: € (89), $ (1); convert the numbers to one unit"
-    assert said in fwc("task", "init", path, *columns, code=0).out
+    assert said in fwc(init, code=0).out
     checked = fwc("task", "check", task, code=0).out
     assert said in checked
     assert "left out: pay" in checked
@@ -686,8 +686,8 @@ def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
 ) -> None:
     rows = [f"{groups[k % len(groups)]},{k},{'yn'[k % 5 > 1]}" for k in range(90)]
     (tmp_path / "t.csv").write_text("\n".join(["g,x,y", *rows]), encoding="utf-8")
-    columns = ("--protected", "g", "--outcome", "y")
-    drafted = fwc("task", "init", tmp_path / "t.csv", *columns, code=0).out
+    init = f"task init {tmp_path / 't.csv'} --protected g --outcome y"
+    drafted = fwc(init, code=0).out
     checked = fwc("task", "check", tmp_path / "t.toml", code=0).out
     for said in (drafted, (tmp_path / "t.toml").read_text(), checked):
         assert doubt in said
