@@ -158,12 +158,12 @@ class FrameReader:
         name = attribute.name
         if name not in frame.columns or frame.attrs.get(_READ_BY) == self._name:
             return
-        own = self.table[name]
-        raw = {
-            text: level for text, level in attribute.mapping.items() if text != level
-        }
-        unsure = frame[name].isin([*raw]) & frame[name].isin(own.unique())
-        unsure &= frame[name] != own.reindex(frame.index).to_numpy()
+        keys = frame[name].astype(str).map(group_key)
+        own = self.table[name].map(group_key)
+        texts = attribute.by_key.items()
+        raw = [key for key, level in texts if key != group_key(level)]
+        unsure = keys.isin(raw) & keys.isin(own.unique())
+        unsure &= keys != own.reindex(frame.index).to_numpy()
         remedy = "give rows of task.pool() with their index"
         _refuse(
             unsure, frame[name], f"is a group, and a raw value of another one: {remedy}"
