@@ -62,7 +62,8 @@ class Judged:
         pooled = self.pooled
         outcome = outcome_of(self.condition, *pooled.ends)
         metric = BY_KEY[self.condition.metric]
-        text = f"{metric.words} unknown (under {MIN_DECISIONS} decisions of two groups in the same periods)"
+        few = f"under {MIN_DECISIONS} decisions of two groups in the same periods"
+        text = f"{metric.words} unknown ({few})"
         if pooled.known:
             text = measured(metric, pooled, self.condition)
         if self.rates and pooled.known:
