@@ -9,7 +9,7 @@ from fwc_llm.data.raw_table import frame_table
 from fwc_llm.meaning import MeaningRule
 from fwc_llm.metrics.audit_table import answers_of
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
+from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.report.predictions_reader import HowRead, read_answers
 
 
@@ -20,7 +20,7 @@ def from_frame(
     *,
     protected: str | Sequence[str] = (),
     rules: Mapping[str, MeaningRule] = {},
-    min_group: int = MIN_GROUP,
+    min_group: int = 30,
     margin: float = 0.05,
     against: str = "",
     unread: Unread = WORST,

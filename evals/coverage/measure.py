@@ -148,7 +148,7 @@ def measure(world: World, runs: int, seed: int = 0) -> dict[str, Count]:
         ):  # --assist refuses one draw of a thousand as not drawn at random
             continue
         drawn: dict[str, list[Count]] = defaultdict(list)
-        for record in records_of(answered, world.table(rng)):
+        for record in records_of(answered):
             if is_judged(record, EXAMPLES in world.options):
                 drawn[record.metric].append(count(record, truth.about(record)))
         for metric, of_draw in drawn.items():
@@ -161,11 +161,9 @@ def _in_one_draw(total: Count) -> Count:
     return replace(total, draws=1, squares=squares[0], false_squares=squares[1])
 
 
-def records_of(
-    answered: RunAnswers, table: list[dict[str, int]] | None = None
-) -> Records:
+def records_of(answered: RunAnswers) -> Records:
     """The records of one draw, as an audit or a run writes them."""
-    impact = impact_tables(answered, counted=table)
+    impact = impact_tables(answered)
     return statistics(answered, impact.records).records
 
 

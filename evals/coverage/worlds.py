@@ -141,14 +141,6 @@ class World:
         features = pd.DataFrame({"score": scores})
         return FeatureTable(rows, group, cells % 2, features)
 
-    def table(self, rng: np.random.Generator) -> list[dict[str, Any]] | None:
-        """The table that rows with a base parity were drawn from: rows by group and label."""
-        if BASE_PARITY not in self.options:
-            return None
-        counts = rng.multinomial(_TABLE, self.cells.ravel()).reshape(-1, 2).tolist()
-        named = zip(_GROUPS, counts, strict=False)
-        return [{"group": group, "no": n[0], "yes": n[1]} for group, n in named]
-
     def expected(self, rows: int, read: bool) -> RunAnswers:
         """A table with the expected number of each kind of row, to which the truth belongs.
 

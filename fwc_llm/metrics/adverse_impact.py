@@ -1,12 +1,11 @@
 """Tables of an audit: selection rates, impact ratios, tests, confusion (docs/statistics.md).
 
 If the design fixes the number of rows of each group and label, the test rows are no sample of
-people. Within a group and label they are a random sample: rates there, weighted by the table's cell
-shares, estimate the table's rates. The cell shares count as estimates too.
+people: only rates within a group and label are given.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -19,25 +18,16 @@ from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
 from fwc_llm.metrics.intervals import NOWHERE, Estimate, p_value
 from fwc_llm.metrics.records import (
     ASKED_SCOPE,
-    READ,
-    TABLE_SCOPE,
     Record,
     Records,
     record_of,
     with_readings,
 )
 from fwc_llm.metrics.run_answers import RunAnswers, View, views
-from fwc_llm.metrics.variance import (
-    REASONS,
-    ArmArrays,
-    RateEstimates,
-    rate_shares,
-    scope_words,
-)
+from fwc_llm.metrics.variance import REASONS, ArmArrays, scope_words
 from fwc_llm.words import is_known
 
 AS_DRAWN = "as drawn"
-REWEIGHTED = "re-weighted"
 WITHHELD = "withheld"
 NO_PEOPLE = (
     "The test rows were drawn in fixed numbers per group and label: they are "
@@ -46,14 +36,9 @@ NO_PEOPLE = (
 _TEXTS = {
     AS_DRAWN: "Rows were taken as they occur in the data, so rates and ratios hold for people like "
     "these.",
-    REWEIGHTED: NO_PEOPLE
-    + " Rates, ratios, precision and shortfall are re-weighted to the {rows:,} rows "
-    "of the table from which test rows were drawn; intervals also allow for chance in the table's "
-    "shares of "
-    "groups and labels. Counts are of the test rows.",
     WITHHELD: NO_PEOPLE
-    + " The table's own shares are not known here, so selection rates, impact ratios and "
-    "precision are withheld; a run without a base parity, or an audit of decisions, gives them.",
+    + " Selection rates, impact ratios and precision are withheld; a run without a base parity, or "
+    "an audit of decisions, gives them.",
 }
 RATE = "selection_rate"
 FOUR_FIFTHS = 0.8
@@ -79,7 +64,7 @@ _OF_SCORES = {
 }
 _CELLS = "true_negatives", "false_positives", "false_negatives", "true_positives"
 _WITHHELD_MIX = (
-    "withheld: it depends on the mix of {} in the test rows; the table's is not known"
+    "withheld: it depends on the mix of {} in the test rows, which was chosen"
 )
 
 
@@ -131,32 +116,22 @@ def is_left_out(ratio: Record) -> bool:
 def impact_tables(
     answered: RunAnswers,
     designed: bool = False,
-    counted: Sequence[Mapping[str, Any]] | None = None,
     of_law: bool = False,
     leave_out_small: bool = False,
     scored: RunAnswers | None = None,
 ) -> Impact:
     """Return selection rates, impact ratios and confusion by each attribute and by all crossed.
 
-    `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of
-    rows in the table that test rows were drawn from: `no` and `yes` per `group`. `of_law`: groups
-    of fewer than `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under
-    2 % of the rows (Local Law 144, § 5-301). `scored` has the answer yes for scores above the
-    median of all rows; by default P(yes) is the score, if every arm has it. Scoring rates need
-    rates as drawn, and rows that were asked about once.
+    `designed`: the number of rows of each group and label was chosen. `of_law`: groups of fewer
+    than `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under 2 % of
+    the rows (Local Law 144, § 5-301). `scored` has the answer yes for scores above the median of
+    all rows; by default P(yes) is the score, if every arm has it. Scoring rates need rates as
+    drawn, and rows that were asked about once.
     """
     if of_law:
         answered = replace(answered, design=replace(answered.design, min_group=1))
         scored = scored and replace(scored, design=answered.design)
-    table = None
-    if counted is not None:
-        sizes = {str(group["group"]): (group["no"], group["yes"]) for group in counted}
-        groups = tuple(dict.fromkeys((*answered.groups, *sizes)))
-        answered = replace(answered, groups=groups)
-        table = np.array([sizes.get(name, (0, 0)) for name in groups], np.float64)
-    kind = AS_DRAWN
-    if designed or answered.design.labels_fixed:
-        kind = WITHHELD if table is None else REWEIGHTED
+    kind = WITHHELD if designed or answered.design.labels_fixed else AS_DRAWN
     samples = answered.plain_samples.values()
     asked_again = tuple(
         dict.fromkeys(why for one in samples for why in _asked_again(one))
@@ -167,27 +142,22 @@ def impact_tables(
             for arm, a in answered.answers.items()
         }
         scored = replace(answered, answers=above_median, assists={}, assist=False)
-    scope = None
-    if kind == REWEIGHTED:
-        scope = TABLE_SCOPE
-    elif answered.assist:
-        scope = ASKED_SCOPE
+    scope = ASKED_SCOPE if answered.assist else None
     all_views = views(answered.groups, answered.attributes)
     found = list[Record]()
     for view in all_views:
         for arm in answered.arms:
             of: Any = {"arm": arm, "attribute": view.name}
-            how = arm, view, kind, table, leave_out_small
+            how = arm, view, kind, leave_out_small
             selection = _Selection(answered, *how).records(scope)
             found += [replace(record, **of) for record in selection]
             if scored is not None and kind == AS_DRAWN and not asked_again:
                 for record in _Selection(scored, *how).records(None):
                     name = _OF_SCORES.get(record.metric)
                     found += [replace(record, **of, metric=name)] if name else []
-    rows = 0 if table is None else int(table.sum())
     return Impact(
         kind,
-        _TEXTS[kind].format(rows=rows),
+        _TEXTS[kind],
         scope,
         asked_again,
         any(sample.weight is not None for sample in samples),
@@ -212,38 +182,6 @@ def _asked_again(sample: ArmArrays) -> Iterator[str]:
         yield "several rows of a person"
 
 
-def _of_cells(sample: ArmArrays) -> RateEstimates:
-    """The rate of yes in each group and label (2G,)."""
-    return rate_shares(sample, RATE, sample.cell, 2 * sample.groups, True)
-
-
-def _confusion_reweighted(
-    cells: RateEstimates, table: Floats, level: Codes
-) -> dict[str, list[Estimate]]:
-    """Confusion rates of the table, weighted as selection rates are; `level` (2G,) of cells."""
-    level_and_label = 2 * level + np.arange(len(level)) % 2
-    labels = _weighted(cells, table, level_and_label, level_and_label)
-    by_label = arm_estimates.share_limits(labels)
-    return {
-        "false_positive_rate": by_label[::2],
-        "true_positive_rate": by_label[1::2],
-        "precision": _precision(_weighted(cells, table, level_and_label, level)),
-    }
-
-
-def _weighted(
-    cells: RateEstimates, table: Floats, owner: Codes, of: Codes
-) -> RateEstimates:
-    """Sum the shares of cells (2G,) by `owner`, weighted by the table's rows within `of`."""
-    rows = table.ravel()
-    total = np.bincount(of, rows)
-    size = np.zeros(int(owner.max()) + 1)
-    size[owner] = total[of]
-    return cells.combined(
-        owner, rows / np.where(total > 0, total, 1.0)[of], len(size), size
-    )
-
-
 class _Selection:
     """Selection of one arm in one view."""
 
@@ -253,7 +191,6 @@ class _Selection:
         arm: str,
         view: View,
         kind: str,
-        table: Floats | None,
         leave_out_small: bool,
     ) -> None:
         self.estimates = answered.in_view(view)[arm]
@@ -269,23 +206,8 @@ class _Selection:
         lost = sample.group[sample.reason == REASONS.index("error")]
         self.no_reply = np.bincount(lost, minlength=levels)
         self.people = sample.of_groups(sample.row)
-        self.in_table = np.full(levels, np.nan)
-        if table is not None:
-            self.in_table = np.bincount(view.level_of, table.sum(1), levels) + 0.0
-        self.confused: Mapping[str, Sequence[Estimate]] = {
-            rate: self.estimates.rates(rate) for rate in CONFUSION
-        }
         self.rates = self.estimates.counted(RATE)
         self.sides = self.estimates.readings(RATE) if sample.worst else ()
-        if kind == REWEIGHTED and table is not None:
-            whole = answered.plain_samples[arm]
-            level = np.repeat(view.level_of, 2)
-            read = [arm_estimates.read_as(whole, RATE, side) for side in (0, 1)]
-            of_cells = [_of_cells(one) for one in (whole, *read[: len(self.sides)])]
-            self.confused = _confusion_reweighted(of_cells[0], table, level)
-            self.rates, *self.sides = (
-                _weighted(cells, table, level, level) for cells in of_cells
-            )
 
     def records(self, scope: str | None) -> Iterator[Record]:
         """Yield counts, selection rates, impact ratios, pairs and confusion."""
@@ -294,14 +216,12 @@ class _Selection:
                 yield Record(group=level, metric=metric, value=count)
         if self.kind != WITHHELD:
             yield from self._selected(scope or self.scope)
-        if self.kind == REWEIGHTED and self.sides:
-            scope = READ
         yield from self._confusion(scope or self.scope)
 
-    def _counts(self, place: int) -> dict[str, float]:
+    def _counts(self, place: int) -> dict[str, int]:
         counts = self.counts[place]
         lost = int(self.no_reply[place])
-        named: dict[str, float] = {
+        named = {
             "rows": int(self.people[place]),
             "questions": int(counts.sum()),
             "selected": int(counts[:, YES].sum()),
@@ -309,8 +229,6 @@ class _Selection:
             "without_answer": int(counts[:, UNPARSED].sum()) - lost,
             "no_reply": lost,
         }
-        if not np.isnan(self.in_table[place]):
-            named["in_table"] = int(self.in_table[place])
         if self.sample.design.labelled:
             cells = counts[:, :UNPARSED].ravel().tolist()
             named |= dict(zip(_CELLS, cells, strict=True))
@@ -324,11 +242,11 @@ class _Selection:
         unknown = np.isnan(value)
         every = np.ones(len(value), dtype=np.bool_)
         known = np.array([is_known(level) for level in self.levels])
-        people = self.in_table if self.kind == REWEIGHTED else self.people
+        people = self.people
         with np.errstate(invalid="ignore", divide="ignore"):
             # of all, known or not
             share = np.where(known, people, np.nan) / people.sum()
-            answered = people if self.kind == REWEIGHTED else people * parsed / asked
+            answered = people * parsed / asked
         small = share < LEAST_SHARE - _ROUNDING
         defined = np.flatnonzero(known & ~unknown)
         large = defined[~small[defined]]
@@ -343,8 +261,6 @@ class _Selection:
         none = "0/0: no parsed answer to rows of this group"
         why_not = {  # the first that applies
             "the category of these people is unknown": ~known,
-            "no row of this group was asked about": asked == 0,
-            f"{none} with one of the labels": unknown & (parsed > 0),
             none: unknown,
             "a ratio needs two groups with a rate": every & (len(defined) < 2),
             f"{_LEFT_OUT}: under 2 % of the rows": small & left_out,
@@ -361,7 +277,7 @@ class _Selection:
             own = limits[place]
             reason = reasons[place]
             of: Any = {"group": level, "scope": scope}
-            n = int(people[place] if self.kind == REWEIGHTED else asked[place])
+            n = int(asked[place])
             undefined = reason if math.isnan(own.value) else ""
             selected = record_of(own, metric=RATE, **of, n=n, reason=undefined)
             yield from with_readings(own, selected)
@@ -450,12 +366,11 @@ class _Selection:
         if self.kind == WITHHELD:
             mixed = list(CONFUSION) if self.alone else ["precision"]
         for rate, why in CONFUSION.items() if self.sample.design.labelled else ():
-            if (
-                rate == "accuracy" and self.kind != AS_DRAWN
-            ):  # it depends on the mix of labels
-                continue
+            if rate == "accuracy" and self.kind != AS_DRAWN:
+                continue  # it depends on the mix of labels
+            shares = self.estimates.rates(rate)
             for place, level in enumerate(self.levels):
-                estimate = self.confused[rate][place]
+                estimate = shares[place]
                 n = int(self.counts[place].sum())
                 of: Any = {"group": level, "scope": scope, "metric": rate, "n": n}
                 if rate in mixed:
@@ -495,17 +410,3 @@ def four_fifths(ratio: float, low: float, high: float) -> str:
     if ratio >= bound and low >= bound:
         return NOT_BELOW
     return CANNOT_SAY
-
-
-def _precision(joint: RateEstimates) -> list[Estimate]:
-    """Return precisions r / (1 + r) with limits, r = right / wrong, from shares of yes (2L,).
-
-    The shares of each level are first the wrong yes, then the right yes.
-    """
-    wrong = np.arange(0, len(joint.values), 2)
-    under, over = arm_estimates.ratios_of_pairs([joint] * 2, wrong + 1, wrong)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value = joint.values[1::2] / (joint.values[1::2] + joint.values[::2])
-    low = np.minimum(under / (1 + under), value)
-    high = np.maximum(1 / (1 + over), value)
-    return [Estimate(*numbers) for numbers in zip(value, low, high, strict=True)]

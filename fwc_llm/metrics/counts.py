@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 Labels = npt.NDArray[np.int8]
 
 NO = 0
@@ -28,11 +29,11 @@ class Rate:
     Both are flags (2, 3) by label (no, yes) and answer (no, yes, unparsed).
     """
 
-    hits: npt.NDArray[np.bool_]
-    counted: npt.NDArray[np.bool_]
+    hits: Flags
+    counted: Flags
 
 
-def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
+def _kinds(no: str, yes: str) -> Flags:
     return np.array([[letter == "x" for letter in row] for row in (no, yes)])
 
 

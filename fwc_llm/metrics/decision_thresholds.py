@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.counts import Codes, Floats, levels_of
+from fwc_llm.metrics.counts import Codes, Flags, Floats, levels_of
 
 HALF = 0.5  # the default threshold
 _DIGITS = 12  # decimals of comparisons: equal shares may differ in their last bit
@@ -52,7 +52,7 @@ def threshold_curve(
         weight = weights
     values, inverse, ties = np.unique(score, return_inverse=True, return_counts=True)
 
-    def yes(chosen: npt.NDArray[np.bool_]) -> Floats:
+    def yes(chosen: Flags) -> Floats:
         """Weight (T,) of the rows `here` that each threshold answers yes."""
         return np.append(
             np.bincount(inverse[chosen], weight[chosen], len(values))[::-1].cumsum()[

@@ -28,15 +28,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import Floats
+from fwc_llm.metrics.counts import Flags, Floats
 from fwc_llm.metrics.intervals import critical_value, quantile
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 
 POWER = 0.8  # of tests at 5 %
-_ENDLESS = 10**9  # repeats that count as infinitely many
 FEW = 10  # rows of a group per repeat that its rate needs
 QUESTIONS = ("gap", "accuracy", "gap_of_one")
 _LIMITS = {"discordant": 1.0, "variance": 0.25, "correlation": 1.0, "examples_sd": 1.0}
@@ -63,7 +61,7 @@ class Design:
         )
 
     @property
-    def judged(self) -> npt.NDArray[np.bool_]:
+    def judged(self) -> Flags:
         """Whether each group (G,) is judged; if fewer than two would be, all are."""
         different = (
             self.table * (1 - (1 - np.minimum(self.drawn, 1.0)) ** self.repeats)
@@ -175,18 +173,6 @@ def variance_of(question: str, design: Design, assumptions: Assumptions) -> floa
         return float(of_groups.sum())
     of_groups = of_groups[design.judged]
     return float(np.sort(of_groups)[-2:].sum()) if len(of_groups) > 1 else math.nan
-
-
-def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
-    """Return the smallest difference detected after infinitely many repeats, with these
-    examples.
-    """
-    eligible = design.judged | (question == "accuracy")
-    names = tuple(
-        group for group, judged in zip(design.groups, eligible, strict=True) if judged
-    )
-    endless = Design(names, design.rows[eligible], design.table[eligible], _ENDLESS, 1)
-    return smallest_of(question, endless, assumptions, strategy=False)
 
 
 def steps_needed(

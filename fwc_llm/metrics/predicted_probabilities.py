@@ -1,4 +1,4 @@
-"""Statistics of P(yes): ranking, calibration, thresholds, and warnings.
+"""Statistics of P(yes): ranking, calibration, and warnings.
 
 P(yes) `p` (n,) is from 0 to 1; callers leave out rows without P(yes). Values use the rows' weights;
 in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
@@ -30,14 +30,10 @@ LEAST_CERTAIN = (
 
 @dataclass(frozen=True)
 class Probabilities:
-    """The questions of an arm that have P(yes), `known`, of `asked` ones, by group (G,).
-
-    All repeats are pooled: a threshold is for the whole run.
-    """
+    """The questions of an arm that have P(yes), `known`, of `asked` ones, by group (G,)."""
 
     known: ArmArrays
     asked: Codes
-    curve: thresholds.Curve
 
     @classmethod
     def of(cls, sample: ArmArrays) -> "Probabilities | None":
@@ -45,9 +41,7 @@ class Probabilities:
         if sample.p_yes is None or not sample.design.labelled:
             return None
         known = sample.where(~np.isnan(sample.p_yes))
-        p = np.asarray(known.p_yes)
-        curve = thresholds.threshold_curve(p, known.label, known.group, known.weight)
-        return cls(known, np.bincount(sample.group, minlength=sample.groups), curve)
+        return cls(known, np.bincount(sample.group, minlength=sample.groups))
 
     @property
     def p(self) -> Floats:
@@ -59,18 +53,8 @@ class Probabilities:
         """The share of P(yes) too near 0 or 1 to show calibration."""
         return float(np.mean((self.p < LEAST_CERTAIN) | (self.p > 1 - LEAST_CERTAIN)))
 
-    @property
-    def candidates(self) -> dict[str, float]:
-        """The candidate thresholds by name."""
-        curve = self.curve
-        return {
-            "half": thresholds.HALF,
-            "most_accurate": float(curve.thresholds[thresholds.most_accurate(curve)]),
-            "base_rate": float(curve.thresholds[thresholds.at_base_rate(curve)]),
-        }
-
     def records(self, groups: Sequence[str], attribute: str) -> Iterator[Record]:
-        """Yield ranking, calibration and thresholds."""
+        """Yield ranking and calibration."""
         known = self.known
         n = len(self.p)
         if np.ptp(known.label):
@@ -90,8 +74,6 @@ class Probabilities:
         for place, group in enumerate(groups):
             for record in of_groups.records(place, int(self.asked[place])):
                 yield replace(record, attribute=attribute, group=group)
-        for name, threshold in self.candidates.items():
-            yield from self._at(name, threshold, groups, attribute)
 
     def at_median(self, groups: Sequence[str], attribute: str) -> Iterator[Record]:
         """Yield the results of answers that are yes where P(yes) exceeds its median.
@@ -102,43 +84,23 @@ class Probabilities:
         odds = logit(np.clip(self.p, _ROUNDING, 1 - _ROUNDING))
         if np.ptp(odds) < _ROUNDING or not np.ptp(self.known.label):
             return
-        upper = self.curve.thresholds[self.curve.share <= 0.5 + _ROUNDING]
-        for record in self._results("median", float(upper[0]), groups, attribute):
-            yield replace(record, scope="these rows", n=len(self.p))
-
-    def _at(
-        self, name: str, threshold: float, groups: Sequence[str], attribute: str
-    ) -> Iterator[Record]:
-        """Yield a threshold, its ties and results.
-
-        Only 0.5 has limits: the others are chosen on the same rows, on which they look better than
-        on new rows.
-        """
-        yield Record(metric=f"threshold_{name}", value=threshold)
-        ties = int((self.p == threshold).sum())
-        yield Record(metric=f"ties_at_{name}", value=ties)
-        for record in self._results(name, threshold, groups, attribute):
-            if name == "half":
-                yield record
-            else:
-                yield replace(record, low=np.nan, high=np.nan)
-
-    def _results(
-        self, name: str, threshold: float, groups: Sequence[str], attribute: str
-    ) -> Iterator[Record]:
-        """Yield the results at a threshold, computed as those of the answers as given."""
-        design = replace(self.known.design, model=False)
-        said = (self.p >= threshold).astype(np.float64)
-        found = ArmEstimates(replace(self.known, answer=said, design=design))
-        for key, of in (("accuracy", ""), ("dp_gap", attribute)):
+        known = self.known
+        of_known = self.p, known.label, known.group, known.weight
+        curve = thresholds.threshold_curve(*of_known)
+        upper = curve.thresholds[curve.share <= 0.5 + _ROUNDING]
+        said = (self.p >= upper[0]).astype(np.float64)
+        design = replace(known.design, model=False)
+        found = ArmEstimates(replace(known, answer=said, design=design))
+        of: Any = {"scope": "these rows", "n": len(self.p)}
+        for key, by in (("accuracy", ""), ("dp_gap", attribute)):
             ends: Any = found[key].ends
-            yield Record(metric=f"{key}_at_{name}", attribute=of, **ends)
-        rate = f"selection_rate_at_{name}"
+            yield Record(metric=f"{key}_at_median", attribute=by, **ends, **of)
+        of["metric"] = "selection_rate_at_median"
         (of_all,) = found.counted("selection_rate of all").values.tolist()
-        yield Record(metric=rate, value=of_all)
+        yield Record(value=of_all, **of)
         shares = found.counted("selection_rate").values.tolist()
         for group, share in zip(groups, shares, strict=True):
-            yield Record(metric=rate, attribute=attribute, group=group, value=share)
+            yield Record(attribute=attribute, group=group, value=share, **of)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ _C = 0.5  # inverse strength of the predictor's ridge penalty
 _LARGEST = 2.0  # largest λ: predictions are shrunken, so the best λ may be above 1
 BY_CHANCE = 0.001  # probability of refusing rows that were drawn at random
 _CELL = "group and label"
+_COMMON = 10  # rows of a category, at least, that has a column of its own
 RATES_ASSISTED = (
     "accuracy",
     "selection_rate",
@@ -61,34 +62,23 @@ class FeatureTable:
     @cached_property
     def encoded(self) -> tuple[Floats, list[str]]:
         """Features (N, p), standardised or one-hot, and group by label; names (p,)."""
-        from sklearn.compose import make_column_transformer
-        from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-        values = self.features.select_dtypes(
-            "number", exclude=["timedelta", "complex"]
-        ).astype(np.float64)
-        values = values.where(
-            values.abs() < 1e100
-        )  # larger and infinite numbers count as missing
-        numbers = list(values.columns)
+        values = self.features.select_dtypes("number", exclude=["timedelta", "complex"])
+        values = values.astype(np.float64)
+        # larger and infinite numbers count as missing
+        values = values.where(values.abs() < 1e100)
         values = values.fillna(values.mean().fillna(0.0))
-        texts = [name for name in self.features.columns if name not in numbers]
-        cell = pd.Series(self.group, values.index, name=_CELL).astype(
-            str
-        ) + self.label.astype(str)
-        frame = pd.concat([self.features[texts].astype(str), values, cell], axis=1)
-        rare = OneHotEncoder(
-            min_frequency=10,
-            handle_unknown="infrequent_if_exist",
-            sparse_output=False,
-            feature_name_combiner=lambda name, _: str(name),
-        )
-        encode = make_column_transformer(
-            (StandardScaler(), numbers), (rare, [*texts, _CELL])
-        )
-        matrix = np.asarray(encode.fit_transform(frame), np.float64)
-        names = [name.partition("__")[2] for name in encode.get_feature_names_out()]
-        return matrix, names
+        spread = values.std(ddof=0)
+        values = (values - values.mean()) / spread.where(spread > 0, 1.0)
+        texts = self.features.drop(columns=values.columns).astype(str)
+        texts[_CELL] = self.group.astype(str) + self.label.astype(str).astype(object)
+        matrix = [values.to_numpy()]
+        names = [*map(str, values)]
+        for name, column in texts.items():
+            common = column.map(column.value_counts()) >= _COMMON
+            part = pd.get_dummies(column.where(common, ""), dtype=np.float64)
+            matrix.append(part.to_numpy())
+            names += [str(name)] * part.shape[1]
+        return np.hstack(matrix), names
 
 
 @dataclass(frozen=True)
@@ -237,19 +227,16 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
         raise FwcError(
             f"the table lacks the row {names[int(np.argmin(position))]!r}, which was asked about"
         )
-    for sample in samples.values():
-        group, label = (
-            values[position[sample.row]] for values in (table.group, table.label)
+    group, label = (
+        values[position[first.row]] for values in (table.group, table.label)
+    )
+    other = group != np.array(run.groups, object)[first.group]
+    other |= label != first.label
+    if other.any():
+        name = names[first.row[int(np.argmax(other))]]
+        raise FwcError(
+            f"the row {name!r} has another group or label in the table than in the answers"
         )
-        other = (group != np.array(run.groups, object)[sample.group]) | (
-            label != sample.label
-        )
-        if other.any():
-            raise FwcError(
-                f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or label "
-                f"in the "
-                "table than in the answers"
-            )
     if first.rows < MIN_ROWS:
         return replace(run, assist=True)
     rest = np.setdiff1d(np.arange(len(table.rows)), position)

@@ -25,7 +25,6 @@ READINGS = "all readings of unread replies"
 ALL_GROUPS = "all groups"  # judged or not
 ASSISTED = "assisted"
 STRATA_SCOPE = "within strata"
-TABLE_SCOPE = "the table"  # rates of the table that test rows were drawn from
 ASKED_SCOPE = "rows that were asked about"  # without predictions of others
 NAMES = "names"  # first names of another group
 CHANGED_ATTRIBUTE = "the protected attribute changed"

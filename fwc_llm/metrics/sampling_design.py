@@ -11,7 +11,6 @@ from typing import Literal
 Unread = Literal["worst", "as-no", "ignore"]  # how replies without an answer count
 WORST: Unread = "worst"
 AS_NO: Unread = "as-no"
-MIN_GROUP = 30  # distinct rows (or people); smaller groups are shown but not judged
 
 BASE_PARITY = "base parity"
 REPEATS = "repeats"

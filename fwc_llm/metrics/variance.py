@@ -20,6 +20,7 @@ from fwc_llm.metrics.counts import (
     REPLY_RATES,
     UNPARSED,
     Codes,
+    Flags,
     Floats,
     levels_of,
 )
@@ -104,7 +105,7 @@ class ArmArrays:
     unknown: tuple[int, ...] = ()
 
     @cached_property
-    def unread_rows(self) -> npt.NDArray[np.bool_]:
+    def unread_rows(self) -> Flags:
         """(n,) true for replies without an answer, except those lost in transport."""
         missing = np.isnan(self.answer)
         return (
@@ -164,7 +165,7 @@ class ArmArrays:
         return np.array(critical)[index]
 
     @cached_property
-    def parsed(self) -> npt.NDArray[np.bool_]:
+    def parsed(self) -> Flags:
         """(n,) true for the answers yes and no."""
         return ~np.isnan(self.answer)
 
@@ -211,7 +212,7 @@ class ArmArrays:
         """Number of repeats."""
         return int(self.repeat.max(initial=-1)) + 1
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> "ArmArrays":
+    def where(self, chosen: Flags) -> "ArmArrays":
         """Select answers by a mask (n,)."""
         arrays = {name: getattr(self, name) for name in _OF_ANSWERS}
         parts: Any = {n: a[chosen] for n, a in arrays.items() if a is not None}
@@ -469,40 +470,29 @@ class RateEstimates:
             factor = np.sqrt(np.where(plain > 0, variance / plain, 1.0))
         return np.asarray(factor), np.maximum(1.0, np.floor(freedom))
 
-    def combined(
-        self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None
-    ) -> "RateEstimates":
+    def combined(self, owner: Codes, weight: Floats, owners: int) -> "RateEstimates":
         """Return weighted sums (owners,) of shares.
 
-        `owner` (O,) is the index of each share's sum. With `of` (owners,), a sum's weights count as
-        estimates, from `of` rows of a table. A sum is NaN if a share with a positive weight is.
+        `owner` (O,) is the index of each share's sum. A sum is NaN if a share with a positive
+        weight is.
         """
-        used = weight > 0
 
         def total(values: Floats, power: int = 1) -> Floats:
-            return np.asarray(
-                np.bincount(owner, np.where(used, weight**power * values, 0.0), owners),
-                float,
-            )
+            parts = np.where(weight > 0, weight**power * values, 0.0)
+            return np.bincount(owner, parts, owners).astype(np.float64)
 
-        values = np.where(
-            np.bincount(owner, weight, owners) > 0, total(self.values), np.nan
-        )
+        weighted = np.bincount(owner, weight, owners) > 0
+        values = np.where(weighted, total(self.values), np.nan)
         each = np.array([total(row) for row in self.per_repeat])
-        drawn = np.zeros(owners)
-        if of is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                excess = np.maximum(0.0, total(self.values**2) - values**2)
-                drawn = np.where(of > 0, excess / of, 0.0)
         own = self.influence
         return RateEstimates(
             self.sample,
             values,
             np.where(np.isnan(values), np.nan, each),
-            np.sqrt(total(self.below**2, 2) + Z**2 * drawn),
-            np.sqrt(total(self.above**2, 2) + Z**2 * drawn),
-            total(self.plain, 2) + drawn,
-            total(self.variance, 2) + drawn,
+            np.sqrt(total(self.below**2, 2)),
+            np.sqrt(total(self.above**2, 2)),
+            total(self.plain, 2),
+            total(self.variance, 2),
             total(self.two_rows, 2),
             np.full(owners, self.freedom.min(initial=np.inf)),
             replace(

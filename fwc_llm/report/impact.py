@@ -1,8 +1,7 @@
 """Audit tables: rows asked, answered and selected, by each attribute and crossed.
 
 Selection rates and impact ratios describe a population only if rows are drawn without a base
-parity. For a designed sample, they are reweighted to the table's base rates, or withheld
-(docs/statistics.md, "Designed samples").
+parity. For a designed sample, they are withheld (docs/statistics.md, "Designed samples").
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,6 @@ from dataclasses import replace
 from fwc_llm.metrics.adverse_impact import (
     CANNOT_SAY,
     CONFUSION,
-    REWEIGHTED,
     WITHHELD,
     Impact,
     is_small,
@@ -131,8 +129,6 @@ class ImpactTables:
             for at in lines
         )
         counted = {"Rows": "rows"}
-        if any(self.of("in_table", *at).known for at in lines):
-            counted = {"Rows of the table": "in_table", "Rows asked": "rows"}
         counted |= {"Questions": "questions"} if again else {}
         rest = {"Not parsed": "without_answer", "No reply": "no_reply"}
         rows: dict[tuple[str, str], Row] = {}
@@ -211,10 +207,7 @@ class ImpactTables:
             "Shortfall",
             *["Accuracy %"] * labelled,
         ]
-        if self.impact.kind == REWEIGHTED:
-            headings[0] = "Yes, test rows"
-            headings[1:3] = [f"{heading}, reweighted" for heading in headings[1:3]]
-        elif self.impact.weighted:
+        if self.impact.weighted:
             headings[0] = "Selected, unweighted"
             headings[1:3] = [f"{heading}, weighted" for heading in headings[1:3]]
         if most:
@@ -302,11 +295,10 @@ class ImpactTables:
             return
         if any(self.ratio(*at).verdict == CANNOT_SAY for at in self.lines()):
             yield "Cannot say: the interval of the ratio contains 0.8."
-        people = "people" if self.impact.kind == REWEIGHTED else "rows with an answer"
         yield (
             "Intervals of ratios hold jointly for all groups, and allow for another group's rate "
-            f"being the highest. The shortfall is how many more {people} of the group would have "
-            "to be selected for a ratio of 1."
+            "being the highest. The shortfall is how many more rows with an answer of the group "
+            "would have to be selected for a ratio of 1."
         )
 
     def _reasons(

@@ -171,10 +171,8 @@ def keeping_to(conditions: Sequence[str], stats: Statistics) -> frozenset[str] |
     """The arms that have conditions and keep to all of them; None without conditions."""
     if not conditions:
         return None
-    kept = dict[str, bool]()
-    for check in checked(stats, conditions):
-        kept[check.arm] = kept.get(check.arm, True) and check.passed
-    return frozenset(arm for arm in kept if kept[arm])
+    outcomes = by_arm(checked(stats, conditions))
+    return frozenset(arm for arm in outcomes if outcomes[arm] == WITHIN_LIMITS)
 
 
 class Subject(NamedTuple):

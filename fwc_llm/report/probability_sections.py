@@ -1,4 +1,4 @@
-"""Sections on P(yes): ranking, calibration by group, results at common thresholds."""
+"""Sections on P(yes): ranking, calibration by group."""
 
 from collections.abc import Iterator
 
@@ -6,20 +6,6 @@ from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
 from fwc_llm.metrics.statistics import ArmFacts, Statistics
 from fwc_llm.number_format import number, percent
 from fwc_llm.report.table_model import Cells, Row, Scale, Section, difference, valued
-
-_THRESHOLDS = (
-    "Yes from",
-    "Accuracy %",
-    "DP gap",
-    "Rate of yes, %",
-    "Per group, %",
-    "Ties",
-)
-_NAMES = {
-    "half": "one half",
-    "most_accurate": "most accurate",
-    "base_rate": "share of yes = base rate",
-}
 
 
 def probabilities(stats: Statistics) -> Section:
@@ -62,7 +48,7 @@ def probabilities(stats: Statistics) -> Section:
         ),
         "Coverage",
     ]
-    parts = [calibration(stats), thresholds(stats)] if rows else []
+    parts = [calibration(stats)] if rows else []
     return Section(
         "Probabilities",
         headings,
@@ -114,55 +100,11 @@ def calibration(stats: Statistics) -> Section:
     return Section(title, headings, rows, (), intro, 2, "calibration", scales=scales)
 
 
-def thresholds(stats: Statistics) -> Section:
-    """The results of each arm at candidate thresholds, such as the most accurate."""
-    rows = [_at(stats, arm.arm, name) for arm in _arms(stats) for name in _NAMES]
-    intro = (
-        "The answer is yes if P(yes) is at least the threshold; ties are rows exactly at it. In "
-        "brackets the 95 % interval, for the threshold that was not chosen on these rows."
-    )
-    headings = ["Arm", "Threshold", *_THRESHOLDS]
-    return Section(
-        "Results at one threshold for all groups",
-        headings,
-        rows,
-        (),
-        intro,
-        2,
-        "thresholds",
-    )
-
-
-def _at(stats: Statistics, arm: str, name: str) -> Row:
-    at = stats.of(f"threshold_{name}", arm).value
-    rate = f"selection_rate_at_{name}"
-    shares = {
-        group.group: stats.of(rate, arm, group.group).value for group in stats.groups
-    }
-    told = ", ".join(
-        f"{group} {number(share, 1, 100)}"
-        for group, share in shares.items()
-        if share == share
-    )
-    return [
-        *(arm, _NAMES[name], "never" if at == float("inf") else f"{at:.6g}"),
-        valued(stats.of(f"accuracy_at_{name}", arm), 2, 100),
-        valued(stats.of(f"dp_gap_at_{name}", arm), 3),
-        number(stats.of(rate, arm).value, 1, 100),
-        told,
-        f"{stats.of(f'ties_at_{name}', arm).value:,.0f}",
-    ]
-
-
 def notes(stats: Statistics) -> list[str]:
-    """Caveats on thresholds and calibration; [] without P(yes)."""
+    """Caveats on calibration; [] without P(yes)."""
     arms = list(_arms(stats))
-    if not arms:
-        return []
-    lines = [
-        "Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows."
-    ]
-    if stats.labels_fixed:
+    lines = list[str]()
+    if arms and stats.labels_fixed:
         lines.append(
             "The design fixed the share of yes among these rows: calibration holds for them, not "
             "for a population."

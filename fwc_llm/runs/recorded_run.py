@@ -161,8 +161,7 @@ class Run:
 
     def impact(self, of_law: bool = False) -> Impact:
         """The `impact_tables`."""
-        counted = self.described.get("population")
-        return impact_tables(self.answered, self.designed, counted, of_law)
+        return impact_tables(self.answered, self.designed, of_law)
 
     @property
     def designed(self) -> bool:

@@ -25,7 +25,7 @@ from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import ArmArrays
-from tests.metrics.worlds import World
+from tests.metrics.worlds import World, random_arms
 
 GAP = "dp_gap"
 USUAL = ((0.1, 0.5), (0.3, 0.7))
@@ -47,38 +47,7 @@ def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> ArmArrays:
     )
 
 
-@st.composite
-def samples(draw: st.DrawFn) -> ArmArrays:
-    """Any answers: few or many, some unparsed, groups of one row, rows asked again, every
-    design.
-    """
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    groups = draw(st.integers(1, 4))
-    repeats = draw(st.sampled_from([1, 2, 5, 8]))
-    table = draw(st.integers(1, 40))
-    n = draw(st.integers(1, 30))
-    group = np.concatenate([np.arange(groups), rng.integers(0, groups, table)])
-    label = rng.integers(0, 2, len(group))
-    n = min(n, len(group))
-    row = np.concatenate(
-        [rng.choice(len(group), n, replace=False) for _ in range(repeats)]
-    )
-    repeat = np.repeat(np.arange(repeats), n)
-    answer = (
-        rng.random(len(row)) < draw(st.sampled_from([0.0, 0.02, 0.4, 1.0]))
-    ).astype(float)
-    answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
-    examples = draw(st.sampled_from([None, repeat, repeat // 2, np.arange(len(row))]))
-    return ArmArrays(
-        answer,
-        label[row],
-        group[row],
-        repeat,
-        row,
-        groups,
-        SamplingDesign(draw(st.booleans())),
-        examples,
-    )
+samples = random_arms().map(lambda arms: arms[0])
 
 
 def metrics(found: ArmEstimates) -> dict[str, Estimate]:
@@ -89,7 +58,7 @@ def metrics(found: ArmEstimates) -> dict[str, Estimate]:
 
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
-@given(samples())
+@given(samples)
 def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) -> None:
     found = ArmEstimates(sample)
     for name, one in metrics(found).items():
@@ -119,7 +88,7 @@ def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) 
 
 
 @settings(max_examples=60, deadline=None)
-@given(samples(), st.integers(0, 1000))
+@given(samples, st.integers(0, 1000))
 def test_the_order_of_questions_and_the_names_of_groups_change_nothing(
     sample: ArmArrays, seed: int
 ) -> None:

@@ -70,12 +70,9 @@ def test_weighted_shares_have_the_freedom_and_the_variance_of_their_parts() -> N
     freedom = known.spread(np.array([0]), np.array([1]))[1]
     assert freedom == np.floor(0.03**2 / (0.01**2 / 10 + 0.02**2 / 20))
     weight = np.array([0.4, 0.6])
-    both = known.combined(np.zeros(2, int), weight, 1, np.array([50.0]))
+    both = known.combined(np.zeros(2, int), weight, 1)
     assert both.values == pytest.approx(weight @ shares.values)
-    drawn = (
-        weight @ shares.values**2 - both.values**2
-    ) / 50  # the weights are estimates, too
-    assert both.variance == pytest.approx(weight**2 @ known.variance + drawn)
+    assert both.variance == pytest.approx(weight**2 @ known.variance)
 
 
 def test_the_influence_on_an_area_is_its_derivative() -> None:

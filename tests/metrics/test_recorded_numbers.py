@@ -35,7 +35,6 @@ from fwc_llm.metrics.statistics import statistics
 
 FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
-TWO = [{"group": "f", "no": 700, "yes": 300}, {"group": "m", "no": 600, "yes": 500}]
 
 
 def people(
@@ -96,7 +95,7 @@ def cases() -> Iterator[tuple[str, Any]]:
     """What each design gives; every design is of other options."""
     two = from_frame(people(160, 1), min_group=20)
     yield "two arms", found(two)
-    drawn = impact_tables(two, designed=True, counted=TWO)
+    drawn = impact_tables(two, designed=True)
     yield "drawn by label", [*drawn.records]
     weighted = people(240, 2, arms=3, names="abcd")
     four = from_frame(

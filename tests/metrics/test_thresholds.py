@@ -102,7 +102,7 @@ def test_weights_stand_for_so_many_equal_rows() -> None:
             if not re.search("ties|coverage|clipped", record.metric):
                 assert record.value == pytest.approx(other.value), record
             told += 1
-    assert told > 30
+    assert told > 20
     area = weighted.records.of("auc", "answers", "a")
     assert area.low < area.value < area.high
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import COUNTED
@@ -118,3 +119,33 @@ def metrics_of(*answers: Any, weight: Any = None) -> SimpleNamespace:
             if np.isnan(found[metric.key].value)
         },
     )
+
+
+@st.composite
+def random_arms(draw: st.DrawFn) -> list[ArmArrays]:
+    """Two arms' answers to the same questions: few or many, some unparsed, groups of one row,
+    rows asked again, every design.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    groups = draw(st.integers(1, 4))
+    repeats = draw(st.sampled_from([1, 2, 5, 8]))
+    group = np.r_[np.arange(groups), rng.integers(0, groups, draw(st.integers(1, 60)))]
+    label = rng.integers(0, 2, len(group))
+    n = min(draw(st.integers(1, 30)), len(group))
+    row = np.concatenate(
+        [rng.choice(len(group), n, replace=False) for _ in range(repeats)]
+    )
+    repeat = np.repeat(np.arange(repeats), n)
+    design = SamplingDesign(draw(st.booleans()))
+    found = []
+    for _ in range(2):
+        rate = draw(st.sampled_from([0.0, 0.02, 0.1, 0.4, 1.0]))
+        chance = np.where(group[row] == 0, rate, draw(st.sampled_from([rate, 0.5])))
+        answer = (rng.random(len(row)) < chance) * 1.0
+        answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
+        examples = draw(
+            st.sampled_from([None, repeat, repeat // 2, np.arange(len(row))])
+        )
+        arrays = (answer, label[row], group[row], repeat, row)
+        found.append(ArmArrays(*arrays, groups, design, examples))
+    return found

@@ -16,7 +16,6 @@ from fwc_llm.report import probability_sections as tables
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.predictions_reader import as_numbers
-from fwc_llm.report.table_model import texts
 from tests.report.conftest import MakeRun, lines
 
 
@@ -154,33 +153,6 @@ def found_in(frame: pd.DataFrame) -> Statistics:
     return audit(frame).statistics
 
 
-def test_thresholds_agree_with_the_answers() -> None:
-    frame = decided()
-    found = found_in(frame)
-    for metric in ("accuracy", "dp_gap"):
-        at_half, given = (
-            found.of(f"{metric}_at_half", "answers"),
-            found.of(metric, "answers"),
-        )
-        assert (at_half.value, *at_half.ends) == pytest.approx(
-            (given.value, *given.ends)
-        )
-    ties = found.of("ties_at_half", "answers").value
-    assert ties == (frame["p_yes"] == 0.5).sum() > 0
-    assert found.of("threshold_half", "answers").value == 0.5
-    best, half = (
-        found.of(f"accuracy_at_{at}", "answers").value
-        for at in ("most_accurate", "half")
-    )
-    assert best >= half
-    section = tables.thresholds(found)
-    rows = texts(section.rows)
-    assert rows[0][1:3] == ["one half", "0.5"]
-    assert all(len(row) == len(section.headings) for row in rows)
-    assert "(" in rows[0][3]
-    assert "(" not in rows[1][3]  # chosen on these rows: no interval
-
-
 def test_a_constant_probability_is_said() -> None:
     found = found_in(decided(p_yes=0.5))
     assert any("is 0.5 whatever the row" in note for note in found.notes)
@@ -215,12 +187,10 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     folder = make_run(probabilities=True, repeats=2, rates=rates)
     page = render([folder], "html")
     assert "Calibration of P(yes) per group" in page
-    assert "Results at one threshold for all groups" in page
     assert "The design fixed the share of yes" in page
     assert "<script>alert" not in page
     text = render([folder], "md")
-    assert "#### Results at one threshold for all groups" in text
-    assert "| zero | most accurate |" in text
+    assert "#### Calibration of P(yes) per group" in text
     found = lines(render([folder], "csv"))
     differences = [line for line in found if line["metric"] == "calibration"]
     assert len(differences) == 3

@@ -17,10 +17,6 @@ from tests.report.conftest import MakeRun, answer_row, lines
 
 pytestmark = pytest.mark.usefixtures("no_data")
 
-POPULATION = [
-    {"group": "Female", "no": 4356, "yes": 557},
-    {"group": "Male", "no": 7004, "yes": 3143},
-]
 AS_DRAWN = {"n_test": 200, "base_parity": None, "repeats": 1, "seed": 0}
 ABOUT = '[about]\nintended_use = "To hire <b>nobody</b>."\nlimits = "Few rows."'
 TASK_FILE = TOML.format(top="", data="", outcome='positive = "yes"', protected=ABOUT)
@@ -51,23 +47,15 @@ def make(make_folder: MakeRun) -> MakeRun:
     return lambda answers, **changes: make_folder("run", answers, **described | changes)
 
 
-def test_a_designed_sample_is_reweighted_where_the_table_is_known_and_else_withheld(
-    make_run: MakeRun,
-) -> None:
-    known = make_run("known", population=POPULATION, protected=["sex"], repeats=1)
-    unknown = make_run("unknown", protected=["sex"], repeats=1)
-    assert audit(known)["kind"] == "re-weighted"
-    assert audit(unknown)["kind"] == "withheld"
-    weighted, bare = (render([folder], "md") for folder in (known, unknown))
-    assert "Selection rate, reweighted" in weighted
-    assert "15,060 rows of the table" in weighted
-    assert "Selection rate" not in bare
-    assert "selection rates, impact ratios and precision are withheld" in bare
-    for text in (weighted, bare):
-        assert "Confusion matrix" in text
-    for folder in (known, unknown):
-        with pytest.raises(FwcError, match=r"are not applicants.*base_parity=None"):
-            render([folder], "ll144")
+def test_selection_of_a_designed_sample_is_withheld(make_run: MakeRun) -> None:
+    folder = make_run("run", protected=["sex"], repeats=1)
+    assert audit(folder)["kind"] == "withheld"
+    bare = render([folder], "md")
+    assert "| Selection rate" not in bare
+    assert "Selection rates, impact ratios and precision are withheld" in bare
+    assert "Confusion matrix" in bare
+    with pytest.raises(FwcError, match=r"are not applicants.*base_parity=None"):
+        render([folder], "ll144")
 
 
 def test_local_law_144(make: MakeRun) -> None:
@@ -110,27 +98,21 @@ def test_local_law_144(make: MakeRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "known", "why"),
+    ("said", "why"),
     [
-        ([("a", "yes"), ("a", "no")], "", "a ratio needs two groups with a rate"),
-        ([("a", "no"), ("b", "no")], "", "0/0: no answer to any group is yes"),
+        ([("a", "yes"), ("a", "no")], "a ratio needs two groups with a rate"),
+        ([("a", "no"), ("b", "no")], "0/0: no answer to any group is yes"),
         (
             [("a", "yes"), ("a", "no"), ("b", "")],
-            "",
             "0/0: no parsed answer to rows of this group",
         ),
-        ([("a", "yes"), ("a", "no")], "ab", "no row of this group was asked about"),
     ],
 )
 def test_what_is_undefined_says_why_in_every_format(
-    make: MakeRun, said: list[tuple[str, str]], known: str, why: str
+    make: MakeRun, said: list[tuple[str, str]], why: str
 ) -> None:
-    if known:
-        more = {"population": [{"group": g, "no": 5, "yes": 5} for g in known]}
-    else:
-        more = {}
     folder = make(
-        [answer_row(k, group, "no", yes) for k, (group, yes) in enumerate(said)], **more
+        [answer_row(k, group, "no", yes) for k, (group, yes) in enumerate(said)]
     )
     assert any(record.reason.startswith(why) for record in records(folder))
     for format in ("html", "md", "csv", "ll144"):
