@@ -37,7 +37,8 @@ _ADD = (
     "DELETE FROM new WHERE key IN (SELECT key FROM decisions)",
     "INSERT OR IGNORE INTO cells (period, people, label, answer, call) "
     "SELECT DISTINCT period, people, label, answer, :call FROM new",
-    "INSERT INTO decisions SELECT key, id FROM new JOIN cells USING (period, people, label, answer)",
+    "INSERT INTO decisions SELECT key, id FROM new "
+    "JOIN cells USING (period, people, label, answer)",
     "UPDATE cells SET n = n + added FROM (SELECT cell, count(*) AS added FROM new "
     "JOIN decisions USING (key) GROUP BY cell) WHERE id = cell",
 )

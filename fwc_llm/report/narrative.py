@@ -776,7 +776,8 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
             f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, cut)}"
         )
     sentence = (
-        f"assuming that two ways of asking answer {100 * assumed.discordant:.3g}% of the rows differently "
+        f"assuming that two ways of asking answer {100 * assumed.discordant:.3g}% of the rows "
+        "differently "
         f"({assumed.source})"
     )
     if design.repeats >= MIN_SETS:
