@@ -1,9 +1,11 @@
 """`fwc-llm eval`: query a model over test rows; report accuracy and parity."""
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import typer
+from typer.models import OptionInfo
 
 from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import ask_all, eval_json, print_forecast
@@ -40,7 +42,7 @@ FURTHER = (
     "weight",
     "weights",
 )
-KINDS = flags.kinds(FURTHER, Settings, Client)
+_FURTHER = flags.flag_names(FURTHER, Settings, Client)
 _IN_FILE = "further options of the experiment file"
 _DEMONSTRATED = (
     1500  # rows, which cost nothing and show effects of examples within ±0.05
@@ -57,11 +59,20 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
     if path == Path(RECORDED) and not path.exists():
         path = resource_dir("evals/tasks") / RECORDED / "experiment.toml"
     if path is not None:
-        options = read_experiment(path, evaluate, KINDS)
-        context.meta[_IN_FILE] = {
-            name: options.pop(name) for name in KINDS if name in options
+        flagged = {
+            name
+            for name, parameter in signature(evaluate).parameters.items()
+            if isinstance(parameter.default, OptionInfo)
         }
-        context.default_map = options
+        options = read_experiment(path, flagged - {"as_json", "further"} | _FURTHER)
+        declared = evaluate.__annotations__.keys() & options.keys()
+        context.default_map = {name: options.pop(name) for name in declared}
+        context.meta[_IN_FILE] = options
+        try:
+            flags.read(Settings, {**options, "template": None})
+            flags.read(Client, options)
+        except FwcError as error:
+            raise FwcError(f"{path}: {error}") from None
     return path
 
 
@@ -125,10 +136,10 @@ def evaluate(
     # With saved examples, which belong to a task, this is a run with defaults and no demonstration.
     models = _model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
-    if demonstration and options.get("n_test") is None:
-        options["n_test"] = _DEMONSTRATED
-    wanted = _wordings(options.pop("template"))
-    options |= context.meta.get(_IN_FILE, {}) | read_further(further, KINDS)
+    given = {name: value for name, value in options.items() if value is not None}
+    given = context.meta.get(_IN_FILE, {}) | given | read_further(further, _FURTHER)
+    options = {"n_test": _DEMONSTRATED if demonstration else None, **given}
+    wanted = _wordings(options.pop("template", None))
     settings = flags.read(Settings, options, **wanted)
     client = flags.read(Client, options)
     with console.working("reading the table") as step:

@@ -19,12 +19,18 @@ from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import Group, answered_requests
-from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.evaluate import Job
     from fwc_llm.evaluation.result import Result
-    from fwc_llm.runs.budget import Forecast
+
+_TOKENS = (
+    "prompt_tokens",
+    "longest_prompt",
+    "cached_tokens",
+    "completion_tokens",
+    "exact",
+)
 
 
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
@@ -33,107 +39,73 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     from fwc_llm.report.narrative import power_lines
     from fwc_llm.runs.splits import design_of
 
-    forecasts: list[
-        tuple[Job, Forecast | None]
-    ] = []  # None for models without tokens and cost
     with console.working("counting tokens"):
-        for job in jobs:
-            model = traits(job.model)
-            free = (
-                model.reference
-                or model.local
-                or (model.simulated and job.client.base_url is None)
-            )
-            forecasts.append((job, None if free else job.forecast()))
-    models = [_forecast_json(job, numbers) for job, numbers in forecasts]
+        models = [_forecast(job) for job in jobs]
     dollars = [model["dollars_most"] for model in models]
-    if None in dollars:
-        total = None
-    else:
-        total = sum(dollars)
+    total = None if None in dollars else sum(dollars)
     plan = jobs[0].plan
-    settings = plan.settings
-    design = design_of(
-        plan.task,
-        settings.n_test,
-        settings.base_parity,
-        settings.repeats,
-        settings.min_group,
-    )
+    names = ("n_test", "base_parity", "repeats", "min_group")
+    design = design_of(plan.task, *(getattr(plan.settings, name) for name in names))
     if as_json:
-        document = {
-            "format": "fwc-llm-forecast/1",
-            "models": models,
-            "dollars_most": total,
-        }
-        document["smallest"] = smallest(design)
-        print_json(document)
+        document = {"format": "fwc-llm-forecast/1", "models": models}
+        print_json(document | {"dollars_most": total, "smallest": smallest(design)})
         return
-    for job, numbers in forecasts:
-        console.lines(*_forecast_lines(job, numbers))
+    for job, model in zip(jobs, models, strict=True):
+        console.lines(*_forecast_lines(job, model))
     if len(jobs) > 1 and all(dollars):
         console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
     console.lines(*power_lines(design))
 
 
-def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
-    plan = job.plan
-    name = job.model.name
-    if numbers is None:
-        yield f"{plan.n_calls:,} requests to {name} ({_where(job)}): they cost nothing"
-        return
-    yield f"{numbers.calls:,} requests to {name} ({_where(job)})"
-    exact = (
-        ""
-        if numbers.exact
-        else " (an estimate: the tokens of this model cannot be counted here)"
-    )
-    yield (
-        f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt "
-        f"{numbers.longest_prompt:,}"
-    )
-    if not _is_function(job):
-        share = numbers.cached_tokens / max(numbers.prompt_tokens, 1)
-        yield f"{share:.0%} of them can come from the provider's prompt cache"
-    if _writes_text(job):
-        yield f"at most {numbers.completion_tokens:,} completion tokens"
-    if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
-        unknown = f"{name} is your own function, whose requests to services are not known here"
-        yield f"cost unknown: {unknown if _is_function(job) else job.why_unpriced}"
-        return
-    least = f"${numbers.dollars:.2f}"
-    most = f"${numbers.dollars_most:.2f}"
-    if least == most:
-        cost = most
-    else:
-        cost = f"{least} with the cache, {most} without"
-    if job.client.batch:
-        batches = ", as batches"
-    else:
-        batches = ""
-    yield f"{cost}{batches}, by prices of {numbers.price.date} ({numbers.price.source})"
-
-
-def _forecast_json(job: "Job", numbers: "Forecast | None") -> dict[str, Any]:
+def _forecast(job: "Job") -> dict[str, Any]:
     """The forecast as plain values; tokens are None for models without a network."""
-    names = (
-        "prompt_tokens",
-        "longest_prompt",
-        "cached_tokens",
-        "completion_tokens",
-        "exact",
+    model = traits(job.model)
+    free = (
+        model.reference
+        or model.local
+        or (model.simulated and job.client.base_url is None)
     )
-    tokens = {name: getattr(numbers, name, None) for name in names}
+    numbers = None if free else job.forecast()
+    tokens = {name: getattr(numbers, name, None) for name in _TOKENS}
+    if not _writes_text(job):
+        tokens["completion_tokens"] = None
     return {
         "model": job.model.name,
         "where": _where(job),
         "requests": job.plan.n_calls,
         "threshold_requests": job.plan.n_threshold_calls,
-        **tokens | ({} if _writes_text(job) else {"completion_tokens": None}),
+        **tokens,
         "dollars": 0.0 if numbers is None else numbers.dollars,
         "dollars_most": 0.0 if numbers is None else numbers.dollars_most,
         "price": numbers.price.model_dump() if numbers and numbers.price else None,
     }
+
+
+def _forecast_lines(job: "Job", found: Mapping[str, Any]) -> Iterator[str]:
+    head = f"{found['requests']:,} requests to {found['model']} ({found['where']})"
+    prompt = found["prompt_tokens"]
+    if prompt is None:
+        yield f"{head}: they cost nothing"
+        return
+    yield head
+    exact = (
+        "" if found["exact"] else " (an estimate: no tokenizer of this model is here)"
+    )
+    yield f"{prompt:,} prompt tokens{exact}, the longest prompt {found['longest_prompt']:,}"
+    if not _is_function(job):
+        share = found["cached_tokens"] / max(prompt, 1)
+        yield f"{share:.0%} of them can come from the provider's prompt cache"
+    if found["completion_tokens"] is not None:
+        yield f"at most {found['completion_tokens']:,} completion tokens"
+    price = found["price"]
+    if None in (price, found["dollars"], found["dollars_most"]):
+        unknown = f"{job.model.name} is your own function, whose requests to services are not known"
+        yield f"cost unknown: {unknown if _is_function(job) else job.why_unpriced}"
+        return
+    least, most = (f"${found[name]:.2f}" for name in ("dollars", "dollars_most"))
+    cost = most if least == most else f"{least} with the cache, {most} without"
+    batches = ", as batches" * job.client.batch
+    yield f"{cost}{batches}, by prices of {price['date']} ({price['source']})"
 
 
 def _is_function(job: "Job") -> bool:
@@ -301,7 +273,7 @@ def _print_results(
     group: "Group | None",
     verbose: bool,
 ) -> None:
-    from fwc_llm.report.cost import cost_line
+    from fwc_llm.report.cost import cost
     from fwc_llm.report.terminal import models_table, run_table
 
     answered = _answered(results)
@@ -314,24 +286,14 @@ def _print_results(
     runs = [result.run for result in answered.values()]
     table = models_table(runs, verbose) if group else run_table(runs[0], verbose)
     console.out.print(table)
+    jobs_by_name = {job.model.name: job for job in jobs}
     for name, result in answered.items():
         console.notes(*(f"{name}: {remark}" for remark in result.remarks))
-    for job in jobs:
-        finished = answered.get(job.model.name)
-        if finished is not None and not (
-            finished.data["simulated_answers"] or finished.data["reference"]
-        ):
-            if group:
-                name = f"{job.model.name}: "
-            else:
-                name = ""
-            console.notes(
-                f"{name}{cost_line(finished.data, job.client.params, job.price)}"
-            )
-    if group:
-        where = group.path
-    else:
-        where = runs[0].folder
+        if not (result.data["simulated_answers"] or result.data["reference"]):
+            job = jobs_by_name[name]
+            words = cost(result.data, job.client.params, job.price)["words"]
+            console.notes(f"{name}: {words}" if group else words)
+    where = group.path if group else runs[0].folder
     console.notes(
         f"everything is in {where}; see it with: fwc-llm report {in_shell(where)}"
     )
@@ -363,14 +325,6 @@ def _problem(
     why = "; ".join(
         f"{reason['requests']:,} of them: {reason['reason']}" for reason in first
     )
-    answers = (
-        row
-        for result in results.values()
-        for row in RunFolder(result.folder).read_answers()
-    )
-    lost = (row for row in answers if row["reason"] in ("error", "unfinished"))
-    rows = [f"{row['arm']} {row['row']}" for row in lost]
-    why = f"{listed(rows, 5)}; {why}"
     return IncompleteRunError(
         f"{missing:,} of {requests:,} requests have no reply ({why}); {again}"
     )

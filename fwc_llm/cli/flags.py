@@ -217,15 +217,14 @@ def takes(
     return extended(function, flags)
 
 
-def kinds(names: Sequence[str], *models: type[Options]) -> dict[str, Any]:
-    """The types of fields that are no flags, by their keys in experiment files."""
-    flags = [
-        _flag(name, field)
+def flag_names(names: Sequence[str], *models: type[Options]) -> set[str]:
+    """The names of fields on the command line and in experiment files."""
+    return {
+        facts_of(field)["flag"] or name
         for model in models
         for name, field in model.model_fields.items()
         if name in names
-    ]
-    return {flag.name: flag.annotation for flag in flags}
+    }
 
 
 def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
@@ -256,16 +255,20 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
 
 
 def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
-    """Convert flags to an options model; `others` are further values by field."""
+    """Convert flags, or values of an experiment file, to an options model.
+
+    `others` are further values by field.
+    """
     values: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         flag = facts_of(field)["flag"] or name
         value = options.get(flag)
         if value is None:
             continue
-        if isinstance(value, list):
+        kind = get_origin(field.annotation)
+        if kind is Mapping and isinstance(value, list):
             value = read_pairs(value, f"--{flag}")
-        elif get_origin(field.annotation) is tuple:
+        elif kind is tuple and isinstance(value, str):
             value = words(value)
         values[name] = value
     return model(**values | others)

@@ -56,30 +56,28 @@ def prompt(
         )
     settings = flags.read(Settings, options)
     table = flags.open_task(task, data_dir, protected)
-    (source, edits), chosen = split_edits(shots), None
-    if record is None or not (source == "zero" or source.endswith(".json")):
+    source, edits = split_edits(shots)
+    if record is None:
         with working("choosing examples") as step:
             plan = make_plan(table, (shots,), settings, allow_changed_data, step)
         notes(*plan.notes)
-        arm = plan.arms[0]
-        chosen = plan.repeats[0].shots.get(arm.name)
-        edits = arm.edits
-    elif source != "zero":
-        chosen = load_shots(source, table, allow_changed_data)
-    if record is None:
         split = plan.repeats[0].split.test
         row = row or 0
         if not 0 <= row < len(split):
             raise FwcError(
                 f"row {row} is outside the test split, whose rows are 0 to {len(split) - 1}"
             )
-        messages = plan.prompt(arm, row)
+        messages = plan.prompt(plan.arms[0], row)
         title = f"row {row} of the split is {split.index[row]}"
-    elif chosen is None and source != "zero":
-        raise FwcError(
-            f"{shots} chooses examples only within a run: with --record give a saved shots file"
-        )
     else:
+        chosen = None
+        if source.endswith(".json"):
+            chosen = load_shots(source, table, allow_changed_data)
+        elif source != "zero":
+            raise FwcError(
+                f"with --record, --shots is zero or a saved file: fwc-llm shots --strategy {source} "
+                "-o shots.json saves one"
+            )
         cleaned = table.record(_read(record))
         title = f"the row is in {record}"
         notes(*cleaned.notes)

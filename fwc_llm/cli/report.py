@@ -106,7 +106,7 @@ def compare(
     from fwc_llm.metrics.counts import plain
     from fwc_llm.report.compare import compare_runs, comparison_sections
     from fwc_llm.report.table_model import terminal
-    from fwc_llm.report.threshold_section import at_threshold, threshold_section
+    from fwc_llm.report.threshold_section import threshold_section
     from fwc_llm.runs.recorded_run import read_run
 
     named = list(expanded([run_a, run_b]))
@@ -117,7 +117,6 @@ def compare(
         runs = {"first": read_run(first), "second": read_run(second)}
         comparison = compare_runs(*runs.values())
         thresholds = {side: threshold_section(run) for side, run in runs.items()}
-        found = {side: run.statistics for side, run in runs.items()}
     if as_json:
         document = {
             "format": "fwc-llm-compare/2",
@@ -127,8 +126,3 @@ def compare(
         flags.print_json(plain(document))
         return
     console.out.print(*map(terminal, comparison_sections(comparison)))
-    for side, described in thresholds.items():
-        title = f"The {side} run, {comparison[side]['label']}, at its threshold"
-        table = at_threshold(described, found[side], title)
-        if table:
-            console.out.print(terminal(table))

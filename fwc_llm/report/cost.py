@@ -13,8 +13,9 @@ def cost(
     parameters: Mapping[str, Any],
     price: Price | None = None,
 ) -> dict[str, Any]:
-    """Requests, tokens and dollars of a run; `results` is results.json, `parameters` those of
-    requests.
+    """Requests, tokens and dollars of a run, and `words` on them.
+
+    `results` is results.json, `parameters` those of requests.
     """
     live, batched = (
         Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage")
@@ -42,49 +43,34 @@ def cost(
                 Usage(**results["unknown_usage"]), longest=mean
             )
         costs |= {"price_date": price.date, "price_source": price.source}
-    return costs
+    return costs | {"words": _words(costs, results)}
 
 
-def cost_line(
-    results: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    price: Price | None = None,
-) -> str:
-    """The usage and cost of a run in one line; arguments as in `cost`."""
-    costs = cost(results, parameters, price)
+def _words(costs: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+    """The usage and its price in words."""
     usage = costs["usage"]
+    asked = (costs["requests"] or 0) > (costs["unanswered"] or 0)
+    line = ""
     if "truncated" in costs:
-        cut = f"the service truncated {costs['truncated']:,} inputs; "
-    else:
-        cut = ""
-    replies = (costs["requests"] or 0) > (costs["unanswered"] or 0)
-    if replies and not any(usage.values()) and not results.get("local"):
-        return (
-            f"{cut}the replies came without token counts: the tokens that the run used are not "
-            f"known"
-        )
-    line = (
-        f"{cut}used {usage['prompt_tokens']:,} prompt tokens "
-        f"({usage['cached_tokens']:,} of them from the cache) "
-        f"and {usage['completion_tokens']:,} completion tokens"
+        line = f"the service truncated {costs['truncated']:,} inputs; "
+    if asked and not any(usage.values()) and not results.get("local"):
+        return f"{line}the replies came without token counts: the tokens used are not known"
+    line += (
+        f"used {usage['prompt_tokens']:,} prompt tokens ({usage['cached_tokens']:,} of them from "
+        f"the cache) and {usage['completion_tokens']:,} completion tokens"
     )
     unknown = results.get("unknown_usage")
     if unknown:
         line += (
             f", and at most {unknown['prompt_tokens']:,} and {unknown['completion_tokens']:,} more "
-            f"in "
+            "in attempts whose usage is unknown"
         )
-        line += "attempts whose usage is unknown"
     if "dollars" not in costs:
         return line
     if results.get("local"):
         return f"{line}: nothing to pay, no service was asked"
-    if "third part" in costs["price_source"]:
-        whose = " (a third party's)"
-    else:
-        whose = ""
+    line += f": ${costs['dollars']:.2f}"
     if "dollars_unknown" in costs:
-        more = f", at most ${costs['dollars_unknown']:.2f} more"
-    else:
-        more = ""
-    return f"{line}: ${costs['dollars']:.2f}{more} by prices of {costs['price_date']}{whose}"
+        line += f", at most ${costs['dollars_unknown']:.2f} more"
+    whose = " (a third party's)" * ("third part" in costs["price_source"])
+    return f"{line} by prices of {costs['price_date']}{whose}"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
-from fwc_llm.number_format import DASH
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import Row, Section
 from fwc_llm.runs.recorded_run import Run
@@ -122,31 +121,5 @@ def record(run: Mapping[str, Any]) -> Section:
 def costs(run: Mapping[str, Any]) -> Section:
     """The section with requests, tokens and price of a run."""
     cost = run["cost"]
-    if cost["unanswered"]:
-        missing = f", {cost['unanswered']:,} without reply"
-    else:
-        missing = ""
-    if cost["requests"] is None:
-        requests = DASH
-    else:
-        requests = f"{cost['requests']:,}{missing}"
-    rows: list[Row] = [("Requests", requests)]
-    cut = cost.get("truncated")
-    if cut:
-        rows.append(("Answers about inputs that the service truncated", f"{cut:,}"))
-    rows += [
-        (name.replace("_", " ").capitalize(), f"{tokens:,}")
-        for name, tokens in cost["usage"].items()
-    ]
-    price = "not known for this model"
-    if run["simulated_answers"]:
-        price = "none: simulated"
-    elif run["reference"]:
-        price = "none: a reference, no language model"
-    elif cost.get("price_source") == "no service was asked":
-        price = "none: no service was asked"
-    elif "dollars" in cost:
-        price = (
-            f"about ${cost['dollars']:.2f} at the list prices of {cost['price_date']}"
-        )
-    return Section("Cost", ["Item", "Used"], [*rows, ("Price", price)])
+    asked = f"{cost['requests'] or 0:,} requests, {cost['unanswered'] or 0:,} without a reply"
+    return Section("Cost", intro=f"{asked}: {cost['words']}.")

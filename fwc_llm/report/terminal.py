@@ -27,7 +27,7 @@ from fwc_llm.report.narrative import (
     step_of,
     what_was_run,
 )
-from fwc_llm.report.table_model import terminal
+from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
 
 if TYPE_CHECKING:
@@ -83,16 +83,29 @@ def summary(
     run: "Run | None" = None,
 ) -> RenderableType:
     """The findings, the first table and the next step (`next_step`)."""
+    table = sections.first(stats, by_arm(checked(stats, conditions)))
+    notes = [] if verbose else _notes(stats)
     return Group(
-        *_sentences(stats, created, conditions),
-        terminal(
-            replace(sections.first(stats, by_arm(checked(stats, conditions))), title="")
-        ),
-        *(Text(note, style="dim") for note in _notes(stats) if not verbose),
-        *(Text(line) for line in missed(stats)),
+        *_body(stats, created, conditions, table, notes),
         *_next(*next_step(stats, conditions, run), _page(run)),
         Text(GOOD, style="dim"),
     )
+
+
+def _body(
+    stats: Statistics,
+    created: str,
+    conditions: Sequence[str],
+    table: Section,
+    notes: Sequence[str],
+) -> Iterator[RenderableType]:
+    """The findings, a table with notes, and what the rows could have missed."""
+    for number, finding in enumerate(findings(stats, created, conditions)):
+        text = ": ".join(filter(None, finding.values()))
+        yield Text(text, style="" if number else "bold")
+    yield terminal(replace(table, title=""))
+    yield from (Text(note, style="dim") for note in notes)
+    yield from map(Text, missed(stats))
 
 
 def _next(step: str, command: str, page: str) -> Iterator[RenderableType]:
@@ -126,41 +139,25 @@ def audit_summary(
     if len(audits) > 1:
         parts.append(Text(overall(audits), style="bold"))
     parts += map(Text, left_out)
-    notes = dict[str, list[str]]()
+    told = [*left_out]
     for audited, impact in zip(audits, impacts, strict=True):
         name, stats, conditions, _ = audited
         table = sections.first(stats, audited.outcomes)
         if len(stats.arms) == 1:
             table = selected(impact, stats.records, impact.views[-1], _MOST_GROUPS)
+        notes = [note for note in _notes(stats) if not verbose and note not in told]
+        told += notes
         parts.append(Text(f"{predictions} by {name}", style="bold"))
-        parts += _sentences(stats, created, conditions)
-        parts.append(terminal(replace(table, title="")))
-        for note in _notes(stats):
-            if note not in left_out:
-                notes.setdefault(note, []).append(name)
-        parts += map(Text, missed(stats))
-    for note, names in () if verbose else notes.items():
-        about = f"By {', '.join(names)}: " * (len(names) < len(audits))
-        parts.append(Text(f"{about}{note}", style="dim"))
+        parts += _body(stats, created, conditions, table, notes)
     return Group(*parts, *_next(*step_of(audits), page), Text(GOOD, style="dim"))
-
-
-def _sentences(
-    stats: Statistics, created: str, conditions: Sequence[str]
-) -> Iterator[RenderableType]:
-    for number, finding in enumerate(findings(stats, created, conditions)):
-        text = ": ".join(filter(None, finding.values()))
-        yield Text(text, style="" if number else "bold")
 
 
 def _notes(stats: Statistics) -> list[str]:
     of_one = tuple(f"{arm.arm}{end}" for arm in stats.arms for end in ":,")
-    notes = [note for note in stats.notes if not note.startswith(of_one)][:_MOST_NOTES]
-    if any(arm.within_strata for arm in stats.arms):  # was asked for
-        notes += [
-            note for note in stats.notes if note.startswith(of_one) and " strat" in note
-        ]
-    return notes
+    notes = [
+        note for note in stats.notes if " strat" in note or not note.startswith(of_one)
+    ]
+    return notes[:_MOST_NOTES]
 
 
 def everything(run: Mapping[str, Any]) -> RenderableType:

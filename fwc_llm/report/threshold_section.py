@@ -6,7 +6,7 @@ from typing import Any
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.threshold_effects import METRICS
-from fwc_llm.number_format import DASH, number, percent
+from fwc_llm.number_format import DASH, number
 from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.threshold_selection import NEVER
@@ -15,12 +15,11 @@ _HEADINGS = (
     *(
         "Asked",
         "Threshold",
-        "Pool rows",
         "Accuracy %, as given",
         "Accuracy %, at the threshold",
         "Difference",
     ),
-    *("DP gap, as given", "DP gap, at the threshold", "Difference", "Ties", "Coverage"),
+    *("DP gap, as given", "DP gap, at the threshold", "Difference"),
 )
 _RULES = {
     "fit": "the most accurate",
@@ -47,7 +46,7 @@ def _words(rule: float | str) -> str:
         f"threshold, {how}. "
         "All other sections are about the answers as given. Intervals take the threshold as fixed, "
         "and hold "
-        "for these examples. Ties are test rows with P(yes) exactly at the threshold."
+        "for these examples."
     )
 
 
@@ -60,18 +59,13 @@ def at_threshold(
     rows: list[Row] = []
     for line in section["arms"] if section else ():
         arm = line["arm"]
-        cells: list[TableCell | str] = [
-            arm,
-            _thresholds(line["per_repeat"]),
-            _pool_rows(line["per_repeat"]),
-        ]
+        cells: list[TableCell | str] = [arm, _thresholds(line["per_repeat"])]
         for key in METRICS:
             how = BY_KEY[key].digits, BY_KEY[key].scale
             cells.append(valued(stats.of(key, arm), *how))
             cells.append(valued(stats.of(f"{key}_at_threshold", arm), *how))
             cells.append(difference(stats.of(f"{key}_at_threshold_change", arm), *how))
-        coverage = stats.of("coverage_at_threshold", arm).value
-        rows.append([*cells, str(line["ties"]), percent(coverage)])
+        rows.append(cells)
     return Section(title, _HEADINGS, rows, intro=section["words"] if section else "")
 
 
@@ -93,12 +87,3 @@ def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
     if ends[0] == ends[1]:
         return ends[0]
     return " to ".join(ends)
-
-
-def _pool_rows(per_repeat: Sequence[Mapping[str, Any]]) -> str:
-    """The total number of validation rows, and of those without P(yes)."""
-    rows = sum(repeat.get("rows") or 0 for repeat in per_repeat)
-    unknown = rows - sum(repeat.get("known") or 0 for repeat in per_repeat)
-    if rows:
-        return f"{rows:,}" + (f", {unknown:,} without P(yes)" if unknown else "")
-    return DASH

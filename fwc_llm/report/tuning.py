@@ -8,6 +8,7 @@ from typing import Any
 
 from fwc_llm.files import read_text
 from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.number_format import interval, number
 from fwc_llm.report.table_model import Section
@@ -19,7 +20,12 @@ ASSUMED = (
     "The surrogate is a simulation: even the sign of the effect of examples on its gap is an "
     "assumption, so neither the winner nor the test says anything about another model."
 )
-_MOST_BEST = 3  # most candidates in the terminal without --verbose
+_FRONT = (
+    "Front: no other candidate that answered all rows is better in accuracy and gap."
+)
+_DROPPED = (
+    "Dropped: clearly worse, or not among the best, on the rows asked until then."
+)
 _TOLD = {
     "order": "@{}",
     "m": ", m={}",
@@ -54,38 +60,32 @@ def describe_tuning(
 ) -> dict[str, Any]:
     """The verdict on a tuning, a caution, and two tables, as texts."""
     metric = BY_KEY[tuning["goal"]["metric"]]
-    titles = "Accuracy %", metric.title
-    where = [f"{title}, {rows}" for rows in ("pool", "test") for title in titles]
-    tested = {arm.arm for arm in stats.arms} if stats else set()
-    pool = {line["candidate"]: line for line in tuning["front"]}
-    chosen = next((line for line in tuning["front"] if line["chosen"]), None)
-    templates = {line.get("template") for line in pool.values()} - {None}
-    if len(templates) > 1:
-        # not comparable: the test uses the winner's wording in every arm, the tuning did not
-        pool = {}
-    pool["tuned"] = chosen
-    values = {
-        key: {line.get(key) for line in tuning["front"]} - {None, 0} for key in _TOLD
-    }
-    varied = [key for key in _TOLD if len(values[key]) > 1]
+    front = tuning["front"]
+    where = ("pool", "test")
+    titles = [f"{of}, {rows}" for of in ("Accuracy %", metric.title) for rows in where]
+    pool: dict[str, Any] = {}
+    # Not comparable else: the test uses the winner's wording in every arm.
+    if len({line.get("template") for line in front} - {None}) < 2:
+        pool = {line["candidate"]: line for line in front}
+    pool["tuned"] = next((line for line in front if line["chosen"]), {})
     validation = []
     for arm in ("tuned", "zero", "balanced", "fwc"):
-        if stats and arm in tested:
-            line = pool.get(arm) or {"accuracy": None, "metric": None}
-            sides = (
-                (line["accuracy"], line["metric"]),
-                (stats.of("accuracy", arm).value, stats.of(metric.key, arm).value),
-            )
-            cells = [
-                text for a, gap in sides for text in (number(a, 1, 100), number(gap, 3))
-            ]
-            validation.append([arm, *cells])
+        line = pool.get(arm, {})
+        right = stats.of("accuracy", arm) if stats else Record()
+        if stats and right.known:
+            gap = stats.of(metric.key, arm)
+            shares = (number(x, 1, 100) for x in (line.get("accuracy"), right.value))
+            gaps = (number(x, 3) for x in (line.get("metric"), gap.value))
+            validation.append([arm, *shares, *gaps])
+    varied = [
+        key for key in _TOLD if len({line.get(key) for line in front} - {None, 0}) > 1
+    ]
     return {
         "verdict": str(tuning["verdict"]),
         "assumed": ASSUMED if str(tuning.get("model")).startswith("surrogate") else "",
         "headings": ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"],
-        "front": [_candidate(line, varied) for line in tuning["front"]],
-        "validation_headings": ["Asked", *where],
+        "front": [_candidate(line, varied) for line in front],
+        "validation_headings": ["Asked", *titles],
         "validation": validation,
     }
 
@@ -117,13 +117,7 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
     title = "How the examples were tuned"
     if described is None:
         return Section(title)
-    note = (
-        "On the pool rows, with 95 % intervals. Front: no other candidate that answered all rows "
-        "is "
-        "better in accuracy and gap. Dropped: clearly worse, or not among the best, on the rows "
-        "asked until "
-        "then."
-    )
+    note = f"On the pool rows, with 95 % intervals. {_FRONT} {_DROPPED}"
     front = Section(
         "All candidates", described["headings"], described["front"], intro=note
     )
@@ -145,30 +139,17 @@ def validation(described: Mapping[str, Any]) -> Section:
 def candidates(
     tuning: Mapping[str, Any], folder: Path, verbose: bool = False
 ) -> Section:
-    """The candidates for the terminal: the best three, zero and balanced, or all."""
+    """The candidates for the terminal: the chosen one, the front, zero and balanced, or all."""
     described = describe_tuning(tuning)
     mark = ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
-    notes = list(filter(None, [described["assumed"]]))
-    where = f"All {len(described['front'])} are in {folder / FILE_NAME}."
-    if verbose:
-        return Section(
-            title, described["headings"], described["front"], [*notes, where]
-        )
-    fixed = [
+    rows = [
         row
         for row in described["front"]
-        if row[0] in ("zero", "balanced") and not row[1]
+        if verbose
+        or row[5] in ("chosen", "front")
+        or row[:2] in (["zero", ""], ["balanced", ""])
     ]
-    best = [
-        row
-        for row in described["front"]
-        if row[5] in ("chosen", "front") and row not in fixed
-    ]
-    rows = [[row[0], row[3], row[4], row[5]] for row in (*best[:_MOST_BEST], *fixed)]
-    for row, (name, seed, *_) in zip(rows, best[:_MOST_BEST], strict=False):
-        row[0] = f"{name}, seed {seed}" if name == "balanced" else name
-    headings = [described["headings"][column] for column in (0, 3, 4, 5)]
-    if any(row[3] == "front" for row in rows):
-        where = f"front: no other candidate is better in accuracy and gap. {where}"
-    return Section(title, headings, rows, [*notes, where])
+    where = f"{_FRONT} All {len(described['front'])} are in {folder / FILE_NAME}."
+    notes = [*filter(None, [described["assumed"]]), where]
+    return Section(title, described["headings"], rows, notes)

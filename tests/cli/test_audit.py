@@ -612,10 +612,10 @@ def test_what_is_said_holds_whatever_the_options_together(
     assert "replies have no answer, and each may be a yes or a no: " in out
     assert "would settle it" in out
     assert (
-        "By small: Judged, though with fewer than 30 rows, because a gap takes two groups: X."
+        "Judged, though with fewer than 30 rows, because a gap takes two groups: X."
         in out
     )
-    assert "By sex & small: Not judged, with fewer than 30 rows: F & X, M & X." in out
+    assert "Not judged, with fewer than 30 rows: F & X, M & X." in out
     document = json.loads(fwc(words, "--json", code=0).out)
     facts = document["statistics"]["sex & small"]
     found = Records.read(document["records"], "sex & small")

@@ -54,7 +54,7 @@ def test_a_record_is_shown_without_the_table(
     monkeypatch.setattr("sys.stdin", io.StringIO(row.read_text()))
     assert outcome.out == fwc(*shown, "-", "--json", code=0).out
     assert "--row" in fwc(*shown, row, "--row", 1, code=2).line
-    assert "frozen task" in fwc(*shown, row, "--shots", "balanced", code=2).line
+    assert "a saved file" in fwc(*shown, row, "--shots", "balanced", code=2).line
     for content in ("[]", "{", json.dumps({**values, "sex": "F"})):
         row.write_text(content)
         fwc(*shown, row, code=2)

@@ -45,6 +45,13 @@ def random_audit(seed: int) -> Statistics:
     return audit(pd.concat(parts), design=design).statistics
 
 
+def rows_of(n: int, **columns: Any) -> pd.DataFrame:
+    """Rows of the groups a and b in turn, with labels at random."""
+    labels = np.random.default_rng(0).choice(["yes", "no"], n)
+    rows = pd.DataFrame({"row": range(n), "group": [*"ab"] * (n // 2), "label": labels})
+    return rows.assign(**columns)
+
+
 def check_best(stats: Statistics, answer: str) -> None:
     best = best_arms(stats)
     assert ("Best, " in answer) == (len(best) == 1)
@@ -181,9 +188,8 @@ def test_no_more_rows_are_offered_than_the_table_has(
 
 def erring(shares: Mapping[str, float], fair: str = "") -> Statistics:
     """Arms with so many errors: in favour of group a, or in both groups alike for `fair`."""
-    rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"row": range(1200), "group": ["a", "b"] * 600})
-    rows["label"] = rng.choice(["yes", "no"], 1200)
+    rows = rows_of(1200)
+    rng = np.random.default_rng(1)
     favoured = np.where(rows["group"] == "a", "yes", "no")
     turned = np.where(rows["label"] == "yes", "no", "yes")
     parts = []
@@ -214,8 +220,9 @@ def test_a_smaller_gap_with_far_more_errors_is_not_better() -> None:
 
 
 def test_one_group_that_is_judged_has_no_gap_and_no_sentence_on_one() -> None:
-    rows = pd.DataFrame({"row": range(400), "group": ["a", "N/A"] * 200})
-    rows["label"] = ["yes", "no", "no", "yes"] * 100
+    rows = rows_of(
+        400, group=["a", "N/A"] * 200, label=["yes", "no", "no", "yes"] * 100
+    )
     rows["p_yes"] = np.linspace(0.1, 0.9, 400)
     stats = audit(rows.assign(answer=["yes", "yes", "no", "no"] * 100)).statistics
     for metric in (
@@ -234,9 +241,8 @@ def test_one_group_that_is_judged_has_no_gap_and_no_sentence_on_one() -> None:
 
 
 def test_too_few_draws_of_examples_have_a_remedy_of_their_own() -> None:
-    rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"row": range(1500), "group": ["a", "b"] * 750})
-    rows["label"] = rng.choice(["yes", "no"], 1500)
+    rows = rows_of(1500)
+    rng = np.random.default_rng(1)
     parts = []
     for arm, share in {"x": 0.3, "y": 0.1}.items():
         errs = rng.random(1500) < share
@@ -250,10 +256,8 @@ def test_too_few_draws_of_examples_have_a_remedy_of_their_own() -> None:
 
 
 def test_arms_with_the_same_answers_are_told_so() -> None:
-    rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"row": range(300), "group": ["a", "b"] * 150})
-    rows["label"] = rng.choice(["yes", "no"], 300)
-    rows["answer"] = rng.choice(["yes", "no"], 300)
+    answers = np.random.default_rng(1).choice(["yes", "no"], 300)
+    rows = rows_of(300, answer=answers)
     stats = audit(pd.concat([rows.assign(arm=arm) for arm in "xy"])).statistics
     (check,) = checked(stats, ["accuracy[y] - accuracy[x] < 0"])
     assert (check.outcome, check.lacking) == (CANNOT_SAY, "")
@@ -268,7 +272,7 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
 
 
 def test_a_difference_to_an_arm_without_answers_names_both() -> None:
-    rows = pd.DataFrame({"row": range(60), "group": ["a", "b"] * 30, "label": "yes"})
+    rows = rows_of(60, label="yes")
     said = {"x": ["yes", "no"] * 30, "y": [None] * 60}
     parts = [rows.assign(arm=arm, answer=answers) for arm, answers in said.items()]
     stats = audit(pd.concat(parts)).statistics
