@@ -103,7 +103,9 @@ def _main() -> None:
         ):  # typer returns this code after Ctrl-C
             raise KeyboardInterrupt
     except FwcError as error:
-        code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
+        message = " ".join(str(error).split())
+        _to_junit(message)
+        code = _refuse(f"fwc-llm: {message}", error.exit_code)
     except _USAGE_ERROR as error:
         message = error.format_message()
         option = (getattr(error, "option_name", None) or "").removeprefix("--")
@@ -113,7 +115,7 @@ def _main() -> None:
         if message:  # empty if typer has shown the help
             usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
             message = f"{message.rstrip('.')}; --help says more"
-            _to_junit(message)
+            _to_junit(message, begun=False)
             code = _refuse(f"{usage}fwc-llm: {message}", error.exit_code)
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -128,8 +130,8 @@ def _main() -> None:
         sys.exit(code)
 
 
-def _to_junit(reason: str) -> None:
-    """Write the reason to the file of --junit, whose earlier checks must not outlive it."""
+def _to_junit(reason: str, begun: bool = True) -> None:
+    """Write the reason to the file of --junit; earlier checks must not outlive a call's begin."""
     for word, following in pairwise([*sys.argv, ""]):
         name, _, value = word.partition("=")
         path = Path(value or following)
@@ -137,7 +139,8 @@ def _to_junit(reason: str) -> None:
             from fwc_llm.gates.decide import write_stopped
 
             with suppress(FwcError):
-                write_stopped(path)
+                if not begun:
+                    write_stopped(path)
                 write_stopped(path, reason)
 
 

@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
@@ -172,27 +171,10 @@ def command(
         registered = GROUPS[group].command(
             last, cls=Command, help=text, epilog=epilog, rich_help_panel=panel
         )
-        registered(_explained(function))
+        registered(function)
         return function
 
     return register
-
-
-def _explained(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose errors are in its JUnit file too."""
-
-    @wraps(function)
-    def call(**options: Any) -> Any:
-        try:
-            return function(**options)
-        except FwcError as error:
-            if options.get("junit") is not None:
-                from fwc_llm.gates.decide import write_stopped
-
-                write_stopped(options["junit"], " ".join(str(error).split()))
-            raise
-
-    return call
 
 
 def takes(

@@ -154,10 +154,9 @@ def audit_summary(
 
 def _notes(stats: Statistics) -> list[str]:
     of_one = tuple(f"{arm.arm}{end}" for arm in stats.arms for end in ":,")
-    notes = [
-        note for note in stats.notes if " strat" in note or not note.startswith(of_one)
-    ]
-    return notes[:_MOST_NOTES]
+    notes = [note for note in stats.notes if not note.startswith(of_one)]
+    strata = [note for note in stats.notes if note not in notes and " strat" in note]
+    return [*notes[:_MOST_NOTES], *strata]
 
 
 def everything(run: Mapping[str, Any]) -> RenderableType:
