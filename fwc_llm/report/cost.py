@@ -66,7 +66,8 @@ def _words(costs: Mapping[str, Any], results: Mapping[str, Any]) -> str:
             "in attempts whose usage is unknown"
         )
     if "dollars" not in costs:
-        return line
+        simulated = results.get("simulated_answers", results["simulated"])
+        return f"{line}: {'nothing to pay, a simulation' if simulated else 'at no known price'}"
     if results.get("local"):
         return f"{line}: nothing to pay, no service was asked"
     line += f": ${costs['dollars']:.2f}"
