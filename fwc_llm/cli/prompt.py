@@ -75,8 +75,8 @@ def prompt(
             chosen = load_shots(source, table, allow_changed_data)
         elif source != "zero":
             raise FwcError(
-                f"with --record, --shots is zero or a saved file: fwc-llm shots --strategy {source} "
-                "-o shots.json saves one"
+                "with --record, --shots is zero or a saved file: fwc-llm shots --strategy "
+                f"{source} -o shots.json saves one"
             )
         cleaned = table.record(_read(record))
         title = f"the row is in {record}"
