@@ -114,9 +114,12 @@ class ArmArrays:
             else missing & (self.reason != REASONS.index("error"))
         )
 
-    @cached_property
+    @property
     def assumed(self) -> "ArmArrays":
-        """The sample, with replies without an answer read as no if the design says so."""
+        """The sample, with replies without an answer read as no if the design says so.
+
+        Not cached: a sample that holds itself would outlive its estimates.
+        """
         if self.design.unread != AS_NO or not self.unread_rows.any():
             return self
         return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer))
