@@ -2,8 +2,12 @@
 
 An SQLite database counts decisions by cell (period, group, label and answer), and knows the cell of
 each by a salted hash of its key. Each call is one transaction.
+
+The summary has a sum over all decisions, and beside it the SHA-256 of summary and cells. Each call
+compares both, so a file in which any row was edited, added or deleted is refused.
 """
 
+import hashlib
 import json
 import secrets
 import sqlite3
@@ -19,8 +23,9 @@ WAIT = 60.0  # seconds for another call to end
 _TABLES = (
     "CREATE TABLE cells (id INTEGER PRIMARY KEY, period TEXT, people TEXT, label INTEGER, "
     "answer INTEGER, n INTEGER DEFAULT 0, call INTEGER, UNIQUE (period, people, label, answer))",
-    "CREATE TABLE decisions (key INTEGER PRIMARY KEY, cell INTEGER NOT NULL)",
-    "CREATE TABLE summary (json TEXT NOT NULL)",
+    "CREATE TABLE decisions (key INTEGER PRIMARY KEY, cell INTEGER NOT NULL "
+    "CHECK (typeof(cell) = 'integer'))",
+    "CREATE TABLE summary (json TEXT NOT NULL, sha256 TEXT NOT NULL)",
 )
 _NEW = (
     "CREATE TEMP TABLE new (key INTEGER, name TEXT, period TEXT, people TEXT, "
@@ -42,7 +47,14 @@ _ADD = (
     "UPDATE cells SET n = n + added FROM (SELECT cell, count(*) AS added FROM new "
     "JOIN decisions USING (key) GROUP BY cell) WHERE id = cell",
 )
-_WHOLE = "SELECT (SELECT count(*) FROM decisions) = total(n) FROM cells"
+# Number and sum of decisions, in any order. A decision's product has 62 bits; modulo a prime,
+# another cell always changes it, and another key but for one in 2**32; the sum has room for 2**31.
+_SUM = (
+    "SELECT count(*), ifnull(sum((key % 2147483647 + cell) * (key >> 33 | 1) % 4294967291), 0) "
+    "FROM decisions"
+)
+# Of the only row; another one changes both.
+_SUMMARY = "SELECT group_concat(json), group_concat(sha256) FROM summary"
 
 
 class Cell(NamedTuple):
@@ -83,6 +95,9 @@ class State:
                 raise FwcError(f"{where}: the row {key!r:.80} {problem}")
         for statement in _ADD:
             self.database.execute(statement, {"call": self.summary["calls"]})
+        added = self.database.execute(f"{_SUM} WHERE key IN (SELECT key FROM new)")
+        sums = zip(self.summary["decisions"], *added, strict=True)
+        self.summary["decisions"] = [*map(sum, sums)]
 
     def cells(self) -> list[Cell]:
         """All cells, in order of time."""
@@ -100,7 +115,9 @@ def open_state(path: Path) -> Iterator[State]:
             database.execute("BEGIN IMMEDIATE")
             state = State(database, path, _summary(database, path))
             yield state
-            database.execute("UPDATE summary SET json = ?", [json.dumps(state.summary)])
+            text = json.dumps(state.summary)
+            values = [text, _sha256(database, text)]
+            database.execute("UPDATE summary SET json = ?, sha256 = ?", values)
             database.execute("COMMIT")
     except sqlite3.Error as error:
         raise FwcError(
@@ -115,20 +132,34 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     if not tables:
         for statement in _TABLES:
             database.execute(statement)
-        database.execute("INSERT INTO summary VALUES ('')")
-        return {"values": {}, "since": [], "calls": 1, "salt": secrets.token_hex(8)}
+        database.execute("INSERT INTO summary VALUES ('', '')")
+        salt = secrets.token_hex(8)
+        return {
+            "values": {},
+            "since": [],
+            "calls": 1,
+            "salt": salt,
+            "decisions": [0, 0],
+        }
     if tables != _TABLES:
         raise FwcError(
             f"{path} is not a file of this version's `fwc-llm monitor`: begin a new one with "
             "another --state and all decisions"
         )
-    checked = [*database.execute("PRAGMA quick_check"), *database.execute(_WHOLE)]
-    summaries = database.execute("SELECT json FROM summary").fetchall()
-    if checked != [("ok",), (1,)] or len(summaries) != 1:
-        raise FwcError(
-            f"{path} is not as `fwc-llm monitor` wrote it: the file was cut or changed; go on from "
-            "a copy, or begin a new file with --state"
-        )
-    summary: dict[str, Any] = json.loads(summaries[0][0])
-    summary["calls"] += 1
-    return summary
+    text, sha256 = database.execute(_SUMMARY).fetchone()
+    if sha256 == _sha256(database, text):
+        summary: dict[str, Any] = json.loads(text)
+        if summary["decisions"] == [*database.execute(_SUM).fetchone()]:
+            summary["calls"] += 1
+            return summary
+    raise FwcError(
+        f"{path} is not as `fwc-llm monitor` wrote it: the file was cut, or rows in it were "
+        "edited, added or deleted; go on from a copy, or begin a new file with --state and all "
+        "decisions"
+    )
+
+
+def _sha256(database: sqlite3.Connection, text: str) -> str:
+    """The SHA-256 of the summary's text and all cells."""
+    cells = database.execute("SELECT * FROM cells ORDER BY id").fetchall()
+    return hashlib.sha256(f"{text} {cells}".encode()).hexdigest()

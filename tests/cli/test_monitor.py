@@ -415,11 +415,10 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def changed(*statements: str) -> Any:
+def changed(statements: str) -> Any:
     def change(path: Path) -> None:
         with sqlite3.connect(path, isolation_level=None) as database:
-            for statement in statements:
-                database.execute(statement)
+            database.executescript(statements)
 
     return change
 
@@ -435,15 +434,6 @@ def changed(*statements: str) -> Any:
         ),
         (
             changed(
-                "DELETE FROM decisions WHERE key = (SELECT min(key) FROM decisions)"
-            ),
-            "is not as",
-        ),
-        (changed("INSERT INTO decisions VALUES (7, 1)"), "is not as"),
-        (changed("UPDATE cells SET n = n + 1 WHERE id = 1"), "is not as"),
-        (changed("DELETE FROM summary"), "is not as"),
-        (
-            changed(
                 "CREATE TRIGGER t AFTER INSERT ON cells BEGIN DELETE FROM cells; END"
             ),
             "is not a file of",
@@ -457,6 +447,44 @@ def test_a_state_that_is_damaged_or_foreign_is_refused(
     damage(tmp_path / "state.db")
     before = (tmp_path / "state.db").read_bytes()
     assert re.search(why, watch(day(5), code=2).line)
+    assert (tmp_path / "state.db").read_bytes() == before
+
+
+FIRST = "(SELECT min(key) FROM decisions WHERE cell = 1)"
+OTHER = "(SELECT min(key) FROM decisions WHERE cell = 2)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        f"DELETE FROM decisions WHERE key = {FIRST}; UPDATE cells SET n = n - 1 WHERE id = 1",
+        "INSERT INTO decisions VALUES (0, 1); UPDATE cells SET n = n + 1 WHERE id = 1",
+        f"UPDATE decisions SET key = key + 1 WHERE key = {FIRST}",
+        f"UPDATE decisions SET cell = 3 - cell WHERE key IN ({FIRST}, {OTHER})",
+        "INSERT INTO cells (period, people, label, answer) VALUES ('2026-11-03', 'f', 0, 1)",
+        "UPDATE cells SET label = 1 WHERE id = 1",
+        "UPDATE cells SET n = n + 1 WHERE id = 1",
+        "DELETE FROM cells WHERE id = 1; DELETE FROM decisions WHERE cell = 1",
+        """UPDATE summary SET json = replace(json, '"since": []',
+        '"since": [{"period": "2026-11-04", "call": 1}]')""",
+        'UPDATE summary SET json = replace(json, \'"salt": "\', \'"salt": "0\')',
+        "UPDATE summary SET json = replace(json, 'gap > 0.1', 'gap > 0.9')",
+        "UPDATE summary SET sha256 = ''",
+        "INSERT INTO summary SELECT * FROM summary",
+        "DELETE FROM summary",
+    ],
+)
+def test_a_state_with_an_edited_row_or_setting_is_refused(
+    watch: Run, tmp_path: Path, statements: str
+) -> None:
+    watch(day(4), code=5)
+    changed(statements)(tmp_path / "state.db")
+    before = (tmp_path / "state.db").read_bytes()
+    refused = watch(day(5), code=2).line
+    assert re.search(
+        "/state.db is not as `fwc-llm monitor` wrote it: .* edited", refused
+    )
+    assert refused.endswith("begin a new file with --state and all decisions")
     assert (tmp_path / "state.db").read_bytes() == before
 
 
