@@ -169,7 +169,7 @@ def audit(
                 created,
                 verbose,
                 made.left_out,
-                _again(predictions, bool(out or ll144)) if report is None else "",
+                "" if report else _again(predictions, force, bool(out or ll144)),
             )
         )
     for entry in made.report()["runs"] if verbose and not as_json else ():
@@ -214,10 +214,10 @@ def audit(
         raise FwcError(refused)
 
 
-def _again(predictions: Path, writes: bool) -> str:
+def _again(predictions: Path, forced: bool, writes: bool) -> str:
     """The same command, which also writes a page."""
     page = Path(f"{predictions.stem}-audit.html")
-    force = " --force" * (writes or page.exists())
+    force = " --force" * (not forced and (writes or page.exists()))
     return f"{command_line()} --report {in_shell(page)}{force}"
 
 

@@ -87,7 +87,9 @@ def verify(
     run = RunFolder(folder)
     if run.begun:
         described = run.describe()
-        if task is None and described["task"] in task_names():
+        # A folder of its own has the run's rows, also where the task has a built-in one's name.
+        own = described.get("task_folder")
+        if task is None and not own and described["task"] in task_names():
             task = str(described["task"])
         if isinstance(task, str | Path):
             task = load_task(task, data_dir, protected=described.get("protected"))
@@ -163,7 +165,8 @@ def _replanned(run: Run, again: RunFolder, table: Task) -> Iterator[Finding]:
         why = "tuning, logs of Inspect and runs without experiment.toml are not planned again"
         yield Finding("questions.jsonl", NOT_CHECKED, why)
         return
-    sources = parse_toml(read_text(experiment))["shots"].split(",")
+    options = parse_toml(read_text(experiment))
+    sources = options["shots"].split(",")
     for index, name in enumerate(sources):
         if name.startswith("given/"):
             sources[index] = str(again.path / name)
@@ -172,7 +175,8 @@ def _replanned(run: Run, again: RunFolder, table: Task) -> Iterator[Finding]:
             yield Finding("questions.jsonl", NOT_CHECKED, why)
             return
     settings = {name: run.described["settings"][name] for name in Settings.model_fields}
-    plan = make_plan(table, sources, Settings(**settings))
+    changed = options.get("allow-changed-data", False)
+    plan = make_plan(table, sources, Settings(**settings), changed)
     recorded = {arm: run.shots(arm) for arm in run.arms}
     repeats = []
     for repeat in plan.repeats:
@@ -271,8 +275,12 @@ def _of_audit(path: Path, data: Path | None) -> Iterator[Finding]:
     """Repeat an audit with its options, and compare the documents."""
     recorded = parse_json(read_text(path))
     options = check(AuditOptions, recorded["asked"], f"{path}: asked")
-    files = recorded["files"].items()
-    tables = {role: path.parent / Path(file["name"]).name for role, file in files}
+    files = recorded["files"]
+    for written in ("report", "ll144"):  # beside the audit, and no result
+        files.pop(written, None)
+    tables = {
+        role: path.parent / Path(file["name"]).name for role, file in files.items()
+    }
     if data is not None:
         tables["predictions"] = data
     missing = [table.name for table in tables.values() if not is_file(table)]
@@ -286,4 +294,4 @@ def _of_audit(path: Path, data: Path | None) -> Iterator[Finding]:
         tables["predictions"], options, tables.get("population"), recorded["created"]
     )
     again = dict(_values(made.document | {"versions": versions}))
-    yield from _differences(path.name, _content(path), again, versions)
+    yield from _differences(path.name, dict(_values(recorded)), again, versions)

@@ -569,7 +569,7 @@ def next_step(
     few = stats.units in lacking or TOO_FEW in verdicts
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(
-            run, "--model gpt-6-luna --dry-run"
+            run, "--model gpt-6-luna --dry-run", "-asked"
         )
     if best:
         names = " or ".join(map(cut, best[:_MOST]))

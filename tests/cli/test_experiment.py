@@ -1,5 +1,6 @@
 """Experiment files: what the flags say, in TOML; every run's folder has the one that repeats it."""
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def test_what_a_real_model_answered_comes_without_data(
     fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`eval recorded` gives the replies of answers.csv again; the new run's own experiment file
-    does, too.
+    does, too, and `verify` takes the run's own rows, though its task has a built-in one's name.
     """
     for name in ("FWC_LLM_DATA", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
@@ -104,6 +105,9 @@ def test_what_a_real_model_answered_comes_without_data(
         code=0,
     )
     same(tmp_path / "first", tmp_path / "second", "answers.csv", "results.json")
+    verified = json.loads(fwc("verify --json", tmp_path / "first", code=0).out)
+    unconfirmed = {one["file"] for one in verified["folders"][0]["findings"]}
+    assert unconfirmed == {"experiment.toml", "given/balanced.json", "given/fwc.json"}
 
 
 @pytest.mark.slow

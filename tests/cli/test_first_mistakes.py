@@ -154,6 +154,10 @@ def test_the_next_step_is_a_command_that_works_as_printed(
     shown = fwc(f"{EVAL} --model baseline --out new", code=0).out
     (command,) = re.findall("^    fwc-llm (.*)$", shown, re.MULTILINE)
     assert fwc(command, code=0)
+    shown = fwc(f"{AUDIT} --out new.json --force", code=0).out
+    (command,) = re.findall("^    fwc-llm (.*)$", shown, re.MULTILINE)
+    assert command.count("--force") == 1
+    assert fwc(command, code=0)
 
 
 @pytest.mark.usefixtures("first_day")

@@ -153,8 +153,10 @@ def test_an_audit_is_repeated_from_its_table(
     lines = [f"{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]},0.{k % 10}" for k in range(60)]
     Path("a.csv").write_text("\n".join(["sex,hired,p", *lines]) + "\n")
     line = "audit a.csv --answer hired --p-yes p --protected sex -o audit.json"
-    fwc(line, code=0)
+    fwc(f"{line} --report a.html --ll144 law.csv", code=0)
     fwc("verify", ".", code=0)
+    Path("a.html").unlink()
+    assert "0 of 0 findings" in fwc("verify", ".", code=0).out
     audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
     ratio = next(
         r

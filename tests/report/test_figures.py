@@ -310,7 +310,10 @@ def test_what_is_next_follows_from_what_is_shown(
         )
     )
     stats = statistics(run.answered)
-    assert words in next_step(stats, (), None if simulated is None else run)[0]
+    (run.folder / "experiment.toml").write_text('model = "gpt"')
+    step, command = next_step(stats, (), None if simulated is None else run)
+    assert words in step
+    assert not command.endswith(run.folder.name), "it holds another run"
     if words == "all alike":
         known = [r if r.metric != "auc" else replace(r, low=0.6) for r in stats.records]
         told = replace(stats, records=Records(known, stats.records.attribute))
