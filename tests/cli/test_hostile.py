@@ -172,7 +172,7 @@ def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
         == 0
     )
     outcome = fwc(f"shots --task {tmp_path / 't.toml'} --strategy random --m 4", code=0)
-    assert "1 row left out, no value in [/b]city" in outcome.err
+    assert "made the category 'unknown' ([/b]city 1)" in outcome.err
 
 
 def test_what_a_function_prints_by_a_child_process_is_no_output(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from fwc_llm.cli.eval import KINDS, evaluate
+from fwc_llm.cli.eval import evaluate
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
@@ -155,7 +155,7 @@ _OF_FILES: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] 
     "experiment": (
         "experiment.toml",
         lambda: (_run() / "experiment.toml").read_bytes(),
-        lambda path: read_experiment(path, evaluate, KINDS),
+        lambda path: read_experiment(path, evaluate.__annotations__),
     ),
     "decisions": (
         "decisions.jsonl",
