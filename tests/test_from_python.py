@@ -415,6 +415,12 @@ def test_audit_takes_fairlearns_names() -> None:
         assert values.to_dict()["records"] == ours.to_dict()["records"]
     one = audit(y_pred=frame["said"], sensitive_features=frame["sex"]).statistics
     assert {group.group for group in one.groups} == {"F", "M"}
+    shares = {"y_pred": np.round(rng.random(400), 2), "y_true": frame["truth"]}
+    with pytest.raises(FwcError, match="name it as such, p_yes='y_pred'"):
+        audit(**shares, sensitive_features=groups)
+    remedied = audit(**shares, sensitive_features=groups, p_yes="y_pred").statistics
+    yes = (shares["y_pred"] >= 0.5) == frame["truth"]
+    assert remedied.of("accuracy", "answers").value == pytest.approx(yes.mean())
     index = "has another index than the table: align"
     for wrong, message in (
         ({"y_true": frame["truth"][::-1]}, f"y_true {index}"),

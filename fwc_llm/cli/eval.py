@@ -48,10 +48,13 @@ _DEMONSTRATED = (
     1500  # rows, which cost nothing and show effects of examples within ±0.05
 )
 _EXPLANATION = """
-This measures no real model: a simulated one was asked about {n_test:,} rows of a simulated \
-census. `zero` shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} \
-weighted ones in parity of groups and outcomes. What a real model answered is shown by \
-`fwc-llm eval recorded`."""
+This measures no real model: a simulated one was asked about rows of a simulated census. \
+{arms}What a real model answered is shown by `fwc-llm eval recorded`."""
+_SHOWN = {  # what an arm's prompts show
+    "zero": "no examples",
+    "balanced": "{m} examples drawn equally from all groups",
+    "fwc": "{m} weighted examples in parity of groups and outcomes",
+}
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
@@ -173,12 +176,19 @@ def evaluate(
         jobs = [job.with_model(name) for name in models]
     else:
         jobs = [job]
-    gates.begin([arm.name for arm in job.plan.arms])
+    arms = [arm.name for arm in job.plan.arms]
+    gates.begin(arms)
     if dry_run:
         print_forecast(jobs, as_json)
         return
     if demonstration:
-        closing = _EXPLANATION.format(**job.plan.settings.as_json())
+        m = job.plan.settings.m
+        shown = [
+            f"`{arm}` shows {_SHOWN[arm].format(m=m)}. "
+            for arm in arms
+            if arm in _SHOWN
+        ]
+        closing = _EXPLANATION.format(arms="".join(shown))
     else:
         closing = ""
     results = ask_all(jobs, out, cancel_batch, closing, as_json, verbose)

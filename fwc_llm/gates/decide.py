@@ -13,6 +13,7 @@ from fwc_llm.errors import Ambiguous
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.gates.condition import GateCondition, parse_condition
 from fwc_llm.gates.sentences import MORE, in_words, who_gets_how_much
+from fwc_llm.metrics.arm_comparison import SAME
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
@@ -188,7 +189,7 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     if outcome != CANNOT_SAY:
         return check(told, outcome)
     if unread == condition.bound == 0 and stats.same_answers(arm, condition.minus):
-        why = "the answers are the same in both arms, so no number of rows would tell"
+        why = f"{SAME} in both arms, so no number of rows would tell"
         return check(f"{told}; {why}")
     lacking: Lacking = stats.units
     why = f"too few {stats.units} to tell"

@@ -18,6 +18,7 @@ from fwc_llm.metrics.arm_estimates import MARGIN, ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.intervals import (
     LEVEL,
+    TOO_FEW,
     Estimate,
     Interval,
     Z,
@@ -41,6 +42,7 @@ from fwc_llm.metrics.variance import (
 
 COMPARED = ("accuracy", "dp_gap", "label_gap")  # metrics with paired tests and verdicts
 ALL = "all"
+SAME = "the answers are the same"  # the reason for no verdict
 _TINY = 1e-12
 _FIRST = np.zeros(1, dtype=np.int64)  # the first share
 Arms = tuple[ArmEstimates, ArmEstimates]
@@ -311,9 +313,10 @@ class ComparedArms:
                 elif of != scope and not np.isnan(test.value):
                     yield record_of(test, **where)
                 elif not np.isnan(test.value):
-                    yield from with_readings(
-                        test, record_of(test, **where, reason=self.reason)
-                    )
+                    own = record_of(test, **where, reason=self.reason)
+                    if self.same and own.verdict == TOO_FEW:
+                        own = replace(own, verdict="", reason=SAME)
+                    yield from with_readings(test, own)
                 if not np.isnan(test.detectable) and metric in COMPARED:
                     least = test.detectable + test.unread_effect
                     where["metric"] += "_detectable"

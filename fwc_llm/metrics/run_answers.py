@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import Codes, Flags, Floats, Labels, levels_of
+from fwc_llm.metrics.counts import Codes, Floats, Labels, levels_of
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
 from fwc_llm.words import CROSSING, is_known
@@ -75,11 +75,6 @@ class ArmAnswers:
         """Number of missing answers by reason, "empty" if none is known."""
         reasons = self.reason[np.isnan(self.answer)].tolist()
         return dict(Counter(reason or "empty" for reason in reasons))
-
-    @property
-    def unread(self) -> Flags:
-        """(n,) true for replies without an answer, except those lost in transport."""
-        return np.isnan(self.answer) & np.asarray(self.reason != "error")
 
     @property
     def without_reason(self) -> int:

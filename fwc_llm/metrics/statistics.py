@@ -34,6 +34,13 @@ _LISTED = 4  # groups that a note names, at most
 _MANY = 1_000_000  # rows; notes say "more than" for larger numbers
 _QUARTER = 0.25  # of a group's rows; a person with so many is named
 LEADS = "dp_gap", "label_gap"
+_FATES: Mapping[Unread, str] = {  # what is done with replies without an answer, by arm
+    WORST: "Replies without an answer: {}; intervals hold whether each is a yes or a no.",
+    AS_NO: "Replies without an answer ({}) are counted as no: an assumption.",
+    "ignore": "Replies without an answer ({}) are left out, as if they were like the others: an "
+    "assumption.",
+}
+_LOST = "Requests without a reply: {}; they are left out: values are of the rows with a reply."
 Units = Literal["rows", "people"]
 
 
@@ -219,7 +226,7 @@ class _OfArm:
             len(a),
             scope_words(sample.scope, run.with_examples),
             int((a.reason == "error").sum()),
-            int(a.unread.sum()),
+            int(sample.unread_rows.sum()),
             a.unparsed,
             sample.alike,
             conditional_parity(sample, run.groups),
@@ -334,7 +341,7 @@ class _OfArm:
                 yield from with_readings(estimates[key], found)
         sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
         rates = ["selection_rate", "coverage"]
-        unread = any(a.unread.any() for a in run.answers.values())
+        unread = any(of.sample.unread_rows.any() for of in run.estimates.values())
         if unread and not self.answers.without_reason:
             rates += counts.REPLY_RATES[1:]
         if crossed and run.design.labelled and sample.p_yes is not None:
@@ -383,7 +390,7 @@ def notes(run: RunAnswers, content: Statistics) -> list[str]:
     return [
         *_about_rows(run),
         *_about_predictions(run, content),
-        *_about_unread(run),
+        *fates(content.arms, content.unread),
         *run.unused,
         *_about_arms(content),
         *content.heavy,
@@ -482,24 +489,15 @@ def _about_predictions(run: RunAnswers, content: Statistics) -> Iterator[str]:
             yield f"{arm.arm}, assisted: DP gap {limits}{worth}."
 
 
-def _about_unread(run: RunAnswers) -> Iterator[str]:
-    """Yield notes on how replies without an answer count, and on their effect on the DP gap."""
-    unread = {arm: n for arm, a in run.answers.items() if (n := int(a.unread.sum()))}
-    if not unread:
-        return
-    counted = ", ".join(f"{arm} {n:,}" for arm, n in unread.items())
-    assumed = run.design.unread
-    if assumed != WORST:
-        how = (
-            "counted as no"
-            if assumed == AS_NO
-            else "left out, as if they were like the others"
-        )
-        yield (f"Replies without an answer ({counted}) are {how}: an assumption.")
-        return
-    yield (
-        f"Replies without an answer: {counted}; intervals hold whether each is a yes or a no."
-    )
+def fates(arms: Sequence[ArmFacts], unread: Unread) -> Iterator[str]:
+    """Yield sentences on how replies without an answer count, and lost requests, as `unread` says."""
+    told = {"unread": _FATES[unread], "unanswered": _LOST}
+    for kind, fate in told.items():
+        counted = [
+            f"{arm.arm} {getattr(arm, kind):,}" for arm in arms if getattr(arm, kind)
+        ]
+        if counted:
+            yield fate.format(", ".join(counted))
 
 
 def _about(rows: int) -> str:
@@ -510,7 +508,7 @@ def _about(rows: int) -> str:
 
 
 def _about_arms(content: Statistics) -> Iterator[str]:
-    """Yield notes on power, groups without answers, strata, lost replies and comparisons."""
+    """Yield notes on power, groups without answers, strata and comparisons."""
     lead = content.lead
     needed = {
         arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms
@@ -539,10 +537,6 @@ def _about_arms(content: Statistics) -> Iterator[str]:
         if arm.within_strata is not None:
             verdict = content.of("dp_gap", arm.arm, scope=records.STRATA_SCOPE).verdict
             yield f"{arm.arm}: {_within_strata(arm.within_strata, verdict)}"
-    unanswered = sum(arm.unanswered for arm in content.arms)
-    if unanswered:
-        have = "question has" if unanswered == 1 else "questions have"
-        yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
 
 
 def _within_strata(within: ParityWithinStrata, verdict: str) -> str:

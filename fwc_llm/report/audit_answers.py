@@ -191,7 +191,7 @@ def audit(
     in_place = y_pred, y_true, sensitive_features
     if answers is None:
         answers, protected = _of_values(*in_place)
-        answer = "y_pred"
+        answer = None if p_yes == "y_pred" else "y_pred"
         label = None if y_true is None else "y_true"
     elif any(given is not None for given in in_place):
         raise FwcError(

@@ -38,8 +38,7 @@ from fwc_llm.metrics.intervals import EQUAL, SHOWN, TOO_FEW
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record, Records
 from fwc_llm.metrics.run_answers import View
-from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
-from fwc_llm.metrics.statistics import LEADS, Statistics
+from fwc_llm.metrics.statistics import LEADS, Statistics, fates
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
@@ -52,11 +51,6 @@ if TYPE_CHECKING:
 IS_THAT_GOOD = (
     "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
 )
-_OTHERS: Mapping[Unread, str] = {
-    WORST: "values are of these replies, and intervals allow for any answer of the others",
-    AS_NO: "the others count as no",
-    "ignore": "all numbers are about these replies alone",
-}
 _MOST = 4  # most arms with a separate sentence
 Finding = dict[str, str]
 _MOST_REASONS = 2  # most checks in the answer
@@ -151,10 +145,10 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[Finding]:
         coverage = stats.of("coverage", arm.arm).value
         if coverage < least:
             text = (
-                f"Only {coverage:.0%} of the replies of {arm.arm} hold an answer "
-                "that could be read"
+                f"Only {coverage:.0%} of the questions of {arm.arm} have an answer "
+                f"that could be read (below {least:.0%})."
             )
-            yield told(f"{text} (below {least:.0%}): {_OTHERS[stats.unread]}.")
+            yield told(" ".join([text, *fates([arm], stats.unread)]))
 
 
 def limits(run: "Run") -> list[str]:

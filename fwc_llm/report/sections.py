@@ -19,7 +19,7 @@ from fwc_llm.metrics.records import (
     TRUTH,
     Record,
 )
-from fwc_llm.metrics.statistics import Statistics
+from fwc_llm.metrics.statistics import Statistics, fates
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.number_format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import lost_lines
@@ -403,9 +403,8 @@ def coverage(stats: Statistics, unread: str) -> Section:
             )
     intro = (
         "Shares of the replies, in percent, with 95 % intervals, and the largest difference "
-        "between groups with its verdict. Replies without an answer are rarely missing at random: "
-        "intervals and verdicts hold whether each of them counts as yes or as no, unless an "
-        "assumption is set."
+        "between groups with its verdict. Replies without an answer are rarely missing at random. "
+        f"{' '.join(fates(arms, stats.unread))}"
     )
     if unread:
         notes.append(f"{unread[0].upper()}{unread[1:]}.")

@@ -262,6 +262,9 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
     (check,) = checked(stats, ["accuracy[y] - accuracy[x] < 0"])
     assert (check.outcome, check.lacking) == (CANNOT_SAY, "")
     assert "the answers are the same in both arms" in check.reason
+    few = audit(pd.concat([rows[:60].assign(arm=arm) for arm in "xy"])).records
+    change = few.of("label_gap_difference", "y", against="x")
+    assert (change.verdict, change.reason) == ("", "the answers are the same")
     conditions = ["accuracy[y] - accuracy[x] < 0"]
     assert "more rows" not in next_step(stats, conditions)[0]
     assert "y: the same answers as x." in [line["text"] for line in findings(stats)]

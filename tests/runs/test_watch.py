@@ -1,11 +1,13 @@
 """A run whose replies hold no answer stops after a dozen, keeps what came, and names a remedy."""
 
+from itertools import cycle
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fwc_llm import evaluate
+from fwc_llm import audit, evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.notices import RunWarning
 from fwc_llm.runs.execute import FIRST, UnreadError
@@ -127,7 +129,7 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
         )
         words += f" --n-test 60 --concurrency 1 --out {tmp_path / 'run'}"
         done = fwc(words, code=0)
-        assert "Only 33% of the replies of zero" in done.out.splitlines()[1]
+        assert "Only 33% of the questions of zero" in done.out.splitlines()[1]
         assert "Only 33%" in fwc(words, "--strict", code=4).line
         assert "Only" not in fwc(f"{words} --strict --set min_coverage=0.3", code=0).out
     unread = "ost frequent among the replies without an answer: 40 times “Hm.”. Remedy: try another"
@@ -136,6 +138,27 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
         fwc("report", tmp_path / "run", "-o", tmp_path / f"page.{suffix}", code=0)
         assert unread in (tmp_path / f"page.{suffix}").read_text()
     assert len(service.bodies) == 60
+
+
+def test_lost_requests_are_left_out_and_no_interval_allows_for_them(
+    tmp_path: Path,
+) -> None:
+    shares = cycle([0.8, 0.3, 0.6, nan])
+    options: Any = {**SMALL, "out": tmp_path / "run", "concurrency": 1}
+    result = evaluate(CENSUS, lambda _: next(shares), ("zero",), **options)
+    (arm,) = result.run.statistics.arms
+    assert (arm.unanswered, arm.unread) == (10, 0)
+    answers = result.answers()
+    received = audit(answers[answers["reason"] != "error"]).records
+    for metric in ("accuracy", "dp_gap"):
+        own, of_received = (of.of(metric, "zero") for of in (result.records, received))
+        assert (own.value, own.ends) == (of_received.value, of_received.ends)
+    page = result.report(tmp_path / "page.md").read_text()
+    told = "Requests without a reply: zero 10; they are left out"
+    coverage = "Only 75% of the questions of zero have an answer that could be read"
+    assert f"{coverage} (below 80%). {told}" in page
+    assert page.count(told) == 3
+    assert "each is a yes or a no" not in page
 
 
 def test_a_service_that_refuses_json_ends_the_run_and_one_that_ignores_it_is_named(
