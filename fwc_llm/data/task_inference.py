@@ -596,16 +596,17 @@ class Drafting:
         self.cells = self.raw.apply(
             lambda cells: _without(cells, unread[str(cells.name)])
         )
-        others = [name for name in self.profiles if name not in special]
-        others = [name for name in others if self.cells[name].notna().any()]
-        if all(self.profiles[name].role != "feature" for name in others):
-            # A task needs a feature: keep doubtful ones.
-            self.profiles |= {
-                name: self.profiles[name].but(role="feature") for name in others
-            }
         self.profiles |= {
             name: self._with_missing(of) for name, of in self.profiles.items()
         }
+        others = [name for name in self.profiles if name not in special]
+        others = [name for name in others if self.cells[name].notna().any()]
+        if all(self.profiles[name].role != "feature" for name in others):
+            # A task needs a feature: keep doubtful ones, and the rows that have them.
+            self.profiles |= {
+                name: self.profiles[name].but(role="feature", missing="drop")
+                for name in others
+            }
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]

@@ -136,7 +136,7 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     words = f"audit {table} --protected first,second --answer answer --label label"
     out, kilobytes = peak(f"{words} --report {page}")
     assert kilobytes < 500_000
-    assert len(out.splitlines()) < 100
+    assert len(out.splitlines()) < 150
     assert "The 100 largest of" in page.read_text()
     assert page.stat().st_size < 5_000_000
 
@@ -253,7 +253,6 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--discordant 1.5", "discordant"),
         ("--correlation -1", "correlation"),
         ("--shots ,", "no arm is named"),
-        ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"),
         ("--detect 0.1 --shots zeroo", "zeroo"),
     ],
 }

@@ -126,7 +126,7 @@ def last_line(text: str) -> str:
     return text.strip().splitlines()[-1]
 
 
-def test_rows_without_a_reply_end_with_4_and_are_named(
+def test_rows_without_a_reply_end_with_4_and_are_counted(
     tmp_path: Path, evaluate: Evaluate
 ) -> None:
     too_long = refusal(
@@ -142,9 +142,7 @@ def test_rows_without_a_reply_end_with_4_and_are_named(
             done.stderr.split()
         )
         answers = (tmp_path / "run" / "answers.csv").read_text().splitlines()
-        rows = {line.split(",")[2] for line in answers if ",error," in line}
-        assert rows
-        assert all(row in done.stderr for row in rows)
+        assert sum(",error," in line for line in answers) == 2
         assert "accuracy" in done.stdout, "partial results are reported"
         again = evaluate(url)
     assert again.returncode == 0
