@@ -490,7 +490,7 @@ def _about_predictions(run: RunAnswers, content: Statistics) -> Iterator[str]:
 
 
 def fates(arms: Sequence[ArmFacts], unread: Unread) -> Iterator[str]:
-    """Yield sentences on how replies without an answer count, and lost requests, as `unread` says."""
+    """Yield sentences on how replies without an answer and lost requests count."""
     told = {"unread": _FATES[unread], "unanswered": _LOST}
     for kind, fate in told.items():
         counted = [
