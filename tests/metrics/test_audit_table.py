@@ -169,7 +169,7 @@ def test_without_labels_nothing_is_measured_against_labels() -> None:
     frame = pd.concat(two).assign(p_yes=np.linspace(0, 1, 240))
     answered = from_frame(frame, answer="said", protected=["sex"], label=None)
     found = statistics(answered)
-    assert found.of("dp_gap_difference", "y", against="x").verdict
+    assert found.of("dp_gap_difference", "y", against="x").known
     impact = impact_tables(answered)
     metrics = {record.metric for record in (*found.records, *impact.records)}
     assert not {
