@@ -602,11 +602,10 @@ class Drafting:
         others = [name for name in self.profiles if name not in special]
         others = [name for name in others if self.cells[name].notna().any()]
         if all(self.profiles[name].role != "feature" for name in others):
-            # A task needs a feature: keep doubtful ones, and the rows that have them.
-            self.profiles |= {
-                name: self.profiles[name].but(role="feature", missing="drop")
-                for name in others
-            }
+            # A task needs a feature: keep doubtful ones.
+            for name in others:
+                profile = self._with_missing(self.profiles[name].but(role="feature"))
+                self.profiles[name] = profile.but(role="feature")
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]
@@ -644,7 +643,7 @@ class Drafting:
         """
         name = profile.name
         missing = float(self.cells[name].isna().mean())
-        if not missing or profile.use != "column":
+        if not missing or profile.use != "column" or profile.missing == "drop":
             return profile
         share = _percent(missing)
         few = missing <= _FEW_MISSING
@@ -664,7 +663,7 @@ class Drafting:
             doubt = f"{share} are missing and become {UNKNOWN!r}" if empty else ""
         elif missing > _MOSTLY_MISSING:
             doubt = f"{100 * missing:.0f} % of its values are missing"
-            return profile.but(role="drop").checked(doubt)
+            return profile.but(role="drop", missing="drop").checked(doubt)
         else:
             bands = () if few else quartiles(self._numbers(name))
             rule = "category" if bands else "drop"

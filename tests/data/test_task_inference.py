@@ -408,6 +408,15 @@ def test_any_table_drafts(
         assert len(load_task(path).pool()) == rows
 
 
+@pytest.mark.parametrize(("cell", "kept"), [("red", 60), ("{k}", 20)])
+def test_the_only_feature_stays_though_most_of_its_cells_are_missing(
+    tmp_path: Path, cell: str, kept: int
+) -> None:
+    x = [cell.format(k=k) if k % 3 == 0 else None for k in range(60)]
+    frame = pd.DataFrame({"x": x, "sex": list("fm") * 30, "y": list("1101") * 15})
+    assert len(load_task(draft(tmp_path, frame)).pool()) == kept
+
+
 def test_an_index_that_was_written_along_is_left_out(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [1.5, 2, 3, 4], "sex": list("fmfm"), "y": list("1001")})
     task = load_task(draft(tmp_path, frame, index=True))
