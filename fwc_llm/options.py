@@ -90,6 +90,7 @@ EXPERIMENT = "The experiment"
 SERVICE = "The model and its service"
 COST = "Cost"
 VERDICT = "The verdict"
+OUTPUT = "Output"
 UNREAD_HELP = "Replies without an answer: assume the worst, count as-no, or ignore."
 
 
@@ -101,11 +102,13 @@ def option(
     default_words: str = "",
     flag: str | None = None,
     none: bool | None = None,
+    metavar: str | None = None,
     **checks: Any,
 ) -> Any:
     """Declare an option: a pydantic field with default, help and checks.
 
-    A callable `default` is a default factory, `default_words` the default in words. `flag` is the
+    `...` as `default` makes it required, a callable is a default factory. `default_words` is the
+    default in words, `metavar` the value's name in the help. `flag` is the
     option's name on the command line if it differs from the field's; "" keeps the option off the
     command line. `none` tells whether the command line takes the word `none` as None; by default
     yes, unless None is the default.
@@ -118,12 +121,13 @@ def option(
         "default_words": default_words,
         "flag": flag,
         "none": none,
+        "metavar": metavar,
     }
     return Field(**{kind: default}, description=help, json_schema_extra=facts, **checks)
 
 
 def facts_of(field: FieldInfo) -> Mapping[str, Any]:
-    """The `panel`, `default_words`, `flag` and `none` of a field."""
+    """The `panel`, `default_words`, `flag`, `none` and `metavar` of a field."""
     if isinstance(field.json_schema_extra, dict):
         return field.json_schema_extra
     return {}
@@ -140,6 +144,7 @@ def default_words(field: FieldInfo) -> str:
     """The default in words, to append to a help text; "" without one to show."""
     plain = (
         field.default_factory is None
+        and not field.is_required()
         and field.default not in (None, ())
         and field.default is not False
     )

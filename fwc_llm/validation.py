@@ -41,6 +41,8 @@ def check(model: type[AnyModel], data: Any, where: str) -> AnyModel:
         return model.model_validate(data)
     except ValidationError as error:
         raise FwcError(f"{where}: {first_error(error, data)}") from None
+    except FwcError as error:  # of `Options`, which read their own mistakes
+        raise FwcError(f"{where}: {error}") from None
 
 
 def first_error(error: ValidationError, data: Any) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.cli.flags import (
@@ -14,99 +14,37 @@ from fwc_llm.cli.flags import (
     command,
     option,
     read,
-    words,
 )
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, in_shell
-from fwc_llm.options import VERDICT
+from fwc_llm.options import OUTPUT
+from fwc_llm.report.audit_options import FURTHER, AuditOptions
 from fwc_llm.runs.folder import command as command_line
 from fwc_llm.runs.settings import JUDGED, Settings
 
-_OUTPUT = "Output"
-_FURTHER = "Further columns"
 
-
-def _column(help: str, panel: str | None = _FURTHER) -> Any:
-    return option(help, panel=panel, metavar="COLUMN")
-
-
-@command("audit", Settings, names=JUDGED)
+@command("audit", Settings, AuditOptions, names=JUDGED)
 def audit(
     predictions: Path = argument(
         "CSV, Parquet, Excel or JSON lines file with one prediction per row.",
         metavar="FILE",
     ),
-    protected: str = option(
-        'Protected columns, comma-separated ("a, b" in quotes), audited singly and crossed.',
-        default=...,
-    ),
-    answer: str | None = option(
-        "Column of predictions; empty cells are unparsed. [default: yes where --p-yes reaches the "
-        "threshold]",
-        metavar="COLUMN",
-    ),
-    reply: str | None = option(
-        "Column of a model's replies, to parse instead of --answer.", metavar="COLUMN"
-    ),
-    label: str | None = option(
-        "Column of true outcomes. [default: none; only rates of yes are audited]",
-        metavar="COLUMN",
-    ),
-    positive: str | None = flags.POSITIVE,
-    positive_answer: str | None = flags.POSITIVE_ANSWER,
-    positive_label: str | None = flags.POSITIVE_LABEL,
-    negative: str | None = flags.NEGATIVE,
-    others: Literal["no", "drop"] | None = flags.OTHERS,
-    unknown: str = flags.UNKNOWN,
-    arm: str | None = _column("Column of arms, such as models or prompts."),
-    repeat: str | None = _column("Column of repeat numbers."),
-    row: str | None = _column("Column of row ids. [default: every line is a row]"),
-    p_yes: str | None = option(
-        "Column of P(yes), for calibration and thresholds.", metavar="COLUMN"
-    ),
-    threshold: float | None = option(
-        "Smallest P(yes) that means yes, without --answer. [default: 0.5]"
-    ),
-    examples: str | None = _column(
-        "Column that identifies the prompt's set of examples."
-    ),
     population: Path | None = option(
-        "Table of people with further columns, joined to FILE by --key.", panel=_FURTHER
+        "Table of people with further columns, joined to FILE by --key.", panel=FURTHER
     ),
-    key: str | None = option(
-        "Column of row ids in FILE and --population. [default: --row]",
-        panel=_FURTHER,
-        metavar="COLUMN",
-    ),
-    missing: Literal["refuse", "drop"] = option(
-        "Rows without label, weight or person: refuse, or drop.",
-        default="refuse",
-        panel=VERDICT,
-    ),
-    score: str | None = _column(
-        "Column of an unbounded score; scoring rates count values above its median."
-    ),
-    sheet: str = flags.SHEET,
-    skip: int = flags.SKIP,
-    comment: str = flags.COMMENT,
     ll144: Path | None = option(
-        "File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT
-    ),
-    small: str | None = option(
-        "In --ll144, `keep` or `exclude` categories under 2 %. [default: keep]",
-        panel=_OUTPUT,
-    ),
-    because: str | None = option(
-        "Reason for --small exclude.", panel=_OUTPUT, metavar="TEXT"
+        "File for the Local Law 144 summary: .csv, .md or .html.", panel=OUTPUT
     ),
     about: list[str] | None = option(
         "Statement about data and tool: KEY=TEXT or a task file; repeatable.",
-        panel=_OUTPUT,
+        panel=OUTPUT,
     ),
-    out: Path | None = option("File to write the audit to, as JSON.", "--out", "-o"),
+    out: Path | None = option(
+        "File to write the audit to, as JSON.", "--out", "-o", panel=OUTPUT
+    ),
     report: Path | None = option(
-        "File to write the report to: .html, .md, .csv or .json."
+        "File to write the report to: .html, .md, .csv or .json.", panel=OUTPUT
     ),
     figures: Path | None = FIGURES,
     no_rows: bool = NO_ROWS,
@@ -124,16 +62,14 @@ def audit(
 
     Intervals take rows (with --cluster, people) as independent random draws.
     """
-    given = locals()
     from fwc_llm.files import json_text, sha256, write_whole
-    from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+    from fwc_llm.report.audit_file import audit_of_file
     from fwc_llm.report.formats import choose_format, write_document, write_summaries
     from fwc_llm.report.terminal import audit_summary, everything
-    from fwc_llm.validation import check
 
     check_new(force, out, report, ll144)
     gates = Gates.read(fail_if, undecided, junit)
-    settings = read(Settings, options)
+    judged = read(Settings, {name: options.pop(name) for name in JUDGED})
     if report is not None:
         choose_format(None, report)
     if ll144 is None:
@@ -144,18 +80,14 @@ def audit(
         raise FwcError(
             f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file"
         )
-    asked = {name: given[name] for name in given.keys() & AuditOptions.model_fields}
-    asked |= {
-        "protected": words(protected),
-        "unknown": words(unknown),
-        "row": row or key,
-        "about": _about(about or ()),
-        "fail_if": [condition.text for condition in gates.conditions],
-        "settings": {name: getattr(settings, name) for name in JUDGED},
-    }
-    made = audit_of_file(
-        predictions, check(AuditOptions, asked, "the options of the audit"), population
+    asked = read(
+        AuditOptions,
+        {**options, "row": options["row"] or options["key"]},
+        about=_about(about or ()),
+        fail_if=[condition.text for condition in gates.conditions],
+        settings={name: getattr(judged, name) for name in JUDGED},
     )
+    made = audit_of_file(predictions, asked, population)
     gates.begin(made.crossed.arms)
     if not as_json:
         created = made.document["created"]

@@ -139,8 +139,8 @@ def evaluate(
     # With saved examples, which belong to a task, this is a run with defaults and no demonstration.
     models = _model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
-    given = {name: value for name, value in options.items() if value is not None}
-    given = context.meta.get(_IN_FILE, {}) | given | read_further(further, _FURTHER)
+    in_file = context.meta.get(_IN_FILE, {})
+    given = in_file | flags.given(options) | read_further(further, _FURTHER)
     options = {"n_test": _DEMONSTRATED if demonstration else None, **given}
     wanted = _wordings(options.pop("template", None))
     settings = flags.read(Settings, options, **wanted)

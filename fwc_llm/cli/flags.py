@@ -15,6 +15,7 @@ from fwc_llm.files import json_text
 from fwc_llm.options import (
     COST,
     EXPERIMENT,
+    OUTPUT,
     SERVICE,
     Options,
     default_words,
@@ -83,42 +84,23 @@ DRY_RUN: bool = switch(
     "--dry-run",
     panel=COST,
 )
-SHEET: str = option(
-    "Sheet of an Excel file, by name or number. [default: the first]", default=""
+NO_ROWS: bool = switch(
+    "Leave rows, prompts and replies out of reports.", "--no-rows", panel=OUTPUT
 )
-SKIP: int = option("Number of lines above the header to skip.", default=0, min=0)
-COMMENT: str = option(
-    "Prefix of comment lines, such as #; they are skipped.", default=""
-)
-POSITIVE: str | None = option(
-    "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
-)
-POSITIVE_ANSWER: str | None = option(
-    "Values that mean yes among answers. [default: --positive]", metavar="VALUES"
-)
-POSITIVE_LABEL: str | None = option(
-    "Values that mean yes in --label. [default: --positive]", metavar="VALUES"
-)
-NEGATIVE: str | None = option(
-    "Values that mean no, of answers and labels, comma-separated.", metavar="VALUES"
-)
-OTHERS: Literal["no", "drop"] | None = option(
-    "Treat other values as no, or drop their rows."
-)
-UNKNOWN: str = option(
-    "Further words for an unknown category, comma-separated.",
-    default="",
-    metavar="WORDS",
-)
-NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-rows")
 FIGURES: Path | None = option(
-    "Folder to write the figure to, as SVG and PDF (extra [plot]).", metavar="DIR"
+    "Folder to write the figure to, as SVG and PDF (extra [plot]).",
+    panel=OUTPUT,
+    metavar="DIR",
 )
-FORCE: bool = switch("Overwrite the files that are written.", "--force")
-JSON: bool = switch("Print one JSON document; notes go to standard error.", "--json")
-VERBOSE: bool = switch("Print every table and note.", "--verbose", "-v")
+FORCE: bool = switch("Overwrite the files that are written.", "--force", panel=OUTPUT)
+JSON: bool = switch(
+    "Print one JSON document; notes go to standard error.", "--json", panel=OUTPUT
+)
+VERBOSE: bool = switch("Print every table and note.", "--verbose", "-v", panel=OUTPUT)
 APPENDIX: bool = switch(
-    "Expand all sections of the HTML report when printed on paper.", "--appendix"
+    "Expand all sections of the HTML report when printed on paper.",
+    "--appendix",
+    panel=OUTPUT,
 )
 CANCEL_BATCH: bool = switch(
     "Cancel the folder's pending batches and send their requests live. [default: wait]",
@@ -214,11 +196,12 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
     kinds = {field.annotation, *get_args(field.annotation)}
     kind: Any = str
     help = f"{field.description}{default_words(field)}"
+    choices = [one for one in kinds if get_origin(one) is Literal]
     if get_origin(field.annotation) is Mapping:
         kind = list[str]
         help += " As KEY=VALUE; repeatable."
-    elif get_origin(field.annotation) is Literal:
-        kind = field.annotation
+    elif choices:
+        (kind,) = choices
     elif type(None) not in kinds or not facts_of(field)["none"]:
         kind = next(
             (kind for kind in (bool, int, float) if kind in kinds and str not in kinds),
@@ -228,8 +211,10 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
     declared = option(
         help,
         f"--{name.replace('_', '-')}",
-        panel=facts_of(field)["panel"],
+        default=... if field.is_required() else None,
+        panel=facts_of(field)["panel"] or None,
         show_default=False,
+        metavar=facts_of(field)["metavar"],
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind | None
@@ -254,6 +239,11 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
             value = words(value)
         values[name] = value
     return model(**values | others)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags that have a value."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def words(text: str | None) -> tuple[str, ...]:

@@ -1,29 +1,28 @@
 """`fwc-llm monitor`: judge all decisions so far, by period."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from fwc_llm.cli.flags import (
-    COMMENT,
-    JSON,
-    NEGATIVE,
-    OTHERS,
-    POSITIVE,
-    POSITIVE_ANSWER,
-    POSITIVE_LABEL,
-    SHEET,
-    SKIP,
-    UNKNOWN,
-    argument,
-    command,
-    option,
-    words,
-)
+from fwc_llm.cli.flags import JSON, argument, command, given, option, read
 from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.errors import FwcError
+from fwc_llm.report.audit_options import AuditOptions
+from fwc_llm.taskfile import LAYOUT
+
+# Of an audit's options, those that every call repeats beside columns of decisions and ids.
+_RULES = (
+    "label",
+    "positive",
+    "positive_answer",
+    "positive_label",
+    "negative",
+    "others",
+    "unknown",
+    "missing",
+)
 
 
-@command("monitor")
+@command("monitor", AuditOptions, names=(*_RULES, *LAYOUT))
 def monitor(
     decisions: Path = argument(
         "CSV, Parquet, Excel or JSON lines file with one decision per row.",
@@ -46,16 +45,6 @@ def monitor(
         default=...,
         metavar="COLUMN",
     ),
-    label: str | None = option("Column of true outcomes.", metavar="COLUMN"),
-    positive: str | None = POSITIVE,
-    positive_answer: str | None = POSITIVE_ANSWER,
-    positive_label: str | None = POSITIVE_LABEL,
-    negative: str | None = NEGATIVE,
-    others: Literal["no", "drop"] | None = OTHERS,
-    unknown: str = UNKNOWN,
-    missing: Literal["refuse", "drop"] = option(
-        "Rows without label, weight or person: refuse, or drop.", default="refuse"
-    ),
     time: str | None = option("Column of decision dates or times, in ISO 8601."),
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(
         "Length of a period. [default: month if --time is given, else call]"
@@ -63,9 +52,6 @@ def monitor(
     since: str | None = option(
         "Judge from this period on, also in later calls.", metavar="PERIOD"
     ),
-    sheet: str = SHEET,
-    skip: int = SKIP,
-    comment: str = COMMENT,
     report: Path | None = option("File for a page with charts over time (.html)."),
     title: str | None = option(
         "Title of the page. [default: Decisions in FILE]", metavar="TEXT"
@@ -73,6 +59,7 @@ def monitor(
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     as_json: bool = JSON,
+    **options: Any,
 ) -> None:
     """Monitor decisions: each call adds the new rows of FILE and judges all rows by period.
 
@@ -91,24 +78,13 @@ def monitor(
     if len({*files}) < len(files):
         raise FwcError("FILE, --state, --report and --junit must be different files")
     gates = Gates.read(fail_if, undecided, junit)
-    options = {
-        "answer": answer,
-        "label": label,
-        "protected": list(words(protected)),
-        "key": key,
-        "missing": missing,
-        "time": time,
-        "unknown": list(words(unknown)),
-        "period": period,
-        "positive": positive,
-        "positive_answer": positive_answer,
-        "positive_label": positive_label,
-        "negative": negative,
-        "others": others,
-    }
-    layout = {"sheet": sheet, "skip": skip, "comment": comment}
+    layout = given({name: options.pop(name) for name in LAYOUT})
+    columns = {"answer": answer, "protected": protected, "key": key}
+    asked = read(AuditOptions, options | columns).model_dump(mode="json")
+    repeated = {name: asked[name] for name in (*columns, *_RULES)}
+    repeated |= {"time": time, "period": period}
     with open_state(state) as opened:
-        seen = watch(opened, decisions, gates.conditions, options, since, layout)
+        seen = watch(opened, decisions, gates.conditions, repeated, since, layout)
         checks = [judged.check() for judged in seen.judged]
         if report is not None:
             write_whole(

@@ -11,8 +11,10 @@ from fwc_llm.cli import flags
 from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, failing_as, in_shell, resource_dir, write_whole
+from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
+from fwc_llm.taskfile import LAYOUT
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -93,7 +95,7 @@ def _described(task: "Task") -> dict[str, Any]:
     }
 
 
-@flags.command("task init")
+@flags.command("task init", AuditOptions, names=("unknown", *LAYOUT))
 def init(
     table: Path = flags.argument(
         "CSV with a header line, JSON lines, Parquet or Excel file."
@@ -105,15 +107,8 @@ def init(
     output: Path | None = flags.option(
         "Task file to write. [default: beside the table]", "--out", "-o", "--output"
     ),
-    unknown: str = flags.option(
-        "Further words for an unknown value, comma-separated.",
-        default="",
-        metavar="WORDS",
-    ),
-    sheet: str = flags.SHEET,
-    skip: int = flags.SKIP,
-    comment: str = flags.COMMENT,
     force: bool = flags.FORCE,
+    **options: Any,
 ) -> None:
     """Draft a commented task file for your table and list what to check in it."""
     from fwc_llm.data.task_inference import draft_task
@@ -125,10 +120,8 @@ def init(
         flags.words(",".join(protected)) or protected,
         outcome,
         Path(os.path.realpath(target)).parent,
-        flags.words(unknown),
-        sheet=sheet,
-        skip=skip,
-        comment=comment,
+        flags.words(options.pop("unknown")),
+        **flags.given(options),
     )
     write_whole(draft.text, target, "the task file ")
     _print(f"wrote {target}; please check:", *draft.checks)

@@ -22,7 +22,8 @@ from fwc_llm.files import is_file, read_text, sha256
 from fwc_llm.models.recorded import FILE_NAME as JOURNAL
 from fwc_llm.models.recorded import read_records
 from fwc_llm.report.audit_file import FORMAT as AUDIT
-from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+from fwc_llm.report.audit_file import audit_of_file
+from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.document import find_task
 from fwc_llm.report.tuning import FILE_NAME as TUNING
 from fwc_llm.runs.folder import HASHES, RunFolder, file_name

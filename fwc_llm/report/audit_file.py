@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
@@ -17,6 +17,7 @@ from fwc_llm.meaning import rules_of, values_of
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.report.audit_answers import Audit, audit_of_table
+from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import (
@@ -33,8 +34,7 @@ from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
-from fwc_llm.taskfile import LAYOUT, About
-from fwc_llm.validation import Checked
+from fwc_llm.taskfile import LAYOUT
 from fwc_llm.words import CROSSING, YES_NO, Words
 
 if TYPE_CHECKING:
@@ -42,38 +42,6 @@ if TYPE_CHECKING:
 
 FORMAT = "fwc-llm-audit/2"
 _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "score"
-
-
-class AuditOptions(Checked):
-    """The options of an audit, as in its document: columns, rules, and [about]."""
-
-    protected: tuple[str, ...]
-    answer: str | None = None
-    label: str | None = None
-    reply: str | None = None
-    positive: str | None = None
-    positive_answer: str | None = None
-    positive_label: str | None = None
-    negative: str | None = None
-    others: Literal["no", "drop"] | None = None
-    unknown: tuple[str, ...] = ()
-    arm: str | None = None
-    repeat: str | None = None
-    row: str | None = None
-    key: str | None = None
-    p_yes: str | None = None
-    score: str | None = None
-    threshold: float | None = None
-    examples: str | None = None
-    missing: Literal["refuse", "drop"] = "refuse"
-    sheet: str = ""
-    skip: int = 0
-    comment: str = ""
-    small: Literal["keep", "exclude"] | None = None
-    because: str | None = None
-    about: About = About()
-    fail_if: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, Locator, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+from fwc_llm.report.audit_file import audit_of_file
+from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.formats import render
 from fwc_llm.report.html import page as make_page
 from fwc_llm.runs.settings import Settings

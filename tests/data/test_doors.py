@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from fwc_llm import FwcError, audit, load_task, select_shots
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+from fwc_llm.report.audit_file import audit_of_file
+from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.tasks import Task
 
 N = 240

@@ -23,7 +23,8 @@ from fwc_llm.models.bodies import read_batch_line, read_reply
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.retry import AttemptError, http_failure
 from fwc_llm.prompts import Prompt
-from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+from fwc_llm.report.audit_file import audit_of_file
+from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.formats import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record

@@ -10,7 +10,8 @@ import pytest
 
 from fwc_llm import Result
 from fwc_llm.metrics.records import Records
-from fwc_llm.report.audit_file import AuditOptions, audit_of_file
+from fwc_llm.report.audit_file import audit_of_file
+from fwc_llm.report.audit_options import AuditOptions
 from tests.command import Run, read_json
 from tests.conftest import CHECKOUT
 
