@@ -201,7 +201,7 @@ def overall(several: Sequence[Subject]) -> str:
         f"{by_outcome(found)}.",
         f"As to {one.name}{mark}{check.reason}.",
         _true_answers(one.stats),
-        f"{asked(one.stats)}.",
+        f"From {asked(one.stats)}.",
     ]
     return " ".join(filter(None, sentences))
 
@@ -270,7 +270,7 @@ def findings(
         ]
         more = len(names) - len(named_arms)
         others += [told(f"{more} more are in the table.")] * bool(more)
-    sentences += [_true_answers(stats), f"{asked(stats, created)}."]
+    sentences += [_true_answers(stats), f"From {asked(stats, created)}."]
     alike = list(all_alike(stats))
     if not telling:
         first, *alike = alike
