@@ -49,6 +49,7 @@ _AMOUNT = re.compile(  # a number with texts before and behind it
     r"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*(?P<before>([^\d\s.,+()@−-]{1,8}\.?)?)"
     r"\s*(?P<inner>[-+−]?)\s*(?P<digits>\d[\d.,'’\s]*|[.,]\d+)"
     r"((?<=[.,])[-–—]{1,2}\s*)?"  # "5,-"
+    r"(?P<behind>(?<=\d)[-−])?\s*"  # "182-", as some accounts write -182
     r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,3})\s*(?P<close>\))?"
 )
 FACTORS = {
@@ -221,7 +222,7 @@ def as_plain(cell: str, written: Written) -> str:
     grouping = written[1]
     point = written[5]
     plain = re.sub(r"[^\d.,]", "", digits).replace(grouping, "").replace(point, ".")
-    marks = [match[name] for name in ("open", "sign", "inner")]
+    marks = [match[name] for name in ("open", "sign", "inner", "behind")]
     negative = sum(mark in ("(", "-", "−") for mark in marks)
     return {0: plain, 1: f"-{plain}"}.get(negative, cell)
 
@@ -311,7 +312,7 @@ def plain_text(item: FileColumn, text: str) -> str:
         same = bool(item.written)
     if not same:
         return as_plain(text, item.written)
-    parts = ("open", "sign", "inner", "digits", "close")
+    parts = ("open", "sign", "inner", "digits", "behind", "close")
     plain = as_plain("".join(found[part] or "" for part in parts), item.written)
     number = as_number(plain)
     if factor and number is not None:

@@ -303,8 +303,9 @@ def doubtful_groups(name: str, groups: Collection[str], remedy: str = "") -> lis
     return notes
 
 
-def fault_of_groups(groups: Collection[str]) -> str:
+def fault_of_groups(levels: Iterable[str]) -> str:
     """Why levels are no groups that can be compared: there are too many; "" if they are."""
+    groups = {group_key(level): level for level in levels}.values()
     are_numbers = all(as_number(group) is not None for group in groups)
     most = _MOST_NUMBERS if are_numbers else _MOST_GROUPS
     if len(groups) <= most:
@@ -362,10 +363,10 @@ def spellings_note(name: str, spelled: Mapping[str, str]) -> str:
 
     def pair(level: str) -> str:
         usual = spelled[level]
-        alike = unicodedata.normalize("NFC", level) == unicodedata.normalize(
-            "NFC", usual
-        )
-        return f"{ascii(level) if alike else repr(level)} as {usual!r}"
+        one, other = (unicodedata.normalize("NFC", text) for text in (level, usual))
+        if one == other:
+            return f"{usual!r} in two Unicode forms, which look the same"
+        return f"{level!r} as {usual!r}"
 
     pairs = listed([*spelled], _MOST_SPELLINGS, pair)
     return f"{name}: spellings of one group count as one: {pairs}"

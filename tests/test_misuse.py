@@ -147,7 +147,7 @@ REMEDIES: list[tuple[str, dict[str, Any], str]] = [
     ("parse_answer", {"words": {"yes": "ja", "no": ["JA"]}}, "they must differ"),
     ("parse_answer", {"words": {"yes": "ja", "no": 3}}, "the words are a dict: give"),
     ("audit", {"answers": None}, "there is no table: give a data frame, or give y"),
-    ("audit", {"answer": None}, "no column has the answers: name answer, or p_yes"),
+    ("audit", {"answer": None}, "no column has the answers: name that of pred"),
     ("audit", {"unknown": "n/a"}, "unknown is 'n/a': give a list of texts"),
     ("audit", {"answer": None, "p_yes": "approved", "threshold": 50}, "50 is not from"),
     ("audit", {"p_yes": "approved", "threshold": 0.5}, "leave out one of them"),

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from fwc_llm import audit
+from fwc_llm import FwcError, audit
 from fwc_llm.words import is_marker, is_unknown, is_unknown_category, merged_categories
 
 UNKNOWN = """
@@ -52,6 +52,7 @@ def test_many_spellings_of_one_group_are_one_group() -> None:
         ("Côte d’Ivoire", "Cote d'Ivoire"),
         ("Côte d’Ivoire", "CÔTE D'IVOIRE"),
         ("O`Neill", "o´neill"),
+        ("Québec", "Que\u0301bec"),
         ("İstanbul", "istanbul"),
         ("KADIN", "kadın"),
         ("Lietuvė", "LIETUVE\u0307"),
@@ -65,6 +66,16 @@ def test_forms_of_apostrophes_and_letters_are_one_group(one: str, other: str) ->
     assert len(found.answered.groups) == (3 if "Cote" in other else 2)
     told = " ".join(found.answered.unused)
     assert ("spellings of one group" in told) == ("Cote" not in other)
+    assert ("in two Unicode forms, which look the same" in told) == ("Qu" in other)
+
+
+def test_an_error_quotes_groups_as_they_are_written() -> None:
+    days = [f"2023-01-{day:02}" for day in range(1, 29)]
+    days += [f"2023-02-{day:02}" for day in range(1, 29)]
+    frame = pd.DataFrame({"group": days * 8, "answer": ["yes", "no"] * 224})
+    many = pd.concat([frame.assign(group=frame["group"] + f" {k}h") for k in range(4)])
+    with pytest.raises(FwcError, match="2023-01-01 0h"):
+        audit(many, protected="group")
 
 
 def test_several_spellings_of_unknown_become_one_and_codes_stay() -> None:

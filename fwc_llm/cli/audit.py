@@ -60,7 +60,8 @@ def audit(
     """Measure accuracy and fairness of predictions in a file, with intervals and comparisons of
     arms.
 
-    Intervals take rows (with --cluster, people) as independent random draws.
+    Columns called answer, label, p_yes, arm, repeat, row and examples are read without an option;
+    --label '' reads none. Intervals take rows (with --cluster, people) as independent random draws.
     """
     from fwc_llm.files import json_text, sha256, write_whole
     from fwc_llm.report.audit_file import audit_of_file
@@ -80,9 +81,11 @@ def audit(
         raise FwcError(
             f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file"
         )
+    if options["row"] is None:
+        options["row"] = options["key"]
     asked = read(
         AuditOptions,
-        {**options, "row": options["row"] or options["key"]},
+        options,
         about=_about(about or ()),
         fail_if=[condition.text for condition in gates.conditions],
         settings={name: getattr(judged, name) for name in JUDGED},

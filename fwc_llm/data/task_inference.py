@@ -323,6 +323,9 @@ def _doubts(
     profile: ColumnProfile, counts: pd.Series, distinct: Collection[str]
 ) -> Iterator[str]:
     yield from _doubts_about_units(profile)
+    for cell in sorted(filter(re.compile(r".*\d[-−](?!\d)").match, distinct)):
+        yield f"{cell} is read as {profile.number(cell):.10g}, and others like it"
+        break
     texts = counts[[*distinct]]
     of_numbers = texts.groupby(texts.index.map(profile.number)).sum()
     numbers = of_numbers.index.tolist()

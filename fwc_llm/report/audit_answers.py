@@ -137,7 +137,10 @@ def audit(
     margin: float = 0.05,
     against: str = "",
     unread: Unread = WORST,
-    key: Hashable = "row",
+    arm: Hashable | None = "arm",
+    repeat: Hashable | None = "repeat",
+    key: Hashable | None = "row",
+    examples: Hashable | None = "examples",
     y_pred: Any = None,
     y_true: Any = None,
     sensitive_features: Any = None,
@@ -146,13 +149,13 @@ def audit(
 
     `answers` is a data frame (pandas, Polars, Arrow or another that narwhals supports) with one
     line per answer. Its cells are read like those of a CSV file. The following arguments name its
-    columns. `answer` is empty for an unparsed answer; without such a column, an answer is yes if
-    `p_yes` is at least `threshold` (None: 0.5). `protected` names columns, which are crossed;
-    without it, the column `group` is used. `label` is the true outcome; with None, or with
-    `protected` but without the column "label", only rates of yes are audited. `p_yes` is P(yes) in
-    [0, 1]; its column may be missing. The following columns are used if present: `arm` (who
-    answered), `repeat`, `row` (the row's id; by default, every line is another row), `reason` (of a
-    missing answer) and `examples` (a name of the set of examples in the prompt).
+    columns; those with a default are read if the table has them, and None means none. `answer` is
+    empty for an unparsed answer; without such a column, an answer is yes if `p_yes`, P(yes) in [0,
+    1], is at least `threshold` (None: 0.5). `protected` names columns, which are crossed; without
+    it, the column `group` is used. `label` is the true outcome; without it, only rates of yes are
+    audited. `arm` says who answered, `repeat` numbers the repeats, `key` identifies the row
+    (without it, every line is another row), and `examples` the set of examples in the prompt. A
+    column `reason` has the reasons of missing answers.
 
     Values of answers and labels have their usual meaning (docs/own-data.md, "Yes and no").
     `positive` names the value or values that mean yes (`positive_answer` and `positive_label`,
@@ -181,7 +184,7 @@ def audit(
     """
     from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.report.predictions_reader import HowRead
+    from fwc_llm.report.predictions_reader import HowRead, columns_of
 
     require(against, str, "against", "name an arm")
     if not 0 <= margin < 1:
@@ -197,18 +200,16 @@ def audit(
         raise FwcError(
             "y_pred, y_true and sensitive_features are in the place of a data frame"
         )
-    named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
-    named |= {"given": given, "p_yes": p_yes, "row": key}
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
-    named |= {name: name for name in ("arm", "repeat", "examples")}
-    columns = {role: title_of(name) for role, name in named.items() if name is not None}
-    optional = {"arm", "repeat", "examples", "row"}  # read if the table has them
-    usual = {"p_yes": True, "label": groups, "answer": "p_yes" in columns}
-    optional |= {role for role, may in usual.items() if may and named[role] == role}
-    for role in optional & columns.keys():
-        if columns[role] not in raw.titles:
-            del columns[role]
+    parts = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
+    parts |= {"given": given, "p_yes": p_yes, "row": key}
+    parts |= {"arm": arm, "repeat": repeat, "examples": examples}
+    named = {
+        part: None if name == part else "" if name is None else title_of(name)
+        for part, name in parts.items()
+    }
+    columns = columns_of(named, groups, raw.titles)
     own = {"answer": positive_answer, "label": positive_label}
     rules = rules_of(positive, negative, others, "python", **own)
     how = HowRead(

@@ -29,7 +29,7 @@ from fwc_llm.report.narrative import (
     told,
     what_was_decided,
 )
-from fwc_llm.report.predictions_reader import HowRead, open_file
+from fwc_llm.report.predictions_reader import HowRead, columns_of, open_file
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -141,13 +141,10 @@ def audit_of_file(
 ) -> AuditOfFile:
     """Audit a file of predictions; `audited` is the document's time, now by default."""
     settings = Settings(**audit_options.settings)
-    label = audit_options.label
-    decided = audit_options.answer or audit_options.reply
     _check_options(audit_options, population is not None)
-    roles = {name: getattr(audit_options, name) for name in _COLUMNS} | {
-        "answer": decided
-    }
-    roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
+    named = {name: getattr(audit_options, name) for name in _COLUMNS}
+    named |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
+    named["answer"] = audit_options.reply or audit_options.answer
     layout = {name: getattr(audit_options, name) for name in LAYOUT}
     rules = rules_of(
         audit_options.positive,
@@ -157,8 +154,12 @@ def audit_of_file(
         answer=audit_options.positive_answer,
         label=audit_options.positive_label,
     )
+    raw = open_file(predictions, layout)
+    if population is not None:
+        raw = raw.joined(open_file(population, layout), str(audit_options.row))
+    columns = columns_of(named, audit_options.protected, raw.titles)
     how = HowRead(
-        {name: column for name, column in roles.items() if column is not None},
+        columns,
         audit_options.protected,
         rules,
         words=_words_of_replies(audit_options),
@@ -166,9 +167,6 @@ def audit_of_file(
         threshold=audit_options.threshold,
         missing=audit_options.missing,
     )
-    raw = open_file(predictions, layout)
-    if population is not None:
-        raw = raw.joined(open_file(population, layout), str(audit_options.row))
     read, audit = audit_of_table(
         raw,
         how,
@@ -178,7 +176,9 @@ def audit_of_file(
         unread=settings.unread,
     )
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    source = decided or audit_options.p_yes or f"{audit_options.score} above its median"
+    usual = columns.get("p_yes") or f"{columns.get('score')} above its median"
+    source = columns.get("answer") or usual
+    label = columns.get("label")
     left_out = audit_options.small == "exclude"
     paths = {"predictions": predictions, "population": population}
     document = {
@@ -209,10 +209,10 @@ def audit_of_file(
         "predictions": predictions.name,
         "answer": source,
         "label": label,
-        "numbered": audit_options.row is None,
+        "numbered": "row" not in columns,
     }
     ties = ""
-    if decided is None and audit_options.p_yes:
+    if columns.keys().isdisjoint({"answer", "score"}):
         about["threshold"] = HALF if how.threshold is None else how.threshold
         ties = _at_threshold(read.frame["p_yes"], about["threshold"])
     return AuditOfFile(document, audit, read.notes, read.left_out, ties, about)
@@ -255,14 +255,9 @@ def _check_options(options: AuditOptions, of_population: bool) -> None:
         "name at least one protected column": not options.protected,
         "--population needs --key: the column that names rows in both tables": of_population
         and no_row,
-        "--arm and --repeat need --row: the column that names rows": no_row
-        and (options.arm or options.repeat),
         "--small exclude and --because TEXT go together: say why small categories are left out": (
             (options.small == "exclude") != bool((options.because or "").strip())
         ),
-        "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or "
-        "scores "
-        "(--score)": not (answers or options.p_yes or options.score),
         "--reply parses the answers, and --answer gives them: leave out one of them": len(
             answers
         )

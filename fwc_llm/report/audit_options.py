@@ -36,7 +36,7 @@ class AuditOptions(Options):
         None,
         "Column of true outcomes.",
         "",
-        default_words="none; only rates of yes are audited",
+        default_words="none: only rates of yes are audited",
         metavar=_COLUMN,
     )
     positive: str | None = option(

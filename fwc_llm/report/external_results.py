@@ -41,18 +41,19 @@ def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
 
 def _batch(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The lines of a Batch API's output file: reply, model and id."""
-    table = []
+    replies = []
     for row in rows:
         try:
-            reply = read_batch_line(row)
+            replies.append(read_batch_line(row))
         except AttemptError as failure:
-            reply = Reply(None, error=str(failure))
-        table.append(
-            _row(
-                reply,
-                {"arm": reply.model or "", "row": str(row.get("custom_id") or "")},
-            )
-        )
+            replies.append(Reply(None, error=str(failure)))
+    models = list(dict.fromkeys(reply.model for reply in replies if reply.model))
+    alone = models[0] if len(models) == 1 else ""  # a failed request names no model
+    table = []
+    for reply, row in zip(replies, rows, strict=True):
+        about = {"arm": reply.model or alone} if models else {}
+        about["row"] = str(row.get("custom_id") or "")
+        table.append(_row(reply, about))
     if not any(result["output"] for result in table):
         raise FwcError(
             f"{path}: no row has a reply of chat completions or of the Responses API"

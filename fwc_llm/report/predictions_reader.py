@@ -36,7 +36,6 @@ from fwc_llm.words import (
     UNKNOWN,
     Words,
     fault_of_groups,
-    group_key,
     groups_of,
     is_marker,
 )
@@ -67,6 +66,23 @@ _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on t
     "score": (-_LARGEST, _LARGEST, "a number", ""),
     "weight": (0.0, _LARGEST, "a weight", " of at least 0"),
 }
+
+
+# Columns that are read by these names if the caller names no other
+USUAL = "answer", "label", "p_yes", "arm", "repeat", "row", "examples"
+
+
+def columns_of(
+    named: Mapping[str, str | None], protected: Sequence[str], titles: Sequence[str]
+) -> dict[str, str]:
+    """The column of each part: the named one, or else the one that is called like the part.
+
+    `named` has None for a part that the caller does not name, "" for one that is not to be read.
+    """
+    columns = {part: name for part, name in named.items() if name}
+    free = {*titles} - {*columns.values(), *protected}
+    found = [part for part in USUAL if part in free and named.get(part) is None]
+    return columns | {part: part for part in found}
 
 
 @dataclass(frozen=True)
@@ -109,12 +125,18 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     _check_names(how)
     table: dict[str, Any] = {role: raw.texts(title) for role, title in columns.items()}
     if not table.keys() & {"answer", "p_yes", "score"}:
-        raise FwcError("no column has the answers: name answer, or p_yes")
+        ways = spoken("predictions (--answer) or probabilities (--p-yes)")
+        raise FwcError(f"no column has the answers: name that of {ways}")
     if "answer" in table and how.threshold is not None:
         raise FwcError(
             "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one "
             "of them"
         )
+    for part in {"arm", "repeat"} & table.keys() - {"row"}:
+        if "row" not in table and len(table[part].categories) > (part == "arm"):
+            needs = "the id of the row that an answer is about"
+            ways = spoken(f"name it, --row 'COLUMN'; or read no {part}, --{part} ''")
+            raise FwcError(f"the column {columns[part]!r} needs 'row', {needs}: {ways}")
     groups, told_groups = _groups(raw, how)
     notes = list[str]()
     if how.words is not None:
@@ -173,10 +195,6 @@ def _check_names(how: HowRead) -> None:
             raise FwcError(
                 f"the protected column {name!r} is named twice, or is the answer or the label"
             )
-    if "repeat" in how.columns and "row" not in how.columns:
-        raise FwcError(
-            "the column 'repeat' needs 'row': name the row that each answer is about"
-        )
 
 
 def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> None:
@@ -196,7 +214,7 @@ def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
     for name in how.grouped:
         texts = raw.texts(name)
         counts = counted(pd.Series(texts))
-        fault = fault_of_groups({*map(group_key, counts)})
+        fault = fault_of_groups(counts)
         if fault:
             raise FwcError(
                 f"{raw.where}: the protected column {name!r} has {fault}: {GROUPS_REMEDY}"

@@ -275,7 +275,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(["id,sex,label,model,run,said", *lines]))
     words = f"audit {path} --answer said --label label --protected sex --arm model"
-    assert "need --row" in fwc(words).line
+    assert "needs 'row'" in fwc(words).line
     words += " --repeat run --row id"
     assert "There is one arm" not in fwc(words, code=0).out
     path.write_text("\n".join(["id,sex,label,model,run,said", *lines[1:]]))

@@ -1,6 +1,7 @@
 """The one door: a table of answers in, an audit out; bad tables are named."""
 
 import json
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,6 +14,9 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.run_answers import as_names
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import probability_sections as tables
+from fwc_llm.report.audit_answers import Audit
+from fwc_llm.report.audit_file import audit_of_file
+from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.predictions_reader import as_numbers
@@ -40,6 +44,31 @@ def answers(
         ],
         ignore_index=True,
     )
+
+
+@pytest.mark.parametrize("without", ["", "label", "row"])
+def test_columns_that_nobody_names_are_read_by_the_parts_name_from_files_too(
+    tmp_path: Path, without: str
+) -> None:
+    frame = answers().rename(columns={"group": "sex"})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = AuditOptions(protected=("sex",), **({without: ""} if without else {}))
+
+    def of_file() -> Audit:
+        return audit_of_file(tmp_path / "t.csv", options).crossed
+
+    def of_frame() -> Audit:
+        key = None if without == "row" else "row"
+        label = None if without == "label" else "label"
+        return audit(frame, protected="sex", label=label, key=key)
+
+    if without == "row":
+        for door in (of_file, of_frame):
+            with pytest.raises(FwcError, match="needs 'row'"):
+                door()
+    else:
+        assert of_file().arms == ("x", "y")
+        assert of_file().to_dict() == of_frame().to_dict()
 
 
 @pytest.mark.slow
