@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
 
 FILE_ROW = "row of the file"  # name of an index that has row numbers of the file
-_PERSON = (
-    "if the column has people with several rows, name it as cluster, and give every line its own "
-    "row"
-)
+_PERSON = "if the column has people with several rows, name it as cluster, and read no row ids, --row ''"
 _LOOKS = {
     "weight": ("weight", "fnlwgt", "wgt"),
     "cluster": ("person_id", "applicant_id", "user_id", "person"),
@@ -195,7 +192,7 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
             raise FwcError(
                 f"the row id {answers.row[position]!r} has two {name}s (row "
                 f"{index[position]} of the "
-                f"file), but an id has one group and one label: {_PERSON}"
+                f"file), but an id has one group and one label: {spoken(_PERSON)}"
             )
 
 
@@ -208,7 +205,7 @@ def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
         if again.any():
             row = by_arm[arm].row[int(again.argmax())]
             raise FwcError(
-                f"the arm {arm!r} has two answers to the row {row!r} in one repeat; {_PERSON}"
+                f"the arm {arm!r} has two answers to the row {row!r} in one repeat; {spoken(_PERSON)}"
             )
     for arm in names[1:]:
         for lacking, having in ((arm, names[0]), (names[0], arm)):
