@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from itertools import product
 from typing import Any
 
 from fwc_llm.errors import FwcError
@@ -29,9 +29,6 @@ class Recipe:
     strategy: str
     options: Mapping[str, Any] = field(default_factory=dict)
     epsilon: float | None = 0.01
-
-
-NO_EXAMPLES = Recipe("no examples", "zero")
 
 
 @dataclass(frozen=True)
@@ -124,21 +121,22 @@ def choose_candidates(
         raise FwcError(
             "no strategy is left to choose candidates: name some with --strategies"
         )
-    orders = orders or _ORDERS
+    variants = list(product(templates, orders or _ORDERS))
     chosen: list[Candidate] = []
     refused: dict[str, str] = {}
-    for number, (m, recipe) in enumerate(
-        islice(cycle(kinds), 4 * count + 4 * len(kinds))
-    ):
+    for number in range(4 * count + 4 * len(kinds)):
         if len(chosen) == count:
             break
+        turn, index = divmod(number, len(kinds))
+        m, recipe = kinds[index]
         if f"{recipe.label}, m={m}" in refused:
             continue
-        turn = number // len(kinds)
-        own_seed = seed + 1 + number
         if progress:
             progress(f"choosing candidate {len(chosen) + 1} of {count}: {recipe.label}")
-        order = orders[turn % len(orders)]
+        # Over the turns, every kind meets every pair of template and order.
+        pair = index // (2 * len(sizes))  # of two kinds in all sizes
+        template, order = variants[(turn + pair) % len(variants)]
+        own_seed = seed + 1 + number
         try:
             shots = select_shots(
                 task,
@@ -155,9 +153,6 @@ def choose_candidates(
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        # Over the turns, every kind meets every pair of order and template.
-        pair = number % len(kinds) // (2 * len(sizes))  # of two kinds in all sizes
-        template = templates[(turn // len(orders) + pair) % len(templates)]
         name = f"candidate-{len(chosen) + 1:03d}"
         chosen.append(Candidate(name, recipe, own_seed, order, template, shots))
     if not chosen:

@@ -1,9 +1,9 @@
 """`tune`: find examples that reach a fairness target for a model (docs/tune.md)."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -11,12 +11,7 @@ import numpy as np
 
 from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, checked, require
 from fwc_llm.evaluation import successive_halving as halving
-from fwc_llm.evaluation.candidates import (
-    NO_EXAMPLES,
-    Candidate,
-    Recipe,
-    choose_candidates,
-)
+from fwc_llm.evaluation.candidates import Candidate, Recipe, choose_candidates
 from fwc_llm.evaluation.evaluate import Job, interrupted, prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.evaluation.successive_halving import (
@@ -29,6 +24,9 @@ from fwc_llm.evaluation.successive_halving import (
     Pool,
 )
 from fwc_llm.files import in_shell
+from fwc_llm.metrics.arm_comparison import ComparedArms, compare
+from fwc_llm.metrics.counts import plain
+from fwc_llm.metrics.intervals import Interval
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function
@@ -36,14 +34,14 @@ from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.notices import spoken, tell
 from fwc_llm.options import split_options
 from fwc_llm.progress import choose as choose_progress
-from fwc_llm.prompts import Prompt
 from fwc_llm.report.tuning import FILE_NAME, kind_words
+from fwc_llm.runs.arms import Arm
 from fwc_llm.runs.batch import batches_under_way
 from fwc_llm.runs.budget import Forecast, forecast
 from fwc_llm.runs.execute import Watch
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Journal, PlannedCall
-from fwc_llm.runs.plan import Plan, bare_prompt, make_plan, rows_of
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.plan import Plan, make_plan
 from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out, nearest_whole
@@ -59,10 +57,8 @@ if TYPE_CHECKING:
 
 TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
-FIXED = {
-    ZERO: NO_EXAMPLES,
-    BALANCED: Recipe(BALANCED, BALANCED),
-}  # arms that candidates are compared with
+FIXED = (ZERO, BALANCED)  # arms that candidates are compared with
+_POOL = "pool "  # prefix of the arms that ask about pool rows
 _FEWEST_A_GROUP = 20
 
 
@@ -106,7 +102,10 @@ class Tuned(Ambiguous):
 
 @dataclass(frozen=True)
 class _Tuning:
-    """A planned tuning; `arms` are zero-shot, balanced, then the candidates."""
+    """A planned tuning; `arms` are zero-shot, balanced, then the candidates.
+
+    The plan of `job` asks about all pool rows with all arms.
+    """
 
     job: Job
     folder: RunFolder
@@ -118,46 +117,30 @@ class _Tuning:
     cancel_batch: bool
 
     @property
-    def candidates(self) -> list[Candidate]:
-        return [arm for name, arm in self.arms.items() if name not in FIXED]
+    def candidates(self) -> list[str]:
+        return [name for name in self.arms if name not in FIXED]
+
+    @property
+    def schedule(self) -> list[tuple[int, int]]:
+        return list(halving.schedule(len(self.candidates), len(self.pool.rows)))
 
     def ask_candidates(self) -> dict[str, Floats]:
         """Each arm's answers about the first rows of the pool, from successive halving."""
         budget = self.job.budget()
         self.job.preflight()
-        folder = self.folder
-        if not (folder.path / FILE_NAME).is_file():
-            folder.create()
-        with Journal(folder.path, self.job.plan.task.spellings) as journal:
-            begun = len(journal) or batches_under_way(folder.path)
-            taken_up = bool(begun) and (folder.path / FILE_NAME).is_file()
-            if taken_up:
-                before = folder.read_json(FILE_NAME)
-            else:
-                before = {}
-            self.asked["parameters"] = _plain(dict(self.job.model.parameters))
-            arms = [f"pool {name}" for name in FIXED]
+        if not (self.folder.path / FILE_NAME).is_file():
+            self.folder.create()
+        with Journal(self.folder.path, self.job.plan.task.spellings) as journal:
+            arms = [f"{_POOL}{name}" for name in FIXED]
             watch = Watch(self.job.model, journal, self.job.plan.settings, arms)
-            if taken_up:
-                other = [
-                    name
-                    for name, value in self.asked.items()
-                    if before.get(name) != value
-                ]
-                if other:
-                    problem = f"{folder.path} holds another tuning ({other[0]} differs)"
-                    raise FwcError(
-                        f"{problem}: repeat its options, or name a new folder with --out"
-                    )
-            else:  # without any reply, the tuning begins again
-                folder.write_json(FILE_NAME, self.asked)
+            self._begin(journal)
 
             def ask(names: Iterable[str], k: int) -> dict[str, Floats]:
-                arms = list(names)
-                with self.show.asking(len(arms) * k) as state:
+                plan = self._plan(names, self.pool.rows.iloc[:k])
+                with self.show.asking(plan.n_calls) as state:
                     outcome = self.job.ask(
-                        lambda: self._calls(arms, k),
-                        len(arms) * k,
+                        plan.calls,
+                        plan.n_calls,
                         journal,
                         budget,
                         state,
@@ -166,137 +149,131 @@ class _Tuning:
                     )
                 if outcome.stopped or outcome.errors:
                     why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    again = (
-                        f"the same command with --out {in_shell(folder.path)} continues"
-                    )
+                    again = f"the same command with --out {in_shell(self.folder.path)} continues"
                     raise IncompleteRunError(f"tuning is not complete: {why}; {again}")
-                return self._answers(journal, arms, k)
+                return _answers(journal, plan)
 
-            names = [candidate.name for candidate in self.candidates]
-            return halving.successive_halving(names, self.pool, self.goal, ask)
+            return halving.successive_halving(
+                self.candidates, self.pool, self.goal, ask, self.schedule
+            )
 
-    def _calls(self, names: Sequence[str], k: int) -> Iterator[PlannedCall]:
-        plan = self.job.plan
-        for name in names:
-            arm = self.arms[name]
-            apart = plan.settings.question_apart
-            prompt = Prompt(plan.task, arm.shots, arm.template, question_apart=apart)
-            fixed = len(prompt.prefix)
-            for row, values in rows_of(self.pool.rows.iloc[:k]):
-                yield PlannedCall(
-                    f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed
+    def _begin(self, journal: Journal) -> None:
+        """Write what is asked; `FwcError` if the folder has replies of another tuning."""
+        begun = len(journal) or batches_under_way(self.folder.path)
+        if not begun or not (self.folder.path / FILE_NAME).is_file():
+            self.folder.write_json(FILE_NAME, self.asked)
+            return
+        before = self.folder.read_json(FILE_NAME)
+        for name, value in self.asked.items():
+            if before.get(name) != value:
+                raise FwcError(
+                    f"{self.folder.path} holds another tuning ({name} differs): repeat its "
+                    f"options, or name a new folder with --out"
                 )
 
-    def _answers(
-        self, journal: Journal, names: Sequence[str], k: int
-    ) -> dict[str, Floats]:
-        replies = Replies(journal)
-        rows = self.pool.rows.index[:k].astype(str)
+    def _plan(self, names: Iterable[str], rows: "pd.DataFrame") -> Plan:
+        """The questions about pool rows with these arms."""
+        whole = self.job.plan
+        repeat = whole.repeats[0]
+        split = replace(repeat.split, test=rows)
+        by_name = {arm.source: arm for arm in whole.arms}
+        arms = tuple(by_name[name] for name in names)
+        return replace(whole, arms=arms, repeats=(replace(repeat, split=split),))
 
-        def answer(name: str, row: str) -> float:
-            question = {"arm": f"pool {name}", "repeat": 0, "row": row, "variant": ""}
-            return VALUES[replies.row(question)["answer"]]
-
-        return {name: np.array([answer(name, row) for row in rows]) for name in names}
-
-    def conclude(self, answers: Mapping[str, Floats], split: Split | None) -> Tuned:
-        """Choose the winner, write the files, and test the winner on `split` unless None."""
+    def conclude(self, answers: Mapping[str, Floats], split: Split) -> Tuned:
+        """Choose the winner, write the files, and test the winner on `split`."""
         with self.show.working("comparing the candidates by their answers"):
-            winner, reached, verdict = self._choose(answers)
-        template = self.arms[winner or ZERO].template
+            measured = {
+                name: self.pool.measure(self.goal, yes) for name, yes in answers.items()
+            }
+            winner, reached, verdict = self._choose(answers, measured)
+        best_first = sorted(
+            measured.items(),
+            key=lambda of: (-of[1].rows, self.goal.shortfall(of[1].metric)),
+        )
+        lines = [self._line(name, measured, winner) for name, _ in best_first]
+        candidate = self.arms[winner or ZERO]
         tuning = {
             **self.asked,
             "verdict": verdict,
             "reached": reached,
-            **({"winner": winner, "template": template} if winner else {}),
+            "winner": winner,
+            "template": candidate.template,
             "calls": sum(map(len, answers.values())),
-            "front": self._lines(answers, winner),
+            "front": lines,
         }
+        folder = self.folder.path
         self.folder.write_json(FILE_NAME, tuning)
-        shots = None
-        result = None
+        shots = result = None
         if winner is not None:
-            shots = self.arms[winner].shots
-            save_shots(shots, self.folder.path / "shots.json", force=True)
-            result = self._test(self.arms[winner], split) if split else None
+            shots = candidate.shots
+            save_shots(shots, folder / "shots.json", force=True)
+            result = self._test(candidate, split)
         return Tuned(
-            self.folder.path, verdict, reached, shots, template, tuning, result
+            folder, verdict, reached, shots, candidate.template, tuning, result
         )
 
-    def _choose(self, answers: Mapping[str, Floats]) -> tuple[str | None, bool, str]:
+    def _choose(
+        self, answers: Mapping[str, Floats], measured: Mapping[str, Measured]
+    ) -> tuple[str | None, bool, str]:
         """(name of the winner or None, whether it reaches the target, verdict)."""
-        compared = (
-            answers,
-            [name for name in self.arms if name != ZERO],
-            self.goal,
-            self.pool,
+        names = [name for name in self.arms if name != ZERO]
+        tests = halving.compared_with_zero(answers, names, self.goal, self.pool)
+        rows = len(self.pool.rows)
+        finalists = [name for name in names if len(answers[name]) == rows]
+        complete = [tests[name] for name in finalists]
+        if not any(halving.better(test, self.goal) for test in complete):
+            return None, False, self._nothing_chosen(complete)
+        of_finalists = {name: measured[name] for name in finalists}
+        winner, reached = halving.ranked(of_finalists, self.goal)[0]
+        return winner, reached, self._verdict(winner, reached, of_finalists)
+
+    def _nothing_chosen(self, tests: Sequence[ComparedArms]) -> str:
+        """The sentence on a choice of nothing, with the gains that would have been seen."""
+        rows = len(self.pool.rows)
+        verdict = (
+            f"Nothing chosen: on {rows:,} rows no candidate beat zero-shot clearly. "
         )
-        if not halving.any_better(*compared):
-            rows = len(self.pool.rows)
-            verdict = f"Nothing chosen: on {rows:,} rows no candidate beat zero-shot clearly. "
-            gains = halving.smallest_gains(*compared)
-            if gains is None:
-                return None, False, f"{verdict}None changed an answer"
-            of_metric, of_accuracy = (100 * gain for gain in gains)
-            more = 4 * rows  # for gains half as large
-            enough = more <= self.job.plan.repeats[0].split.candidates.sum()
-            verdict += (
-                f"Gains under about {of_metric:.0f} points of "
-                f"{TARGETS[self.goal.metric]} or "
-            )
-            verdict += f"{of_accuracy:.0f} points of accuracy cannot be seen"
-            try_more = f"; try --rows {more}, which shows gains half as large"
-            return None, False, spoken(verdict + try_more * bool(enough))
-        finalists = self._finalists(answers)
-        winner, reached = halving.choose(finalists, self.goal)
-        return winner, reached, self._verdict(winner, reached, finalists)
+        gains = halving.smallest_gains(tests, self.goal)
+        if gains is None:
+            return f"{verdict}None changed an answer"
+        of_metric, of_accuracy = (100 * gain for gain in gains)
+        verdict += (
+            f"Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
+            f"{of_accuracy:.0f} points of accuracy cannot be seen"
+        )
+        more = 4 * rows  # for gains half as large
+        if more <= self.job.plan.repeats[0].split.candidates.sum():
+            verdict += f"; try --rows {more}, which shows gains half as large"
+        return spoken(verdict)
 
-    def _finalists(self, answers: Mapping[str, Floats]) -> dict[str, Measured]:
-        """Measures of the candidates that were asked about all rows, and of `balanced`."""
-        n = len(self.pool.rows)
-        complete = [
-            candidate.name
-            for candidate in self.candidates
-            if len(answers[candidate.name]) == n
-        ]
-        return {
-            name: self.pool.measure(self.goal, answers[name])
-            for name in (*complete, BALANCED)
+    def _line(
+        self, name: str, measured: Mapping[str, Measured], winner: str | None
+    ) -> dict[str, Any]:
+        """A candidate as in tuning.json."""
+        of = measured[name]
+        loss, loss_interval = self._loss(of, measured[BALANCED])
+        line = {
+            **self.arms[name].as_json(),
+            "rows": of.rows,
+            "dropped": of.rows < len(self.pool.rows),
+            "accuracy": of.accuracy,
+            "accuracy_interval": list(of.accuracy_interval),
+            "metric": of.metric,
+            "metric_interval": list(of.metric_interval),
+            "loss": loss,
+            "loss_interval": list(loss_interval),
+            "chosen": name == winner,
         }
+        return dict(plain(line))
 
-    def _lines(
-        self, answers: Mapping[str, Floats], winner: str | None
-    ) -> list[dict[str, Any]]:
-        """One dict per arm: finalists by distance to the target; then all others."""
-        best = halving.front(self._finalists(answers), self.goal)
-        lines = list[tuple[Any, dict[str, Any]]]()
-        for name, yes in answers.items():
-            values = self.pool.measure(self.goal, yes)
-            k = len(yes)
-            reference = self.pool.measure(self.goal, answers[BALANCED][:k])
-            lost = reference.accuracy.less(values.accuracy)
-            fixed = {"candidate": name, "kind": name, "strategy": name}
-            line = {
-                **(fixed if name in FIXED else self.arms[name].as_json()),
-                "rows": k,
-                "dropped": k < len(self.pool.rows),
-                "accuracy": values.accuracy.value,
-                "accuracy_interval": values.accuracy.interval(),
-                "metric": values.metric.value,
-                "metric_interval": values.metric.interval(),
-                "loss": lost.value,
-                "loss_interval": lost.interval(low=-1.0),
-                "front": name in best,
-                "chosen": name == winner,
-            }
-            sort_key = (
-                line["dropped"],
-                name in FIXED,
-                -k,
-                self.goal.shortfall(values.metric.value),
-            )
-            lines.append((sort_key, line))
-        return [line for _, line in sorted(lines, key=lambda pair: pair[0])]
+    def _loss(self, of: Measured, balanced: Measured) -> tuple[float, Interval]:
+        """The loss of accuracy against balanced on the same rows, with limits."""
+        answers = balanced.estimates.sample.answer[: of.rows]
+        reference = self.pool.measure(self.goal, answers)
+        both = (of.estimates, reference.estimates)
+        test = compare(both, metrics=("accuracy",))["accuracy"]
+        return reference.accuracy - of.accuracy, test.decisive
 
     def _verdict(
         self, winner: str, reached: bool, finalists: Mapping[str, Measured]
@@ -304,72 +281,61 @@ class _Tuning:
         goal = self.goal
         best = finalists[winner]
         kind = "balanced examples"
-        chosen = self.arms[winner]
         if winner != BALANCED:
-            kind = f"{kind_words(chosen.recipe.label)} ({winner})"
-        near = any(
-            goal.shortfall(finalist.metric.value) <= 0.0
-            for finalist in finalists.values()
-        )
-        how = (
-            "is nearest to the target, which no candidate reaches"
-            + " within the allowed loss" * near
-        )
-        lost = finalists[BALANCED].accuracy.less(best.accuracy)
-        if lost.value >= 0:
-            side = "below"
-        else:
-            side = "above"
-        low, high = sorted(
-            100 * end * (1 if lost.value >= 0 else -1)
-            for end in lost.interval(low=-1.0)
-        )
+            kind = f"{kind_words(self.arms[winner].recipe.label)} ({winner})"
+        how = "reaches the target"
+        if not reached:
+            how = "is nearest to the target, which no candidate reaches"
+            near = [goal.shortfall(of.metric) <= 0.0 for of in finalists.values()]
+            how += " within the allowed loss" * any(near)
+        loss, interval = self._loss(best, finalists[BALANCED])
+        side, sign = ("below", 100) if loss >= 0 else ("above", -100)
+        low, high = sorted(sign * end for end in interval)
         return (
-            f"{kind} {'reaches the target' if reached else how}, by answers to "
-            f"{len(self.pool.rows)} pool "
-            f"rows ({goal.words}): {TARGETS[goal.metric]} {best.metric.value:.3f} at "
-            f"{100 * best.accuracy.value:.1f} % accuracy, {100 * abs(lost.value):.1f} points "
-            f"{side} balanced "
-            f"({low:.1f} to {high:.1f})"
+            f"{kind} {how}, by answers to {len(self.pool.rows)} pool rows ({goal.words}): "
+            f"{TARGETS[goal.metric]} {best.metric:.3f} at {100 * best.accuracy:.1f} % accuracy, "
+            f"{sign * loss:.1f} points {side} balanced ({low:.1f} to {high:.1f})"
         )
 
     def _test_plan(self, winner: Candidate, split: Split) -> Plan:
         """The plan of the test: the winner, zero-shot, balanced and FWC on the test rows."""
         arms = (replace(winner.shots, strategy=TUNED), ZERO, BALANCED, "fwc")
-        task = self.job.plan.task
-        settings = self.job.plan.settings.updated(template=winner.template)
+        plan = self.job.plan
+        settings = plan.settings.updated(template=winner.template, templates=())
         with self.show.working("choosing the examples of the test") as step:
-            return make_plan(task, arms, settings, progress=step, split=split)
+            return make_plan(plan.task, arms, settings, progress=step, split=split)
 
-    def forecast(self, split: Split | None) -> Forecast:
+    def forecast(self, split: Split) -> Forecast:
         """Forecast the largest possible use of candidates and test: requests, tokens, cost."""
         count = TokenCounter(self.job.model.name).count
-        total = len(self.pool.rows)
-        tokens = {
-            candidate.name: count(next(self._calls([candidate.name], 1)).messages)
-            for candidate in self.candidates
-        }
-        longest = sorted(tokens, key=lambda name: -tokens[name])
-
-        def calls() -> Iterator[PlannedCall]:
-            done = 0
-            left = len(longest)
-            for share, kept in halving.ROUNDS:
-                k = max(1, round(share * total))
-                for name in (*FIXED, *longest[:left]):
-                    yield from islice(self._calls([name], k), done, None)
-                done = k
-                left = max(halving.FEWEST_KEPT, round(kept * len(longest)))
-            if split is not None:
-                yield from self._test_plan(self.arms[longest[0]], split).calls()
-
-        return forecast(self.job.model, calls(), self.job.price, self.job.client.batch)
+        of_arms = zip(self.arms, self.job.plan.first_calls, strict=True)
+        tokens = {name: count(call.messages) for name, call in of_arms}
+        longest = sorted(self.candidates, key=lambda name: -tokens[name])
+        done = 0
+        plans = []
+        for left, k in self.schedule:
+            names = (*FIXED, *longest[:left])
+            plans.append(self._plan(names, self.pool.rows.iloc[done:k]))
+            done = k
+        plans.append(self._test_plan(self.arms[longest[0]], split))
+        calls = chain.from_iterable(plan.calls() for plan in plans)
+        return forecast(self.job.model, calls, self.job.price, self.job.client.batch)
 
     def _test(self, winner: Candidate, split: Split) -> Result:
         plan = self._test_plan(winner, split)
         job = Job(plan, self.job.model, self.job.client)
         with self.show.asking(plan.n_calls) as state:
             return job.run(self.folder.path, state, self.cancel_batch)
+
+
+def _answers(journal: Journal, plan: Plan) -> dict[str, Floats]:
+    """The answers (k,) to a plan's questions, 1, 0 or NaN, by the name of the candidate."""
+    replies = Replies(journal)
+    found = dict[str, list[float]]()
+    for question in plan.questions():
+        name = question["arm"].removeprefix(_POOL)
+        found.setdefault(name, []).append(VALUES[replies.row(question)["answer"]])
+    return {name: np.array(answers) for name, answers in found.items()}
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -418,7 +384,6 @@ def tune(
     api: Api = "chat",
     client: Client | None = None,
     data_dir: str | Path | None = None,
-    test: bool = True,
     cancel_batch: bool = False,
     dry_run: bool = False,
     progress: bool | None = None,
@@ -437,7 +402,7 @@ def tune(
     default the number of test rows). These are drawn like the test rows; none equals a test row or
     an example. Successive halving drops poor candidates early. Then the winner is tested once on
     `n_test` test rows (by default 200, or the nearest number that the table allows), together with
-    zero-shot, balanced and FWC in the same template set; `test` False skips the test.
+    zero-shot, balanced and FWC in the same template set.
 
     `client` has the options of the service; they may also be passed by name. `api` is its protocol
     ("chat"; "decisions" or "systemone" for decision models). `cancel_batch` cancels the folder's
@@ -456,111 +421,141 @@ def tune(
     if sizes is not None:
         require(sizes, (list, tuple), "m", "give a number or a list")
     goal = halving.read_goal(target_dp, target, max_loss)
-    templates = list(templates or (Settings(api=api).template,))
     if candidates < 1:
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
     for order in orders or ():
         check_order(order)
-    show = display or choose_progress(progress)
+    templates = list(templates or (Settings(api=api).template,))
     sizes = list(sizes or ())
-    chosen: dict[str, Any] = {"m": sizes[0]} if sizes else {}
-    chosen |= {"n_test": n_test} if n_test is not None else {}
-    chosen |= {"base_parity": base_parity} if base_parity != "task" else {}
-    settings = Settings(seed=seed, template=templates[0], api=api, **chosen)
+    chosen: dict[str, Any] = {
+        "m": sizes[0] if sizes else None,
+        "n_test": n_test,
+        "base_parity": "none" if base_parity is None else base_parity,
+    }
+    settings = Settings(
+        seed=seed,
+        template=templates[0],
+        templates=tuple(templates),  # which are all checked before any request
+        api=api,
+        **{
+            name: value for name, value in chosen.items() if value not in (None, "task")
+        },
+    )
+    show = display or choose_progress(progress)
     with show.working("reading the table") as step:
-        arms = (
-            (ZERO,) if sizes else (ZERO, BALANCED)
-        )  # the default of m is that of arms with examples
-        bare = prepare(task, model, arms, settings, client, data_dir, on_step=step)
-        if traits(bare.model).reference:
+        # The default of m is that of arms with examples.
+        arms = (ZERO,) if sizes else FIXED
+        job = prepare(task, model, arms, settings, client, data_dir, on_step=step)
+        table = job.plan.task
+        settings = job.plan.settings
+        if traits(job.model).reference:
             raise FwcError(
-                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language "
+                f"{job.model.name} reads no prompt, so there is nothing to tune: name a language "
                 f"model"
             )
-        table = bare.plan.task
-        settings = bare.plan.settings
-        drawn = bare.plan.repeats[0].split
-        for template in templates[1:]:  # before any request
-            traits(bare.model).check(
-                bare_prompt(table, template, settings.question_apart)
-            )
-        if rows is None:
-            rows = settings.n_test
-        fewest = _FEWEST_A_GROUP * len(table.groups)
+        pool_rows, split = _draw_pool(job.plan, rows)
         sizes = sizes or [settings.m]
-        if rows < fewest:
-            least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} per group"
-            raise FwcError(f"--rows is {rows}: {least}")
-        if settings.base_parity is not None:
-            nearest = nearest_whole(table.groups, rows, settings.base_parity)
-            if nearest != rows:
-                tell(
-                    f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn"
-                )
-            rows = nearest
-        try:
-            pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
-        except FwcError as error:
-            raise FwcError(f"--rows: {error}") from None
         free = int(split.candidates.sum())
         if max(sizes) > free:
             raise FwcError(
                 f"m is {max(sizes)}, but only {free} rows may become examples: lower --m"
             )
-        pool = Pool.of(table, pool_rows)
-        if out:
-            folder = RunFolder(Path(out))
-        else:
-            folder = RunFolder.default(table.name, bare.model.name)
-        fixed = {}
-        for name, recipe in FIXED.items():
-            shots = select_shots(
-                table,
-                name,
-                sizes[0],
-                seed=seed,
-                pool=split.pool,
-                candidates=split.candidates,
-                progress=False,
-            )
-            fixed[name] = Candidate(name, recipe, seed, "given", templates[0], shots)
+        all_arms = {
+            name: _fixed(name, table, split, sizes[0], settings) for name in FIXED
+        }
         tried, refused = choose_candidates(
             table, split, candidates, sizes, templates, orders, seed, strategies, step
         )
+        all_arms |= {candidate.name: candidate for candidate in tried}
     for line in refused:
         tell(line)
     described = {
         "format": FORMAT,
         "task": table.name,
         "fingerprint": table.fingerprint,
-        "model": bare.model.name,
-        "simulated": traits(bare.model).simulated or table.simulated,
-        "parameters": dict(bare.model.parameters),
-        "goal": {
-            "metric": goal.metric,
-            "target": goal.target,
-            "max_loss": goal.max_loss,
-        },
-        "rows": rows,
+        "model": job.model.name,
+        "simulated": traits(job.model).simulated or table.simulated,
+        "parameters": dict(job.model.parameters),
+        "goal": asdict(goal),
+        "rows": len(pool_rows),
         "n_test": settings.n_test,
         "base_parity": settings.base_parity,
         "seed": seed,
         "candidates": [candidate.as_json() for candidate in tried],
     }
-    all_arms = fixed | {candidate.name: candidate for candidate in tried}
+    pool = Pool.of(table, pool_rows)
+    shots = {f"{_POOL}{name}": arm.shots for name, arm in all_arms.items()}
+    repeat = replace(
+        job.plan.repeats[0], split=replace(split, test=pool.rows), shots=shots
+    )
+    whole = replace(
+        job.plan,
+        arms=tuple(
+            Arm(f"{_POOL}{name}", name, template=arm.template)
+            for name, arm in all_arms.items()
+        ),
+        repeats=(repeat,),
+    )
+    folder = RunFolder.default(table.name, job.model.name)
+    if out:
+        folder = RunFolder(Path(out))
+    job = replace(job, plan=whole)
     tuning = _Tuning(
-        bare, folder, _plain(described), goal, pool, all_arms, show, cancel_batch
+        job, folder, _plain(described), goal, pool, all_arms, show, cancel_batch
     )
     if dry_run:
-        numbers = tuning.forecast(split if test else None)
-        forecasted = asdict(numbers) | {
-            "price": numbers.price and numbers.price.model_dump()
+        numbers = tuning.forecast(split)
+        content = {
+            **tuning.asked,
+            "forecast": asdict(numbers)
+            | {"price": numbers.price and numbers.price.model_dump()},
+            "front": [],
         }
-        content = {**tuning.asked, "forecast": forecasted, "front": []}
-        return Tuned(
-            folder.path, _expected(bare, numbers), False, None, templates[0], content
-        )
+        verdict = _expected(job, numbers)
+        return Tuned(folder.path, verdict, False, None, templates[0], content)
     try:
-        return tuning.conclude(tuning.ask_candidates(), split if test else None)
+        return tuning.conclude(tuning.ask_candidates(), split)
     except KeyboardInterrupt:
         raise interrupted(folder.path) from None
+
+
+def _draw_pool(plan: Plan, rows: int | None) -> tuple["pd.DataFrame", Split]:
+    """Draw pool rows that compare candidates, by default as many as test rows."""
+    table = plan.task
+    settings = plan.settings
+    parity = settings.base_parity
+    count = settings.n_test if rows is None else rows
+    fewest = _FEWEST_A_GROUP * len(table.groups)
+    if count < fewest:
+        least = (
+            f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} per group"
+        )
+        raise FwcError(f"--rows is {count}: {least}")
+    nearest = count
+    if parity is not None:
+        nearest = nearest_whole(table.groups, count, parity)
+    if nearest != count:
+        tell(
+            f"--rows {count} does not divide evenly into cells: {nearest} rows are drawn"
+        )
+    try:
+        return hold_out(table, plan.repeats[0].split, nearest, parity, settings.seed)
+    except FwcError as error:
+        raise FwcError(f"--rows: {error}") from None
+
+
+def _fixed(
+    name: str, table: "Task", split: Split, m: int, settings: Settings
+) -> Candidate:
+    """Zero-shot or balanced examples, which candidates are compared with."""
+    shots = select_shots(
+        table,
+        name,
+        m,
+        seed=settings.seed,
+        pool=split.pool,
+        candidates=split.candidates,
+        progress=False,
+    )
+    template = settings.template
+    return Candidate(name, Recipe(name, name), settings.seed, "given", template, shots)

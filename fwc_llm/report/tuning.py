@@ -20,12 +20,7 @@ ASSUMED = (
     "The surrogate is a simulation: even the sign of the effect of examples on its gap is an "
     "assumption, so neither the winner nor the test says anything about another model."
 )
-_FRONT = (
-    "Front: no other candidate that answered all rows is better in accuracy and gap."
-)
-_DROPPED = (
-    "Dropped: clearly worse, or not among the best, on the rows asked until then."
-)
+_DROPPED = "Dropped: not among the best on the rows asked until then."
 _TOLD = {
     "order": "@{}",
     "m": ", m={}",
@@ -56,9 +51,12 @@ def read_tuning(folder: Path, stats: Statistics) -> dict[str, Any] | None:
 
 
 def describe_tuning(
-    tuning: Mapping[str, Any], stats: Statistics | None = None
+    tuning: Mapping[str, Any], stats: Statistics | None = None, verbose: bool = True
 ) -> dict[str, Any]:
-    """The verdict on a tuning, a caution, and two tables, as texts."""
+    """The verdict on a tuning, a caution, and two tables, as texts.
+
+    Unless `verbose`, without the candidates that were dropped.
+    """
     metric = BY_KEY[tuning["goal"]["metric"]]
     front = tuning["front"]
     where = ("pool", "test")
@@ -84,7 +82,9 @@ def describe_tuning(
         "verdict": str(tuning["verdict"]),
         "assumed": ASSUMED if str(tuning.get("model")).startswith("surrogate") else "",
         "headings": ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"],
-        "front": [_candidate(line, varied) for line in front],
+        "front": [
+            _candidate(line, varied) for line in front if verbose or not line["dropped"]
+        ],
         "validation_headings": ["Asked", *titles],
         "validation": validation,
     }
@@ -103,7 +103,7 @@ def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
         str(int(line["rows"])),
         f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",
         f"{number(line['metric'], 3)} ({interval(line['metric_interval'], 3)})",
-        next((status for status in ("chosen", "dropped", "front") if line[status]), ""),
+        next((status for status in ("chosen", "dropped") if line[status]), ""),
     ]
 
 
@@ -117,7 +117,7 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
     title = "How the examples were tuned"
     if described is None:
         return Section(title)
-    note = f"On the pool rows, with 95 % intervals. {_FRONT} {_DROPPED}"
+    note = f"On the pool rows, with 95 % intervals. {_DROPPED}"
     front = Section(
         "All candidates", described["headings"], described["front"], intro=note
     )
@@ -139,17 +139,10 @@ def validation(described: Mapping[str, Any]) -> Section:
 def candidates(
     tuning: Mapping[str, Any], folder: Path, verbose: bool = False
 ) -> Section:
-    """The candidates for the terminal: the chosen one, the front, zero and balanced, or all."""
-    described = describe_tuning(tuning)
+    """The candidates for the terminal: those that answered all rows, or all."""
+    described = describe_tuning(tuning, verbose=verbose)
     mark = ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
-    rows = [
-        row
-        for row in described["front"]
-        if verbose
-        or row[5] in ("chosen", "front")
-        or row[:2] in (["zero", ""], ["balanced", ""])
-    ]
-    where = f"{_FRONT} All {len(described['front'])} are in {folder / FILE_NAME}."
+    where = f"All {len(tuning['front'])} are in {folder / FILE_NAME}."
     notes = [*filter(None, [described["assumed"]]), where]
-    return Section(title, described["headings"], rows, notes)
+    return Section(title, described["headings"], described["front"], notes)

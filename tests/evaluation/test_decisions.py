@@ -142,7 +142,6 @@ def test_tuning_asks_a_decision_model_too(tmp_path: Path) -> None:
             api="decisions",
             client=Client(base_url=url),
             out=tmp_path / "tuned",
-            test=False,
         )
     assert found.template == "decision"
     with Journal(tmp_path / "tuned") as journal:

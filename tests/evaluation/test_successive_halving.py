@@ -1,6 +1,7 @@
 """The race: who drops out, what it saves, and when there is nothing to choose."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -54,25 +55,24 @@ def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(
     names = [f"c{number}" for number in range(40)]
     world = World(pool)
     everything = World(pool)
-    raced = halving.successive_halving(names, pool, GOAL, world.ask)
+    rounds = [*halving.schedule(40, 400)]
+    raced = halving.successive_halving(names, pool, GOAL, world.ask, rounds)
     exhaustive = halving.successive_halving(
-        names, pool, GOAL, everything.ask, ((1.0, 1.0),)
+        names, pool, GOAL, everything.ask, [(40, 400)]
     )
     left = [name for name in names if len(raced[name]) == 400]
-    assert halving.FEWEST_KEPT <= len(left) <= 6
+    assert [count for count, _ in rounds] == [40, 12, 6]
+    assert len(left) == 6
     assert world.asked <= everything.asked / 2
-    best = min(
-        names, key=lambda name: pool.measure(GOAL, exhaustive[name]).metric.value
-    )
+    best = min(names, key=lambda name: pool.measure(GOAL, exhaustive[name]).metric)
     assert best in left
     assert len(raced["c39"]) == 120
     assert len(raced[halving.ZERO]) == len(raced[halving.BALANCED]) == 400
 
 
-def test_who_may_still_win_stays_and_not_who_is_near_on_average(
+def test_a_fair_candidate_far_beyond_the_loss_goes_and_one_within_it_stays(
     pool: halving.Pool,
 ) -> None:
-    """The loss decides: a fair candidate far beyond it goes, and one at its edge stays."""
     rng = np.random.default_rng(1)
     right = pool.labels.astype(float)
     other = 1.0 - pool.labels
@@ -83,109 +83,98 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(
     def ask(names: Iterable[str], k: int) -> dict[str, halving.Floats]:
         return {name: np.where(flips[name], other, right)[:k] for name in names}
 
-    found = halving.successive_halving(
-        list(shares)[2:], pool, halving.Goal("dp_gap", 0.0, 0.06), ask
-    )
+    goal = halving.Goal("dp_gap", 0.0, 0.06)
+    rounds = halving.schedule(len(shares) - 2, 400)
+    found = halving.successive_halving(list(shares)[2:], pool, goal, ask, rounds)
     assert len(found["edge"]) == 400
     assert sum(len(found[name]) == 400 for name in shares) == 2 + halving.FEWEST_KEPT
 
 
-def test_the_smallest_gains_are_seen_four_times_in_five(pool: halving.Pool) -> None:
+def test_gains_are_clear_beyond_noise_and_the_smallest_are_seen_four_times_in_five(
+    pool: halving.Pool,
+) -> None:
     """Ten candidates err at random in a fifth of the rows, as zero-shot does."""
     rng = np.random.default_rng(2)
     right = pool.labels.astype(float)
-    known = {
+    answers = {
         name: np.where(rng.random(400) < 0.2, 1 - right, right)
         for name in ("zero", *"abcdefghij")
     }
-    gains = halving.smallest_gains(known, "abcdefghij", GOAL, pool)
+    tests = halving.compared_with_zero(answers, "abcdefghij", GOAL, pool)
+    assert not any(halving.better(test, GOAL) for test in tests.values())
+    gains = halving.smallest_gains(tests.values(), GOAL)
     assert gains is not None
     assert (
         0.04 < gains[1] < 0.2
     )  # √(2 · 0.2 · 0.8 / 400) a difference, times 2.8 + 0.84
+    answers["a"] = right
+    tests = halving.compared_with_zero(answers, "ab", GOAL, pool)
+    assert [halving.better(tests[name], GOAL) for name in "ab"] == [True, False]
+    same = halving.compared_with_zero(answers | {"a": answers["zero"]}, "a", GOAL, pool)
+    assert halving.smallest_gains(same.values(), GOAL) is None
 
 
 # --- What tuning aims at
 
-NAMES = ("dp_gap", "label_gap", "dp_ratio", "eo_gap")
 RNG = np.random.default_rng(3)
 LABELS = RNG.integers(0, 2, 400).astype(np.int8)
 GROUPS = RNG.choice(["a", "b", "c"], 400, p=[0.5, 0.3, 0.2])
-RATES = {"a": 0.3, "b": 0.5, "c": 0.6}
 
 
-def answers(rng: np.random.Generator) -> np.ndarray:
-    return (rng.random(400) < np.vectorize(RATES.get)(GROUPS)).astype(float)
-
-
-@pytest.mark.parametrize("metric", NAMES)
-def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(
-    metric: str,
-) -> None:
-    rng = np.random.default_rng(2)
-    yes = np.array([answers(rng) for _ in range(3)])
-    counts = rng.integers(1, 4, (2, 400)).astype(float)
-    accuracy, value = halving.measure_many(
-        halving.Goal(metric), yes, LABELS, GROUPS, counts
-    )
-    for again, one in np.ndindex(2, 3):
-        drawn = np.repeat(np.arange(400), counts[again].astype(int))
-        table = metrics_of(yes[one][drawn], LABELS[drawn], GROUPS[drawn])
-        assert accuracy[again, one] == pytest.approx(table.accuracy)
-        assert value[again, one] == pytest.approx(getattr(table, metric))
-
-
-@pytest.mark.parametrize(
-    "metric", ["dp_gap", "dp_ratio"]
-)  # the largest of two gaps is not a smooth function
-def test_errors_are_those_of_repetition(metric: str) -> None:
+@pytest.mark.parametrize("metric", halving.TARGETS)
+def test_values_are_those_of_every_table(metric: str) -> None:
+    yes = RNG.integers(0, 2, 400).astype(float)
     pool = halving.Pool(pd.DataFrame(), LABELS, GROUPS)
-    many = [
-        pool.measure(halving.Goal(metric), answers(np.random.default_rng(seed)))
-        for seed in range(300)
-    ]
-    spread = np.std([each.metric.value for each in many])
-    assert np.mean([each.metric.error for each in many]) == pytest.approx(
-        spread, rel=0.2
-    )
+    measured = pool.measure(halving.Goal(metric), yes)
+    table = metrics_of(yes, LABELS, GROUPS)
+    assert measured.accuracy == pytest.approx(table.accuracy)
+    assert measured.metric == pytest.approx(getattr(table, metric))
 
 
-def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
+def test_nobody_gains_by_replies_without_an_answer_or_by_an_unknown_group() -> None:
     yes = np.array([1.0, np.nan, 1.0, 0.0])
-    pool = halving.Pool(
-        pd.DataFrame(), np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"])
-    )
+    labels = np.array([1, 0, 1, 0], np.int8)
+    pool = halving.Pool(pd.DataFrame(), labels, np.array(["a", "a", "b", "b"]))
     values = pool.measure(halving.Goal("dp_gap"), yes)
-    assert (values.accuracy.value, values.metric.value) == (0.75, 0.0)
+    assert (values.accuracy, values.metric) == (0.75, 0.5)
+    groups = np.array(["a", "a", "b", "unknown"])
+    with_unknown = halving.Pool(pd.DataFrame(), labels, groups)
+    yes[1] = 1.0
+    assert with_unknown.measure(halving.Goal("dp_gap"), yes).metric == 0.0
+
+
+def order(
+    goal: halving.Goal, metric: list[float], accuracy: list[float], balanced: float
+) -> list[tuple[str, bool]]:
+    """The numbers of candidates in order, and whether each reaches the goal."""
+    every: Any = ()
+    values = enumerate(zip(accuracy, metric, strict=True))
+    measured = {
+        str(number): halving.Measured(every, 400, *both, every, every)
+        for number, both in values
+    }
+    reference = halving.Measured(every, 400, balanced, 1.0, every, every)
+    found = halving.ranked(measured | {halving.BALANCED: reference}, goal)
+    return [pair for pair in found if pair[0] != halving.BALANCED]
 
 
 def test_the_order_of_choice() -> None:
     goal = halving.read_goal(0.2, None, 2.0)
-    metric = np.array([0.30, 0.10, 0.15, 0.05, 0.25])
-    accuracy = np.array([0.80, 0.79, 0.795, 0.70, 0.79])
-    order, reached = halving.rank(goal, metric, accuracy, np.array([0.78]))
-    assert order.tolist() == [
-        2,
-        1,
-        4,
-        0,
-        3,
-    ]  # the target, then nearness, then what loses too much
-    assert reached.tolist() == [False, True, True, False, False]
+    metric = [0.30, 0.10, 0.15, 0.05, 0.25, np.nan]
+    accuracy = [0.80, 0.79, 0.795, 0.70, 0.79, 0.9]
+    found = order(goal, metric, accuracy, 0.8)
+    # The target, then nearness, then what loses too much.
+    assert "".join(name for name, _ in found) == "214053"
+    assert [reached for _, reached in found] == [True, True, *[False] * 4]
     assert "at most 0.2" in goal.words
-    ratio = halving.rank(
-        halving.Goal("dp_ratio", 0.8, 0.5), metric, accuracy, np.array([0.0])
-    )
-    assert ratio[0].tolist() == [0, 4, 2, 1, 3]
+    ratio = order(halving.Goal("dp_ratio", 0.8, 0.5), metric[:5], accuracy[:5], 0.5)
+    assert "".join(name for name, _ in ratio) == "04213"
 
 
 def test_the_last_digit_of_a_float_decides_nothing() -> None:
     goal = halving.read_goal(0.1, None, 3.0)
-    metric = np.array([0.4 - 0.3, 0.05])
-    accuracy = np.array([0.8, 0.83 - 0.06])
-    assert halving.rank(goal, metric, accuracy, np.array([0.83 - 0.03]))[
-        1
-    ].tolist() == [True, False]
+    found = order(goal, [0.4 - 0.3, 0.05], [0.8, 0.83 - 0.06], 0.83)
+    assert dict(found) == {"0": True, "1": False}
     assert 0.4 - 0.3 > 0.1
 
 

@@ -83,6 +83,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     assert tuned.result.arms == ("tuned", "zero", "balanced", "fwc")
     assert sum(line["chosen"] for line in tuned.front) == 1
     assert {line["rows"] for line in tuned.front} <= {36, 72, 120}
+    assert sum(not line["dropped"] for line in tuned.front) == 6
 
     # Pool rows, test rows and examples never meet, not even as equal rows.
     pool = census.pool()
