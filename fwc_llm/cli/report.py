@@ -9,7 +9,6 @@ from fwc_llm.cli import console, flags
 from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, in_shell, is_file, write_whole
-from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import expanded
 
 
@@ -63,8 +62,6 @@ def report(
         console.write(text, is_json=chosen == "json")
         return
     write_whole(text, path)
-    if len(runs) == 1 and path.parent.resolve() == runs[0].resolve():
-        RunFolder(runs[0]).write_hashes(path.name)
     console.notes(f"wrote {path}")
 
 

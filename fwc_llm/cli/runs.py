@@ -67,7 +67,7 @@ def verify(
     """Recompute a run from its journal and table, or an audit from its table, and list what
     differs.
 
-    Compares file by file with a new copy in a temporary folder, and hashes with those recorded.
+    Compares file by file with a new copy in a temporary folder.
     Files that nothing else confirms are listed as not checked. Exit code 5 if something differs.
     Needs no network.
     """

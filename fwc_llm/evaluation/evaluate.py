@@ -287,7 +287,6 @@ class Job:
             try:
                 described = self._description(folder.path)
                 if begun:
-                    folder.begin_change()
                     folder.begin(described)
                 else:
                     write_examples(folder, self.plan)

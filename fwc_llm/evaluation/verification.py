@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import write_examples
 from fwc_llm.evaluation.experiment_file import FILE_NAME as EXPERIMENT
-from fwc_llm.files import is_file, read_text, sha256
+from fwc_llm.files import is_file, read_text
 from fwc_llm.models.recorded import FILE_NAME as JOURNAL
 from fwc_llm.models.recorded import read_records
 from fwc_llm.report.audit_file import FORMAT as AUDIT
@@ -26,7 +26,7 @@ from fwc_llm.report.audit_file import audit_of_file
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.document import find_task
 from fwc_llm.report.tuning import FILE_NAME as TUNING
-from fwc_llm.runs.folder import HASHES, RunFolder, file_name
+from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, call_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.recorded_run import PREDICTIONS, Run, read_run, score_run
@@ -124,18 +124,7 @@ def verify(
 
 
 def _of_run(folder: RunFolder, task: Task | None, data_dir: Any) -> Iterator[Finding]:
-    """Check hashes, then recompute the run in a temporary folder and compare the files."""
-    paths = sorted(filter(is_file, folder.path.rglob("*")))
-    files = {path.relative_to(folder.path).as_posix(): path for path in paths}
-    for name, recorded in folder.hashes("files").items():
-        if name not in files:
-            yield Finding(name, DIFFERS, "it is missing, although its hash is recorded")
-        elif sha256(files[name]) != recorded:
-            yield Finding(name, DIFFERS, f"its sha256 is not {recorded}, as recorded")
-    if folder.hashes("changing"):
-        yield Finding(
-            HASHES, NOT_CHECKED, "the last command was stopped: run `fwc-llm rescore`"
-        )
+    """Recompute the run in a temporary folder, and compare the files."""
     run = read_run(folder.path)
     table, missing = find_task(run, task, data_dir)
     with tempfile.TemporaryDirectory() as temporary:
@@ -150,12 +139,15 @@ def _of_run(folder: RunFolder, task: Task | None, data_dir: Any) -> Iterator[Fin
         with Journal(again.path) as journal:
             score_run(again, journal, run.results.get("stopped"), table)
         versions = run.described["versions"]
-        for name, path in files.items():
-            if name.split("/")[0] in _RECOMPUTED:
-                yield from _differences(
-                    name, _content(path), _content(again.path / name), versions
-                )
-            elif name not in (JOURNAL, HASHES):
+        for copy in sorted(filter(is_file, again.path.rglob("*"))):
+            name = copy.relative_to(again.path).as_posix()
+            path = folder.path / name
+            if not is_file(path):
+                if name != PREDICTIONS:  # computed for any table
+                    yield Finding(name, DIFFERS, "it is missing")
+            elif name.split("/")[0] in _RECOMPUTED:
+                yield from _differences(name, _content(path), _content(copy), versions)
+            elif name != JOURNAL:
                 yield Finding(name, NOT_CHECKED, "nothing else confirms its content")
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
@@ -29,7 +29,6 @@ from fwc_llm.files import (
     json_text,
     open_binary,
     read_text,
-    sha256,
     whole_file,
 )
 from fwc_llm.models.base import UsageKey
@@ -56,24 +55,10 @@ COUNTERFACTUAL = (
 THRESHOLD_COLUMN = "threshold_answer"  # a further column in a run with a threshold
 GROUP_FILE = "models.json"  # in the folder of a group of runs with several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
-HASHES = "hashes.json"
-HASHES_FORMAT = "fwc-llm-hashes/1"
 _READ_ONCE = {
     "run.json": "_described",
     "results.json": "_results",
 }  # where they are kept
-_FILES = (
-    *(
-        "run.json",
-        "experiment.toml",
-        "questions.jsonl",
-        "pool.jsonl",
-        "journal.jsonl",
-        "answers.csv",
-    ),
-    *("results.json", "assisted.json"),
-)
-_FOLDERS = ("shots", "prompts", "given")
 ROW_COLUMNS = ("weight", "cluster", "stratum")  # last columns, in a run that uses them
 _PACKAGES = (
     "fwc-llm",
@@ -124,28 +109,11 @@ LATER = {
 }
 
 
-class _Digested:
-    """A text file, with the SHA-256 of what is written to it."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, text: str) -> int:
-        """Write a text."""
-        self.digest.update(text.encode("utf-8", "backslashreplace"))
-        return self._file.write(text)
-
-
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and formats of a run's files; all except the journal are written whole.
-
-    `digests` has the SHA-256 of files written since the last `write_hashes`, by name.
-    """
+    """Paths and formats of a run's files; all except the journal are written whole."""
 
     path: Path
-    digests: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def default(cls, task: str, model: str) -> "RunFolder":
@@ -377,57 +345,14 @@ class RunFolder:
                     f"it has {count + 1:,} questions and begins with {str(header)[:80]}"
                 )
 
-    def own_files(self) -> Iterator[str]:
-        """Yield the paths of the run's own files, relative to the folder, without links."""
-
-        def is_own(path: Path) -> bool:
-            return path.is_file() and not path.is_symlink()
-
-        yield from (name for name in _FILES if is_own(self.path / name))
-        for below in filter(lambda name: not (self.path / name).is_symlink(), _FOLDERS):
-            files = sorted((self.path / below).glob("*"))
-            yield from (f"{below}/{path.name}" for path in files if is_own(path))
-
-    def write_hashes(self, *names: str) -> None:
-        """Write the SHA-256 of all files, or of the files `names`, to hashes.json."""
-        recorded = self.hashes("changing", "files")
-        for name in names or self.own_files():
-            recorded[name] = self.digests.get(name) or sha256(self.path / name)
-        self.digests.clear()
-        self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
-
-    def begin_change(self) -> None:
-        """Record that the files may change until `write_hashes`: a kill in between is no
-        forgery.
-        """
-        changing = self.hashes("changing", "files")
-        if changing:
-            self.write_json(
-                HASHES, {"format": HASHES_FORMAT, "files": {}, "changing": changing}
-            )
-
-    def hashes(self, *keys: str) -> dict[str, str]:
-        """The SHA-256 by file, recorded under `keys`; {} if nothing is recorded."""
-        found: dict[str, str] = {}
-        with suppress(FwcError):
-            content = self.read_json(HASHES)
-            if content.get("format") == HASHES_FORMAT:
-                for key in keys:
-                    recorded = content.get(key)
-                    if isinstance(recorded, dict):
-                        found |= {str(name): str(recorded[name]) for name in recorded}
-        return found
-
     @contextmanager
-    def _writing(self, name: str) -> Iterator[_Digested]:
+    def _writing(self, name: str) -> Iterator[IO[str]]:
         path = self.path / name
         with (
             failing_as(StorageError, f"cannot write {path}: "),
             whole_file(path) as file,
         ):
-            written = _Digested(file)
-            yield written
-        self.digests[name] = written.digest.hexdigest()
+            yield file
 
 
 def _shared(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:

@@ -129,7 +129,6 @@ class Journal:
 
     def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
         self.path, self.words = Path(folder) / FILE_NAME, words
-        self.digest = hashlib.sha256()  # of the file
         self._longest = 0  # prompt tokens of one request
         self.usage = Usage()  # total of all live requests
         self.batch_usage = Usage()  # total of all requests through the Batch API
@@ -242,7 +241,6 @@ class Journal:
                 f"cannot write to {self.path}: {error.strerror}; {kept}"
             ) from None
         self._size += written
-        self.digest.update(data)
 
     def _sync(self) -> None:
         with failing_as(StorageError, f"the disk does not keep {self.path}: "):
@@ -282,11 +280,9 @@ class Journal:
                 if number > 1:
                     self._count(parse_record(line, self.path, number))
                 good += len(line)
-                self.digest.update(line)
                 # only the line end is missing: keep the record, its request was paid for
                 if not complete:
                     good += os.write(self._file, b"\n")
-                    self.digest.update(b"\n")
                     break
         if os.fstat(self._file).st_size != good:
             os.ftruncate(self._file, good)

@@ -405,12 +405,9 @@ def scored(
     task: "Task | None" = None,
 ) -> tuple[dict[str, Any], Run | None]:
     """Like `score_run`, with the run, which is None without any reply."""
-    folder.begin_change()
     results = score(folder, journal, stopped)
-    folder.digests[journal.path.name] = journal.digest.hexdigest()
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
-        folder.write_hashes()
         return results, None
     run = with_predictions(read_run(folder), task)
     if run.assists and not run.answered.assist:  # asked for later: no part of the run
@@ -418,7 +415,6 @@ def scored(
     results["attribute"] = run.answered.attribute
     results["records"] = plain(run.statistics.records)
     folder.write_json("results.json", results)
-    folder.write_hashes()
     return results | ({"reparsed": reparsed} if reparsed else {}), run
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.evaluation.result import Result
-from fwc_llm.files import sha256
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
@@ -307,7 +306,7 @@ finally:
 
 
 def test_files_of_a_run_are_read_once(tmp_path: Path) -> None:
-    """A new run reads back what is judged, and records hashes without another reading."""
+    """A new run reads back what is judged."""
     folder = tmp_path / "counted"
     gate = ("--fail-if", "accuracy < 0.01")
     small = ("--task", "census", "--shots", "zero,random", "--m", 2, "--n-test", 8)
@@ -319,5 +318,3 @@ def test_files_of_a_run_are_read_once(tmp_path: Path) -> None:
     assert gated.stderr.splitlines()[-1] == (
         "run.json: 1 questions.jsonl: 0 journal.jsonl: 0 answers.csv: 1 results.json: 1"
     )
-    for name, digest in RunFolder(folder).hashes("files").items():
-        assert sha256(folder / name) == digest, name
