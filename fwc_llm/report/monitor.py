@@ -2,7 +2,7 @@
 period.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from fwc_llm.metrics.period_gaps import (
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.number_format import number
 from fwc_llm.report.monitor_state import State
 from fwc_llm.report.predictions_reader import HowRead, open_file, read_answers
 from fwc_llm.sanitize import listed
@@ -60,7 +59,6 @@ class Judged:
     def check(self) -> Check:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
         pooled = self.pooled
-        outcome = outcome_of(self.condition, *pooled.ends)
         metric = BY_KEY[self.condition.metric]
         few = f"under {MIN_DECISIONS} decisions of two groups in the same periods"
         text = f"{metric.words} unknown ({few})"
@@ -68,37 +66,28 @@ class Judged:
             text = measured(metric, pooled, self.condition)
         if self.rates and pooled.known:
             text = f"{who_gets(self.rates)}; within the same periods {text}"
-        parts = [
-            f"{text} in {self.decisions:,} decisions since {next(iter(self.of_periods))}"
-        ]
-        known = [name for name, of in self.of_periods.items() if of.known]
-        known.sort(key=lambda name: self.of_periods[name].value)
-        if len(known) > 1:
-            how = (2, 1) if metric.kind == "ratio" else (1, 100)
-            low, high = (
-                f"{number(self.of_periods[name].value, *how)} in {name}"
-                for name in (known[0], known[-1])
-            )
-            parts.append(f"from {low} to {high}")
+        reason = f"{text} in {self.decisions:,} decisions since {next(iter(self.of_periods))}"
+        outcome = outcome_of(self.condition, *pooled.ends)
         outside = [name for name, of in self.outcomes.items() if of == OUTSIDE]
         if outside:
             outcome = OUTSIDE
-            parts.append(f"outside in {listed(outside, _MOST_PERIODS)}")
+            reason += f"; outside in {listed(outside, _MOST_PERIODS)}"
         elif outcome == CANNOT_SAY:
-            parts.append("wait for more decisions")
-        reason = "; ".join(parts)
+            reason += "; wait for more decisions"
         return Check(self.condition.text, outcome, reason, pooled.value, *pooled.ends)
 
 
 @dataclass(frozen=True)
 class Monitored:
-    """All decisions after a call."""
+    """All decisions after a call: `counts` (P, G, 2, 3) by period, group, label and answer.
 
-    groups: Sequence[str]  # G
-    since: Sequence[Mapping[str, Any]]  # the starts: period and call
-    counts: Mapping[
-        str, Codes
-    ]  # by period in order of time: (G, 2, 3) by group, label and answer
+    Periods are in order of time. `since` are the starts: period and call.
+    """
+
+    periods: Sequence[str]
+    groups: Sequence[str]
+    counts: Codes
+    since: Sequence[Mapping[str, Any]]
     judged: Sequence[Judged]
     notes: Sequence[str]
 
@@ -135,43 +124,40 @@ def watch(
         raise FwcError(
             f"{state.path} was begun with {began}: repeat it, or name another --state"
         )
-    earlier = list(dict.fromkeys(cell.people for cell in state.cells()))
+    earlier = {*state.cells()["people"]}
     notes = _add(state, path, earlier, layout)
     cells = state.cells()
-    if not cells:
+    if cells.empty:
         raise FwcError(f"{path} has no decisions")
-    groups = sorted({cell.people for cell in cells})
+    periods = list(cells["period"].unique())  # in order of time
+    groups = sorted(cells["people"].unique())
     if len(groups) > _MOST_GROUPS:
         raise FwcError(
             f"{path}: {len(groups)} groups in all calls are more than {_MOST_GROUPS}: merge levels"
         )
+    period_of = cells["period"].map(periods.index)
+    group_of = cells["people"].map(groups.index)
+    counts = np.zeros((len(periods), len(groups), 2, 3), np.int64)
+    counts[period_of, group_of, cells["label"], cells["answer"]] = cells["n"]
     more = [group for group in groups if group not in earlier]
     if earlier and more:
         notes.append(f"groups not seen before (or renamed): {', '.join(more)}")
-    counts = dict[str, Codes]()
-    came = dict[str, int]()  # the first call of a period
-    for cell in cells:
-        of_period = counts.setdefault(
-            cell.period, np.zeros((len(groups), 2, 3), np.int64)
-        )
-        of_period[groups.index(cell.people), cell.label, cell.answer] = cell.n
-        came[cell.period] = min(cell.call, came.get(cell.period, cell.call))
     starts = summary["since"]
-    if since not in (None, *counts):
+    if since not in (None, *periods):
         raise FwcError(
-            f"--since {since!r:.40}: no decision is of this period; the last is {cells[-1].period}"
+            f"--since {since!r:.40}: no decision is of this period; the last is {periods[-1]}"
         )
     if since not in (None, *(start["period"] for start in starts[-1:])):
         starts.append({"period": since, "call": summary["calls"]})
-    periods = [*counts]
     first = periods.index(starts[-1]["period"]) if starts else 0
-    judged_counts = {period: counts[period] for period in periods[first:]}
-    order = np.argsort([came[period] for period in judged_counts], kind="stable")
+    first_calls = cells.groupby(period_of)["call"].min().to_numpy()[first:]
+    arrival = np.argsort(np.argsort(first_calls, kind="stable"))
+    of_periods = dict(zip(periods[first:], counts[first:], strict=True))
     judged = [
-        judge(condition, judged_counts, np.argsort(order), groups, len(conditions))
+        judge(condition, of_periods, arrival, groups, len(conditions))
         for condition in conditions
     ]
-    return Monitored(groups, starts, counts, judged, notes)
+    return Monitored(periods, groups, counts, starts, judged, notes)
 
 
 def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
@@ -238,7 +224,7 @@ def rates_compared(
 
 
 def _add(
-    state: State, path: Path, groups: Sequence[str], layout: Mapping[str, Any]
+    state: State, path: Path, groups: Collection[str], layout: Mapping[str, Any]
 ) -> list[str]:
     """Add the new decisions of a file to the state with these groups; return notes on rows."""
     import pandas as pd
@@ -277,7 +263,7 @@ def _add(
 def _read(
     path: Path,
     summary: dict[str, Any],
-    groups: Sequence[str],
+    groups: Collection[str],
     layout: Mapping[str, Any],
 ) -> AnswerTable:
     """The table of a file's decisions; `summary` gets its values."""

@@ -18,7 +18,7 @@ _UNITS = {"gap": " points", "share": " %", "ratio": ""}
 def document(seen: Monitored) -> dict[str, Any]:
     """The document for JSON: counts and metrics by period, pooled metrics, starts."""
     history: list[dict[str, Any]] = []
-    for period, counts in seen.counts.items():
+    for period, counts in zip(seen.periods, seen.counts, strict=True):
         entry = {
             "period": period,
             "counts": dict(zip(seen.groups, counts.tolist(), strict=True)),
@@ -45,7 +45,7 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
     metric = BY_KEY[judged.condition.metric]
     how = (2, 1) if metric.kind == "ratio" else (1, 100)
     rows = list[Row]()
-    for period, counts in [*seen.counts.items()][::-1]:
+    for period, counts in zip(seen.periods[::-1], seen.counts[::-1], strict=True):
         rates = rates_cell(rates_compared(counts, metric, seen.groups))
         value = valued(judged.of_periods.get(period, Record()), *how)
         outcome = judged.outcomes.get(period, "not judged")

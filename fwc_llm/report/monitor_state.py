@@ -15,9 +15,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WAIT = 60.0  # seconds for another call to end
 _TABLES = (
@@ -57,17 +60,6 @@ _SUM = (
 _SUMMARY = "SELECT group_concat(json), group_concat(sha256) FROM summary"
 
 
-class Cell(NamedTuple):
-    """The number of decisions of a cell, and the call that had its first."""
-
-    period: str
-    people: str
-    label: int
-    answer: int  # no, yes, unread
-    n: int
-    call: int
-
-
 @dataclass
 class State:
     """An open file of decisions; `summary` has what calls have to agree on."""
@@ -79,7 +71,7 @@ class State:
     def add(self, decisions: Iterable[tuple[Any, ...]], where: Path) -> None:
         """Add the decisions of the file `where` that are new.
 
-        They are hash of the key, key, period, people, label and answer, as in `Cell`.
+        They are hash of the key, key, period, people, label and answer, as in `cells`.
         """
         self.database.execute(_NEW)
         self.database.executemany(
@@ -99,11 +91,14 @@ class State:
         sums = zip(self.summary["decisions"], *added, strict=True)
         self.summary["decisions"] = [*map(sum, sums)]
 
-    def cells(self) -> list[Cell]:
-        """All cells, in order of time."""
-        columns = ", ".join(Cell._fields)
-        by_time = f"SELECT {columns} FROM cells ORDER BY length(period), period"  # call 9, then 10
-        return [Cell(*row) for row in self.database.execute(by_time)]
+    def cells(self) -> "pd.DataFrame":
+        """All cells, in order of time; answers are 0, 1 or 2: no, yes, unread."""
+        import pandas as pd
+
+        by_time = (
+            "SELECT * FROM cells ORDER BY length(period), period"  # call 9, then 10
+        )
+        return pd.read_sql(by_time, self.database)
 
 
 @contextmanager

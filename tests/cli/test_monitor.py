@@ -96,7 +96,6 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     gaps = [entry["dp_gap > 0.1"]["value"] > 0.2 for entry in document["history"]]
     assert gaps == [False, False, False, True, False, False]
     reason = document["gates"][0]["reason"]
-    assert re.search("from .* in .* to 3.* in 2026-11-04; outside", reason)
     assert reason.endswith("; outside in 2026-11-04")
     text = page.read_text()
     shown = ("outside", "cannot say")
