@@ -100,6 +100,12 @@ class Meaning:
         return "no", "yes"
 
     @property
+    def reverses(self) -> bool:
+        """Whether a value that usually means yes means no."""
+        usual = usual_meaning([*self.yes, *self.no])
+        return not {*self.no}.isdisjoint(usual.yes)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """All values that have a meaning."""
         return (*self.yes, *self.no, *self.dropped, *self.unknown)

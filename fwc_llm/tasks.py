@@ -69,6 +69,7 @@ class Task:
     _locate: Callable[[], tuple[Path, ...] | None] = tuple
     simulated: bool = False
     _frozen: FrozenTask | None = None
+    _frame: "tuple[Any, pd.Index] | None" = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, and the tables if they are read; not what is computed from them."""
@@ -469,6 +470,16 @@ def revealing_columns(task: Task) -> tuple[str, ...]:
     return tuple(names)
 
 
+def given_rows(task: Task) -> "tuple[Any, pd.Index]":
+    """The frame that `load_task` got, as it was, and the ids of its rows; else `table`."""
+    return task._frame or (task.table, task.table.index)
+
+
+def reverses(task: Task) -> bool:
+    """Whether a value that usually means yes means no in the task's table."""
+    return task._tables.meaning.reverses
+
+
 def with_columns(task: Task, weight: str, cluster: str) -> Task:
     """The task with the columns `weight` (sampling weights), `cluster` (people); "" for
     none.
@@ -793,7 +804,19 @@ def _of_frame(
         drafting.raw.columns.tolist(), "row", taskfile.notations
     )
     tables = clean_tables(taskfile, [raw])
-    return replace(_of_file(taskfile), _load=partial(_given, tables), _locate=tuple)
+    return replace(
+        _of_file(taskfile),
+        _load=partial(_given, tables),
+        _locate=tuple,
+        _frame=(_kept(frame), raw.index),
+    )
+
+
+def _kept(frame: Any) -> Any:
+    """The frame, which later changes of the caller's do not reach."""
+    import pandas as pd
+
+    return frame.copy(deep=False) if isinstance(frame, pd.DataFrame) else frame
 
 
 def _tell_guesses(checks: Sequence[str], question: str | None) -> None:

@@ -2,7 +2,11 @@
 
 import asyncio
 import gc
+import pickle
+import subprocess
+import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from openai.types.chat import ChatCompletion
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fwc_llm import (
     FwcError,
@@ -27,6 +35,7 @@ from fwc_llm import (
     save_shots,
     select_shots,
 )
+from fwc_llm.models.identity import digest_of_fitted
 from tests.data.tables import small_task
 
 
@@ -179,22 +188,215 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
 # --- A classifier
 
 
-def test_a_classifier_reads_no_prompt_and_its_predictions_are_audited(
-    tmp_path: Path,
+@pytest.mark.parametrize("no_yes", [(0, 1), ("refused", "granted"), (False, True)])
+def test_a_classifier_answers_from_columns_of_the_table(
+    no_yes: tuple[Any, Any], tmp_path: Path
 ) -> None:
     task = load_task("census")
     pool = task.pool()
-    columns = ["age", "hours-per-week"]
-    clf = LogisticRegression(max_iter=500).fit(pool[columns], task.labels(pool))
-    with pytest.raises(FwcError, match=r"a LogisticRegression, which reads no prompt"):
-        evaluate(task, clf, ("zero",), n_test=20, out=tmp_path / "run")
-    rows = task.test().head(300)
-    chances = clf.predict_proba(rows[columns])[:, 1]
-    protected = list(task.protected)
-    names: Any = {"answer": None, "p_yes": "p", "protected": protected}
-    found = audit(rows.assign(p=chances), label=task.outcome, **names).records
-    right = ((chances >= 0.5) == task.labels(rows)).mean()
-    assert found.of("accuracy", "answers").value == pytest.approx(right)
+    columns = ["age", "hours-per-week", "education-num"]
+    labels = np.array(no_yes, dtype=object if isinstance(no_yes[0], str) else None)[
+        task.labels(pool)
+    ]
+    clf = make_pipeline(StandardScaler(), LogisticRegression()).fit(
+        pool[columns], labels
+    )
+    result = evaluate(task, clf, ("zero",), n_test=60, out=tmp_path / "run")
+    answers = result.answers()
+    rows = task.test().loc[answers["row"]]
+    expected = clf.predict_proba(rows[columns])[:, list(clf.classes_).index(no_yes[1])]
+    assert answers["p_yes"].to_numpy() == pytest.approx(expected, abs=1e-6)
+    assert result.data["reference"]
+
+
+def messy() -> pd.DataFrame:
+    """Cells that a task's table has in another form: booleans, spaces, decimals."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.integers(18, 70, 200),
+        "member": rng.integers(0, 2, 200).astype(bool),
+        "job": rng.choice([" clerk", "nurse ", "none"], 200),
+        "debt": rng.normal(0, 1e4, 200),
+        "sex": rng.choice(["F ", "M"], 200),
+    }
+    frame = pd.DataFrame(columns)
+    return frame.assign(approved=(frame["member"] ^ (frame["age"] > 40)).astype(int))
+
+
+def fitted(frame: Any, labels: Any) -> Any:
+    words = make_column_transformer(
+        (OneHotEncoder(), ["member", "job", "sex"]), remainder="passthrough"
+    )
+    return make_pipeline(words, LogisticRegression(max_iter=5000)).fit(frame, labels)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda frame: frame,
+        lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+        pl.from_pandas,
+    ],
+    ids=["numpy", "Arrow", "Polars"],
+)
+def test_a_classifier_gets_the_rows_of_the_frame_as_they_are(
+    form: Any, tmp_path: Path
+) -> None:
+    raw = messy()
+    frame = form(raw)
+    task = load_task(frame, protected="sex", outcome="approved")
+    features = [name for name in raw if name != "approved"]
+    clf = fitted(frame[features], raw["approved"])
+    answers = evaluate(
+        task,
+        clf,
+        ("zero",),
+        n_test=40,
+        base_parity=None,
+        counterfactual=True,
+        out=tmp_path / "run",
+    ).answers()
+    places = answers["row"].str.removeprefix("row:").astype(int)
+    other = raw.iloc[places].reset_index(drop=True)
+    changed = (answers["variant"] != "").to_numpy()
+    assert changed.sum() == 40
+    other.loc[changed, "sex"] = other["sex"].map({"F ": "M", "M": "F "})
+    expected = clf.predict_proba(form(other)[features])[:, 1]
+    assert answers["p_yes"].to_numpy() == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
+    raw = messy()
+    names: Any = {"protected": "sex", "outcome": "approved"}
+    features = raw.drop(columns="approved")
+    denied = load_task(raw, **names, positive=0)
+    inverse = raw.assign(approved=np.where(raw["approved"], "yes", "no"))
+    inverted = load_task(inverse, **names, positive="no")
+    for task, frame, message in (
+        (denied, raw, r"classes 0, 1.* not sure which means yes.* on the words np"),
+        (inverted, inverse, r"classes 'no', 'yes'.* on the words np.*granted"),
+        (
+            inverted,
+            inverse.assign(approved=raw["approved"]),
+            r"classes 0, 1.* on the words np.*granted",
+        ),
+    ):
+        with pytest.raises(FwcError, match=message):
+            evaluate(task, fitted(features, frame["approved"]), ("zero",), n_test=20)
+    codes = raw.assign(approved=raw["approved"] + 1)
+    others = np.where(inverted.labels(inverse), "granted", "refused")
+    words = np.where(denied.labels(raw), "yes", "no")
+    for name, task, labels, yes in (
+        ("words", denied, words, 1),
+        ("others", inverted, others, 0),
+        ("codes", load_task(codes, **names, positive=1), codes["approved"], 0),
+    ):
+        clf = fitted(features, labels)
+        run = evaluate(
+            task, clf, ("zero",), n_test=20, base_parity=None, out=tmp_path / name
+        )
+        answers = run.answers()
+        places = answers["row"].str.removeprefix("row:").astype(int)
+        expected = clf.predict_proba(features.iloc[places])[:, yes]
+        assert answers["p_yes"].to_numpy() == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
+    task = load_task("census")
+    pool = task.pool()
+    labels = task.labels(pool)
+    out = tmp_path / "run"
+    with pytest.raises(
+        FwcError, match=r"a LogisticRegression is not fitted.*call fit first"
+    ):
+        evaluate(task, LogisticRegression(), ("zero",), n_test=20, out=out)
+    codes = LogisticRegression().fit(pool[["age"]], labels + 1)
+    with pytest.raises(
+        FwcError, match=r"classes 1, 2.*fit it on the words .*task.labels"
+    ):
+        evaluate(task, codes, ("zero",), n_test=20, out=out)
+    unnamed = make_pipeline(StandardScaler(), LogisticRegression()).fit(
+        pool[["age"]].values, labels
+    )
+    with pytest.raises(
+        FwcError, match=r"a Pipeline was fitted on an array.*fit it on a data fram"
+    ):
+        evaluate(task, unnamed, ("zero",), n_test=20, out=out)
+    other = LogisticRegression().fit(
+        pool[["age"]].rename(columns={"age": "Alter"}), labels
+    )
+    with pytest.raises(FwcError, match=r"needs the column 'Alter'; the task has .*age"):
+        evaluate(task, other, ("zero",), n_test=20, out=out)
+
+
+@dataclass
+class Gives:
+    """A classifier with one result."""
+
+    found: Any
+
+    def predict_proba(self, X: pd.DataFrame) -> Any:
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([[0.5, np.nan]], "12 times: it returned nan, which is not a probability"),
+        ([[20, 80]], "it returned 80, which is not a probability"),
+        (np.full((3, 2), 0.5), r"a ndarray of shape \(3, 2\) for one row"),
+        (pd.DataFrame([[0.2, 0.8]]), r"a DataFrame of shape \(1, 2\).*give an array"),
+        (None, r"nothing .* of shape \(\) for one row: give an array"),
+    ],
+)
+def test_what_is_no_probability_of_a_row_is_no_answer(
+    found: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(FwcError, match=message):
+        evaluate("census", Gives(found), ("zero",), n_test=20, out=tmp_path / "run")
+
+
+def test_a_search_is_the_same_model_in_another_process(tmp_path: Path) -> None:
+    task = load_task("census")
+    pool = task.pool()
+    search = GridSearchCV(LogisticRegression(), {"C": [1, 2]})
+    search.fit(pool[["age"]], task.labels(pool))
+    assert evaluate(task, search, ("zero",), n_test=20, out=tmp_path / "run").arms
+    (tmp_path / "search").write_bytes(pickle.dumps(search))
+    code = "digest_of_fitted(pickle.loads(pathlib.Path('search').read_bytes()))"
+    modules = (
+        "import pathlib, pickle; from fwc_llm.models.identity import digest_of_fitted"
+    )
+    command = [sys.executable, "-c", f"{modules}; print({code})"]
+    assert subprocess.check_output(command, cwd=tmp_path, text=True).split() == [
+        digest_of_fitted(search)
+    ]
+
+
+@dataclass
+class Rule:
+    """A rule of somebody's own, which has no classes."""
+
+    columns: int
+
+    def predict_proba(self, rows: pd.DataFrame) -> np.ndarray:
+        p = rows[["hours-per-week"]].to_numpy() / 100
+        return np.hstack([1 - p] * (self.columns - 1) + [p])
+
+
+def test_without_classes_the_last_column_is_yes(tmp_path: Path) -> None:
+    task = load_task("census")
+    options: Any = {"arms": ("zero",), "n_test": 20}
+    for columns in (1, 2):
+        answers = evaluate(
+            task, Rule(columns), **options, out=tmp_path / f"{columns}"
+        ).answers()
+        rows = task.test().loc[answers["row"]]
+        assert (answers["p_yes"] * 100).tolist() == pytest.approx(
+            rows["hours-per-week"]
+        )
+    with pytest.raises(FwcError, match=r"Rule gave a ndarray of shape \(1, 3\)"):
+        evaluate(task, Rule(3), **options, out=tmp_path / "3")
 
 
 # --- Names as in fairlearn, and other expectations

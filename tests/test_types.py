@@ -17,6 +17,7 @@ from tests.command import python
 GOOD = """
 import polars as pl
 from openai.types.chat import ChatCompletion
+from sklearn.linear_model import LogisticRegression
 from fwc_llm import Client, FairCoreset, Reply, aevaluate, audit, build_prompt, evaluate
 from fwc_llm import load_task, parse_answer, select_shots, tune
 task = load_task("census")
@@ -32,6 +33,7 @@ frame = pl.DataFrame({"age": [30, 40], "sex": ["F", "M"], "hired": ["yes", "no"]
 own = load_task(frame, protected="sex", outcome="hired", negative=["no"], others="no")
 yes = own.labels(frame).sum()
 select_shots(own, "random", 2, pool=frame)
+evaluate(own, LogisticRegression(), ["zero"], progress=False)
 coreset = FairCoreset(m=2, epsilon=None).fit(frame.drop("hired"))
 audit(y_pred=[1, 0], y_true=[1, 1], sensitive_features=["F", "M"]).records.of("dp_gap", "answers")
 def read(completion: ChatCompletion) -> list[str | None]:

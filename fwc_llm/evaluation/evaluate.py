@@ -9,9 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError, checked
+from fwc_llm.evaluation.classifiers import about
 from fwc_llm.evaluation.experiment_file import (
     FILE_NAME,
     experiment_text,
@@ -45,6 +46,13 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
+class Classifier(Protocol):
+    """A fitted classifier, such as scikit-learn's."""
+
+    def predict_proba(self, X: Any, /) -> Any:
+        """Probabilities (n, 2) of n rows, in the order of `classes_`; without it, P(yes) last."""
+
+
 class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
     """The options of `evaluate`, for type checkers."""
 
@@ -53,7 +61,7 @@ class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
 @checked
 def evaluate(
     task: str | Path | Task,
-    model: str | Model | Function | BatchFunction,
+    model: str | Model | Function | BatchFunction | Classifier,
     arms: Sequence[str | Shots] = ("zero", "balanced", "fwc"),
     *,
     out: str | Path | None = None,
@@ -69,8 +77,9 @@ def evaluate(
 ) -> Result:
     """Ask `model` about test rows of `task`; measure accuracy and parity of each arm.
 
-    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, or a function of the
-    messages that returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are
+    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, a function of the
+    messages that returns text, P(yes) or a `Reply` (see `FunctionModel`), or a fitted classifier
+    with `predict_proba`, which gets columns of the table in the place of a prompt. `arms` are
     strategy names, files of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by
     default ./runs/<time>-<task>-<model>. If `out` has an interrupted run, that run continues. The
     function also works inside a running event loop; `aevaluate` does not block it.
@@ -179,7 +188,7 @@ aevaluate.__name__ = aevaluate.__qualname__ = "aevaluate"
 
 def prepare(
     task: "str | Path | Task",
-    model: str | Model | Function | BatchFunction,
+    model: str | Model | Function | BatchFunction | Classifier,
     arms: Sequence[str | Shots],
     settings: Settings,
     client: Client,
@@ -489,7 +498,7 @@ def _opened(model: Any, client: Client, settings: Settings, task: Task) -> Model
     if isinstance(model, str):
         words = tuple(task.rules.words.values())
         model = open_model(model, client, api=settings.api, words=words)
-    answerer = as_model(model, client.deadline)
+    answerer = about(as_model(model, client.deadline), task)
     api = traits(answerer).api
     if settings.api not in {"chat", api}:
         who = "use a model of a service with this protocol (--base-url)"

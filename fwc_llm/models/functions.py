@@ -263,10 +263,9 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
             )
         return model
     if hasattr(model, "predict_proba"):
-        raise FwcError(
-            f"the model is {kind_of(model)}, which reads no prompt: audit its predictions, as in "
-            f"audit(rows.assign(p=…), answer=None, p_yes='p', protected=…, label=…)"
-        )
+        from fwc_llm.models.estimators import EstimatorModel
+
+        return EstimatorModel(model)
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
     missing = [

@@ -1,4 +1,4 @@
-"""Tells functions apart, so that a journal serves nobody else's answers.
+"""Tells functions and classifiers apart, so that a journal serves nobody else's answers.
 
 A function is identified by its qualified name, its code and the values that its code reads: those
 that it binds, closes over, has as attributes or takes from its module. Of these, lists, sets and

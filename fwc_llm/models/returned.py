@@ -1,4 +1,4 @@
-"""What a function returned, as a `Reply`."""
+"""What a function or a classifier returned, as a `Reply`."""
 
 import json
 from dataclasses import replace

@@ -10,6 +10,7 @@ from typing import Any
 
 from fwc_llm.errors import FunctionError, FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
+from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import FunctionModel
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.notices import LOG
@@ -35,6 +36,7 @@ _LATELY = 50  # number of latest replies for the rate, because speed varies over
 # Wait for requests under way after a fatal error or at the cost limit, because they may be charged
 # for.
 _GRACE_SECONDS = 5.0
+_Raising = FunctionModel | EstimatorModel  # what raised is known
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Execution:
             await self.model.aclose()
             self.report()
         failed = self.errors and not self.done + self.skipped
-        if failed and self.watch is not None and isinstance(self.model, FunctionModel):
+        if failed and self.watch is not None and isinstance(self.model, _Raising):
             raise self.watch.failure("any row", self.journal.records())
         return ExecutionSummary(self.done, self.errors, self.skipped, self.stopped)
 
@@ -334,7 +336,7 @@ class Watch:
         A row without any reply counts if a function was asked, which then is a `FunctionError`.
         """
         self._under_way[call.arm] -= 1
-        if record["text"] is not None or isinstance(self._model, FunctionModel):
+        if record["text"] is not None or isinstance(self._model, _Raising):
             self._note(record)
             self._check(call.arm)
 
