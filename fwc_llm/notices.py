@@ -40,12 +40,7 @@ class SampleWarning(FwcWarning):
 
 
 # Flags whose arguments in Python have other names, and flags without a value.
-ARGUMENTS = {
-    "option": "strategy_options",
-    "order": "orders",
-    "param": "params",
-    "shots": "arms",
-}
+ARGUMENTS = {"option": "strategy_options", "param": "params", "shots": "arms"}
 SWITCHES = (
     "allow-changed-data",
     "assist",

@@ -174,7 +174,7 @@ def test_a_misuse_is_named_with_its_remedy(
 
 def test_options_are_said_as_in_python() -> None:
     assert Settings(epsilon="none", base_parity="None").epsilon is None  # type: ignore[arg-type]
-    assert Settings(orders="random").orders == ("random",)  # type: ignore[arg-type]
+    assert Settings(templates="paper").templates == ("paper",)  # type: ignore[arg-type]
     for function in (fwc_llm.evaluate, fwc_llm.tune, Settings, Client):
         words = str(function.__doc__)
         assert "--" not in words

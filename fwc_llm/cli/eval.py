@@ -33,7 +33,6 @@ FURTHER = (
     "min_coverage",
     "min_group",
     "no_watch",
-    "orders",
     "probe",
     "samples",
     "strategy_options",

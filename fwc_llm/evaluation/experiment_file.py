@@ -93,8 +93,8 @@ def _bare(arm: Arm) -> str:
 
 
 def _source(plan: Plan, arm: Arm) -> str:
-    """The arm's text for `--shots`, without orders and templates of all arms."""
-    if arm.order and not plan.settings.orders:
+    """The arm's text for `--shots`, without the templates of all arms."""
+    if arm.order:
         name = f"{arm.family}@{arm.order}"
     else:
         name = arm.family
@@ -121,9 +121,7 @@ def relative(path: str | Path, start: Path) -> str:
 def _line(name: str, value: Any) -> str:
     if value is None:
         return f"# {name}: given as a value, in Python"
-    if name == "order":
-        value = ",".join(value)
-    elif isinstance(value, Mapping):
+    if isinstance(value, Mapping):
         value = [
             f"{key}={json.dumps(item, ensure_ascii=False)}"
             for key, item in value.items()

@@ -225,7 +225,6 @@ def _build(name: str) -> Callable[..., Task]:
 
     def build(
         shots: str | Sequence[str] = "zero,balanced,fwc",
-        order: str | Sequence[str] = "",
         options: dict[str, Any] | None = None,
         logprobs: bool = False,
         data_dir: str | None = None,
@@ -244,7 +243,6 @@ def _build(name: str) -> Callable[..., Task]:
                 shots,
                 data_dir,
                 allow_changed_data,
-                orders=_names("order", order),
                 strategy_options=options or {},
                 **settings,
             )
@@ -265,7 +263,7 @@ def _build(name: str) -> Callable[..., Task]:
 
 
 _OWN = "taskfile"
-_RENAMED = ("orders", "templates", "strategy_options")
+_RENAMED = ("templates", "strategy_options")
 TASKS = {name: _build(name) for name in (*task_names(), _OWN)}
 
 

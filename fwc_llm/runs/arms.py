@@ -1,8 +1,7 @@
 """The arms of a run: which source, order and template each prompts with."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ def read_arms(
     task: "Task",
     allow_changed_data: bool,
 ) -> tuple[tuple[Arm, ...], dict[str, Shots]]:
-    """One arm per source, order and template; and the user's own examples by source."""
+    """One arm per source and template; and the user's own examples by source."""
     if isinstance(sources, str):
         raise FwcError(f"the arms are the text {sources!r}: {_LIST}")
     require(sources, Sequence, "the value of --shots", _LIST)
@@ -60,11 +59,11 @@ def read_arms(
             arm = Arm(source.strategy, f"shots-{len(saved)}")
             saved[arm.source] = source
         else:
-            arm = _named(source, settings)
+            arm = _named(source)
             if arm.source.endswith(".json") and arm.source not in saved:
                 shots = load_shots(arm.source, task, allow_changed_data)
                 saved[arm.source] = shots
-        arms += _variations(arm, settings, saved.get(arm.source))
+        arms += _variations(arm, settings)
     _check_distinct(arms)
     return tuple(arms), saved
 
@@ -74,14 +73,11 @@ def short_name(template: str) -> str:
     return Path(template).name or template
 
 
-def _named(text: str, settings: Settings) -> Arm:
+def _named(text: str) -> Arm:
     """The arm that a text names: STRATEGY or FILE, +EDIT, @ORDER."""
     name, order = text, None
     if text.endswith(tuple(f"@{order}" for order in ORDERS)):
         name, _, order = text.rpartition("@")
-        if settings.orders:
-            problem = f"the arm {text!r} has an order of its own"
-            raise FwcError(f"{problem}: leave order out")
     source, edits = split_edits(name)
     if source.endswith(".json"):
         name = "+".join((Path(source).stem, *edits))
@@ -90,20 +86,14 @@ def _named(text: str, settings: Settings) -> Arm:
     return Arm(name, source, order, edits)
 
 
-def _variations(arm: Arm, settings: Settings, saved: Shots | None) -> Iterator[Arm]:
-    """Yield an arm in each order and template; these are named where arms differ in them."""
-    shows = arm.source != "zero" if saved is None else saved.m > 0
-    orders: Sequence[str | None] = [arm.order]
-    if arm.order is None and shows and settings.orders:
-        orders = settings.orders
-    for order, template in product(orders, settings.templates or [None]):
-        parts = [arm.name]
-        if order and (arm.order is not None or len(settings.orders) > 1):
-            parts.append(order)
+def _variations(arm: Arm, settings: Settings) -> Iterator[Arm]:
+    """Yield an arm in each template; its name has the order, and the template if there are more."""
+    for template in settings.templates or [None]:
+        parts = [arm.name, arm.order]
         if len(settings.templates) > 1:
             parts.append(short_name(template or ""))
         name = "@".join(filter(None, parts))
-        yield Arm(name, arm.source, order, arm.edits, template, arm.name)
+        yield replace(arm, name=name, template=template, family=arm.name)
 
 
 def _check_distinct(arms: Sequence[Arm]) -> None:

@@ -98,15 +98,7 @@ _FREE = {
     "fail_if",
 }
 # Keys of run.json that earlier versions lack.
-LATER = {
-    "table_checks",
-    "words",
-    "reference",
-    "rows",
-    "task_file",
-    "population",
-    "variations",
-}
+LATER = {"table_checks", "words", "reference", "rows", "task_file", "population"}
 
 
 @dataclass(frozen=True)
@@ -450,9 +442,6 @@ class _Rows(_Counted):
     warning: str | None = None
 
 
-_Variation = dict[Literal["family", "order", "template"], str]
-
-
 class _People(BaseModel, strict=True):
     group: str
     no: _Count
@@ -507,7 +496,6 @@ class Described(_Run):
     calls: _Count | None = None
     table_checks: dict[str, str] | None = None
     epochs: _Count | None = None
-    variations: dict[str, _Variation] | None = None
 
 
 class _ChosenThreshold(BaseModel, strict=True):

@@ -13,7 +13,7 @@ from fwc_llm.cell_rules import TaskRow
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.prompts import Prompt
-from fwc_llm.runs.arms import Arm, read_arms, short_name
+from fwc_llm.runs.arms import Arm, read_arms
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import (
     COUNTERFACTUAL,
@@ -139,20 +139,6 @@ class Plan:
         tests = [repeat.split.test for repeat in self.repeats]
         variants = sum(1 for _ in self.variants(*next(rows_of(tests[0]))))
         return sum(map(len, tests)) * len(self.arms) * variants
-
-    @cached_property
-    def variations(self) -> dict[str, dict[str, str]]:
-        """The family, order and template of each arm, if any of these vary."""
-        if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
-            return {}
-        return {
-            arm.name: {
-                "family": arm.family,
-                "order": arm.order or "",
-                "template": short_name(arm.template or ""),
-            }
-            for arm in self.arms
-        }
 
     def questions(self, validation: bool = False) -> Iterator[dict[str, Any]]:
         """Yield the questions about test rows, or with `validation` of the pool."""
@@ -506,7 +492,6 @@ def describe_asked(
         "population": population(task),
     }
     further = {
-        "variations": plan.variations,
         "table_checks": task.checks.as_json(task.rules.cluster),
         "task_file": task.text,  # lets a report work with this folder and the data alone
     }

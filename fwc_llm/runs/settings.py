@@ -73,12 +73,6 @@ class Settings(Options):
     templates: tuple[str, ...] = option(
         (), "Several template sets: each makes an arm.", flag=""
     )
-    orders: tuple[str, ...] = option(
-        (),
-        "Order of examples: alternate, random, by-weight, given; one arm per value.",
-        default_words="the strategy's own",
-        flag="order",
-    )
     weights: Literal["show", "hide"] = option(
         "show", "Show or hide the examples' weights in prompts."
     )
@@ -143,7 +137,7 @@ class Settings(Options):
         default_words="the first arm",
     )
 
-    @field_validator("templates", "orders", "probe", mode="before")
+    @field_validator("templates", "probe", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -206,7 +200,6 @@ class SettingsKeywords(TypedDict, total=False):
     api: Api
     template: str
     templates: tuple[str, ...]
-    orders: tuple[str, ...]
     weights: Literal["show", "hide"]
     samples: int
     counterfactual: bool

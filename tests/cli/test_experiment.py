@@ -18,10 +18,9 @@ from tests.people import make_people, write_people
 SMALL = """
 task = "census"
 model = "surrogate"
-shots = ["zero", "random"]
+shots = ["zero", "random@random"]
 n-test = 8
 m = 4
-order = ["random"]
 weights = "hide"
 """
 
@@ -48,17 +47,16 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(
     by_file.parent.mkdir()
     (by_file.parent / "x.toml").write_text(SMALL + 'out = "by-file"\nseed = 1\n')
     fwc("eval", by_file.parent / "x.toml", "--seed", 3, code=0)
-    flags = "eval --task census --model surrogate --shots zero,random --n-test 8 --m 4"
-    flags += " --set order=random --set weights=hide --seed 3 -o"
+    flags = "eval --task census --model surrogate --shots zero,random@random --n-test 8 --m 4"
+    flags += " --set weights=hide --seed 3 -o"
     fwc(flags, tmp_path / "by-flags", code=0)
     evaluate(
         "census",
         "surrogate",
-        ("zero", "random"),
+        ("zero", "random@random"),
         n_test=8,
         out=tmp_path / "function",
         m=4,
-        orders=("random",),
         weights="hide",
         seed=3,
         concurrency=2,
@@ -117,9 +115,9 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     """
     shots = tmp_path / "mine.json"
     assert fwc("shots --task census --strategy random --m 2 -o", shots).code == 0
-    arms = f"{shots},{shots}+unweighted,fwc,random+instruction"
+    arms = f"{shots}@random,{shots}+unweighted,fwc@given,random+instruction@random"
     line = "eval --task census --model surrogate --n-test 8 --repeats 2 --m 8"
-    line += """ --set 'option={"slots": "equal"}' --set order=random,given"""
+    line += """ --set 'option={"slots": "equal"}'"""
     line += f""" --param 'x="5"' --shots {arms} -o"""
     fwc(line, tmp_path / "run", code=0)
     slots = read_json(tmp_path / "run" / "shots" / "fwc@given-0.json")["certificate"][

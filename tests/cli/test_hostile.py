@@ -218,10 +218,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("adult", "name a task with --task"),
         ("--model gpt-4 --shots zero", "OPENAI_API_KEY"),
         ("--model gpt-4 --shots zero --max-cost 1", ""),
-        (
-            "--shots random@given --set order=random",
-            "has an order of its own: leave order out",
-        ),
+        ("--shots random --set order=random", "unknown option 'order'"),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
     "rescore": [("x" * 300, "is not a folder")],

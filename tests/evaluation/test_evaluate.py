@@ -206,7 +206,7 @@ def test_settings_are_values_and_names_come_first(
     adult: Task, service: Served, tmp_path: Path
 ) -> None:
     settings = Settings(
-        n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",)
+        n_test=16, m=8, base_parity=0.5, seed=3, template="paper", weights="hide"
     )
     client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
     # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
@@ -247,7 +247,7 @@ def test_callbacks_hear_every_step(
         ({"repeats": 0}, "repeats.*0"),
         ({"arms": ()}, "no arm"),
         ({"arms": ("zero", "zero")}, "named twice"),
-        ({"orders": ("sideways",)}, "sideways"),
+        ({"arms": ("balanced@sideways",)}, "sideways"),
         ({"templates": 3}, "templates.*tuple"),
         ({"tempalte": "paper"}, "did you mean 'template'"),
         ({"templates": ("default", "default")}, "named twice"),

@@ -64,12 +64,10 @@ def sent(heard: list[Messages]) -> list[list[tuple[str, str]]]:
 def folder_and_heard(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, list[Messages]]:
-    arms = ["zero", "balanced", "balanced+removal", "instruction"]
-    options: dict[str, Any] = {
-        "repeats": 2,
-        "counterfactual": True,
-        "orders": ("random", "given"),
-    }
+    orders = ("random", "given")
+    arms = ["zero", "instruction", *(f"balanced@{order}" for order in orders)]
+    arms += [f"balanced+removal@{order}" for order in orders]
+    options: dict[str, Any] = {"repeats": 2, "counterfactual": True}
     return run(tmp_path_factory.mktemp("prompts") / "run", arms, **options)
 
 
