@@ -23,7 +23,7 @@ from fwc_llm import load_task, parse_answer, select_shots, tune
 task = load_task("census")
 shots = select_shots(task, "fwc", m=8, n_init=2, slots={("Female", "yes"): 2}, prove=True)
 select_shots("census", order="random", column_weights={"age": 2.0})
-result = evaluate(task, "surrogate", ("zero", shots), n_test=40, weights="hide", max_cost=2)
+result = evaluate(task, "surrogate", ("zero", shots), n_test=40, samples=1, max_cost=2)
 evaluate("census", lambda messages: 0.5, m=4, seed=1, params={"top_p": 0.3}, client=Client(rpm=3))
 tuned = tune("census", "surrogate", 0.1, rows=40, max_cost=2.0)
 passed: bool = result.check("dp_gap > 0.1").passed

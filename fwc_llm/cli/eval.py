@@ -36,10 +36,8 @@ FURTHER = (
     "probe",
     "samples",
     "strategy_options",
-    "threshold_rows",
     "unread",
     "weight",
-    "weights",
 )
 _FURTHER = flags.flag_names(FURTHER, Settings, Client)
 _IN_FILE = "further options of the experiment file"

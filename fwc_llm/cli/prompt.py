@@ -10,16 +10,7 @@ from fwc_llm.files import read_text, reason
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import parse_json
 
-_SETTINGS = (
-    "m",
-    "epsilon",
-    "n_test",
-    "base_parity",
-    "seed",
-    "api",
-    "template",
-    "weights",
-)
+_SETTINGS = ("m", "epsilon", "n_test", "base_parity", "seed", "api", "template")
 
 
 @flags.command("prompt", Settings, names=_SETTINGS)
@@ -81,9 +72,8 @@ def prompt(
         cleaned = table.record(_read(record))
         title = f"the row is in {record}"
         notes(*cleaned.notes)
-        hidden = () if settings.weights == "show" else ("unweighted",)
         prompt = Prompt(
-            table, chosen, settings.template, (*edits, *hidden), settings.question_apart
+            table, chosen, settings.template, edits, settings.question_apart
         )
         messages = prompt.build(cleaned)
     if as_json:

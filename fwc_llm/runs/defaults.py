@@ -52,14 +52,6 @@ def fit_defaults(
         )
         notes.append(note)
         changes["n_test"] = rows
-    if settings.threshold_rows:
-        number = _whole(task, settings.threshold_rows, parity)
-        changes["threshold_rows"] = number
-        if number != settings.threshold_rows:
-            why = _not_whole(settings.threshold_rows, task.groups)
-            notes.append(
-                f"threshold_rows {settings.threshold_rows}: {why}: {number} are asked first"
-            )
     whole = parity is None or (rows > 0 and not rows % whole_step(task.groups, parity))
     if chooses and "m" not in chosen and whole:
         left = cells.left(rows, parity)

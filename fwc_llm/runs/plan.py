@@ -222,17 +222,13 @@ class Plan:
         if shared and key in self._builders:
             return self._builders[key]
         settings = self.settings
-        if settings.weights == "show":
-            edits = arm.edits
-        else:
-            edits = (*arm.edits, "unweighted")
         if shots is None:  # the arm chooses new examples for every row
             _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
             entropy = [repeat.seed, position, *[1] * validation]
             seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
             shots = _select(self.task, arm, settings, repeat.split, seed, query)
         template = arm.template or settings.template
-        prompt = Prompt(self.task, shots, template, edits, settings.question_apart)
+        prompt = Prompt(self.task, shots, template, arm.edits, settings.question_apart)
         if shared:
             self._builders[key] = prompt
         return prompt

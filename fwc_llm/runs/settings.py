@@ -73,9 +73,6 @@ class Settings(Options):
     templates: tuple[str, ...] = option(
         (), "Several template sets: each makes an arm.", flag=""
     )
-    weights: Literal["show", "hide"] = option(
-        "show", "Show or hide the examples' weights in prompts."
-    )
     samples: int = option(
         1, "Requests per prompt, to measure the model's self-agreement.", ge=1
     )
@@ -88,12 +85,6 @@ class Settings(Options):
     threshold: float | str | None = option(
         None,
         "Also score answers thresholded at this P(yes): number, `fit` or `base-rate`.",
-    )
-    threshold_rows: int | None = option(
-        None,
-        "Number of pool rows for --threshold fit or base-rate.",
-        default_words="as many as test rows, at most 200",
-        ge=2,
     )
     strategy_options: Mapping[str, Any] = option(
         dict, "Options of strategies, such as slots=equal.", flag="option"
@@ -167,10 +158,6 @@ class Settings(Options):
             raise ValueError(
                 f"threshold {self.threshold} {times}: give a number, or samples=1"
             )
-        if self.threshold_rows is not None and not fitted:
-            raise ValueError(
-                "threshold_rows is for a threshold of 'fit' or 'base-rate'"
-            )
         return self
 
     @property
@@ -200,12 +187,10 @@ class SettingsKeywords(TypedDict, total=False):
     api: Api
     template: str
     templates: tuple[str, ...]
-    weights: Literal["show", "hide"]
     samples: int
     counterfactual: bool
     probe: tuple[Literal["names"], ...]
     threshold: float | str | None
-    threshold_rows: int | None
     strategy_options: Mapping[str, Any]
     margin: float
     min_group: int

@@ -46,19 +46,19 @@ def draw_validation_rows(
     if examples:
         free = free & ~equal_rows(task, split.pool, examples)
     open_split = replace(split, candidates=free)
-    rows = settings.threshold_rows or _default_rows(task, open_split, settings)
+    rows = _number_of_rows(task, open_split, settings)
     try:
         validation, left = hold_out(task, open_split, rows, settings.base_parity, seed)
     except FwcError as error:
         raise FwcError(
-            f"--threshold needs validation rows (threshold_rows), which cannot be drawn: {error}"
+            f"--threshold {settings.threshold} needs rows of the pool: {error}"
         ) from None
     return validation, replace(
         left, candidates=left.candidates | (split.candidates & ~free)
     )
 
 
-def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
+def _number_of_rows(task: "Task", split: Split, settings: Settings) -> int:
     """As many as test rows, at most 200, and at most half of each cell's candidates."""
     most = min(settings.n_test, _MOST)
     parity = settings.base_parity

@@ -21,7 +21,7 @@ model = "surrogate"
 shots = ["zero", "random@random"]
 n-test = 8
 m = 4
-weights = "hide"
+samples = 2
 """
 
 
@@ -48,7 +48,7 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(
     (by_file.parent / "x.toml").write_text(SMALL + 'out = "by-file"\nseed = 1\n')
     fwc("eval", by_file.parent / "x.toml", "--seed", 3, code=0)
     flags = "eval --task census --model surrogate --shots zero,random@random --n-test 8 --m 4"
-    flags += " --set weights=hide --seed 3 -o"
+    flags += " --set samples=2 --seed 3 -o"
     fwc(flags, tmp_path / "by-flags", code=0)
     evaluate(
         "census",
@@ -57,7 +57,7 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(
         n_test=8,
         out=tmp_path / "function",
         m=4,
-        weights="hide",
+        samples=2,
         seed=3,
         concurrency=2,
     )

@@ -239,7 +239,6 @@ OF: dict[str, list[tuple[str, str]]] = {
     "prompt --task census": [
         ("--row 200", "row 200 is outside the test split, whose rows are 0 to 199"),
         ("--row -1", "row -1 is outside the test split"),
-        ("--weights maybe", "weights"),
         ("--api oracle", "api"),
     ],
     "power --task census": [

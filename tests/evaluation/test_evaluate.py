@@ -205,9 +205,7 @@ def test_a_tasks_words_are_asked_for_shown_and_read(
 def test_settings_are_values_and_names_come_first(
     adult: Task, service: Served, tmp_path: Path
 ) -> None:
-    settings = Settings(
-        n_test=16, m=8, base_parity=0.5, seed=3, template="paper", weights="hide"
-    )
+    settings = Settings(n_test=16, m=8, base_parity=0.5, seed=3, template="paper")
     client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
     # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
     for m, most, named in ((8, 9, {}), (16, 20, {"m": 16, "max_tokens": None})):

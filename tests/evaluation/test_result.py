@@ -321,18 +321,18 @@ def test_an_interrupted_run_continues(
 def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path, make_people(240, 2))
     line = f"eval --task {task} --shots zero,balanced --m 4 --n-test 16"
-    more = f"{line} --threshold base-rate --set threshold_rows=24 --model"
+    more = f"{line} --threshold base-rate --model"
     dry = fwc(more, "gpt-4o", "--dry-run", code=0)
-    assert "80 requests to gpt-4o" in dry.out
+    assert "64 requests to gpt-4o" in dry.out
     assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
-    assert "adds 48 requests: 24 rows of the pool" in dry.err
+    assert "adds 32 requests: 16 rows of the pool" in dry.err
     done = fwc(more, "baseline", "--out", tmp_path / "run", code=0)
     assert "At the threshold" in done.out
-    assert "80 requests to baseline" in done.err
+    assert "64 requests to baseline" in done.err
     again = fwc(
         "eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run", code=0
     )
-    assert "80 of 80 answered, nothing to ask" in again.err
+    assert "64 of 64 answered, nothing to ask" in again.err
     for words in ("1.5", "sometimes"):
         refused = f"{line} --model baseline --threshold {words} --out"
         fwc(refused, tmp_path / "no", code=2)

@@ -1,5 +1,6 @@
 """Test splits: exact cells, nothing drawn twice, no example that equals a test row."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -215,19 +216,9 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(
     tmp_path: Path,
 ) -> None:
     task = table(tmp_path, [(300, 100), (200, 250), (400, 500)])
-    for options in (
-        {"n_test": 200},
-        {"n_test": 204, "threshold": "fit", "threshold_rows": 200},
-    ):
-        plan = make_plan(task, ["zero"], Settings(**options))
-        assert (plan.settings.n_test, plan.settings.threshold_rows) in (
-            (204, None),
-            (204, 204),
-        )
-        assert any(
-            "--n-test 200" in note or "threshold_rows 200" in note
-            for note in plan.notes
-        )
+    plan = make_plan(task, ["zero"], Settings(n_test=200))
+    assert plan.settings.n_test == 204
+    assert any("--n-test 200" in note for note in plan.notes)
     small = table(tmp_path, [(30, 10), (200, 250)])
     with pytest.raises(FwcError, match="the most that work are 80"):
         make_plan(small, ["zero"], Settings(n_test=200))
@@ -341,8 +332,7 @@ def test_rows_without_a_probability_are_left_out_and_counted() -> None:
             "threshold: give a number from 0 to 1, 'fit' or 'base-rate', not 1.5",
         ),
         ({"threshold": "median"}, "threshold.*median"),
-        ({"threshold_rows": 40}, "is for a threshold"),
-        ({"threshold": "fit", "threshold_rows": 1}, "threshold_rows.*1"),
+        ({"threshold": "fit", "samples": 2}, "asks about rows of the pool once"),
     ],
 )
 def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) -> None:
@@ -353,9 +343,7 @@ def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) ->
 def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> None:
     saved = select_shots(two, "random", m=8, seed=5)
     arms = ("balanced", "nearest", saved)
-    settings = Settings(
-        m=4, n_test=16, base_parity=0.5, repeats=2, threshold="fit", threshold_rows=16
-    )
+    settings = Settings(m=4, n_test=16, base_parity=0.5, repeats=2, threshold="fit")
     plan = make_plan(two, arms, settings)
     assert (plan.n_calls, plan.n_threshold_calls, plan.n_questions) == (
         2 * 3 * 32,
@@ -396,8 +384,11 @@ def test_a_table_that_is_too_small_says_so_or_gives_fewer(two: Task) -> None:
     def drawn(**options: Any) -> Any:
         return draw_validation_rows(two, split, Settings(**options), 0, [])
 
-    with pytest.raises(FwcError, match=r"threshold needs .*the cell"):
-        drawn(n_test=16, base_parity=0.5, threshold="fit", threshold_rows=4_000)
+    nobody = replace(split, candidates=np.zeros_like(split.candidates))
+    with pytest.raises(FwcError, match=r"threshold='fit' needs rows .*the cell"):
+        draw_validation_rows(
+            two, nobody, Settings(base_parity=0.5, threshold="fit"), 0, []
+        )
     few, left = drawn(n_test=120, base_parity=0.5, threshold="fit")
     assert 20 <= len(few) < 120
     assert left.candidates.sum() > 0
