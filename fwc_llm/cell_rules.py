@@ -52,20 +52,21 @@ _AMOUNT = re.compile(  # a number with texts before and behind it
     r"(?P<behind>(?<=\d)[-−])?\s*"  # "182-", as some accounts write -182
     r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,3})\s*(?P<close>\))?"
 )
-FACTORS = {
-    **dict.fromkeys(
-        ["k", "K", "tsd", "Tsd", "tsd.", "Tsd.", "thousand", "mille"], 1_000
-    ),
-    **dict.fromkeys(
-        ["M", "mio", "Mio", "mio.", "Mio.", "mn", "mln", "million"], 1_000_000
-    ),
-    **dict.fromkeys(["bn", "mrd", "Mrd", "mrd.", "Mrd.", "billion"], 1_000_000_000),
-    # Beside a currency, or other cells with factors: otherwise "m" is metres.
-    **dict.fromkeys(["T"], 1_000),
-    **dict.fromkeys(["m"], 1_000_000),
-    **dict.fromkeys(["b", "B", "G"], 1_000_000_000),
+_BY_FACTOR = {
+    1_000: "k K tsd Tsd tsd. Tsd. thousand thousands mille",
+    100_000: "lakh lakhs Lakh lac",
+    1_000_000: "M mio Mio mio. Mio. mn mln million millions",
+    10_000_000: "crore crores Crore",
+    1_000_000_000: "bn mrd Mrd mrd. Mrd. billion billions",
 }
-_ONLY_MONEY = {"T", "m", "b", "B", "G"}
+# Beside a currency, or other cells with factors: otherwise "m" is metres.
+_ONLY_MONEY = {
+    **{"T": 1_000, "m": 1_000_000, "MM": 1_000_000, "Cr": 10_000_000},
+    **dict.fromkeys(["b", "B", "G", "Md", "Mds"], 1_000_000_000),
+}
+FACTORS = {
+    word: factor for factor, words in _BY_FACTOR.items() for word in words.split()
+} | _ONLY_MONEY
 # The units that are known, with their other spellings, in any case from three letters on; "€ pro
 # Monat" is "€/month".
 _SPELLINGS = {
@@ -258,7 +259,7 @@ def units_of(
     if any(factor and not unit for factor, unit in found.values()):
         # "B" and "G" are no units beside "10M" and "100K".
         for cell, (_, unit) in found.items():
-            if unit in _ONLY_MONEY - {"T"}:
+            if unit in _ONLY_MONEY.keys() - {"T"}:
                 found[cell] = (unit, "")
     return found
 

@@ -103,15 +103,19 @@ def as_number(cell: str) -> float | None:
 
 # --- Words in cells of tables
 
-YES_WORDS = "yes y true t 1 ja j oui si sí sim da wahr vrai verdadero verdadeiro vero"
-NO_WORDS = "no n false f 0 not nein non não nao niet nee nej falsch faux falso"
+YES_WORDS = "yes y true t 1 ja j oui si sí sì sim da wahr vrai verdadero verdadeiro vero да tak 是 ✓ ✅"
+NO_WORDS = (
+    "no n false f 0 not nein non não nao niet nee nej falsch faux falso нет nie 否 ✗ ❌"
+)
 GRANTED_WORDS = """
 good positive pos approved approve accepted accept granted grant hired admitted admit passed pass
-paid repaid gut bewilligt genehmigt angenommen zusage accordé accepté aprobado aprovado
+paid repaid gut bewilligt genehmigt angenommen zusage accordé accepté aprobado aceptado aprovado
+approvato accettato
 """
 DENIED_WORDS = """
 bad negative neg rejected reject denied deny declined decline refused refuse failed fail unpaid
-schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado respinto
+schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado reprovado respinto
+disapproved
 """
 CROSSING = " & "  # separates the levels of several attributes
 UNKNOWN = "unknown"  # the category of all people whose category is not known
@@ -336,13 +340,13 @@ def level_name(level: str) -> str:
 
 
 def group_key(level: str) -> str:
-    """What spellings of one group have in common: case, white space, hyphens and underscores
-    between words, invisible characters (such as a byte order mark), kinds of apostrophes and
-    Unicode form are not compared.
+    """What spellings of one group have in common: case, white space (also around "/" and the
+    like), hyphens and underscores between words, invisible characters (such as a byte order mark),
+    kinds of apostrophes and Unicode form are not compared.
     """
     visible = "".join(c for c in folded(level) if unicodedata.category(c) != "Cf")
     words = re.sub(r"(?<=[^\W_])[\s_\u2010-\u2015-]+(?=[^\W_])", " ", visible)
-    return level_name(words)
+    return level_name(re.sub(r"\s*([/,;:+()])\s*", r"\1", words))
 
 
 def merge_spellings(

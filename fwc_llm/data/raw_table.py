@@ -85,10 +85,17 @@ class RawTable:
 
     def usual_in(self, name: str) -> tuple[Written, bool]:
         """The `usual_notation`, where the column's cells are texts."""
-        positions = [k for k, title in enumerate(self.titles) if title == name]
-        if not positions or self.is_typed(positions[0]):
+        if name not in self.positions or self.is_typed(self.positions[name][0]):
             return "", False
         return self.usual_notation
+
+    @cached_property
+    def positions(self) -> Mapping[str, Sequence[int]]:
+        """The positions of each title, several if it repeats."""
+        found: dict[str, list[int]] = {}
+        for position, title in enumerate(self.titles):
+            found.setdefault(title, []).append(position)
+        return found
 
     def is_typed(self, position: int) -> bool:
         """Whether the column at a position has other cells than texts."""
@@ -110,13 +117,11 @@ class RawTable:
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
-        positions = [
-            position for position, title in enumerate(self.titles) if title == name
-        ]
-        if not positions:
+        if name not in self.positions:
             return self._inner(name, written)
         first, *others = (
-            as_categories(self.cells_of(k), self.markers, written) for k in positions
+            as_categories(self.cells_of(k), self.markers, written)
+            for k in self.positions[name]
         )
         if not all(map(first.equals, others)):
             raise FwcError(
@@ -130,7 +135,7 @@ class RawTable:
         """Texts (n,) at a path into the cells of a column."""
         title = base_of(path, self.titles)
         if title:
-            cells = self.cells_of(list(self.titles).index(title))
+            cells = self.cells_of(self.positions[title][0])
             inner = [at(cell, path[len(title) :]) for cell in cells]
             if not inner or not all(map(is_null, inner)):
                 return as_categories(
@@ -393,6 +398,8 @@ def _mismatch(
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" "
             f"under [data])"
         )
+    if any("\n" in cell for cell in record):
+        return "is a quote left open?"
     titles = source.header and all(as_number(cell) is None for cell in record)
     if titles and len(header) < len(record) and (first or len(header) == 1):
         return _header_at("line", line)

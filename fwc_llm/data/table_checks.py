@@ -4,7 +4,7 @@ The class shares of each value are cross-fitted, so that rare values and identif
 by chance.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,7 @@ def check_table(
             found += [_sentence(target, is_outcome, finding) for finding in told[:1]]
         if found:
             sentences[name] = "; ".join(found)
-    repeated, material = repeated_rows(frame)
+    repeated, material = repeated_rows(frame[name] for name in frame)
     return TableChecks(sentences, repeated, material)
 
 
@@ -194,51 +194,46 @@ def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
     )
 
 
-def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
-    """A warning about repeated rows, and whether they are material; else ("", False).
+def repeated_rows(columns: Iterable[Any]) -> tuple[str, bool]:
+    """A warning about repeated rows of columns (n,), and whether they are material; ("", False).
 
     The number of row pairs that are equal in all columns is compared with the number expected by
     chance. For the expectation, take the pairs that are equal in all columns except the finest, and
     multiply their number by the share of all pairs that agree in the finest column. Up to `_EXCESS`
     times this number may be coincidence. A table with only coarse columns gets no warning.
     """
-    n = len(frame)
     rng = np.random.default_rng(0)
-    columns = list[tuple[float, int, Keys]]()
-    for index in range(frame.shape[1]):
-        cells = frame.iloc[:, index]
-        cells = (
-            cells.astype(str) if cells.dtype == object else cells
-        )  # lists have no hash
-        codes, values = pd.factorize(cells, use_na_sentinel=False)
-        if len(values) < n:  # skips ids, in which a copied row differs
-            agree = float(((np.bincount(codes) / n) ** 2).sum())
-            columns.append(
-                (
-                    agree,
-                    len(values),
-                    rng.integers(0, 1 << 63, len(values), dtype=np.uint64)[codes],
-                )
-            )
-    total: Keys = np.zeros(n, np.uint64)
-    for _, _, keys in columns:
-        total += keys
+    total: Any = np.uint64(0)
+    found = list[tuple[float, int, Keys]]()
+    n = 0
+    for cells in columns:
+        column: Any = pd.Series(
+            cells, dtype=object if isinstance(cells, list) else None
+        )
+        try:
+            codes = column.factorize(use_na_sentinel=False)[0]
+        except TypeError:  # lists have no hash
+            codes = column.astype(str).factorize()[0]
+        sizes = np.bincount(codes)
+        n = len(codes)
+        if len(sizes) < n:  # skips ids, in which a copied row differs
+            keys = rng.integers(0, 1 << 63, len(sizes), dtype=np.uint64)[codes]
+            found.append((float((sizes / n) @ (sizes / n)), len(sizes), keys))
+            total = total + keys
     repeated = n - len(np.unique(total))
-    columns.sort(key=lambda column: column[0])
-    if not columns or not repeated:
+    if not found or not repeated:
         return "", False
+    found.sort(key=lambda column: column[0])
     finest = next(
-        (column for column in columns if not _determined(column, columns)), columns[0]
+        (column for column in found if not _determined(column, found)), found[0]
     )
     by_chance = _pairs(total - finest[2]) * finest[0]
-    if finest[0] > _COARSE or _pairs(total) <= 1 + _EXCESS * by_chance + 3 * np.sqrt(
-        by_chance
-    ):
+    usual = 1 + _EXCESS * by_chance + 3 * np.sqrt(by_chance)
+    if finest[0] > _COARSE or _pairs(total) <= usual:
         return "", False
     sentence = (
         f"{repeated:,} of {n:,} rows repeat another row exactly, and each counts as a person: "
-        f"remove them, "
-        "or name the column of people as `cluster`"
+        "remove them, or name the column of people as `cluster`"
     )
     return sentence, repeated >= _MATERIAL * n
 

@@ -6,7 +6,6 @@ Groups, outcomes and numbers are read by the rules of tasks: `words.groups_of`,
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -200,6 +199,8 @@ def _check_names(how: HowRead) -> None:
 def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> None:
     """Raise `FwcError` for answers that are shares."""
     title = how.columns["answer"]
+    if len(answers.categories) < 3:
+        return
     numbers, wrong = _numbers(answers, raw.usual_in(title)[0])
     shares = np.unique(numbers[~np.isnan(numbers)])
     if len(shares) > 2 and not wrong.any() and shares[0] >= 0 and shares[-1] <= 1:
@@ -375,12 +376,10 @@ def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
     """A note on rows that are equal without the columns `given`; [] for none."""
     from fwc_llm.data.table_checks import repeated_rows
 
-    others = {}
-    for title in filter(None, answers.titles):
-        if title not in given:
-            with suppress(FwcError):  # faults of unused columns do not matter
-                others[title] = answers.texts(title)
-    repeated, material = repeated_rows(pd.DataFrame(others))
+    others = [
+        k for k, title in enumerate(answers.titles) if title and title not in given
+    ]
+    repeated, material = repeated_rows(map(answers.cells_of, others))
     return [f"{repeated}."] if material else []
 
 

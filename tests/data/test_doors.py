@@ -36,6 +36,9 @@ PAIRS = [  # what means yes, and what means no
     (">50K", "<=50K"),
     ("bewilligt", "abgelehnt"),
     ("accordé", "refusé"),
+    ("sì", "no"),
+    ("aceptado", "rechazado"),
+    ("是", "否"),
 ]
 NOBODY_KNOWS = [("2", "1"), ("high", "low"), ("A", "B"), ("yes", "maybe")]
 UNKNOWN = ["", "?", "NaN", "n/a", "keine Angabe", "prefer not to say", "unknown"]
@@ -45,6 +48,7 @@ GROUPS = [
     ("Ontario", "ontario "),
     ("Québec", "Que\u0301bec"),
     ("25-34", ">74"),
+    ("Black/African American", "Black / African American"),
     ("1", "2"),
     ("WH", "NA"),
     ("Köln", "Bonn, Süd"),

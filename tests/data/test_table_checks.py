@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.cli.task import init
 from fwc_llm.data.table_checks import TableChecks, check_table
+from fwc_llm.data.task_inference import draft_task
 from fwc_llm.taskfile import Column
 from fwc_llm.tasks import load_task
 from tests.command import Run
@@ -111,7 +111,8 @@ def test_a_table_of_400_columns(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     numbers = {f"x{k}": rng.normal(size=120).round(3) for k in range(400)}
     people(120).join(pd.DataFrame(numbers)).to_csv(tmp_path / "wide.csv", index=False)
-    init(tmp_path / "wide.csv", ["g"], "y", None, "", "", 0, "", False)
+    draft = draft_task(tmp_path / "wide.csv", ["g"], "y", tmp_path)
+    (tmp_path / "wide.toml").write_text(draft.text, encoding="utf-8")
     assert len(load_task(tmp_path / "wide.toml").features) == 403
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from evals.walks.loans import loans
 from fwc_llm import build_prompt
 from fwc_llm.cell_rules import as_plain, kind_of
-from fwc_llm.cli.task import init
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
@@ -273,7 +272,8 @@ def test_the_messy_table_is_drafted_well_in_either_writing(
 ) -> None:
     (tmp_path / "loans.csv").write_bytes(loans(german))
     table = tmp_path / "loans.csv"
-    init(table, ["ethnicity"], "approved", None, "", "", 0, "", False)
+    draft = draft_task(table, ["ethnicity"], "approved", tmp_path)
+    (tmp_path / "loans.toml").write_text(draft.text, encoding="utf-8")
     task = load_task(tmp_path / "loans.toml")
     assert task.question == "Should this case be approved?"
     names = [
@@ -565,6 +565,8 @@ def test_a_table_that_no_prompt_can_show_is_refused_at_once(tmp_path: Path) -> N
         (["1.1B", "10M", "100K", "1M"], 1.1e9, ""),
         (["0.08m", "0.03M", "2M"], 80_000, ""),
         (["2.3G", "454M", "1.1G"], 2.3e9, ""),
+        (["7.5 lakh", "95000", "1.2 crore"], 750_000, ""),
+        (["₹ 1.2 Cr", "₹ 7.5 lakh", "₹ 95000"], 12e6, "₹"),
     ],
 )
 def test_factors_are_multiplied_beside_any_currency(
