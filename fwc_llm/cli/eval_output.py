@@ -1,6 +1,6 @@
 """Output of `fwc-llm eval`: forecast and results, for one or several models."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ from fwc_llm.errors import (
     ProviderError,
 )
 from fwc_llm.files import in_shell
-from fwc_llm.models import is_local, traits
+from fwc_llm.models import traits
 from fwc_llm.models.openai.prices import Price
+from fwc_llm.runs.budget import forecast_lines, forecast_values, is_free, where_asked
 from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import Group, answered_requests
@@ -23,14 +24,6 @@ from fwc_llm.runs.group import Group, answered_requests
 if TYPE_CHECKING:
     from fwc_llm.evaluation.evaluate import Job
     from fwc_llm.evaluation.result import Result
-
-_TOKENS = (
-    "prompt_tokens",
-    "longest_prompt",
-    "cached_tokens",
-    "completion_tokens",
-    "exact",
-)
 
 
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
@@ -51,87 +44,16 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
         print_json(document | {"dollars_most": total, "smallest": smallest(design)})
         return
     for job, model in zip(jobs, models, strict=True):
-        console.lines(*_forecast_lines(job, model))
+        console.lines(*forecast_lines(model, job.why_unpriced, job.client.batch))
     if len(jobs) > 1 and all(dollars):
         console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
     console.lines(*power_lines(design))
 
 
 def _forecast(job: "Job") -> dict[str, Any]:
-    """The forecast as plain values; tokens are None for models without a network."""
-    model = traits(job.model)
-    free = (
-        model.reference
-        or model.local
-        or (model.simulated and job.client.base_url is None)
-    )
-    numbers = None if free else job.forecast()
-    tokens = {name: getattr(numbers, name, None) for name in _TOKENS}
-    if not _writes_text(job):
-        tokens["completion_tokens"] = None
-    return {
-        "model": job.model.name,
-        "where": _where(job),
-        "requests": job.plan.n_calls,
-        "threshold_requests": job.plan.n_threshold_calls,
-        **tokens,
-        "dollars": 0.0 if numbers is None else numbers.dollars,
-        "dollars_most": 0.0 if numbers is None else numbers.dollars_most,
-        "price": numbers.price.model_dump() if numbers and numbers.price else None,
-    }
-
-
-def _forecast_lines(job: "Job", found: Mapping[str, Any]) -> Iterator[str]:
-    head = f"{found['requests']:,} requests to {found['model']} ({found['where']})"
-    prompt = found["prompt_tokens"]
-    if prompt is None:
-        yield f"{head}: they cost nothing"
-        return
-    yield head
-    exact = (
-        "" if found["exact"] else " (an estimate: no tokenizer of this model is here)"
-    )
-    yield f"{prompt:,} prompt tokens{exact}, the longest prompt {found['longest_prompt']:,}"
-    if not _is_function(job):
-        share = found["cached_tokens"] / max(prompt, 1)
-        yield f"{share:.0%} of them can come from the provider's prompt cache"
-    if found["completion_tokens"] is not None:
-        yield f"at most {found['completion_tokens']:,} completion tokens"
-    price = found["price"]
-    if None in (price, found["dollars"], found["dollars_most"]):
-        unknown = f"{job.model.name} is your own function, whose requests to services are not known"
-        yield f"cost unknown: {unknown if _is_function(job) else job.why_unpriced}"
-        return
-    least, most = (f"${found[name]:.2f}" for name in ("dollars", "dollars_most"))
-    cost = most if least == most else f"{least} with the cache, {most} without"
-    batches = ", as batches" * job.client.batch
-    yield f"{cost}{batches}, by prices of {price['date']} ({price['source']})"
-
-
-def _is_function(job: "Job") -> bool:
-    return job.model.name.startswith("python:")
-
-
-def _writes_text(job: "Job") -> bool:
-    """Whether completion tokens are counted: not for decision models and functions."""
-    return traits(job.model).api == "chat" and not _is_function(job)
-
-
-def _where(job: "Job") -> str:
-    """Where the model answers, and at what cost, in words."""
-    model = traits(job.model)
-    url = model.address or job.client.base_url
-    if model.reference:
-        return "a reference, no language model, no network"
-    if model.local:
-        return "in this process: no network, no cost"
-    if model.simulated:
-        return "a simulation, no network"
-    if _is_function(job):
-        return "a function of yours, in this process"
-    if is_local(url):
-        return f"at {url}, on this machine"
-    return f"{f'at {url}, ' if url else ''}a service that may charge for them"
+    numbers = None if is_free(job.model, job.client) else job.forecast()
+    found = forecast_values(job.model, job.client, numbers, job.plan.n_calls)
+    return found | {"threshold_requests": job.plan.n_threshold_calls}
 
 
 def ask_all(
@@ -203,8 +125,9 @@ def _ask(
     from fwc_llm.runs.batch import batches_under_way
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
+    where = where_asked(job.model, job.client)
     console.notes(
-        f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}), asked with {arms}"
+        f"{job.plan.n_calls:,} requests to {job.model.name} ({where}), asked with {arms}"
     )
     if out is not None and not cancel_batch and batches_under_way(out):
         console.notes(

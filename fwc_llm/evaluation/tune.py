@@ -37,7 +37,7 @@ from fwc_llm.progress import choose as choose_progress
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.arms import Arm
 from fwc_llm.runs.batch import batches_under_way
-from fwc_llm.runs.budget import Forecast, forecast
+from fwc_llm.runs.budget import Forecast, forecast, forecast_lines, forecast_values
 from fwc_llm.runs.execute import Watch
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
@@ -344,25 +344,6 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _expected(job: Job, numbers: Forecast) -> str:
-    """A sentence on the largest number of requests and their cost."""
-    exact = "" if numbers.exact else " (an estimate)"
-    requests = f"at most {numbers.calls:,} requests to {job.model.name}"
-    about = traits(job.model)
-    if about.local or (about.simulated and job.client.base_url is None):
-        return f"{requests}: they cost nothing"
-    unknown = "; cost unknown: give a price file with --prices"
-    if numbers.dollars_most is None:
-        cost = unknown
-    else:
-        cost = f", ${numbers.dollars_most:.2f}"
-    prompts = f"{numbers.prompt_tokens:,}"
-    replies = f"{numbers.completion_tokens:,}"
-    return (
-        f"{requests}: {prompts} prompt tokens{exact}, {replies} completion tokens{cost}"
-    )
-
-
 @checked
 def tune(
     task: "str | Path | Task",
@@ -505,13 +486,10 @@ def tune(
     )
     if dry_run:
         numbers = tuning.forecast(split)
-        content = {
-            **tuning.asked,
-            "forecast": asdict(numbers)
-            | {"price": numbers.price and numbers.price.model_dump()},
-            "front": [],
-        }
-        verdict = _expected(job, numbers)
+        values = forecast_values(job.model, client, numbers, numbers.calls)
+        lines = forecast_lines(values, job.why_unpriced, client.batch)
+        verdict = f"at most {'; '.join(lines)}"
+        content = {**tuning.asked, "forecast": values, "front": []}
         return Tuned(folder.path, verdict, False, None, templates[0], content)
     try:
         return tuning.conclude(tuning.ask_candidates(), split)

@@ -1,13 +1,14 @@
 """Forecasts the cost of a run in dollars, and stops it before it exceeds a limit."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, Usage, traits
+from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
@@ -22,6 +23,15 @@ _NO_LIMIT_TOKENS = 4096  # assumed for a reply without a token limit
 # Parameters that a service puts into the prompt; they count with one token per character, an upper
 # limit.
 _COUNTED = ("response_format", "tools", "functions")
+
+
+_TOKENS = (
+    "prompt_tokens",
+    "longest_prompt",
+    "cached_tokens",
+    "completion_tokens",
+    "exact",
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,88 @@ def forecast(
     return Forecast(
         number, prompt, cached, completion, longest, counter.exact, dollars, most, price
     )
+
+
+def is_free(model: Model, client: Client) -> bool:
+    """Whether no service is asked."""
+    about = traits(model)
+    simulated = about.simulated and client.base_url is None
+    return about.reference or about.local or simulated
+
+
+def forecast_values(
+    model: Model, client: Client, numbers: Forecast | None, requests: int
+) -> dict[str, Any]:
+    """The forecast as plain values; tokens are None for models without a network."""
+    if is_free(model, client):
+        numbers = None
+    tokens = {name: getattr(numbers, name, None) for name in _TOKENS}
+    # Decision models and functions write no text.
+    if traits(model).api != "chat" or _is_function(model.name):
+        tokens["completion_tokens"] = None
+    return {
+        "model": model.name,
+        "where": where_asked(model, client),
+        "requests": requests,
+        **tokens,
+        "dollars": 0.0 if numbers is None else numbers.dollars,
+        "dollars_most": 0.0 if numbers is None else numbers.dollars_most,
+        "price": numbers.price.model_dump() if numbers and numbers.price else None,
+    }
+
+
+def forecast_lines(
+    found: Mapping[str, Any], why_unpriced: str, batch: bool
+) -> Iterator[str]:
+    """Yield the lines on a forecast."""
+    name = found["model"]
+    head = f"{found['requests']:,} requests to {name} ({found['where']})"
+    prompt = found["prompt_tokens"]
+    if prompt is None:
+        yield f"{head}: they cost nothing"
+        return
+    yield head
+    exact = (
+        "" if found["exact"] else " (an estimate: no tokenizer of this model is here)"
+    )
+    yield f"{prompt:,} prompt tokens{exact}, the longest prompt {found['longest_prompt']:,}"
+    if not _is_function(name):
+        share = found["cached_tokens"] / max(prompt, 1)
+        yield f"{share:.0%} of them can come from the provider's prompt cache"
+    if found["completion_tokens"] is not None:
+        yield f"at most {found['completion_tokens']:,} completion tokens"
+    price = found["price"]
+    if None in (price, found["dollars"], found["dollars_most"]):
+        unknown = (
+            f"{name} is your own function, whose requests to services are not known"
+        )
+        yield f"cost unknown: {unknown if _is_function(name) else why_unpriced}"
+        return
+    least, most = (f"${found[key]:.2f}" for key in ("dollars", "dollars_most"))
+    cost = most if least == most else f"{least} with the cache, {most} without"
+    batches = ", as batches" * batch
+    yield f"{cost}{batches}, by prices of {price['date']} ({price['source']})"
+
+
+def where_asked(model: Model, client: Client) -> str:
+    """Where the model answers, and at what cost, in words."""
+    about = traits(model)
+    url = about.address or client.base_url
+    if about.reference:
+        return "a reference, no language model, no network"
+    if about.local:
+        return "in this process: no network, no cost"
+    if about.simulated:
+        return "a simulation, no network"
+    if _is_function(model.name):
+        return "a function of yours, in this process"
+    if is_local(url):
+        return f"at {url}, on this machine"
+    return f"{f'at {url}, ' if url else ''}a service that may charge for them"
+
+
+def _is_function(name: str) -> bool:
+    return name.startswith("python:")
 
 
 class WorstCase:

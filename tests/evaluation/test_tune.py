@@ -194,7 +194,7 @@ def test_the_front_the_verdict_and_the_test_are_printed(
     asked_of = len((tmp_path / "tuned" / "journal.jsonl").read_text().splitlines()) - 1
     assert (
         asked_of
-        <= json.loads(planned.out)["tuning"]["forecast"]["calls"]
+        <= json.loads(planned.out)["tuning"]["forecast"]["requests"]
         < 1.5 * asked_of
     )
     for words in (
