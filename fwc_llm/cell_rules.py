@@ -541,8 +541,8 @@ def clean_record(
     notes: list[str] = []
     for item in task.fields:
         attribute = derived.get(item.name)
-        is_column = item.use == "column"
-        if item.name == task.outcome.source or not (is_column or attribute):
+        unused = item.use != "column" and attribute is None
+        if item.name == task.outcome.source or unused:
             continue
         key = item.name
         if attribute and key not in texts and attribute.name in raw:
@@ -562,13 +562,12 @@ def clean_record(
             raise FwcError(
                 f"the record lacks the attribute {key!r}{did_you_mean(key, raw)}"
             )
+        column = attribute.name if attribute else item.name
         if attribute:
-            domain = domains[attribute.name]
-            values[attribute.name] = known_level(task, attribute, text, domain)
-            notes += _check(item, domain, values[attribute.name])
-        if is_column and (attribute is None or attribute.keep):
-            values[item.name] = parse_value(task, task.column(item), text)
-            notes += _check(item, domains[item.name], values[item.name])
+            values[column] = known_level(task, attribute, text, domains[column])
+        else:
+            values[column] = parse_value(task, task.column(item), text)
+        notes += _check(item, domains[column], values[column])
     return TaskRow(name, values, tuple(notes))
 
 

@@ -173,9 +173,6 @@ class Protected(Checked):
     mapping: Mapping[str, str] = Field(default={}, alias="map")
     above: Threshold | None = Field(default=None, alias="threshold")
     levels: Values = ()
-    keep: Flag = (
-        False  # the table keeps the source column of a mapped or split attribute
-    )
     optional: Flag = False  # protected only if a user chooses it
 
     @model_validator(mode="before")
@@ -195,8 +192,6 @@ class Protected(Checked):
             raise ValueError(
                 f"name = {self.name!r} is for a derived attribute: add a map or a threshold"
             )
-        if self.keep and self.name == self.source:
-            raise ValueError("keep = true needs a name that differs from the column's")
         if self.above is not None and (
             len(set(self.sides)) != 2 or len(self.sides) != 2
         ):
@@ -587,7 +582,7 @@ class TaskFile(Checked):
         columns: list[Column] = []
         for item in self.fields:
             attribute = derived.get(item.name)
-            if item.use == "column" and (attribute is None or attribute.keep):
+            if item.use == "column" and attribute is None:
                 columns.append(self.column(item))
             if attribute is not None:
                 own = self.column(item)

@@ -113,7 +113,6 @@ column = "Anteil"
 name = "share"
 threshold = { above = 0.5 }
 levels = ["low", "high"]
-keep = true
 """
 
 

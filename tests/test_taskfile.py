@@ -160,7 +160,6 @@ BAD = {
         'name = "age"\nmap = { a = "b" }\n',
         "'age' is a column of its own",
     ),
-    "kept under its name": ("", "keep = true\n", "keep = true needs a name"),
     "levels": (
         "",
         'threshold = { above = 1 }\nlevels = ["one"]\n',

@@ -136,11 +136,6 @@ def test_a_derived_attribute_takes_its_columns_place(tmp_path: Path) -> None:
     )
     assert [column.name for column in task.columns] == ["x", "colour", "group", "y"]
     assert task.groups == ("first", "second")
-    kept = small_task(
-        tmp_path,
-        protected='name = "group"\nmap = { f = "first", m = "second" }\nkeep = true',
-    )
-    assert [column.name for column in kept.features] == ["x", "colour", "sex"]
 
 
 def test_several_protected_attributes_are_crossed(tmp_path: Path) -> None:
