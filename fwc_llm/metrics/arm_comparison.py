@@ -260,12 +260,12 @@ class _Net:
 class ComparedArms:
     """The comparison of a run's arm `second` with its arm `first`.
 
-    `n` is the number of questions that both were asked, `same` whether all answers agree and the
-    same replies hold none, `alike` whether an arm's answers are all alike. Of `rows` that both
-    answered, the second arm is right more often on `better`, and less often on `worse`. Only
-    `decided` pairs were asked for. `reason` explains the absence of limits and p-values. The
-    differences `of_these` always have the scope "these examples": the prompts that were sent, on
-    other rows like these.
+    `n` is the number of questions that both were asked, `same` whether these are all questions, all
+    answers agree and the same replies hold none, `alike` whether an arm's answers are all alike. Of
+    `rows` that both answered, the second arm is right more often on `better`, and less often on
+    `worse`. Only `decided` pairs were asked for. `reason` explains the absence of limits and
+    p-values. The differences `of_these` always have the scope "these examples": the prompts that
+    were sent, on other rows like these.
     """
 
     first: str
@@ -385,6 +385,7 @@ def compare(
     asked, there = both_asked(before, after)
     said = before.answer[asked], after.answer[there]
     both = ~np.isnan(said).any(0)
+    all_common = len(asked) == len(before.answer) == len(after.answer)
     labels = before.label[asked][both]
     net = (said[1][both] == labels) * 1.0 - (said[0][both] == labels)
     net = np.bincount(before.row[asked][both], net)
@@ -397,7 +398,7 @@ def compare(
         reason,
         n=len(asked),
         alike=bool(before.alike or after.alike),
-        same=bool(both.any()) and np.array_equal(*said, equal_nan=True),
+        same=all_common and bool(both.any()) and np.array_equal(*said, equal_nan=True),
         rows=len(np.unique(before.row[asked][both])),
         better=int((net > 0).sum()),
         worse=int((net < 0).sum()),

@@ -120,6 +120,8 @@ def test_arms_that_share_no_row_are_independent() -> None:
     first, second = (World(USUAL).arms(rng)[0] for _ in range(2))
     apart = replace(second, row=second.row + int(first.row.max()) + 1)
     test = compared(first, apart, aligned=False)["accuracy"]
+    assert compared(first, first).same
+    assert not compared(first, first.where(first.row > 0)).same, "of one row, nothing"
     own = [ArmEstimates(one)["accuracy"] for one in (first, second)]
     expected = np.hypot(*((one.high - one.low) / 2 for one in own))
     assert (test.high - test.low) / 2 == pytest.approx(expected, rel=0.1)
