@@ -15,6 +15,7 @@ from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
 from fwc_llm.taskfile import LAYOUT
+from fwc_llm.words import is_known
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -291,7 +292,7 @@ def _findings(task: "Task") -> Iterator[str]:
                     f"refused: --shots balanced and fwc: {group} has no {answer}; merge groups by "
                     f"a map"
                 )
-        if no + yes < _FEW:
+        if no + yes < _FEW and is_known(group):
             yield (
                 f"{group} has only {no + yes} rows, too few for precise rates; a map can merge "
                 f"groups"

@@ -89,8 +89,10 @@ _GROUP_NAME = re.compile(
     r"|alter|marital\w*|pregnan\w*)\b"
 )
 _PEOPLE_NAME = re.compile(
-    r"\b(customer|client|person|people|applicant|patient|employee|user|member|borrower|student"
-    r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)( (id|nr|no|number|key))?$"
+    r"\b(customer|client|person|people|applicant|candidate|patient|employee|user|member|borrower"
+    r"|debtor|student|policy ?holder|kund(e|en|in)|mandant|schuldner|kreditnehmer|antragsteller"
+    r"|bewerber|mitarbeiter|patienten|cliente|candidat|candidato)(s|in|innen)?"
+    r"( ?(id|nr|no|num|number|nummer|key|code|ref))*$"
 )
 _CODE_NAME = re.compile(
     r"\b(id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule|code)$"

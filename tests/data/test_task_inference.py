@@ -87,6 +87,8 @@ CATEGORICAL = "categorical"
         ("notes", "moved to town early, says {k}", "drop"),
         ("email", "p{k}@example.org", "id"),
         ("customer_id", "1{half:03}", "extra"),
+        ("Kunden-Nr", "K{half:04}", "extra"),
+        ("candidates", "C{half}", "extra"),
         ("Kundennr", "0{scatter}", "id"),
         ("account", "9000000000000000{half:02}", (CATEGORICAL, "")),
         ("case", "C-{k:03}", "id"),
