@@ -33,7 +33,7 @@ class GivenRows:
         self._model = model
         self._frame: Any = nw.from_native(frame).lazy().collect()
         self._clean = task.table
-        self._place = {str(row): place for place, row in enumerate(ids)}
+        self._positions = {str(row): position for position, row in enumerate(ids)}
         self._sources = {item.name: item.source for item in task.rules.offered}
         self._titles = {title_of(name): name for name in self._frame.columns}
         others = [
@@ -50,8 +50,8 @@ class GivenRows:
 
     def of(self, context: RowContext) -> Any:
         """The row of a question, with the changes of its variant, as a frame of one row."""
-        place = self._place[context.row]
-        row = self._frame[place : place + 1]
+        position = self._positions[context.row]
+        row = self._frame[position : position + 1]
         before = self._clean.loc[context.row]
         for name, value in context.values.items():
             if name in before.index and value != before[name]:
@@ -62,7 +62,7 @@ class GivenRows:
         """The one cell of the frame that has this value in the clean table, as a column."""
         alike = self._clean.index[self._clean[name] == value]
         source = self._titles.get(self._sources.get(name, name))
-        cells = self._frame[[self._place[row] for row in alike]]
+        cells = self._frame[[self._positions[row] for row in alike]]
         if source is None or cells[source].n_unique() != 1:
             raise FwcError(
                 f"{self._model} cannot be asked with {name} = {value!r}: several cells of the "
@@ -88,9 +88,9 @@ def place_of_yes(estimator: Any, task: Task) -> int:
     if not hasattr(estimator, "classes_"):
         return -1
     classes = np.asarray(estimator.classes_).tolist()
-    place = _place_among(classes, task)
-    if place is not None:
-        return place
+    position = _place_among(classes, task)
+    if position is not None:
+        return position
     sure = [words for words, labels in _LABELS if _place_among(labels, task) == 1]
     raise FwcError(
         f"{kind_of(estimator)} has the classes {', '.join(map(repr, classes))}, and it is not "

@@ -239,7 +239,7 @@ class Job:
     plan: Plan
     model: Model
     client: Client
-    asked: Mapping[str, Any] = field(
+    further: Mapping[str, Any] = field(
         default_factory=dict
     )  # options that are not in plan and client
 
@@ -443,14 +443,14 @@ class Job:
         further = {
             "local": about.local,
             "task_folder": task.rules.folder and relative(task.rules.folder, folder),
-            "no_rows": self.asked.get("no_rows"),
-            "fail_if": self.asked.get("fail_if"),
+            "no_rows": self.further.get("no_rows"),
+            "fail_if": self.further.get("fail_if"),
         }
         return described | {name: value for name, value in further.items() if value}
 
     def write_options(self, folder: Path, model: str) -> None:
         """Write the experiment file for `model`, and copies of shots files."""
-        text = experiment_text(self.plan, self.client, model, folder, **self.asked)
+        text = experiment_text(self.plan, self.client, model, folder, **self.further)
         RunFolder(folder).write_text(FILE_NAME, text)
         for source, shots in self.plan.saved.items():
             arm = next(arm for arm in self.plan.arms if arm.source == source)

@@ -109,7 +109,7 @@ class _Tuning:
 
     job: Job
     folder: RunFolder
-    asked: dict[str, Any]
+    described: dict[str, Any]
     goal: Goal
     pool: Pool
     arms: dict[str, Candidate]
@@ -161,10 +161,10 @@ class _Tuning:
         """Write what is asked; `FwcError` if the folder has replies of another tuning."""
         begun = len(journal) or batches_under_way(self.folder.path)
         if not begun or not (self.folder.path / FILE_NAME).is_file():
-            self.folder.write_json(FILE_NAME, self.asked)
+            self.folder.write_json(FILE_NAME, self.described)
             return
         before = self.folder.read_json(FILE_NAME)
-        for name, value in self.asked.items():
+        for name, value in self.described.items():
             if before.get(name) != value:
                 raise FwcError(
                     f"{self.folder.path} holds another tuning ({name} differs): repeat its "
@@ -173,12 +173,12 @@ class _Tuning:
 
     def _plan(self, names: Iterable[str], rows: "pd.DataFrame") -> Plan:
         """The questions about pool rows with these arms."""
-        whole = self.job.plan
-        repeat = whole.repeats[0]
+        plan = self.job.plan
+        repeat = plan.repeats[0]
         split = replace(repeat.split, test=rows)
-        by_name = {arm.source: arm for arm in whole.arms}
+        by_name = {arm.source: arm for arm in plan.arms}
         arms = tuple(by_name[name] for name in names)
-        return replace(whole, arms=arms, repeats=(replace(repeat, split=split),))
+        return replace(plan, arms=arms, repeats=(replace(repeat, split=split),))
 
     def conclude(self, answers: Mapping[str, Floats], split: Split) -> Tuned:
         """Choose the winner, write the files, and test the winner on `split`."""
@@ -194,7 +194,7 @@ class _Tuning:
         lines = [self._line(name, measured, winner) for name, _ in best_first]
         candidate = self.arms[winner or ZERO]
         tuning = {
-            **self.asked,
+            **self.described,
             "verdict": verdict,
             "reached": reached,
             "winner": winner,
@@ -469,7 +469,7 @@ def tune(
     repeat = replace(
         job.plan.repeats[0], split=replace(split, test=pool.rows), shots=shots
     )
-    whole = replace(
+    plan = replace(
         job.plan,
         arms=tuple(
             Arm(f"{_POOL}{name}", name, template=arm.template)
@@ -480,7 +480,7 @@ def tune(
     folder = RunFolder.default(table.name, job.model.name)
     if out:
         folder = RunFolder(Path(out))
-    job = replace(job, plan=whole)
+    job = replace(job, plan=plan)
     tuning = _Tuning(
         job, folder, _plain(described), goal, pool, all_arms, show, cancel_batch
     )
@@ -489,7 +489,7 @@ def tune(
         values = forecast_values(job.model, client, numbers, numbers.calls)
         lines = forecast_lines(values, job.why_unpriced, client.batch)
         verdict = f"at most {'; '.join(lines)}"
-        content = {**tuning.asked, "forecast": values, "front": []}
+        content = {**tuning.described, "forecast": values, "front": []}
         return Tuned(folder.path, verdict, False, None, templates[0], content)
     try:
         return tuning.conclude(tuning.ask_candidates(), split)

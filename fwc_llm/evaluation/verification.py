@@ -89,15 +89,15 @@ def verify(
     if run.begun:
         described = run.describe()
         # A folder of its own has the run's rows, also where the task has a built-in one's name.
-        own = described.get("task_folder")
-        if task is None and not own and described["task"] in task_names():
+        folder_of_task = described.get("task_folder")
+        if task is None and not folder_of_task and described["task"] in task_names():
             task = str(described["task"])
         if isinstance(task, str | Path):
             task = load_task(task, data_dir, protected=described.get("protected"))
         checks = {"results.json": _of_run(run, task, data_dir)}
     else:
-        named = [folder] if is_file(folder) else sorted(folder.glob("*.json"))
-        files = filter(is_file, named)
+        paths = [folder] if is_file(folder) else sorted(folder.glob("*.json"))
+        files = filter(is_file, paths)
         audits = [path for path in files if AUDIT.encode() in path.read_bytes()]
         checks = {path.name: _of_audit(path, data) for path in audits}
     if not checks:

@@ -40,10 +40,10 @@ _FILLS = [
 
 def qualified_name(function: Any) -> str:
     """MODULE:NAME of a function, or of an object's class; NAME is qualified."""
-    named = function.func if isinstance(function, partial) else function
-    if not hasattr(named, "__qualname__"):
-        named = type(named)
-    return f"{getattr(named, '__module__', None) or '?'}:{named.__qualname__}"
+    target = function.func if isinstance(function, partial) else function
+    if not hasattr(target, "__qualname__"):
+        target = type(target)
+    return f"{getattr(target, '__module__', None) or '?'}:{target.__qualname__}"
 
 
 def digest_of_function(function: Any) -> str:
@@ -98,8 +98,8 @@ class _Parts:
         if hasattr(value, "get_params") or hasattr(value, "__array__"):
             return digest_of_fitted(value)
         name = qualified_name(value)
-        known = id(value) in self._seen or isinstance(value, type)
-        if known or _package(name) != self._package:
+        is_seen = id(value) in self._seen or isinstance(value, type)
+        if is_seen or _package(name) != self._package:
             return name
         self._seen.add(id(value))
         if isinstance(value, FunctionType):

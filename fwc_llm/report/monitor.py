@@ -114,9 +114,9 @@ def watch(
     if period != "call" and not options["time"]:
         raise FwcError(f"--period {period} needs dates: name their column with --time")
     fail_if = [condition.text for condition in conditions]
-    asked = {**options, "period": period, "fail_if": fail_if}
-    recorded = summary.setdefault("asked", asked)
-    changed = [name for name in asked if recorded[name] != asked[name]]
+    now = {**options, "period": period, "fail_if": fail_if}
+    recorded = summary.setdefault("asked", now)
+    changed = [name for name in now if recorded[name] != now[name]]
     if changed:
         began = listed(
             changed, 5, lambda name: f"--{name.replace('_', '-')} {recorded[name]}"
@@ -230,7 +230,7 @@ def _add(
     import pandas as pd
 
     summary = state.summary
-    asked = summary["asked"]
+    options = summary["asked"]
     read = _read(path, summary, groups, layout)
     frame = read.frame
     notes = [*read.notes]
@@ -238,7 +238,7 @@ def _add(
         return notes
     # An empty cell makes integers floats: 17.0 is the key 17.
     keys = frame["row"].astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
-    design = SamplingDesign(labelled=bool(asked["label"]))
+    design = SamplingDesign(labelled=bool(options["label"]))
     unnamed = replace(read, frame=frame.drop(columns="row"))
     run = answers_of(unnamed, design, least_groups=1)
     answers = run.answers["answers"]
@@ -246,10 +246,10 @@ def _add(
     hashed = pd.util.hash_pandas_object(keys, index=False, hash_key=summary["salt"])
     decisions.insert(0, "key", hashed.to_numpy().view(np.int64))
     decisions["period"] = f"call {summary['calls']}"
-    if asked["period"] != "call":
+    if options["period"] != "call":
         times = as_names(frame["time"].array)
         decisions["period"] = _periods(
-            times, asked["period"], f"{path}: {asked['time']!r}"
+            times, options["period"], f"{path}: {options['time']!r}"
         )
     decisions["people"] = answers.group
     decisions["label"] = answers.label
@@ -267,15 +267,15 @@ def _read(
     layout: Mapping[str, Any],
 ) -> AnswerTable:
     """The table of a file's decisions; `summary` gets its values."""
-    asked = summary["asked"]
+    options = summary["asked"]
     roles = {"row": "key", "answer": "answer", "label": "label", "time": "time"}
     rules = rules_of(
-        asked["positive"],
-        asked["negative"],
-        asked["others"],
+        options["positive"],
+        options["negative"],
+        options["others"],
         "command line",
-        answer=asked["positive_answer"],
-        label=asked["positive_label"],
+        answer=options["positive_answer"],
+        label=options["positive_label"],
     )
     values = {name: [*summary["values"].get(name, ())] for name in rules}
     for name, rule in rules.items():
@@ -284,13 +284,13 @@ def _read(
             values[name] += map(str.strip, given.split(","))
     levels = zip(*(group.split(CROSSING) for group in groups), strict=True)
     how = HowRead(
-        {role: asked[name] for role, name in roles.items() if asked[name]},
-        asked["protected"],
+        {role: options[name] for role, name in roles.items() if options[name]},
+        options["protected"],
         rules,
-        unknown=asked["unknown"],
-        missing=asked["missing"],
+        unknown=options["unknown"],
+        missing=options["missing"],
         values=values,
-        groups=dict(zip(asked["protected"], levels, strict=False)),
+        groups=dict(zip(options["protected"], levels, strict=False)),
         alone=True,
     )
     read = read_answers(open_file(path, layout), how)

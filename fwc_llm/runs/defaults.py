@@ -52,8 +52,10 @@ def fit_defaults(
         )
         notes.append(note)
         changes["n_test"] = rows
-    whole = parity is None or (rows > 0 and not rows % whole_step(task.groups, parity))
-    if chooses and "m" not in chosen and whole:
+    divides = parity is None or (
+        rows > 0 and not rows % whole_step(task.groups, parity)
+    )
+    if chooses and "m" not in chosen and divides:
         left = cells.left(rows, parity)
         changes["m"], note = _fit_m(cells, settings.m, left)
         notes.append(note)

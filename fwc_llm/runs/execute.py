@@ -143,8 +143,8 @@ class Execution:
         if not await attempts.again():
             return
         try:
-            if self.about.ask_row is not None and call.asked is not None:
-                reply = await self.about.ask_row(call.messages, call.asked)
+            if self.about.ask_row is not None and call.context is not None:
+                reply = await self.about.ask_row(call.messages, call.context)
             elif self.about.ask_within is not None:
                 reply = await self.about.ask_within(call.messages, attempts)
             else:

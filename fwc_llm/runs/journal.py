@@ -50,14 +50,14 @@ _FLAGS = (
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """One request of a run; `asked` and `fixed` are not part of its identity."""
+    """One request of a run; `context` and `fixed` are not part of its identity."""
 
     arm: str
     repeat: int
     row: str
     variant: str  # "" for the unchanged row
     messages: Messages = field(repr=False)
-    asked: RowContext | None = field(
+    context: RowContext | None = field(
         default=None, repr=False, compare=False
     )  # for models that read rows
     fixed: int = field(

@@ -62,7 +62,7 @@ class Repeat:
         return self.split.test
 
 
-class _Asked(NamedTuple):
+class _PlannedQuestion(NamedTuple):
     """One question: the row at `position` of a repeat, with the `values` of the variant."""
 
     repeat: Repeat
@@ -142,8 +142,8 @@ class Plan:
 
     def questions(self, validation: bool = False) -> Iterator[dict[str, Any]]:
         """Yield the questions about test rows, or with `validation` of the pool."""
-        for asked in self._asked(validation):
-            yield asked.question
+        for planned in self._planned_questions(validation):
+            yield planned.question
 
     def calls(self) -> Iterator[PlannedCall]:
         """Yield the requests."""
@@ -152,32 +152,36 @@ class Plan:
             for repeat in self.repeats
         }
         for validation in (True, False):
-            for asked in self._asked(validation):
-                repeat = asked.repeat
-                arm = asked.arm.name
-                builder = self._builder(repeat, asked.arm, asked.position, validation)
+            for planned in self._planned_questions(validation):
+                repeat = planned.repeat
+                arm = planned.arm.name
+                builder = self._builder(
+                    repeat, planned.arm, planned.position, validation
+                )
                 fixed = len(builder.prefix) if arm in repeat.shots else 0
-                row = asked.question["row"]
-                variant = asked.question["variant"]
+                row = planned.question["row"]
+                variant = planned.question["variant"]
                 training = trainings[repeat.index]
-                told = asked.values
-                context = RowContext(row, repeat.index, told, training, arm, variant)
-                messages = with_first_name(builder.build(told), told)
+                row_values = planned.values
+                context = RowContext(
+                    row, repeat.index, row_values, training, arm, variant
+                )
+                messages = with_first_name(builder.build(row_values), row_values)
                 yield PlannedCall(
                     arm, repeat.index, row, variant, messages, context, fixed
                 )
 
-    def _asked(self, validation: bool) -> Iterator["_Asked"]:
+    def _planned_questions(self, validation: bool) -> Iterator["_PlannedQuestion"]:
         """Yield what is asked about the test (or validation) rows of every repeat and arm."""
         rules = self.task.rules
-        named = (rules.weight, rules.cluster, self.settings.given)
+        named_columns = (rules.weight, rules.cluster, self.settings.given)
         for repeat in self.repeats:
             rows = repeat.rows(validation)
             groups = self.task.sensitive(rows)
             labels = self.task.labels(rows)
             columns = {
                 name: rows[column].astype(str).tolist()
-                for name, column in zip(ROW_COLUMNS, named, strict=True)
+                for name, column in zip(ROW_COLUMNS, named_columns, strict=True)
                 if column
             }
             for arm in self.arms:
@@ -186,7 +190,7 @@ class Plan:
                     if validation:
                         variants = iter([(THRESHOLD, values)])
                     further = {name: cells[position] for name, cells in columns.items()}
-                    for variant, told in variants:
+                    for variant, row_values in variants:
                         question = {
                             "arm": arm.name,
                             "repeat": repeat.index,
@@ -196,7 +200,9 @@ class Plan:
                             "label": "yes" if labels[position] else "no",
                             **further,
                         }
-                        yield _Asked(repeat, arm, position, question, told)
+                        yield _PlannedQuestion(
+                            repeat, arm, position, question, row_values
+                        )
 
     @cached_property
     def first_calls(self) -> tuple[PlannedCall, ...]:

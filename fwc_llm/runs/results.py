@@ -223,14 +223,14 @@ def _thresholds(
         selection["repeat"]: selection["threshold"] for selection in per_repeat
     }
     plain = [row for row in rows if not row["variant"]]
-    known = [row for row in plain if row["p_yes"] is not None]
+    with_p = [row for row in plain if row["p_yes"] is not None]
     return {
         "arm": arm,
         "threshold": None
         if None in thresholds.values()
         else fmean(thresholds.values()),
         "per_repeat": per_repeat,
-        "ties": sum(row["p_yes"] == thresholds[int(row["repeat"])] for row in known),
+        "ties": sum(row["p_yes"] == thresholds[int(row["repeat"])] for row in with_p),
         "unknown": sum(
             row["p_yes"] is None and row["reason"] not in _NO_REPLY for row in plain
         ),

@@ -53,7 +53,7 @@ def test_it_reads_no_prompt(two: Task) -> None:
     call = next(make_plan(two, ["zero"], Settings(n_test=8)).calls())
     ask_row: Any = traits(baseline).ask_row
     reply, without = (
-        asyncio.run(ask_row(messages, call.asked)) for messages in (call.messages, [])
+        asyncio.run(ask_row(messages, call.context)) for messages in (call.messages, [])
     )
     assert reply == without
     assert reply.text == ("yes" if reply.p_yes >= 0.5 else "no")

@@ -372,7 +372,7 @@ def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> Non
     first: Any = [call for call in calls if call.variant == THRESHOLD]
     assert calls[:96] == first
     assert {call.arm for call in first} == {arm.name for arm in plan.arms}
-    learnt = set(first[0].asked.training().rows.index.astype(str))
+    learnt = set(first[0].context.training().rows.index.astype(str))
     assert not learnt & {
         call.row for call in calls if call.repeat == 0
     }  # neither held nor test rows
