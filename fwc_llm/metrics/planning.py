@@ -33,6 +33,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Flags, Floats
 from fwc_llm.metrics.intervals import critical_value, quantile
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.words import is_known
 
 POWER = 0.8  # of tests at 5 %
 FEW = 10  # rows of a group per repeat that its rate needs
@@ -62,12 +63,13 @@ class Design:
 
     @property
     def judged(self) -> Flags:
-        """Whether each group (G,) is judged; if fewer than two would be, all are."""
+        """Whether each group (G,) is judged; if fewer than two would be, all known ones are."""
+        known_groups = np.array([is_known(group) for group in self.groups])
         different = (
             self.table * (1 - (1 - np.minimum(self.drawn, 1.0)) ** self.repeats)
         ).sum(1)
-        large = different >= self.min_group - 1e-9
-        return large if large.sum() > 1 else np.ones(len(large), dtype=np.bool_)
+        large = known_groups & (different >= self.min_group - 1e-9)
+        return large if large.sum() > 1 else known_groups
 
     @property
     def labels(self) -> int:

@@ -44,6 +44,7 @@ from fwc_llm.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
+from fwc_llm.words import is_known
 
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
@@ -98,6 +99,10 @@ def what_was_run(run: "Run") -> str:
         f"{', '.join(run.arms)}."
     ]
     sentences += ["Every arm saw the same rows."] * several
+    there = [cell["group"] for cell in run.described.get("population") or ()]
+    absent = [group for group in there if group not in run.groups]
+    if absent:
+        sentences.append(f"No row of {listed(absent, _MOST)} was drawn.")
     meaning = (run.results.get("rows") or {}).get("outcome")
     if meaning:
         sentences.append(f"In the table {meaning}.")
@@ -763,7 +768,7 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     few = [
         group
         for group, judged in zip(design.groups, design.judged, strict=True)
-        if not judged
+        if is_known(group) and not judged
     ]
     if few:
         lines.append(

@@ -15,9 +15,12 @@ from fwc_llm.runs.splits import (
     value_names,
     whole_step,
 )
+from fwc_llm.sanitize import listed
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.tasks import Task
+from fwc_llm.words import is_known
 
+_LISTED = 4  # groups that a note names, at most
 _LEAST = 40  # with fewer test rows in equal groups, draw rows without a base parity
 
 
@@ -59,6 +62,12 @@ def fit_defaults(
         left = cells.left(rows, parity)
         changes["m"], note = _fit_m(cells, settings.m, left)
         notes.append(note)
+    unknown = [group for group in task.groups if not is_known(group)]
+    if unknown and parity is not None:
+        left_out = (
+            f"rows of {listed(unknown, _LISTED)} are not drawn with a base parity"
+        )
+        notes.append(f"{left_out}: the category of these people is not known")
     fitted = settings.updated(**changes, base_parity=parity)
     return fitted, tuple(filter(None, notes))
 
@@ -110,10 +119,10 @@ class CellCounts:
         return np.asarray(self.distinct - drawn)
 
     def holds(self, n: int, base_parity: float, reserve: int) -> bool:
-        """Whether a draw of `n` test rows leaves `reserve` distinct rows per cell."""
+        """Whether `n` test rows can be drawn, with `reserve` distinct rows left per drawn cell."""
         drawn = cell_counts(self.task.groups, n, base_parity)
-        enough = (drawn <= self.rows).all()
-        return bool(enough and (self.left(n, base_parity) >= reserve).all())
+        spare = self.left(n, base_parity)[drawn > 0]
+        return bool((drawn <= self.rows).all() and (spare >= reserve).all())
 
     def smallest(self, sizes: np.ndarray) -> str:
         """The cell with the fewest rows, in words."""
@@ -142,8 +151,10 @@ def _fit_rows(
     reserve = -(-m // (2 * len(groups)))
     numbers = range(nearest, max(step, _LEAST) - 1, -step)
     fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
+    is_idle = cell_counts(groups, nearest, parity) == 0
     if fitting is None and is_default:
-        why = f"the cell {cells.smallest(cells.rows)} has too few rows ({cells.rows.min():,})"
+        sizes = np.ma.masked_array(cells.rows, is_idle)
+        why = f"the cell {cells.smallest(sizes)} has too few rows ({sizes.min():,})"
         drawn = f"{as_they_fall} test rows are drawn with --base-parity none"
         note = f"{why}: {drawn}; a map in the task file can merge groups"
         return as_they_fall, None, note
@@ -154,13 +165,14 @@ def _fit_rows(
         return fitting, parity, ""
     why = _not_whole(wanted, groups)
     if fitting != nearest:
-        cell = cells.smallest(cells.left(nearest, parity))
+        cell = cells.smallest(np.ma.masked_array(cells.left(nearest, parity), is_idle))
         why = f"the cell {cell} is too small for {nearest} test rows"
     return fitting, parity, f"{why}: {fitting} are drawn (--n-test sets another number)"
 
 
 def _not_whole(rows: int, groups: Sequence[str]) -> str:
-    return f"{rows} rows do not divide evenly into the cells of {len(groups)} groups"
+    number = sum(map(is_known, groups))
+    return f"{rows} rows do not divide evenly into the cells of {number} groups"
 
 
 def _fit_m(cells: CellCounts, m: int, left: np.ndarray) -> tuple[int, str]:

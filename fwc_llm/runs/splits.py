@@ -10,6 +10,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import Task
+from fwc_llm.words import is_known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,10 +40,10 @@ def draw_split(
 ) -> Split:
     """Draw `n_test` test rows without replacement, and mark possible examples.
 
-    With a `base_parity` b, each of the G groups has n_test / G rows, and the base rates are evenly
-    spaced from 0.5 − b/2 to 0.5 + b/2 in the order of `task.groups`. None draws uniformly. Rows
-    that equal one of `not_equal_to` in all features and protected attributes are not drawn. The
-    draw is determined by `seed`.
+    With a `base_parity` b, each of the K known groups has n_test / K rows, and the base rates are
+    evenly spaced from 0.5 − b/2 to 0.5 + b/2 in the order of `task.groups`. None draws uniformly.
+    Rows that equal one of `not_equal_to` in all features and protected attributes are not drawn.
+    The draw is determined by `seed`.
 
     Raises `FwcError` for b outside [0, 1], for an `n_test` without whole cells (with the nearest
     possible number), and for a cell with too few rows (with its name).
@@ -138,26 +139,27 @@ def interleave_cells(cells: np.ndarray) -> np.ndarray:
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray:
     """Numbers of test rows (G, 2) by group and outcome, "no" first.
 
-    Group k = 0, …, G − 1 gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes. `FwcError`
-    if these numbers are not whole.
+    Known group k = 0, …, K − 1 gets n/K rows, of which a share 0.5 + b (k/(K−1) − 1/2) is yes; a
+    group whose category is unknown is never judged, and gets none. `FwcError` if these numbers are
+    not whole.
     """
     rates = _base_rates(groups, base_parity)
     step = whole_step(groups, base_parity)
     check_size(n, n)
     if n % step:
-        problem = f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g}"
+        problem = f"{n} test rows over {len(rates)} groups with base parity {float(base_parity):g}"
         nearest = nearest_whole(groups, n, base_parity)
         works = f"the nearest number that works is {nearest} (any multiple of {step})"
         raise FwcError(f"{problem} do not divide evenly into cells; {works}")
-    size = n // len(groups)
-    return np.array([[int(size * (1 - rate)), int(size * rate)] for rate in rates])
+    size = n // len(rates)
+    counts = {group: (size * (1 - rate), size * rate) for group, rate in rates.items()}
+    return np.array([counts.get(group, (0, 0)) for group in groups], dtype=np.int64)
 
 
 def whole_step(groups: Sequence[str], base_parity: float) -> int:
     """The smallest number of test rows with whole cells; others are multiples."""
-    return len(groups) * math.lcm(
-        *(rate.denominator for rate in _base_rates(groups, base_parity))
-    )
+    rates = _base_rates(groups, base_parity)
+    return len(rates) * math.lcm(*(rate.denominator for rate in rates.values()))
 
 
 def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
@@ -170,21 +172,22 @@ def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
     return above
 
 
-def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
+def _base_rates(groups: Sequence[str], base_parity: float) -> dict[str, Fraction]:
+    """The share of yes among the test rows of each known group."""
     if (
         not isinstance(base_parity, (int, float)) or not 0.0 <= base_parity <= 1.0
     ):  # NaN fails too
         raise FwcError(f"base parity {base_parity} is outside [0, 1]")
-    if len(groups) < 2:
-        raise FwcError(
-            f"base-rate parity needs at least two groups; there is only {groups[0]!r}"
-        )
+    judged = [group for group in groups if is_known(group)]
+    last = len(judged) - 1
+    if last < 1:
+        there = f"there is only {', '.join(groups)!r}"
+        raise FwcError(f"base-rate parity needs at least two groups; {there}")
     parity = Fraction(repr(float(base_parity)))
-    last = len(groups) - 1
-    return [
-        Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2))
-        for k in range(len(groups))
-    ]
+    return {
+        group: Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2))
+        for k, group in enumerate(judged)
+    }
 
 
 def check_size(n: int, available: int) -> None:

@@ -15,7 +15,7 @@ from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import THRESHOLD
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import cell_counts, draw_split, hold_out, row_values
+from fwc_llm.runs.splits import cell_counts, design_of, draw_split, hold_out, row_values
 from fwc_llm.runs.threshold_selection import (
     NEVER,
     at_threshold,
@@ -235,6 +235,22 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(
         small.groups, fit_defaults(small, Settings(base_parity=0.5))[0].n_test, 0.5
     )
     assert cells[0, 1] <= 10
+
+
+def test_people_of_unknown_group_are_not_drawn_with_a_base_parity(
+    tmp_path: Path,
+) -> None:
+    cells = cell_counts(("unknown", "a", "b"), 200, 0.3)
+    assert cells.tolist() == [[0, 0], [65, 35], [35, 65]]
+    rows = [f"{k},red,{'ab'[k % 2]},{('no', 'yes')[k // 2 % 2]}" for k in range(600)]
+    csv = "\n".join(["x,colour,sex,y", *rows, "0,red,unknown,no"]) + "\n"
+    task = small_task(tmp_path, csv, top="base_parity = 0.5")
+    plan = make_plan(task, ["zero", "random"], Settings())
+    assert set(task.sensitive(plan.repeats[0].split.test)) == {"a", "b"}
+    assert (plan.settings.n_test, plan.settings.base_parity) == (200, 0.5)
+    assert any("rows of unknown are not drawn" in note for note in plan.notes)
+    design = design_of(task, 200, None, 1, min_group=1)
+    assert design.judged.tolist() == [group != "unknown" for group in task.groups]
 
 
 def test_an_empty_cell_is_refused_with_what_to_do(tmp_path: Path) -> None:
