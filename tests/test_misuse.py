@@ -136,6 +136,7 @@ REMEDIES: list[tuple[str, dict[str, Any], str]] = [
     ("select_shots", {"pool": FRAME.replace({"age": {20: None}})}, "fill the empty ce"),
     ("select_shots", {"strategy": "kmeans", "max_iter": 0}, "max_iter=0: give a whol"),
     ("select_shots", {"strategy": "fwc", "column_weights": 3}, "weights is an int: gi"),
+    ("evaluate", {"assist": True, "threshold": 0.5}, "assist takes no threshold"),
     ("evaluate", {"params": "a=1"}, "params: .* found .* give a mapping, such as"),
     ("select_shots", {"sample_weight": TURNED}, "sample_weight has another index"),
     (

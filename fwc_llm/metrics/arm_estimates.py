@@ -130,13 +130,13 @@ class ArmEstimates:
         return self._readings[rate]
 
     def value(self, key: str) -> float:
-        """Return the value of a metric over all groups, judged or not."""
+        """Return the value of a metric over all known groups, judged or not."""
         metric = BY_KEY[key]
         if metric.kind == "share":
             return float(self.counted(f"{metric.rates[0]} of all").values[0])
-        return float(
-            value_of(metric, {rate: self.counted(rate).values for rate in metric.rates})
-        )
+        known = self.sample.known_groups
+        shares = {rate: self.counted(rate).values[known] for rate in metric.rates}
+        return float(value_of(metric, shares))
 
     def undefined(self, key: str, groups: Sequence[str]) -> str:
         """Why a metric is undefined."""

@@ -67,7 +67,7 @@ class Probabilities:
         yield Record(metric="p_yes_clipped", value=clipped, n=n)
         of_all = calibrate(known, np.zeros_like(known.group), 1)
         of_groups = calibrate(known, known.group, known.groups)
-        means = of_groups.mean[of_groups.n > 0]
+        means = of_groups.mean[known.eligible_groups]
         gap = float(np.ptp(means)) if len(means) > 1 else np.nan
         yield Record(metric="mean_p_yes_gap", value=gap, attribute=attribute, n=n)
         yield from of_all.records(0, int(self.asked.sum()))

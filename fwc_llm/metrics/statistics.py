@@ -312,7 +312,7 @@ class _OfArm:
             as_no = ArmEstimates(replace(plain, design=design))
             for key in self.of_answers:
                 yield self.record(key, as_no, scope=records.AS_NO_SCOPE, verdict="")
-        if len(self.sample.eligible_groups) < self.sample.groups:
+        if len(self.sample.eligible_groups) < len(self.sample.known_groups):
             for key in self.of_answers:
                 if counts.BY_KEY[key].kind != "share":
                     of = self.cells(key, scope=records.ALL_GROUPS)

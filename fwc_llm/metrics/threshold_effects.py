@@ -10,7 +10,7 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, samples_of
-from fwc_llm.metrics.variance import THESE_EXAMPLES
+from fwc_llm.metrics.variance import THESE_EXAMPLES, scope_words
 
 METRICS = "accuracy", "dp_gap"
 
@@ -30,7 +30,8 @@ def _of_arm(
     both = {"given": answers, "moved": replace(moved, examples=answers.examples)}
     design = replace(run.design, min_group=1)
     samples = samples_of(both, run.groups, design)
-    of: Any = {"arm": arm, "scope": THESE_EXAMPLES}
+    holds = scope_words(samples["moved"].scope, run.with_examples)
+    of: Any = {"arm": arm, "scope": holds}
     yield Record(metric="ties_at_threshold", value=ties, **of)
     if not all(sample.parsed.any() for sample in samples.values()):
         return
@@ -39,8 +40,13 @@ def _of_arm(
     tests = compare((first, second), metrics=METRICS).of_these
     for key in METRICS:
         attribute = run.attribute if BY_KEY[key].kind == "gap" else ""
-        cells: Any = {**of, "attribute": attribute}
-        for name, found in (("", second[key]), ("_change", tests[key])):
-            ends: Any = found.ends
-            if not math.isnan(found.value):
-                yield Record(metric=f"{key}_at_threshold{name}", **ends, **cells)
+        found = {
+            "": (second[key], holds),
+            "_change": (tests[key], scope_words(THESE_EXAMPLES, run.with_examples)),
+        }
+        for name, (estimate, scope) in found.items():
+            if math.isnan(estimate.value):
+                continue
+            cells: Any = {"arm": arm, "attribute": attribute, "scope": scope}
+            cells |= estimate.ends
+            yield Record(metric=f"{key}_at_threshold{name}", **cells)

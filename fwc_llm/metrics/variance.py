@@ -226,14 +226,20 @@ class ArmArrays:
         return distinct(self.group, unit, self.groups)
 
     @cached_property
+    def known_groups(self) -> Codes:
+        """The groups of people."""
+        return np.setdiff1d(np.arange(self.groups), self.unknown)
+
+    @cached_property
     def eligible_groups(self) -> Codes:
         """Known groups with at least `min_group` rows (people); all known ones if fewer than two
         do.
         """
-        known_groups = np.setdiff1d(np.arange(self.groups), self.unknown)
-        sizes = self.of_groups(self.unit)[known_groups]
-        large = known_groups[sizes >= self.design.min_group]
-        return large if len(large) > 1 and self.design.min_group > 1 else known_groups
+        sizes = self.of_groups(self.unit)[self.known_groups]
+        large = self.known_groups[sizes >= self.design.min_group]
+        if len(large) > 1 and self.design.min_group > 1:
+            return large
+        return self.known_groups
 
     @cached_property
     def per_row(self) -> bool:
@@ -487,6 +493,8 @@ class RateEstimates:
         weighted = np.bincount(owner, weight, owners) > 0
         values = np.where(weighted, total(self.values), np.nan)
         each = np.array([total(row) for row in self.per_repeat])
+        freedom = np.full(owners, np.inf)
+        np.minimum.at(freedom, owner, self.freedom)
         own = self.influence
         return RateEstimates(
             self.sample,
@@ -497,7 +505,7 @@ class RateEstimates:
             total(self.plain, 2),
             total(self.variance, 2),
             total(self.two_rows, 2),
-            np.full(owners, self.freedom.min(initial=np.inf)),
+            freedom,
             replace(
                 own,
                 psi=own.psi * weight[own.owner],
@@ -667,10 +675,11 @@ def _effective_rows(
         - independent
     )
     estimable = (independent > 0) & (seen > 1) & (more > _ROUNDING)
-    if estimable.any():
-        pooled = excess[estimable].sum() / (independent * more)[estimable].sum()
-    else:
-        pooled = 1.0
+    of_known = np.isin(sample.group, sample.known_groups)
+    together = estimable & (np.bincount(stratum, of_known, strata) > 0)
+    pooled = 1.0
+    if together.any():
+        pooled = excess[together].sum() / (independent * more)[together].sum()
     estimated = np.where(estimable, excess / (independent * more), 1.0)
     correlation = np.clip(np.maximum(estimated, pooled), 0.0, 1.0)
     effect = 1.0 + correlation * np.maximum(more, 0.0)

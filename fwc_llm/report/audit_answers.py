@@ -184,7 +184,7 @@ def audit(
     """
     from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.report.predictions_reader import HowRead, columns_of
+    from fwc_llm.report.predictions_reader import USUAL, HowRead, columns_of
 
     require(against, str, "against", "name an arm")
     if not 0 <= margin < 1:
@@ -205,10 +205,10 @@ def audit(
     parts = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
     parts |= {"given": given, "p_yes": p_yes, "row": key}
     parts |= {"arm": arm, "repeat": repeat, "examples": examples}
-    named = {
-        part: None if name == part else "" if name is None else title_of(name)
-        for part, name in parts.items()
+    named: dict[str, str | None] = {
+        part: "" if name is None else title_of(name) for part, name in parts.items()
     }
+    named |= {part: None for part in USUAL if parts[part] == part}
     columns = columns_of(named, groups, raw.titles)
     own = {"answer": positive_answer, "label": positive_label}
     rules = rules_of(positive, negative, others, "python", **own)

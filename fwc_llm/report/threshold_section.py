@@ -44,9 +44,8 @@ def _words(rule: float | str) -> str:
     return (
         f"Here the answer is yes if P(yes) is at least the threshold. All groups share a "
         f"threshold, {how}. "
-        "All other sections are about the answers as given. Intervals take the threshold as fixed, "
-        "and hold "
-        "for these examples."
+        "All other sections are about the answers as given. Intervals take the threshold as fixed; "
+        "those of the differences hold for these examples."
     )
 
 

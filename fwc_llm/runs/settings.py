@@ -158,6 +158,8 @@ class Settings(Options):
             raise ValueError(
                 f"threshold {self.threshold} {times}: give a number, or samples=1"
             )
+        if self.assist and self.threshold is not None:
+            raise ValueError("assist takes no threshold: leave one out")
         return self
 
     @property

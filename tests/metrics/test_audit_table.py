@@ -369,3 +369,36 @@ def test_whose_group_is_unknown_stands_in_the_tables_and_is_judged_nowhere() -> 
     short = selected(found.impact, found.records, found.impact.views[-1], 10)
     assert [row[0] for row in short.rows] == ["F", "M", "unknown"]
     assert short.rows[-1][-1] == "not judged: 50 rows"
+
+
+@pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "who"}])
+def test_people_of_an_unknown_group_change_no_gap(options: dict[str, str]) -> None:
+    """By weights and people, degrees of freedom are those of the groups that are judged."""
+    rng = np.random.default_rng(0)
+    n = 400
+    p = rng.random((2, n))
+    frame = pd.DataFrame(
+        {
+            "sex": ["", "", *rng.choice(["f", "m"], n - 2)],
+            "was": rng.choice(["yes", "no"], n),
+            "one": np.where(p[0] < 0.5, "yes", "no"),
+            "p": p[1],
+            "w": rng.uniform(0.5, 3, n),
+            "who": np.r_[n, n, rng.integers(0, 150, n - 2)],
+        }
+    )
+
+    def gaps(rows: pd.DataFrame) -> dict[Any, Any]:
+        answers = {"answer": "one", "p_yes": "p"}
+        found = audit(rows, protected="sex", label="was", **answers, **options)
+        names = ["arm", "metric", "against"]
+        of_gaps = found.to_frame().query("attribute == 'sex' and group == ''")
+        of_gaps = of_gaps[~of_gaps["metric"].str.endswith("_rows_needed")]
+        of_gaps = of_gaps.drop_duplicates(names).set_index(names)
+        return of_gaps[["value", "low", "high"]].round(9).T.to_dict("list")
+
+    with_unknown, without = gaps(frame), gaps(frame[2:])
+    assert {"label_gap", "mean_p_yes_gap", "dp_gap_detectable"} <= {
+        metric for _, metric, _ in without
+    }
+    assert str(with_unknown) == str(without)
