@@ -80,6 +80,8 @@ def columns_of(
     """
     columns = {part: name for part, name in named.items() if name}
     free = {*titles} - {*columns.values(), *protected}
+    if "score" in columns:  # its values above the median are the answers
+        free.discard("answer")
     found = [part for part in USUAL if part in free and named.get(part) is None]
     return columns | {part: part for part in found}
 
@@ -127,9 +129,10 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         ways = spoken("predictions (--answer) or probabilities (--p-yes)")
         raise FwcError(f"no column has the answers: name that of {ways}")
     if "answer" in table and how.threshold is not None:
+        read_none = spoken("--answer '' reads no answers")
         raise FwcError(
-            "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one "
-            "of them"
+            f"--threshold makes answers of --p-yes, and the column {columns['answer']!r} gives "
+            f"answers: leave out one of them ({read_none})"
         )
     for part in {"arm", "repeat"} & table.keys() - {"row"}:
         if "row" not in table and len(table[part].categories) > (part == "arm"):

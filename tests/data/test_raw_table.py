@@ -504,6 +504,7 @@ RAGGED = {
     "long": "\n".join(
         ["sex,was,said", *["f,yes,no", "m,yes,yes"] * 125, "f,yes,no,no", "m,no,no"]
     ),
+    "open": "\n".join(["sex,was,said", *["f,yes,no"] * 250, '"f,yes,no', "m,no,no"]),
 }
 
 
@@ -521,7 +522,8 @@ def test_a_line_of_another_length_is_named_by_every_command(
         f"task init {path} --protected sex --outcome said",
     ):
         line = fwc(words, code=2).line
-        assert re.search(r"cut\.csv:252: [24] values where 3 columns", line)
+        assert re.search(r"cut\.csv:252: [124] values where 3 columns", line)
+        assert ("is a quote left open?" in line) == ('"' in content)
 
 
 def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
