@@ -47,13 +47,16 @@ def _batch(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             replies.append(read_batch_line(row))
         except AttemptError as failure:
             replies.append(Reply(None, error=str(failure)))
-    models = list(dict.fromkeys(reply.model for reply in replies if reply.model))
-    alone = models[0] if len(models) == 1 else ""  # a failed request names no model
-    table = []
-    for reply, row in zip(replies, rows, strict=True):
-        about = {"arm": reply.model or alone} if models else {}
-        about["row"] = str(row.get("custom_id") or "")
-        table.append(_row(reply, about))
+    ids = [str(row.get("custom_id") or "") for row in rows]
+    models = [reply.model or "" for reply in replies]
+    names = dict.fromkeys(filter(None, models))
+    if len(names) == 1 or len({*ids}) == len(ids):
+        # One arm, also if its answers are of two versions; a failed request names no model.
+        models = [", ".join(names) or "batch"] * len(rows)
+    table = [
+        _row(reply, {"arm": model, "row": row_id})
+        for reply, model, row_id in zip(replies, models, ids, strict=True)
+    ]
     if not any(result["output"] for result in table):
         raise FwcError(
             f"{path}: no row has a reply of chat completions or of the Responses API"

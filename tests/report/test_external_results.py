@@ -119,7 +119,9 @@ BLOCKED = {"error": {"code": "content_filter", "message": "content management po
 def test_what_a_model_or_a_filter_refuses_is_no_denial(
     fwc: Run, tmp_path: Path, body: Any, status: int, metric: str, column: str
 ) -> None:
-    """A quarter of the women have no answer; the others say yes as often as the men."""
+    """A quarter of the women have no answer, nor the name of a model; the others say yes as often
+    as the men, in versions of one model, which are no arms.
+    """
     lines = []
     people = []
     for number in range(400):
@@ -128,6 +130,7 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
             said = body
         else:
             said = _chat("Yes" if number // 2 % 2 else "No")
+            said["model"] = f"gpt-6-version-{number % 3}"  # of one name
         response = {"status_code": status if refused else 200, "body": said}
         lines.append(
             json.dumps({"custom_id": f"c{number}", "error": None, "response": response})
