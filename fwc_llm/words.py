@@ -103,7 +103,10 @@ def as_number(cell: str) -> float | None:
 
 # --- Words in cells of tables
 
-YES_WORDS = "yes y true t 1 ja j oui si sí sì sim da wahr vrai verdadero verdadeiro vero да tak 是 ✓ ✅"
+YES_WORDS = (
+    "yes y true t 1 ja j oui si sí sì sim da wahr vrai"
+    " verdadero verdadeiro vero да tak 是 ✓ ✅"
+)
 NO_WORDS = (
     "no n false f 0 not nein non não nao niet nee nej falsch faux falso нет nie 否 ✗ ❌"
 )

@@ -205,7 +205,8 @@ def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
         if again.any():
             row = by_arm[arm].row[int(again.argmax())]
             raise FwcError(
-                f"the arm {arm!r} has two answers to the row {row!r} in one repeat; {spoken(_PERSON)}"
+                f"the arm {arm!r} has two answers to the row {row!r} in one repeat; "
+                f"{spoken(_PERSON)}"
             )
     for arm in names[1:]:
         for lacking, having in ((arm, names[0]), (names[0], arm)):
