@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
 
 FILE_ROW = "row of the file"  # name of an index that has row numbers of the file
-_PERSON = "if the column has people with several rows, name it as cluster, and read no row ids, --row ''"
+_PERSON = (
+    "if the column has people with several rows, name it as cluster, and read no row ids, "
+    "--row ''"
+)
 _LOOKS = {
     "weight": ("weight", "fnlwgt", "wgt"),
     "cluster": ("person_id", "applicant_id", "user_id", "person"),
