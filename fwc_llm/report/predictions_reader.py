@@ -31,6 +31,7 @@ from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
 from fwc_llm.taskfile import Written
 from fwc_llm.words import (
+    CROSSING,
     GROUPS_REMEDY,
     UNKNOWN,
     Words,
@@ -112,7 +113,7 @@ class HowRead:
 
     @property
     def grouped(self) -> Sequence[str]:
-        """The columns of groups: `protected`, or "group" alone, whose levels are as they are."""
+        """The columns of groups: `protected`, or "group" alone, which may have crossed levels."""
         return self.protected or ["group"]
 
     def rule(self, name: str) -> MeaningRule:
@@ -224,7 +225,7 @@ def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
                 f"{raw.where}: the protected column {name!r} has {fault}: {GROUPS_REMEDY}"
             )
         groups: Mapping[str, str] = {}
-        if how.protected:
+        if how.protected or not any(CROSSING in text for text in counts):
             known = how.groups.get(name)
             groups, told = groups_of(name, counts, how.unknown, known, "--unknown")
             notes += [spoken(f"{note}.") for note in told]
