@@ -64,7 +64,6 @@ def test_forms_of_apostrophes_and_letters_are_one_group(one: str, other: str) ->
     )
     found = audit(frame, protected="group")
     assert len(found.answered.groups) == (3 if "Cote" in other else 2)
-    assert audit(frame).answered.groups == found.answered.groups
     told = " ".join(found.answered.unused)
     assert ("spellings of one group" in told) == ("Cote" not in other)
     assert ("in two Unicode forms, which look the same" in told) == ("Qu" in other)

@@ -31,7 +31,6 @@ from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
 from fwc_llm.taskfile import Written
 from fwc_llm.words import (
-    CROSSING,
     GROUPS_REMEDY,
     UNKNOWN,
     Words,
@@ -113,7 +112,7 @@ class HowRead:
 
     @property
     def grouped(self) -> Sequence[str]:
-        """The columns of groups: `protected`, or "group" alone, which may have crossed levels."""
+        """The columns of groups: `protected`, or "group" alone, whose levels are as they are."""
         return self.protected or ["group"]
 
     def rule(self, name: str) -> MeaningRule:
@@ -225,7 +224,7 @@ def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
                 f"{raw.where}: the protected column {name!r} has {fault}: {GROUPS_REMEDY}"
             )
         groups: Mapping[str, str] = {}
-        if how.protected or not any(CROSSING in text for text in counts):
+        if how.protected:
             known = how.groups.get(name)
             groups, told = groups_of(name, counts, how.unknown, known, "--unknown")
             notes += [spoken(f"{note}.") for note in told]
