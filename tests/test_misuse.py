@@ -152,6 +152,7 @@ REMEDIES: list[tuple[str, dict[str, Any], str]] = [
     ("audit", {"unknown": "n/a"}, "unknown is 'n/a': give a list of texts"),
     ("audit", {"answer": None, "p_yes": "approved", "threshold": 50}, "50 is not from"),
     ("audit", {"p_yes": "approved", "threshold": 0.5}, "leave out one of them"),
+    ("audit", {"answers": FRAME.assign(label=list("abc") * 20)}, "answers: label=''"),
     ("FairCoreset.score", {"y": TURNED}, "y has another index than the table"),
     ("FairCoreset.certify", {"sensitive": TURNED}, "sensitive has another index"),
     ("fit", {"y": TURNED}, "FairCoreset: y has another index than the table: align"),

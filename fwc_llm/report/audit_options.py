@@ -36,7 +36,7 @@ class AuditOptions(Options):
         None,
         "Column of true outcomes.",
         "",
-        default_words="none: only rates of yes are audited",
+        default_words="label, if there is such a column; else only rates of yes are audited",
         metavar=_COLUMN,
     )
     positive: str | None = option(
@@ -76,16 +76,24 @@ class AuditOptions(Options):
         metavar="WORDS",
     )
     arm: str | None = option(
-        None, "Column of arms, such as models or prompts.", FURTHER, metavar=_COLUMN
+        None,
+        "Column of arms, such as models or prompts.",
+        FURTHER,
+        default_words="arm, if there is such a column",
+        metavar=_COLUMN,
     )
     repeat: str | None = option(
-        None, "Column of repeat numbers.", FURTHER, metavar=_COLUMN
+        None,
+        "Column of repeat numbers.",
+        FURTHER,
+        default_words="repeat, if there is such a column",
+        metavar=_COLUMN,
     )
     row: str | None = option(
         None,
         "Column of row ids.",
         FURTHER,
-        default_words="every line is a row",
+        default_words="row, if there is such a column; else every line is a row",
         metavar=_COLUMN,
     )
     key: str | None = option(

@@ -264,9 +264,15 @@ def _decided(
         def first(text: str, names: Sequence[str] = together) -> Any:
             return frame.index[(texts[names] == text).any(axis=1)][0]
 
-        meaning = read_meaning(
-            dict(held.most_common()), f"{where}: {titles}", rule, first
-        )
+        try:
+            meaning = read_meaning(
+                dict(held.most_common()), f"{where}: {titles}", rule, first
+            )
+        except FwcError as error:
+            if how.columns.get("label") != "label":
+                raise
+            none = spoken("--label ''")
+            raise FwcError(f"{error}; if no column has true answers: {none}") from None
         means = dict.fromkeys(meaning.no, 0.0) | dict.fromkeys(meaning.yes, 1.0)
         for name in together:
             own = {text: n for text, n in values[name].items() if n}
