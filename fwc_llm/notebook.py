@@ -52,14 +52,19 @@ def element(name: str, *parts: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{written}>{join(parts)}</{name}>")
 
 
+def badges(simulated: bool, reference: bool) -> list[str]:
+    """What marks a simulation and a reference, beside every title."""
+    return ["SIMULATED"] * simulated + ["REFERENCE, NO LANGUAGE MODEL"] * reference
+
+
 def figure(
     title: str, *parts: Markup, simulated: bool = False, reference: bool = False
 ) -> str:
     """The HTML of a value: title, parts, and a mark if it is simulated or a reference."""
-    marks = ["SIMULATED"] * simulated + ["REFERENCE, NO LANGUAGE MODEL"] * reference
     style = "background:#f2c94c;color:#000;padding:0 .4em;border-radius:3px"
-    badges = join(join([" ", element("b", mark, style=style)]) for mark in marks)
-    head = element("div", element("b", title), badges or " ")
+    marks = badges(simulated, reference)
+    beside = join(join([" ", element("b", mark, style=style)]) for mark in marks)
+    head = element("div", element("b", title), beside or " ")
     return element("div", head, *parts, style=_FRAME)
 
 

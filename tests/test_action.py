@@ -298,4 +298,4 @@ def test_a_run_on_the_pull_request(tmp_path: Path, github: GitHub) -> None:
     code, printed, _ = run(tmp_path, github, arguments=small, fail_if="dp_gap > 0.9")
     assert code == 0, printed
     (comment,) = github.comments
-    assert "**Simulated.**" in comment["body"]
+    assert "**Simulated: nothing here" in comment["body"]

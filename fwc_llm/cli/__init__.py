@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterable
@@ -103,7 +104,7 @@ def _main() -> None:
         ):  # typer returns this code after Ctrl-C
             raise KeyboardInterrupt
     except FwcError as error:
-        message = " ".join(str(error).split())
+        message = _in_place(" ".join(str(error).split()))
         _to_junit(message)
         code = _refuse(f"fwc-llm: {message}", error.exit_code)
     except _USAGE_ERROR as error:
@@ -128,6 +129,15 @@ def _main() -> None:
     _at_a_request_to_end(signal.SIG_DFL)
     if code:
         sys.exit(code)
+
+
+def _in_place(message: str) -> str:
+    """The message with options that the command only takes by --set written so."""
+    command = next((word for word in sys.argv[1:] if word in IN_FILES), "")
+    for name in IN_FILES.get(command, ()):
+        flag = re.escape(f"--{name.replace('_', '-')}")
+        message = re.sub(rf"{flag} (none|[\d.]*\d)\b", rf"--set {name}=\1", message)
+    return message
 
 
 def _to_junit(reason: str, begun: bool = True) -> None:

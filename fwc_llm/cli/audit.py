@@ -142,9 +142,9 @@ def audit(
                 }
         write_whole(json_text(made.document), out)
         console.notes(f"wrote {out}")
-    found = {f"by {one.name}": one.stats for one in made.subjects}
+    found = [one._replace(name=f"by {one.name}") for one in made.subjects]
     document = made.document if as_json else None
-    gates.settle(found, (), document, remedy="more decisions are needed")
+    gates.settle(found, (), document)
     if refused:
         raise FwcError(refused)
 

@@ -190,12 +190,8 @@ def evaluate(
         closing = ""
     results = ask_all(jobs, out, cancel_batch, closing, as_json, verbose)
     document = eval_json(jobs, results) if as_json else None
-    runs = (
-        {name: result.run for name, result in results.items()}
-        if gates.conditions
-        else {}
-    )
-    settle_runs(gates, runs, document)
+    asked_about = results.values() if gates.conditions else ()
+    settle_runs(gates, [result.run for result in asked_about], document)
 
 
 def _wordings(text: str | None) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def _print_results(
     verbose: bool,
 ) -> None:
     from fwc_llm.report.cost import cost
-    from fwc_llm.report.terminal import models_table, run_table
+    from fwc_llm.report.terminal import runs_table
 
     answered = _answered(results)
     if not answered:
@@ -207,7 +207,7 @@ def _print_results(
         *(text for result in answered.values() for text in reparsed(result.data))
     )
     runs = [result.run for result in answered.values()]
-    table = models_table(runs, verbose) if group else run_table(runs[0], verbose)
+    table = runs_table(runs, verbose)
     console.out.print(table)
     jobs_by_name = {job.model.name: job for job in jobs}
     for name, result in answered.items():
@@ -259,7 +259,7 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
 
     runs = [result.run for result in results.values()]
     low = [
-        line["text"]
+        line
         for run in runs
         for line in low_coverage(
             run.statistics, run.described["settings"]["min_coverage"]

@@ -20,7 +20,7 @@ from fwc_llm.runs.group import expanded
 
 if TYPE_CHECKING:
     from fwc_llm.gates import Check, GateCondition
-    from fwc_llm.metrics.statistics import Statistics
+    from fwc_llm.report.narrative import Subject
     from fwc_llm.runs.recorded_run import Run
 
 _PANEL = "Gates"
@@ -87,30 +87,33 @@ class Gates:
 
     def settle(
         self,
-        runs: "Mapping[str, Statistics]",
+        several: "Sequence[Subject]",
         marks: Sequence[str] = (),
         document: dict[str, Any] | None = None,
-        remedy: str = "ask about {} (`fwc-llm power` says how many)",
     ) -> None:
-        """Decide every condition for every run; print the outcomes, or the `document`.
-
-        `remedy` says what to do about intervals that more rows would narrow.
-        """
+        """Decide every condition for every subject; print the outcomes, or the `document`."""
         suites: dict[str, list[Check]] = {}
+        remedy = ""
         if self.conditions:
             from fwc_llm.gates import decide
-            from fwc_llm.gates.decide import several
+            from fwc_llm.gates.decide import error_of
+            from fwc_llm.gates.sentences import MORE
+            from fwc_llm.report.narrative import more_rows
 
-            for name, stats in runs.items():
+            for subject in several:
                 decided = (
                     check
                     for condition in self.conditions
-                    for check in decide(condition, stats)
+                    for check in decide(condition, subject.stats)
                 )
-                suites[name] = list(
-                    {check.condition: check for check in decided}.values()
-                )  # unique
-            error = several(sum(map(len, suites.values())))
+                unique = {check.condition: check for check in decided}
+                suites[subject.name] = list(unique.values())
+                if not remedy and any(
+                    check.lacking in MORE for check in unique.values()
+                ):
+                    step, command = more_rows(subject.stats, subject.run)
+                    remedy = step + f": {command}" * bool(command)
+            error = error_of(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
         self.conclude(suites, marks, document, remedy)
 
@@ -121,7 +124,10 @@ class Gates:
         document: dict[str, Any] | None,
         remedy: str = "",
     ) -> None:
-        """Print and write the outcomes; raise the error that fails the command, if any."""
+        """Print and write the outcomes; raise the error that fails the command, if any.
+
+        `remedy` says what to do where more rows would decide.
+        """
         if document is not None:
             document["gates"] = [
                 {"run": name, **asdict(check)}
@@ -146,7 +152,6 @@ class Gates:
             return
         self._write(suites, self.undecided)
         from fwc_llm.gates.decide import counted, worst
-        from fwc_llm.gates.sentences import MORE
 
         every = [check for checks in suites.values() for check in checks]
         outcome = worst(every)
@@ -156,10 +161,9 @@ class Gates:
         ):
             raise GateFailedError(counts)
         if outcome == "cannot say" and self.undecided is None:
-            more = [MORE[check.lacking] for check in every if check.lacking in MORE]
-            steps = [remedy.format(more[0])] if more else []
-            steps.append("say how such checks count with --undecided fail or pass")
-            raise GateUndecidedError(f"{counts}: {', or '.join(steps)}")
+            count_as = "say how such checks count with --undecided fail or pass"
+            steps = "; or ".join(filter(None, (remedy, count_as)))
+            raise GateUndecidedError(f"{counts}: {steps}")
 
     def _write(
         self, suites: "Mapping[str, Sequence[Check]]", undecided: Undecided
@@ -175,35 +179,35 @@ class Gates:
 
 
 def settle_runs(
-    gates: Gates, runs: "Mapping[str, Run]", document: dict[str, Any] | None = None
+    gates: Gates, runs: "Sequence[Run]", document: dict[str, Any] | None = None
 ) -> None:
-    """Decide the gates for runs by label, all complete (`check_whole`); see `Gates.settle`."""
+    """Decide the gates for runs, all complete (`check_whole`); see `Gates.settle`."""
     from fwc_llm.gates.sentences import points
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
     from fwc_llm.metrics.records import TRUTH
+    from fwc_llm.report.document import subject_of
+    from fwc_llm.report.narrative import caveats
 
     if not gates.conditions:
-        gates.settle({}, (), document)
-        return
-    marks = []
-    if any(run.simulated for run in runs.values()):
-        marks.append("Simulated: these gates say nothing about a language model.")
-    if any(run.reference for run in runs.values()):
-        marks.append("Reference: a model of the rows answered, no language model.")
+        runs = ()
+    subjects = [subject_of(run)._replace(name=run.label) for run in runs]
+    marks = caveats(
+        any(run.simulated for run in runs), any(run.reference for run in runs)
+    )
     if any(condition.metric == "dp_ratio" for condition in gates.conditions) and any(
-        run.designed for run in runs.values()
+        run.designed for run in runs
     ):
         marks.append(f"{NO_PEOPLE} dp_ratio is not an impact ratio.")
-    for name, run in runs.items():
+    for run, subject in zip(runs, subjects, strict=True):
         parity = run.described["settings"]["base_parity"]
         if parity:
-            where = f"{name}: " * (len(runs) > 1)
-            gap = points(run.statistics.of("dp_gap", TRUTH).value)
+            where = f"{subject.name}: " * (len(runs) > 1)
+            gap = points(subject.stats.of("dp_gap", TRUTH).value)
             marks.append(
                 f"{where}rows drawn with base parity {parity:g}: true answers have a DP "
                 f"gap of {gap}"
             )
-    gates.settle({name: run.statistics for name, run in runs.items()}, marks, document)
+    gates.settle(subjects, marks, document)
 
 
 def check_whole(folder: RunFolder) -> None:
@@ -255,6 +259,4 @@ def gate(
         document: dict[str, Any] | None = (
             {"format": "fwc-llm-gate/1"} if as_json else None
         )
-        settle_runs(
-            gates, {run.label: run for run in read_runs(folders, unread)}, document
-        )
+        settle_runs(gates, read_runs(folders, unread), document)

@@ -38,12 +38,6 @@ def power(
     discordant: float | None = flags.option(
         "Share of rows that two arms answer differently. [default: 0.25]"
     ),
-    correlation: float = flags.option(
-        "Correlation of an arm's answers to one row in two repeats.", default=1.0
-    ),
-    examples_sd: float = flags.option(
-        "Standard deviation of a difference over sets of examples.", default=0.05
-    ),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **options: Any,
@@ -57,10 +51,9 @@ def power(
         raise FwcError(
             f"--detect is {detect:g}: give a share above 0 and below 1, such as 0.1"
         )
-    assumed: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
+    assumptions = Assumptions()
     if discordant is not None:
-        assumed |= {"discordant": discordant, "source": "as given"}
-    assumptions = Assumptions(**assumed)
+        assumptions = Assumptions(discordant=discordant, source="as given")
     arms = _arms(shots)
     with console.working("reading the table"):
         table = flags.open_task(task, data_dir, protected)

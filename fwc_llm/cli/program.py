@@ -43,7 +43,7 @@ EVERYDAY = {
     "audit": "predictions protected answer label positive p_yes missing weight cluster out report "
     "fail_if "
     "as_json",
-    "shots": "task protected strategy m epsilon option compare out as_json",
+    "shots": "task protected strategy m epsilon option out as_json",
 }
 
 # By command, the options that only experiment files and --set have.

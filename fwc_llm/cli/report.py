@@ -26,10 +26,6 @@ def report(
         "Format: html, md, json, csv, tex (booktabs), ll144 (Local Law 144) or comment "
         "(pull requests). [default: by the file's ending, else html]"
     ),
-    task: str | None = flags.option(
-        "Task file (.toml) of the runs if the task is not built-in."
-    ),
-    data_dir: Path | None = flags.DATA_DIR,
     figures: Path | None = flags.FIGURES,
     no_rows: bool = flags.NO_ROWS,
     unread: Unread = UNREAD,
@@ -52,9 +48,7 @@ def report(
         check_new(force, path)
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
-        document = make_document(
-            folders, task, data_dir, with_rows, unread, chosen.startswith("ll144")
-        )
+        document = make_document(folders, with_rows, unread, chosen.startswith("ll144"))
         text = write_document(document, chosen, appendix)
     if figures is not None:
         draw(document, figures)
@@ -91,35 +85,41 @@ def _place(runs: list[Path]) -> Path:
 @flags.command("compare")
 def compare(
     run_a: Path = flags.argument(
-        "Folder of one run, or a log of Inspect.", metavar="RUN_A"
+        "Folder of a run or of several models, or an Inspect log.", metavar="RUN_A"
     ),
     run_b: Path = flags.argument(
         "Folder of another run of the same task.", metavar="RUN_B"
     ),
     as_json: bool = flags.JSON,
 ) -> None:
-    """Show what changed between two runs, and whether their answers differ."""
+    """Show what changed between two runs, and whether their answers differ.
+
+    Of folders with several models, each model is compared with itself, or with the only run of the
+    other folder.
+    """
     from fwc_llm.inspect.log import run_folders
-    from fwc_llm.metrics.counts import plain
     from fwc_llm.report.compare import compare_runs, comparison_sections
     from fwc_llm.report.table_model import terminal
-    from fwc_llm.report.threshold_section import threshold_section
     from fwc_llm.runs.recorded_run import read_run
 
-    named = list(expanded([run_a, run_b]))
-    if len(named) > 2:
-        runs_there = ", ".join(map(in_shell, named))
-        raise FwcError(f"a folder has runs of several models: name two of {runs_there}")
-    with run_folders(named) as (first, second):
-        runs = {"first": read_run(first), "second": read_run(second)}
-        comparison = compare_runs(*runs.values())
-        thresholds = {side: threshold_section(run) for side, run in runs.items()}
+    found = []
+    for paths in _pairs(list(expanded([run_a])), list(expanded([run_b]))):
+        with run_folders(paths) as (first, second):
+            found.append(compare_runs(read_run(first), read_run(second)))
     if as_json:
-        document = {
-            "format": "fwc-llm-compare/2",
-            **comparison,
-            "thresholds": thresholds,
-        }
-        flags.print_json(plain(document))
+        flags.print_json({"format": "fwc-llm-compare/2", "comparisons": found})
         return
-    console.out.print(*map(terminal, comparison_sections(comparison)))
+    for comparison in found:
+        console.out.print(*map(terminal, comparison_sections(comparison)))
+
+
+def _pairs(first: list[Path], second: list[Path]) -> list[list[Path]]:
+    """The runs to compare: of the same model, where both folders have several models."""
+    if 1 in (len(first), len(second)):
+        return [[one, other] for one in first for other in second]
+    by_name = {path.name: path for path in second}
+    pairs = [[one, by_name[one.name]] for one in first if one.name in by_name]
+    if not pairs:
+        there = ", ".join(map(in_shell, [*first, *second]))
+        raise FwcError(f"the two folders have no model in common: name two of {there}")
+    return pairs

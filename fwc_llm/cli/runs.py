@@ -20,7 +20,7 @@ def rescore(
     from fwc_llm.cli.eval_output import reparsed, run_json
     from fwc_llm.evaluation.result import Result
     from fwc_llm.models.recorded import FILE_NAME
-    from fwc_llm.report.terminal import run_table
+    from fwc_llm.report.terminal import runs_table
     from fwc_llm.runs.journal import Journal
     from fwc_llm.runs.recorded_run import scored
 
@@ -41,7 +41,7 @@ def rescore(
             documents.append(run_json(Result(folder.path, results, scored=found)))
         else:
             if found is not None:
-                console.out.print(run_table(found))
+                console.out.print(runs_table([found]))
             console.notes(*reparsed(results))
         missing = results["unanswered"]
         if missing:

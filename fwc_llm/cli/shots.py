@@ -1,14 +1,13 @@
-"""`fwc-llm shots`: choose examples and save them, or compare the strategies."""
+"""`fwc-llm shots`: choose examples and save them, or compare strategies."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, in_shell
-from fwc_llm.number_format import DASH, number
+from fwc_llm.number_format import number
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import Shots, is_per_row, order_shots, save_shots
@@ -17,17 +16,17 @@ from fwc_llm.shots.select import select_shots
 from fwc_llm.shots.storage import shots_json
 
 if TYPE_CHECKING:
-    from fwc_llm.report.strategies import StrategyComparison
     from fwc_llm.tasks import Task
 
 
-@flags.command("shots", Settings, names=("m", "epsilon", "seed", "template", "weight"))
+@flags.command("shots", Settings, names=("m", "epsilon", "seed", "weight"))
 def shots(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
-    strategy: str | None = flags.option(
-        f"Strategy: {', '.join(BUILT_IN)}, or module:function; several with --compare. "
-        "[default: fwc; all but ids with --compare]"
+    strategy: str = flags.option(
+        f"Strategy: {', '.join(BUILT_IN)}, or module:function; of several with commas, distances "
+        "from the table are shown.",
+        default="fwc",
     ),
     order: str = flags.option(
         "Order: alternate, random, by-weight, or given (the strategy's own).",
@@ -43,28 +42,29 @@ def shots(
     out: Path | None = flags.option(
         "File to save the examples to, as JSON.", "--out", "-o", "--output"
     ),
-    compare: bool = flags.switch(
-        "Compare strategies by distance, parity, tokens and seconds.", "--compare"
-    ),
-    model: str = flags.option(
-        "Model whose tokenizer counts the tokens.", default="gpt-4"
-    ),
     data_dir: Path | None = flags.DATA_DIR,
     force: bool = flags.FORCE,
     as_json: bool = flags.JSON,
     **others: Any,
 ) -> None:
-    """Choose the examples of a prompt and save them, or compare the strategies.
+    """Choose the examples of a prompt and save them, or compare the choices of strategies.
 
     Saved examples are used with `fwc-llm eval --shots shots.json`.
     """
     from fwc_llm.runs.defaults import fit_m
 
     settings = flags.read(Settings, others)
-    if compare and out is not None:
+    names = flags.words(strategy)
+    if len(names) > 1 and out is not None:
         raise FwcError(
-            f"--compare saves no examples: leave out --out {out}, or --compare"
+            f"--out {out} saves one strategy's examples: name one of {strategy}"
         )
+    for name in names:
+        if is_per_row(name):
+            raise FwcError(
+                f"{name} chooses anew for every queried row, so there is nothing to show or save: "
+                f"use it with fwc-llm eval --shots {name}"
+            )
     check_new(force, out)
     options = flags.read_pairs(option, "--option")
     if prove:
@@ -79,91 +79,44 @@ def shots(
     m = settings.m
     limit = settings.epsilon
     seed = settings.seed
+    chosen = []
     with console.working("reading the table") as step:
         m, moved = (m, "") if "m" in settings.chosen else fit_m(table)
         console.notes(*table.notes, moved)
-        if compare:
-            from fwc_llm.report.strategies import compare as compare_strategies
-
-            names = flags.words(strategy) or None
-            lines = compare_strategies(
-                table, names, m, limit, seed, settings.template, model, options, step
-            )
-        else:
-            name = strategy or "fwc"
+        for name in names:
             step(f"choosing examples: {name}")
-            if is_per_row(name):
-                raise FwcError(
-                    f"{name} chooses anew for every queried row, so there is nothing to save: use "
-                    f"it with fwc-llm eval --shots {name}, or measure it with --compare"
-                )
             kept = select_shots(table, name, m, limit, seed, progress=False, **options)
-            chosen = order_shots(kept, order, seed)
-    if compare:
-        _show_compared(lines, table, m, model, as_json)
+            chosen.append(order_shots(kept, order, seed))
+    if len(chosen) > 1:
+        _compare(chosen, table, as_json)
     else:
-        _show(chosen, table, task, out, as_json)
+        _show(chosen[0], table, task, out, as_json)
 
 
-def _show_compared(
-    lines: "Sequence[StrategyComparison]",
-    table: "Task",
-    m: int,
-    model: str,
-    as_json: bool,
-) -> None:
-    size = len(table.pool())
+def _compare(chosen: Sequence[Shots], table: "Task", as_json: bool) -> None:
+    """Print distances of the strategies' examples from the table, the closest first."""
+    from fwc_llm.report.strategies import closeness
+
+    found = [(shots, *closeness(table, shots)) for shots in chosen if shots.examples]
+    found.sort(key=lambda line: line[1])
     if as_json:
-        document = {
-            "format": "fwc-llm-strategies/1",
-            "task": table.name,
-            "rows": size,
-            "m": m,
-        }
-        flags.print_json(
-            {
-                **document,
-                "tokens_of": model,
-                "strategies": [asdict(line) for line in lines],
-            }
-        )
-    else:
-        rows = []  # closest strategy first; strategies without a distance last
-        for line in sorted(
-            lines, key=lambda line: (line.distance is None, line.distance or 0.0)
-        ):
-            if line.seconds is None:
-                chosen = DASH
-            else:
-                chosen = str(line.m)
-            numbers = (
-                number(x, 3)
-                for x in (line.distance, line.clustering_cost, line.violation)
-            )
-            yes = [(line.positives or {}).get(group) for group in table.groups]
-            pairs = (
-                DASH if pair is None else f"{pair[0]:g}/{pair[1]:g}" for pair in yes
-            )
-            end = number(line.tokens, 0), number(line.seconds, 2)
-            rows.append((line.strategy, chosen, *numbers, *pairs, *end))
-        groups = (f"yes, {group}" for group in table.groups)
-        headings = (
-            "strategy",
-            "m",
-            "distance",
-            "clusters",
-            "violation",
-            *groups,
-            "tokens",
-            "s",
-        )
-        title = f"{table.title}, {size:,} rows (tokens: {model})"
-        console.out.print(terminal(Section(title, headings, rows)))
-    console.notes(*(f"{line.strategy}: {line.note}" for line in lines if line.note))
-    spent = sum(line.spent for line in lines)
-    console.notes(
-        f"s: wall-clock seconds of one choice; choosing and measuring took {spent:.1f} s in total"
-    )
+        strategies = [
+            {**shots_json(shots), "distance": distance, "violation": violation}
+            for shots, distance, violation in found
+        ]
+        document = {"format": "fwc-llm-strategies/1", "task": table.name}
+        flags.print_json(document | {"strategies": strategies})
+        return
+    rows = []
+    for shots, distance, violation in found:
+        yes = sum(example.label == "yes" for example in shots.examples)
+        numbers = number(distance, 3), number(violation, 3)
+        rows.append((shots.strategy, *numbers, f"{yes} of {shots.m}"))
+    headings = "strategy", "distance", "parity violation", "yes"
+    title = f"{table.title}, {len(table.pool()):,} rows"
+    console.out.print(terminal(Section(title, headings, rows)))
+    empty = [shots.strategy for shots in chosen if not shots.examples]
+    console.notes(*(f"{name}: no examples" for name in empty))
 
 
 def _show(

@@ -128,16 +128,14 @@ def tune(
 def _report(tuned: "Tuned", verbose: bool) -> None:
     """Print the choice, the candidates and the test; `verbose` adds all statistics."""
     from fwc_llm.report.table_model import terminal
-    from fwc_llm.report.terminal import answer, run_table
-    from fwc_llm.report.tuning import candidates, describe_tuning, validation
+    from fwc_llm.report.terminal import answer, runs_table
+    from fwc_llm.report.tuning import candidates
 
     console.lines(tuned.verdict)
     console.out.print(terminal(candidates(tuned.tuning, tuned.folder, verbose)))
     if tuned.result is not None:
-        described = describe_tuning(tuned.tuning, tuned.result.audit().statistics)
-        console.out.print(terminal(validation(described)))
         console.out.print(
-            run_table(tuned.result.run, verbose)
+            runs_table([tuned.result.run], verbose)
             if verbose
             else answer(tuned.result.run)
         )

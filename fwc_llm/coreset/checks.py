@@ -41,7 +41,7 @@ def check_penalty(penalty: Any, epsilon: Any) -> None:
         check_not_negative("penalty", penalty)
         if epsilon is not None:
             raise InputError(
-                "penalty replaces the limit: pass epsilon=None with it, or leave penalty out"
+                "penalty replaces the limit: pass --epsilon none with it, or leave penalty out"
             )
 
 

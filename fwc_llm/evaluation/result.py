@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, checked, require
 from fwc_llm.metrics.records import Records
+from fwc_llm.notebook import badges
 from fwc_llm.notices import spoken
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
 
@@ -86,17 +87,11 @@ class Result(Ambiguous):
 
     @checked
     def report(
-        self,
-        path: str | Path | None = None,
-        task: "str | Path | Task | None" = None,
-        data_dir: str | Path | None = None,
-        rows: bool = True,
-        force: bool = False,
+        self, path: str | Path | None = None, rows: bool = True, force: bool = False
     ) -> Path:
         """Write the report to `path`, by default report.html in the run's folder.
 
-        The file's ending selects the format: html, md, json or csv. `task` (a task or its name)
-        replaces the run's task; `data_dir` is the folder of its data. An HTML page contains every
+        The file's ending selects the format: html, md, json or csv. An HTML page contains every
         row with prompt and replies, which may be personal data; `rows=False` leaves them out.
         Only the run's own page is overwritten without `force`.
 
@@ -111,9 +106,7 @@ class Result(Ambiguous):
         else:
             where = new_path(path, force)
         format = choose_format(None, where)
-        text = render(
-            [self.folder], format, self.task if task is None else task, data_dir, rows
-        )
+        text = render([self.folder], format, rows)
         write_whole(text, where)
         return where
 
@@ -150,7 +143,7 @@ class Result(Ambiguous):
 
         Errors: `FwcError` without matplotlib (extra `plot`), and as in `audit`.
         """
-        from fwc_llm.report.figures import marks, overview
+        from fwc_llm.report.figures import overview
 
         results = self, *others
         title = self._title if not others else str(self.data["task"])
@@ -158,7 +151,7 @@ class Result(Ambiguous):
             name: any(result._marks[name] for result in results) for name in self._marks
         }
         drawn = [(str(one.data["model"]), one.audit().statistics) for one in results]
-        return overview(drawn, [title, *marks(**marked)])
+        return overview(drawn, [title, *badges(**marked)])
 
     def assisted(self) -> "Audit":
         """Prediction-powered estimates, with predicted answers for unasked rows.
@@ -201,8 +194,7 @@ class Result(Ambiguous):
 
     @property
     def _marked(self) -> list[str]:
-        words = {"simulated": "SIMULATED", "reference": "REFERENCE, NO LANGUAGE MODEL"}
-        return [words[name] for name, holds in self._marks.items() if holds]
+        return badges(**self._marks)
 
     @property
     def missing(self) -> list[str]:
@@ -222,8 +214,8 @@ class Result(Ambiguous):
         contradicting = self.data.get("p_yes_contradicts")
         if contradicting:
             lines.append(
-                f"log-probabilities of {contradicting:,} replies contradict their answers, and "
-                f"count as unknown"
+                "replies whose log-probabilities contradict their answers: "
+                f"{contradicting:,}; their P(yes) counts as unknown"
             )
         return lines
 

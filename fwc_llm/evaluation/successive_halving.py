@@ -52,11 +52,11 @@ class Goal:
     @property
     def words(self) -> str:
         """The goal in words."""
-        side = "at least" if self.is_ratio else "at most"
-        return (
-            f"{TARGETS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} "
-            f"points lost"
-        )
+        metric = BY_KEY[self.metric]
+        limit = f"at most {metric.scale * self.target:g} points"
+        if self.is_ratio:
+            limit = f"at least {self.target:g}"
+        return f"{metric.title} {limit}, at most {100 * self.max_loss:g} points lost"
 
     def shortfall(self, value: float) -> float:
         """How far a value of the metric misses the target; 0 or less means reached."""

@@ -25,13 +25,14 @@ from fwc_llm.evaluation.successive_halving import (
 )
 from fwc_llm.files import in_shell
 from fwc_llm.metrics.arm_comparison import ComparedArms, compare
-from fwc_llm.metrics.counts import plain
+from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.notices import spoken, tell
+from fwc_llm.number_format import number
 from fwc_llm.options import split_options
 from fwc_llm.progress import choose as choose_progress
 from fwc_llm.report.tuning import FILE_NAME, kind_words
@@ -285,16 +286,20 @@ class _Tuning:
             kind = f"{kind_words(self.arms[winner].recipe.label)} ({winner})"
         how = "reaches the target"
         if not reached:
-            how = "is nearest to the target, which no candidate reaches"
-            near = [goal.shortfall(of.metric) <= 0.0 for of in finalists.values()]
-            how += " within the allowed loss" * any(near)
+            how = (
+                "is nearest to the target of those within the allowed loss, and none of these "
+                "reaches it"
+            )
         loss, interval = self._loss(best, finalists[BALANCED])
         side, sign = ("below", 100) if loss >= 0 else ("above", -100)
         low, high = sorted(sign * end for end in interval)
+        metric = BY_KEY[goal.metric]
+        value = number(best.metric, metric.digits, metric.scale)
+        accuracy = number(best.accuracy, 1, 100)
         return (
             f"{kind} {how}, by answers to {len(self.pool.rows)} pool rows ({goal.words}): "
-            f"{TARGETS[goal.metric]} {best.metric:.3f} at {100 * best.accuracy:.1f} % accuracy, "
-            f"{sign * loss:.1f} points {side} balanced ({low:.1f} to {high:.1f})"
+            f"{metric.title} {value} at {accuracy} % accuracy, {sign * loss:.1f} points {side} "
+            f"balanced ({number(low, 1)} to {number(high, 1)})"
         )
 
     def _test_plan(self, winner: Candidate, split: Split) -> Plan:

@@ -93,7 +93,7 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
     return Check(condition, outcome, reason)
 
 
-def several(checks: int) -> str:
+def error_of(checks: int) -> str:
     """State the error rate of several checks together; empty for one check."""
     if checks < 2:
         return ""

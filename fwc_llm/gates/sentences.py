@@ -56,7 +56,7 @@ def measured(
     metric: Metric, record: Record, limit: GateCondition | None = None, least: int = 0
 ) -> str:
     """A metric in words, with its interval and its limit; `least` is the fewest decimals."""
-    scale = 1 if metric.kind == "ratio" else 100
+    scale = metric.scale
     digits = _digits(record, limit, 2 if metric.kind == "ratio" else least)
     value = number(record.value, digits, scale)
     text = f"{metric.words} {value} %"
@@ -78,8 +78,8 @@ def measured(
 
 def in_limits(condition: GateCondition) -> str:
     """What a metric may be to keep from a condition; shares and gaps are times 100."""
-    scale = 1 if BY_KEY[condition.metric].kind == "ratio" else 100
-    return f"{_LIMITS[condition.operator]} {scale * condition.bound:g}"
+    bound = BY_KEY[condition.metric].scale * condition.bound
+    return f"{_LIMITS[condition.operator]} {bound:g}"
 
 
 def _digits(record: Record, limit: GateCondition | None, least: int) -> int:

@@ -57,7 +57,7 @@ class Metric:
     `kind`: the "share" of all answers, or the "gap" (largest minus smallest) or "ratio" (smallest
     over largest) of the groups' rates. A gap of several `rates` is the largest of their gaps.
     `source`: answers, P(yes), or all replies, with or without an answer. `headline` metrics are in
-    every table. Tables show shares in per cent, and all values with `digits` decimals.
+    every table. Texts show shares in per cent and gaps in points, with `digits` decimals.
     """
 
     key: str
@@ -66,7 +66,6 @@ class Metric:
     rates: tuple[str, ...]
     headline: bool = False
     source: Literal["answers", "p_yes", "replies"] = "answers"
-    digits: int = 3
 
     @property
     def judged(self) -> bool:
@@ -82,10 +81,13 @@ class Metric:
 
     @property
     def scale(self) -> int:
-        """Factor of a value in tables."""
-        if self.kind == "share":
-            return 100
-        return 1
+        """Factor of a value in texts."""
+        return 1 if self.kind == "ratio" else 100
+
+    @property
+    def digits(self) -> int:
+        """Decimals of a value in tables."""
+        return 2 if self.kind == "ratio" else 1
 
 
 _WORDS = {  # of metrics whose titles are abbreviations
@@ -99,10 +101,10 @@ _WORDS = {  # of metrics whose titles are abbreviations
 }
 _ODDS = "true_positive_rate", "false_positive_rate"
 TABLE: tuple[Metric, ...] = (
-    Metric("accuracy", "Accuracy %", "share", ("accuracy",), True, digits=2),
+    Metric("accuracy", "Accuracy %", "share", ("accuracy",), True),
     Metric("dp_gap", "DP gap", "gap", ("selection_rate",), True),
     Metric("label_gap", "Gap at equal labels", "gap", ("label_rate",), True),
-    Metric("dp_ratio", "DP ratio", "ratio", ("selection_rate",), True, digits=2),
+    Metric("dp_ratio", "DP ratio", "ratio", ("selection_rate",), True),
     Metric("eo_gap", "EO gap", "gap", _ODDS, True),
     Metric("tpr_gap", "TPR gap", "gap", _ODDS[:1]),
     Metric("fpr_gap", "FPR gap", "gap", _ODDS[1:]),
@@ -127,7 +129,7 @@ REPLIES: tuple[Metric, ...] = tuple(
     metric
     for rate in REPLY_RATES
     for metric in (
-        Metric(rate, f"{rate.title()} %", "share", (rate,), source="replies", digits=1),
+        Metric(rate, f"{rate.title()} %", "share", (rate,), source="replies"),
         Metric(f"{rate}_gap", f"{rate.title()} gap", "gap", (rate,), source="replies"),
     )
 )

@@ -484,7 +484,7 @@ def _about_predictions(run: RunAnswers, content: Statistics) -> Iterator[str]:
     for arm in content.arms:
         gap = content.of("dp_gap", arm.arm, scope=records.ASSISTED)
         if gap.known and not arm.alike:
-            worth = f", effective sample size {_about(gap.n)}" if gap.n else ""
+            worth = f", effective sample size {rows_in_words(gap.n)}" if gap.n else ""
             limits = f"{gap.value:.2f} ({gap.low:.2f} to {gap.high:.2f})"
             yield f"{arm.arm}, assisted: DP gap {limits}{worth}."
 
@@ -500,7 +500,7 @@ def fates(arms: Sequence[ArmFacts], unread: Unread) -> Iterator[str]:
             yield fate.format(", ".join(counted))
 
 
-def _about(rows: int) -> str:
+def rows_in_words(rows: int) -> str:
     """A number of rows in words, to two digits."""
     if rows < _MANY:
         return f"about {float(f'{rows:.2g}'):,.0f}"
@@ -508,24 +508,7 @@ def _about(rows: int) -> str:
 
 
 def _about_arms(content: Statistics) -> Iterator[str]:
-    """Yield notes on power, groups without answers, strata and comparisons."""
-    lead = content.lead
-    needed = {
-        arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms
-    }
-    several = len(needed) > 1
-    of_whom = " of more people" * (content.units == "people")
-    needed_rows = [
-        f"{_about(int(rows.value))} rows{of_whom}{f' ({arm})' * several}"
-        for arm, rows in needed.items()
-        if rows.known
-    ]
-    if needed_rows:
-        yield (
-            f"To show, 4 times in 5, that an unsettled {counts.BY_KEY[lead].words} is within "
-            f"the margin of {content.margin:g}, if the groups are treated alike, takes "
-            f"{group_words(needed_rows)}."
-        )
+    """Yield notes on groups without answers, and on strata."""
     for arm in content.arms:
         answered = {
             group.group: content.of("coverage", arm.arm, group.group)

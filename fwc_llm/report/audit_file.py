@@ -23,10 +23,8 @@ from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import (
     Subject,
     all_findings,
-    four_fifths,
     overall,
     step_of,
-    told,
     what_was_decided,
 )
 from fwc_llm.report.predictions_reader import HowRead, columns_of, open_file
@@ -113,20 +111,15 @@ class AuditOfFile:
             "command": command(),
             DECISIONS: where,
         }
-        impact = audit.impact
-        between = [
-            *map(told, self.left_out),
-            *four_fifths(impact, impact.views[-1], stats.records),
-        ]
         hashes = {"answers.csv": digest}
         return entry(
             label,
             audit.arms,
-            audit=impact,
+            audit=audit.impact,
             provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
             about=about,
             paragraph=what_was_decided(where, list(audit.arms), stats),
-            findings=all_findings(stats, created, self.limits, between),
+            findings=all_findings(stats, created, self.limits, self.left_out),
             outcomes=by_arm(checked(stats, self.limits)),
             statistics=stats,
             records=stats.records,

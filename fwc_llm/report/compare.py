@@ -13,8 +13,8 @@ from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import small_groups
-from fwc_llm.number_format import DASH, number, p_value
-from fwc_llm.report.narrative import differing, lost_lines
+from fwc_llm.number_format import DASH, number
+from fwc_llm.report.narrative import caveats, differing, lost_lines
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import (
     Row,
@@ -59,7 +59,7 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     Keys: `first`, `second` (label, folder); `changed` (settings and versions: name, first, second);
     `arms` (arms of both runs); `findings` (whether the answers differ, in words); `records` (each
     arm's values before and after as scopes, and their differences, with verdicts by the smaller
-    margin); `only_first`, `only_second` (arms of one run); `notes`. An arm's comparison is `paired`
+    margin); `notes`. An arm's comparison is `paired`
     if the tables are equal, and at least half of the questions of the smaller run are in both runs;
     unpaired rows still count. Raises `FwcError` for runs of different tasks.
     """
@@ -122,8 +122,6 @@ def _comparison(
         ],
         "records": judged,
         "findings": [differing(tests, shown, *names)] if tests else [],
-        "only_first": [arm for arm in first.arms if arm not in second.answers],
-        "only_second": [arm for arm in second.arms if arm not in first.answers],
         "notes": list(dict.fromkeys(_warnings(first, second))),
     }
     return RunComparison(compared)
@@ -134,8 +132,9 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
     runs = first, second
     if first.described.get("fingerprint") != second.described.get("fingerprint"):
         yield "The two runs saw different versions of the table."
-    if first.simulated or second.simulated:
-        yield "A simulated run is not a finding about a language model."
+    yield from caveats(
+        first.simulated or second.simulated, first.reference or second.reference
+    )
     files = [run.described.get("task_file") for run in runs]
     if (
         all(files)
@@ -146,10 +145,6 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
         yield from lost_lines(run.results.get("rows"))
         if run.missing:
             yield f"{run.label} is incomplete: {run.missing}"
-    if first.reference or second.reference:
-        yield (
-            "A reference is not a language model: its answers come from the rows, not from prompts."
-        )
     if first.described.get("protected") != second.described.get("protected"):
         yield (
             "The two runs protect different attributes: their gaps are between different groups "
@@ -168,6 +163,10 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
         )
     if not set(first.arms) & set(second.arms):
         yield "The runs have no arm in common."
+    for side, run, other in ((BEFORE, first, second), (AFTER, second, first)):
+        only = [arm for arm in run.arms if arm not in other.answers]
+        if only:
+            yield f"Only in {side}: {', '.join(only)}."
 
 
 _SHOWN_ELSEWHERE = {
@@ -261,33 +260,16 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     for arm in compared["arms"]:
         name = arm["arm"]
         for metric in (BY_KEY[key] for key in COMPARED):
-            how = metric.digits, metric.scale
             sides = [
                 records.find(metric.key, name, scope=scope) for scope in (BEFORE, AFTER)
             ]
             if any(side.known for side in sides):
                 test = records.find(f"{metric.key}_difference", name, against=BEFORE)
-                values = [number(side.value, *how) for side in sides]
                 verdict = test.verdict or test.reason or "undefined"
-                rows.append(
-                    [
-                        name,
-                        metric.title,
-                        verdict,
-                        difference(test, *how),
-                        *values,
-                        p_value(test.p),
-                    ]
-                )
-    headings = [
-        "Asked",
-        "Metric",
-        "Verdict",
-        "Difference",
-        "First",
-        "Second",
-        "p (adjusted)",
-    ]
+                values = (number(side.value, 1, 100) for side in sides)
+                cells: Row = [difference(test), *values]
+                rows.append([name, metric.title, verdict, *cells])
+    headings = ["Asked", "Metric", "Verdict", "Difference", "First", "Second"]
     head = Section(
         "",
         ["What changed", first, second] if changed else (),
@@ -299,6 +281,7 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
 
 def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
     arms = compared["arms"]
+    yield "Gaps and differences are in points, with 95 % intervals."
     if any(arm["paired"] for arm in arms):
         yield "Paired on the rows that both runs asked about."
     for of in dict.fromkeys(arm["of"] for arm in arms):
@@ -307,8 +290,4 @@ def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{arm['arm']}: {arm['reason']}." for arm in arms if arm["reason"])
     if any(not arm["paired"] for arm in arms):
         yield "The runs asked about different rows: compared as independent samples."
-    for side in ("first", "second"):
-        only = compared[f"only_{side}"]
-        if only:
-            yield f"Only in the {side} run: {', '.join(only)}."
     yield from compared["notes"]

@@ -22,7 +22,6 @@ from fwc_llm.report.narrative import (
     low_coverage,
     overall,
     step_of,
-    told,
     what_was_run,
 )
 from fwc_llm.report.probability_sections import probabilities
@@ -30,7 +29,7 @@ from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
 from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.table_model import Section
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
-from fwc_llm.report.tuning import read_tuning, tuned
+from fwc_llm.report.tuning import read_tuning
 from fwc_llm.runs.folder import GROUP_FILE
 from fwc_llm.runs.recorded_run import Run, read_runs
 from fwc_llm.version import __version__
@@ -47,17 +46,14 @@ _UNUSABLE = (
 
 def make_document(
     paths: Sequence[str | Path],
-    task: "str | Path | Task | None" = None,
-    data_dir: str | Path | None = None,
     with_rows: bool = False,
     unread: Unread | None = None,
     of_law: bool = False,
 ) -> dict[str, Any]:
     """Read runs of one task; return the content of their report.
 
-    `task` (a task or its name) replaces the task that the runs recorded. Keys: `format`, `task`,
-    `title`, `simulated`, `reference`, `findings` (sentences on several runs; the first is the
-    answer), and `runs` with one dict per run:
+    Keys: `format`, `task`, `title`, `simulated`, `reference`, `findings` (sentences on several
+    runs; the first is the answer), and `runs` with one dict per run:
 
     label       the run's name
     about       settings, versions and other keys of run.json
@@ -74,18 +70,15 @@ def make_document(
     examples    examples of each arm
     prompts     one full prompt of each arm
     cost        requests, tokens and dollars
-    missing     the reason why parts that need the table are missing; ""
-    tuning      how `tune` chose the examples, else None
+    tuning      the section on how `tune` chose the examples
     threshold   how the run's threshold was chosen, else None
     browser     with `with_rows`: all rows, for the page (`rows_of_run`)
 
     `unread` is the treatment of unread replies.
-    `of_law`: `audit` is for Local Law 144, as in `impact_tables`. Raises `FwcError` as `read_runs`,
-    and for options that need a missing table.
+    `of_law`: `audit` is for Local Law 144, as in `impact_tables`. Raises `FwcError` as `read_runs`.
     """
     runs = read_runs(paths, unread)
-    table, missing = find_task(runs[0], task, data_dir)
-    described = [describe_run(run, table, missing, of_law) for run in runs]
+    described = [describe_run(run, of_law) for run in runs]
     if with_rows:
         for run, entry in zip(runs, described, strict=True):
             entry["browser"] = rows_of_run(run)
@@ -123,8 +116,8 @@ def document_of(
     step: tuple[str, str],
 ) -> dict[str, Any]:
     """The document of described runs, with `answers` on all of them; see `make_document`."""
-    following = told(f"Next: {step[0]}.")
-    findings = [*map(told, answers), following]
+    following = f"Next: {step[0]}."
+    findings = [*answers, following]
     if len(runs) == 1:
         (only,) = runs
         runs = [{**only, "findings": [*only["findings"], following]}]
@@ -167,7 +160,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         *(sections.changed(stats, scope) for scope in (CHANGED_ATTRIBUTE, NAMES)),
         probabilities(stats),
         at_threshold(run["threshold"], stats),
-        tuned(run["tuning"]),
+        run["tuning"],
         sections.repetition(stats),
         *([costs(run)] if is_run else []),
         *([ll144.sections(run["ll144"])] if run.get("ll144") else []),
@@ -228,15 +221,13 @@ def find_task(
     return task, ""
 
 
-def describe_run(
-    run: Run, task: "Task | None" = None, missing: str = "", of_law: bool = False
-) -> dict[str, Any]:
-    """A run as an entry of a document; `missing` is the reason for no `task`."""
+def describe_run(run: Run, of_law: bool = False) -> dict[str, Any]:
+    """A run as an entry of a document; `of_law` as in `make_document`."""
     impact = run.impact(of_law)
     stats = run.statistics_with(impact)
     conditions = limits(run)
     checks = run.table_checks.items()
-    between = [told(f"Check column {name}: {text}.") for name, text in checks if name]
+    between = [f"Check column {name}: {text}." for name, text in checks if name]
     between += low_coverage(stats, run.described["settings"]["min_coverage"])
     return entry(
         run.label,
@@ -249,7 +240,7 @@ def describe_run(
         rows=run.results.get("rows"),
         unread=run.results.get("unread", ""),
         audit=impact,
-        provenance=provenance(run, task),
+        provenance=provenance(run),
         about={
             "command": "",
             **run.described,
@@ -260,22 +251,20 @@ def describe_run(
         outcomes=by_arm(checked(stats, conditions)),
         statistics=stats,
         records=stats.records,
-        missing=missing,
         examples={arm: _examples(run, arm) for arm in run.arms},
         prompts={arm: run.prompt(arm) for arm in run.arms},
         cost=cost(run.results, run.described.get("parameters") or {}),
-        tuning=read_tuning(run.folder, stats),
+        tuning=read_tuning(run.folder),
         threshold=threshold_section(run),
     )
 
 
 def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
     """An entry of a document's `runs`; keys not in `described` are empty."""
-    made: dict[str, Any] = {"label": label, "folder": "", "api": "chat"}
-    made |= dict.fromkeys(("missing", "unread"), "")
+    made: dict[str, Any] = {"label": label, "folder": "", "api": "chat", "unread": ""}
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
-    made |= dict.fromkeys(("rows", "tuning", "threshold"))
-    made["outcomes"] = {}
+    made |= dict.fromkeys(("rows", "threshold"))
+    made |= {"outcomes": {}, "tuning": Section("")}
     made |= {name: {arm: [] for arm in arms} for name in ("examples", "prompts")}
     made |= described
     made["provenance"]["report_version"] = __version__

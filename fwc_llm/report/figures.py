@@ -8,6 +8,7 @@ import numpy as np
 
 from fwc_llm.metrics.records import TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
+from fwc_llm.notebook import badges
 from fwc_llm.number_format import percent
 from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels, save, short
 from fwc_llm.runs.folder import file_name
@@ -27,13 +28,6 @@ _LEGEND: Any = {
     "loc": "outside lower center",
     "ncols": 2,
 }
-
-
-def marks(simulated: bool, reference: bool) -> list[str]:
-    """The marks that every figure needs: simulated, reference."""
-    return ["SIMULATED: no finding about a model"] * simulated + [
-        "REFERENCE, NO LANGUAGE MODEL"
-    ] * reference
 
 
 def overview(
@@ -78,7 +72,7 @@ def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]
         title = label if len(runs) == 1 else document["title"]
         marked = [any(run[mark] for run in runs) for mark in ("simulated", "reference")]
         models = [(str(run["label"]), run["statistics"]) for run in runs]
-        figure = overview(models, [title, *marks(*marked)])
+        figure = overview(models, [title, *badges(*marked)])
         for suffix in (".pdf", ".svg"):
             written.append(folder / f"{prefix}rates{suffix}")
             save(figure, written[-1])

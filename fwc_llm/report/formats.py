@@ -3,21 +3,24 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
 from fwc_llm.metrics.counts import plain
 from fwc_llm.report import local_law_144 as law
-from fwc_llm.report.document import make_document, models_of, sections_of
+from fwc_llm.report.document import (
+    first_sections,
+    make_document,
+    models_of,
+    sections_of,
+)
 from fwc_llm.report.html import environment, page
+from fwc_llm.report.narrative import caveats
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.records_csv import as_csv, records_csv
 from fwc_llm.report.sections import grid, overview
 from fwc_llm.report.table_model import Section, escaped, markdown, texts
-
-if TYPE_CHECKING:
-    from fwc_llm.tasks import Task
 
 FORMATS = ("html", "md", "json", "csv", "tex", "ll144", "comment")
 # What pandas leaves as it is, and LaTeX's default font prints as other characters.
@@ -25,8 +28,6 @@ _CAPTION = str.maketrans({sign: rf"\{sign}" for sign in "&%$#_{}"} | {"\\": "/"}
 _TEX = str.maketrans(
     {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "−": "$-$"}
 )
-_SIMULATED = "Simulated: nothing here is a finding about a language model."
-_NO_LANGUAGE_MODEL = "Reference: a model of the rows answered, no language model."
 _LONGEST_COMMENT = 40  # lines, which leaves about 20 lines for gates
 _SUMMARY = {"ll144": "csv", "ll144.md": "md", "ll144.html": "html"}
 
@@ -54,14 +55,12 @@ def choose_format(name: str | None, out: Path | None) -> str:
 def render(
     runs: Sequence[str | Path],
     format: str = "html",
-    task: "str | Path | Task | None" = None,
-    data_dir: str | Path | None = None,
     with_rows: bool = True,
     appendix: bool = False,
 ) -> str:
     """The report of run folders as text; arguments and errors as in `make_document`."""
     document = make_document(
-        runs, task, data_dir, with_rows and format == "html", of_law=format in _SUMMARY
+        runs, with_rows and format == "html", of_law=format in _SUMMARY
     )
     return write_document(document, format, appendix)
 
@@ -130,18 +129,15 @@ def _opening(document: Mapping[str, Any], level: int) -> Iterator[str]:
         yield from markdown(grid(models), level + 1)
 
 
-def _findings(findings: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    for finding in findings:
-        arm = f"**{escaped(finding['arm'])}**: " if finding["arm"] else ""
-        yield f"- {arm}{escaped(finding['text'])}"
+def _findings(findings: Sequence[str]) -> Iterator[str]:
+    yield from (f"- {escaped(finding)}" for finding in findings)
     yield ""
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
     yield from _opening(document, 1)
     for run in document["runs"]:
-        yield from (f"## {escaped(run['label'])}", "")
-        yield from _head(run)
+        yield from _head(run, 2)
         for section in sections_of(run):
             yield from markdown(section)
         yield from markdown(
@@ -160,10 +156,8 @@ def _tex(document: Mapping[str, Any]) -> Iterator[str]:
         tables = [(document["title"], overview(models))]
     for title, table in tables:
         caption = str(title).translate(_CAPTION)
-        if document["simulated"] or document["reference"]:
-            mark = _SIMULATED if document["simulated"] else _NO_LANGUAGE_MODEL
-            caption += f". {mark}"
-        yield _booktabs(table, caption)
+        marks = caveats(document["simulated"], document["reference"])
+        yield _booktabs(table, ". ".join([caption, *marks]))
 
 
 def _booktabs(table: Section, caption: str) -> str:
@@ -178,21 +172,14 @@ def _booktabs(table: Section, caption: str) -> str:
     return str(made).translate(_TEX)
 
 
-def _head(run: Mapping[str, Any]) -> Iterator[str]:
-    if run["simulated"]:
-        yield from (
-            "> **Simulated.** Nothing here is a finding about a language model.",
-            "",
-        )
+def _head(run: Mapping[str, Any], level: int) -> Iterator[str]:
+    """Yield a run's name, marks, description and findings."""
+    yield from (f"{'#' * level} {escaped(run['label'])}", "")
+    marks = caveats(run["simulated"], run["reference"])
     warning = (run["rows"] or {}).get("warning")
-    if warning:
-        yield from (f"> **Warning:** {escaped(warning)}.", "")
-    if run["reference"]:
-        source = (
-            f"The answers are those of {escaped(run['about']['model'])}, which reads rows and no "
-            f"prompts"
-        )
-        yield from (f"> **Reference, no language model.** {source}.", "")
+    marks += [f"Warning: {warning}."] * bool(warning)
+    for mark in marks:
+        yield from (f"> **{escaped(mark)}**", "")
     yield from (escaped(run["paragraph"]), "")
     yield from _findings(run["findings"])
 
@@ -201,6 +188,6 @@ def _comment(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a pull request comment: findings and first tables."""
     yield from _opening(document, 3)
     for run in document["runs"]:
-        yield from (f"#### {escaped(run['label'])}", "")
-        yield from _head(run)
-        yield from markdown(sections_of(run)[0], 5)
+        yield from _head(run, 4)
+        for section in first_sections(run):
+            yield from markdown(section, 5)

@@ -4,8 +4,10 @@ Selection rates and impact ratios describe a population only if rows are drawn w
 parity. For a designed sample, they are withheld (docs/statistics.md, "Designed samples").
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from fwc_llm.metrics.adverse_impact import (
     CANNOT_SAY,
@@ -28,7 +30,6 @@ from fwc_llm.report.table_model import (
     valued,
 )
 from fwc_llm.sanitize import listed
-from fwc_llm.words import is_known
 
 _LAW = (
     "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from "
@@ -49,7 +50,8 @@ _RATES = {rate: rate.replace("_", " ").capitalize() for rate in CONFUSION}
 
 
 _RATIOS = "impact_ratio", "scoring_impact_ratio"
-_MOST_UNKNOWN = 3  # groups of unknown category in a first table
+_MOST_NOT_JUDGED = 3  # groups in a first table
+_MOST_NAMED = 6  # groups in a note
 
 
 class ImpactTables:
@@ -83,9 +85,15 @@ class ImpactTables:
         record = self.of(metric, arm, level)
         return f"{record.value:,.0f}" if record.known else DASH
 
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield (arm, level)."""
-        return ((arm, level) for arm in self.impact.arms for level in self.view.levels)
+    def answered(self, arm: str, level: str) -> float:
+        """The number of rows with an answer."""
+        chosen = (self.of(name, arm, level) for name in ("selected", "not_selected"))
+        return sum(record.value for record in chosen)
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """Each arm with each level."""
+        return [(arm, level) for arm in self.impact.arms for level in self.view.levels]
 
     def name(self, arm: str, level: str) -> str:
         """A level's name, marked if it is under 2 % of the rows."""
@@ -95,148 +103,101 @@ class ImpactTables:
     def _table(
         self,
         title: str,
-        columns: Sequence[str],
-        rows: Mapping[tuple[str, str], Sequence[TableCell | str]],
-        notes: Iterable[str] = (),
-        intro: str = "",
-        name: str = "",
-        scales: Mapping[int, Scale] = {},
+        columns: Mapping[str, Callable[[str, str], TableCell | str]],
+        notes: Sequence[str] = (),
+        lines: Sequence[tuple[str, str]] = (),
+        **more: Any,
     ) -> Section:
-        """A table with a row for each (arm, level), named by level and by arm."""
+        """A table of `lines` (arm, level), by default of all; `columns` have a cell for each."""
         keys = [self.view.name, *["Arm"] * self.several]
-        named_rows = [
-            [self.name(arm, level), *[arm] * self.several, *row]
-            for (arm, level), row in rows.items()
-        ]
-        sizes = [self.of("rows", *line).value for line in rows]
-        return Section(
-            title,
-            [*keys, *columns],
-            named_rows,
-            list(notes),
-            intro,
-            len(keys),
-            name,
-            sizes=sizes,
-            scales=scales,
-        )
-
-    def asked(self) -> Section:
-        """Numbers of rows asked and answered, without uninformative columns."""
-        lines = list(self.lines())
-        again = any(
-            self.of("questions", *at).value != self.of("rows", *at).value
-            for at in lines
-        )
-        counted = {"Rows": "rows"}
-        counted |= {"Questions": "questions"} if again else {}
-        rest = {"Not parsed": "without_answer", "No reply": "no_reply"}
-        rows: dict[tuple[str, str], Row] = {}
-        for arm, level in lines:
-            counts = [self.count(metric, arm, level) for metric in counted.values()]
-            answered = (
-                self.of("selected", arm, level).value
-                + self.of("not_selected", arm, level).value
-            )
-            missing = [self.count(metric, arm, level) for metric in rest.values()]
-            rows[arm, level] = [*counts, f"{answered:,.0f}", *missing]
-        summed = (
-            "Counts are sums over repeats and rates are means over repeats: counts need not give "
-            "the rates."
-        )
-        notes = [summed] * again
-        unknown = sum(
-            self.of("rows", self.impact.arms[0], level).value
-            for level in self.view.levels
-            if not is_known(level)
-        )
-        if unknown:
-            notes.append(
-                f"{unknown:,.0f} rows have no known category: ratios and tests leave them out."
-            )
-        headings = [*counted, "Answered", *rest]
-        return self._table(f"Rows and answers, {self.by}", headings, rows, notes)
+        rows: list[Row] = []
+        for arm, level in lines or self.lines:
+            cells = (cell(arm, level) for cell in columns.values())
+            rows.append([self.name(arm, level), *[arm] * self.several, *cells])
+        headings = [*keys, *columns]
+        return Section(title, headings, rows, notes, keys=len(keys), **more)
 
     def selected(self, most: int = 0) -> Section:
         """Selection rates and impact ratios; `most` limits the groups and leaves out counts."""
-        lines = list(self.lines())
+        lines = self.lines
+        columns: dict[str, Any] = {
+            "Selected": self._chosen,
+            "Selected, %": partial(self._rate, "selection_rate"),
+            "Impact ratio": self._ratio,
+            "Four fifths": self._verdict,
+            "Shortfall": self._shortfall,
+        }
+        if any(self.of("accuracy", *at).known for at in lines):
+            columns["Accuracy %"] = partial(self._rate, "accuracy")
         if most:
-            (arm,) = self.impact.arms
-            unknown = [level for level in self.view.levels if not is_known(level)]
-            levels = dict.fromkeys([*self._lowest(arm, most), *unknown[:_MOST_UNKNOWN]])
-            lines = [(arm, level) for level in levels]
-        right = {at: self.of("accuracy", *at) for at in lines}
-        labelled = any(record.known for record in right.values())
-        rows: dict[tuple[str, str], Row] = {}
-        for arm, level in lines:
-            accuracy = [valued(right[arm, level], 1, 100)] * labelled
-            rate = _or_undefined(valued(self.of("selection_rate", arm, level), 3))
-            ratio = self.ratio(arm, level)
-            cell = _or_undefined(valued(ratio, 2))
-            highest = self.references["impact_ratio"].get(arm, "")
-            if level == highest:
-                cell = replace(cell, note="highest rate")
-            if most and not is_known(level):
-                n = self.count("rows", arm, level)
-                rows[arm, level] = [rate, DASH, f"not judged: {n} rows", *accuracy]
-                continue
-            if most:
-                verdict = ratio.verdict.removesuffix(" four fifths") or DASH
-                rows[arm, level] = [rate, cell, verdict, *accuracy]
-                continue
-            yes = self.of("selected", arm, level).value
-            answered = yes + self.of("not_selected", arm, level).value
-            shortfall = self.of("shortfall", arm, level, highest)
-            lacking = f"{shortfall.value:,.0f}" if shortfall.known else DASH
-            chosen = f"{yes:,.0f} of {answered:,.0f}"
-            shown: Cells = [
-                chosen,
-                rate,
-                cell,
-                ratio.verdict or DASH,
-                lacking,
-                *accuracy,
+            lines = [
+                (arm, level)
+                for arm in self.impact.arms
+                for level in self._few(arm, most)
             ]
-            rows[arm, level] = shown
-        title = f"Who was selected, by {self.view.name}"
-        headings = [
-            "Selected",
-            "Selection rate",
-            "Impact ratio",
-            "Four fifths",
-            "Shortfall",
-            *["Accuracy %"] * labelled,
-        ]
+            del columns["Selected"], columns["Shortfall"]
         if self.impact.weighted:
-            headings[0] = "Selected, unweighted"
-            headings[1:3] = [f"{heading}, weighted" for heading in headings[1:3]]
+            weighted = {"Selected": "Selected, unweighted"}
+            weighted |= {
+                name: f"{name}, weighted" for name in ("Selected, %", "Impact ratio")
+            }
+            columns = {weighted.get(name, name): cell for name, cell in columns.items()}
+        title = f"Who was selected, by {self.view.name}"
         if most:
-            rest = [at for at in self.lines() if at not in rows]
+            rest = [at for at in self.lines if at not in lines]
             more = sum(self.ratio(*at).known for at in rest)
             notes = [f"{more} more groups have ratios between the last two."] * (
                 more > 0
             )
-            notes += self._reasons(rest, {"impact_ratio": "No ratio"}, 3)
-            del headings[4], headings[0]
-            return self._table(title, headings, rows, notes)
-        notes = [
-            *self._reading(),
-            *self._reasons(lines, {"impact_ratio": "Impact ratio"}),
-        ]
+            return self._table(title, columns, notes, lines)
+        reasons = self._reasons({"impact_ratio": "Impact ratio"})
         intro = (
-            "Selection rates and impact ratios (rate over the highest rate), with "
+            "Selection rates in per cent and impact ratios (rate over the highest rate), with "
             "95 % intervals."
         )
-        keys = 1 + self.several
-        scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
-        return self._table(title, headings, rows, notes, intro, "selection", scales)
+        first = 2 + self.several
+        scales = {first: Scale(0.0, 1.0, factor=100.0), first + 1: Scale(0.0, 1.0, 0.8)}
+        notes = [*self._reading(), *reasons]
+        return self._table(
+            title, columns, notes, intro=intro, name="selection", scales=scales
+        )
 
-    def _lowest(self, arm: str, most: int) -> list[str]:
-        """At most `most` levels: the lowest impact ratios and the highest, if any is known."""
-        defined = [level for level in self.view.levels if self.ratio(arm, level).known]
-        order = sorted(defined, key=lambda level: self.ratio(arm, level).value)
-        order = order or list(self.view.levels)
-        return [*order[: most - 1], *order[most - 1 :][-1:]]
+    def _chosen(self, arm: str, level: str) -> str:
+        return (
+            f"{self.count('selected', arm, level)} of {self.answered(arm, level):,.0f}"
+        )
+
+    def _rate(self, rate: str, arm: str, level: str) -> TableCell:
+        return _or_undefined(valued(self.of(rate, arm, level)))
+
+    def _ratio(self, arm: str, level: str) -> TableCell:
+        cell = valued(self.ratio(arm, level), 2, 1)
+        if level == self.references["impact_ratio"].get(arm):
+            return replace(cell, note="highest rate")
+        return cell
+
+    def _verdict(self, arm: str, level: str) -> str:
+        ratio = self.ratio(arm, level)
+        if not ratio.known and self.references["impact_ratio"].get(arm):
+            return f"not judged: {self.count('rows', arm, level)} rows"
+        return ratio.verdict.removesuffix(" four fifths") or DASH
+
+    def _shortfall(self, arm: str, level: str) -> str:
+        highest = self.references["impact_ratio"].get(arm, "")
+        lacking = self.of("shortfall", arm, level, highest)
+        return f"{lacking.value:,.0f}" if lacking.known else DASH
+
+    def _few(self, arm: str, most: int) -> list[str]:
+        """At most `most` levels: the lowest impact ratios and the highest, then the largest of
+        those that are not judged.
+        """
+        ratios = {level: self.ratio(arm, level) for level in self.view.levels}
+        judged = [level for level in ratios if ratios[level].known]
+        judged.sort(key=lambda level: ratios[level].value)
+        others = [level for level in ratios if level not in judged]
+        others.sort(key=lambda level: -self.of("rows", arm, level).value)
+        few = _MOST_NOT_JUDGED if judged else most
+        return [*judged[: most - 1], *judged[most - 1 :][-1:], *others[:few]]
 
     @property
     def named_pairs(self) -> Sequence[tuple[str, str, str]]:
@@ -254,46 +215,39 @@ class ImpactTables:
             ratio = self.of("selection_rate_ratio", *pair)
             name = f"{self.name(arm, first)} − {self.name(arm, second)}"
             p = p_value(gap.p)
-            cells: Cells = [difference(gap, 3), valued(ratio, 2), p]
+            cells: Cells = [difference(gap), valued(ratio, 2, 1), p]
             rows.append([name, *[arm] * self.several, *cells])
-        all_of_them = len(self.view.levels) * (len(self.view.levels) - 1) // 2
-        some = len(rows) < all_of_them and len(self.view.levels) > 30
-        intro = (
-            "Only pairs with the group of the highest rate are shown, because there are many "
-            "groups."
-        )
         headings = [
             self.view.name,
             *["Arm"] * self.several,
-            "Rates",
+            "Rates, points",
             "Ratio",
             "p (adjusted)",
         ]
         notes = [
             "p is adjusted for all pairs of groups; it tests whether rates are equal, not the "
-            "ratio of 0.8."
+            "ratio of 0.8. Of more than 30 groups, each is paired with that of the highest rate."
         ]
         title = f"Pairs of groups, {self.by}"
         keys = 1 + self.several
-        return Section(title, headings, rows, notes if rows else (), intro * some, keys)
+        return Section(title, headings, rows, notes if rows else (), keys=keys)
 
     def confused(self) -> Section:
         """Confusion matrices and their rates."""
-        rows: dict[tuple[str, str], Row] = {}
-        for arm, level in self.lines():
-            counts = [self.count(cell, arm, level) for cell in _CELLS]
-            shares = [
-                _or_undefined(valued(self.of(rate, arm, level), 2)) for rate in _RATES
-            ]
-            rows[arm, level] = [*counts, *shares]
-        headings = [*_CELLS.values(), *_RATES.values()]
-        notes = self._reasons(list(self.lines()), _RATES)
-        return self._table(f"Confusion matrix, {self.by}", headings, rows, notes)
+        columns: dict[str, Any] = {
+            title: partial(self.count, cell) for cell, title in _CELLS.items()
+        }
+        columns |= {
+            f"{title}, %": partial(self._rate, rate) for rate, title in _RATES.items()
+        }
+        return self._table(
+            f"Confusion matrix, {self.by}", columns, self._reasons(_RATES)
+        )
 
     def _reading(self) -> Iterator[str]:
         if not self.named_pairs:
             return
-        if any(self.ratio(*at).verdict == CANNOT_SAY for at in self.lines()):
+        if any(self.ratio(*at).verdict == CANNOT_SAY for at in self.lines):
             yield "Cannot say: the interval of the ratio contains 0.8."
         yield (
             "Intervals of ratios hold jointly for all groups, and allow for another group's rate "
@@ -301,12 +255,10 @@ class ImpactTables:
             "would have to be selected for a ratio of 1."
         )
 
-    def _reasons(
-        self, lines: Sequence[tuple[str, str]], names: Mapping[str, str], most: int = 6
-    ) -> list[str]:
+    def _reasons(self, names: Mapping[str, str]) -> list[str]:
         """One sentence per reason for undefined values, with arms and groups."""
         found: dict[tuple[str, str], list[str]] = {}
-        for arm, level in lines:
+        for arm, level in self.lines:
             at = f"{arm}, {level}" if self.several else level
             for metric, title in names.items():
                 ratio = metric == "impact_ratio"
@@ -316,7 +268,7 @@ class ImpactTables:
                 if record.reason:
                     found.setdefault((title, record.reason), []).append(at)
         return [
-            f"{title} of {listed(levels, most, by='; ')}: {why}."
+            f"{title} of {listed(levels, _MOST_NAMED, by='; ')}: {why}."
             for (title, why), levels in found.items()
         ]
 
@@ -332,12 +284,11 @@ def who_was_selected(
     parts = list[Section]()
     for view in impact.views:
         tables = ImpactTables(impact, view, records)
-        parts.append(tables.asked())
         if impact.kind != WITHHELD:
             if not (first_table and view is impact.views[-1]):
                 parts.append(tables.selected())
             parts.append(tables.pairs())
-        if any(tables.of("true_positives", *at).known for at in tables.lines()):
+        if any(tables.of("true_positives", *at).known for at in tables.lines):
             parts.append(tables.confused())
     intro = f"{impact.text} {_LAW}"
     return Section("Who was selected", intro=intro, parts=parts, name="impact")

@@ -43,7 +43,12 @@ COLUMNS = (
 )
 SMALL = ("keep", "exclude")
 NOT_STATED = "not stated"
-_COUNTS = "applicants", "no_answer", "selected", "above_median"
+_COUNTS = {
+    "applicants": ("rows",),
+    "no_answer": ("without_answer", "no_reply"),
+    "selected": ("selected",),
+    "above_median": ("above_median",),
+}
 
 
 def summaries(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -135,24 +140,18 @@ def _difference(records: Records) -> str:
 def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, Any]]:
     view = tables.view
     first = {"arm": arm, "table": view.name}
-    scored = any(tables.of("above_median", arm, level).known for level in view.levels)
     unknown = dict.fromkeys(_COUNTS, 0)
-    above = {} if scored else {"above_median": ""}
+    scored = any(tables.of("above_median", arm, level).known for level in view.levels)
     for level in view.levels:
-
-        def count(metric: str, level: str = level) -> int:
-            record = tables.of(metric, arm, level)
-            return int(record.value) if record.known else 0
-
-        counts: dict[str, Any] = {
-            "applicants": count("rows"),
-            "no_answer": count("without_answer") + count("no_reply"),
-            "selected": count("selected"),
-            "above_median": count("above_median"),
-        }
+        counts: dict[str, Any] = {}
+        for name, metrics in _COUNTS.items():
+            found = [tables.of(metric, arm, level) for metric in metrics]
+            counts[name] = sum(int(record.value) for record in found if record.known)
         if not is_known(level):
-            unknown = {kind: unknown[kind] + counts[kind] for kind in unknown}
+            unknown = {name: unknown[name] + counts[name] for name in unknown}
             continue
+        if not scored:
+            del counts["above_median"]
         rates = {
             "selection_rate": tables.of("selection_rate", arm, level),
             "impact_ratio": tables.ratio(arm, level),
@@ -170,13 +169,14 @@ def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, A
             **first,
             "category": level,
             **counts,
-            **above,
             **rounded,
             "note": "; ".join(filter(None, notes)),
             "rates_of": "those answered" if some else "applicants",
         }
     note = "not in the rates and ratios above: the category is not known"
-    yield {**first, "category": UNKNOWN, **unknown, **above, "note": note}
+    if not scored:
+        del unknown["above_median"]
+    yield {**first, "category": UNKNOWN, **unknown, "note": note}
 
 
 def _note(

@@ -10,7 +10,7 @@ from fwc_llm.metrics.audit_table import ALONE
 from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.records import Record
 from fwc_llm.report.monitor import Judged, Monitored, rates_compared
-from fwc_llm.report.table_model import Row, Section, rates_cell, valued
+from fwc_llm.report.table_model import Row, Section, metric_cell, rates_cell
 
 _UNITS = {"gap": " points", "share": " %", "ratio": ""}
 
@@ -43,11 +43,10 @@ def sections(seen: Monitored) -> list[Section]:
 
 def _periods(seen: Monitored, judged: Judged) -> Section:
     metric = BY_KEY[judged.condition.metric]
-    how = (2, 1) if metric.kind == "ratio" else (1, 100)
     rows = list[Row]()
     for period, counts in zip(seen.periods[::-1], seen.counts[::-1], strict=True):
         rates = rates_cell(rates_compared(counts, metric, seen.groups))
-        value = valued(judged.of_periods.get(period, Record()), *how)
+        value = metric_cell(judged.of_periods.get(period, Record()), metric)
         outcome = judged.outcomes.get(period, "not judged")
         rows.append([period, outcome, rates, value, f"{counts.sum():,}"])
     starts = [f"Call {s['call']} started anew with {s['period']}." for s in seen.since]

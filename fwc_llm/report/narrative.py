@@ -4,7 +4,6 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fwc_llm.files import in_shell, read_text
@@ -30,16 +29,14 @@ from fwc_llm.gates.sentences import (
     who_gets,
     who_gets_how_much,
 )
-from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, references
 from fwc_llm.metrics.arm_comparison import ComparedArms
 from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import EQUAL, SHOWN, TOO_FEW
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
-from fwc_llm.metrics.records import TRUTH, Record, Records
-from fwc_llm.metrics.run_answers import View
-from fwc_llm.metrics.statistics import LEADS, Statistics, fates
-from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.metrics.records import TRUTH, Record
+from fwc_llm.metrics.statistics import LEADS, Statistics, fates, rows_in_words
+from fwc_llm.metrics.variance import MIN_SETS, THIS_STRATEGY
 from fwc_llm.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
 from fwc_llm.runs.settings import Settings
@@ -53,14 +50,15 @@ IS_THAT_GOOD = (
     "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
 )
 _MOST = 4  # most arms with a separate sentence
-Finding = dict[str, str]
 _MOST_REASONS = 2  # most checks in the answer
-_MOST_BELOW = 3  # most groups below four fifths in a sentence
 
 
-def told(text: str, arm: str = "") -> Finding:
-    """A finding: `text`, and the `arm` it is about, or ""."""
-    return {"arm": arm, "text": text}
+def caveats(simulated: bool, reference: bool) -> list[str]:
+    """What every output says of a simulation, and of a reference."""
+    return [
+        *["Simulated: nothing here is a finding about a language model."] * simulated,
+        *["Reference: a model of the rows answered, no language model."] * reference,
+    ]
 
 
 def what_was_run(run: "Run") -> str:
@@ -79,26 +77,13 @@ def what_was_run(run: "Run") -> str:
     )
     times = f"once (seed {seed})"
     if repeats > 1:
-        times = (
-            f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each "
-            "with its own rows"
-        )
-    times += f", every question {run.times} times" if run.times > 1 else ""
-    several = len(run.arms) > 1
-    if several:
-        arms = f"{len(run.arms)} ways of prompting"
-    else:
-        arms = "one way of prompting"
-    model = f"the model {run.described['model']}{_how(run)}"
-    if run.simulated_answers:
-        model = f"{run.described['model']}{_how(run)}, a simulation,"
-    elif run.reference:
-        model = f"{run.described['model']}, a reference and no language model,"
+        times = f"in {repeats} repeats with rows of their own (seeds from {seed})"
+    times += f", every question {run.times} times" * (run.times > 1)
+    model = f"{run.described['model']}{_how(run)}"
     sentences = [
-        f"{rows}, {drawn}, were put to {model} {times}, with {arms}: "
+        f"{rows}, {drawn}, were put to {model} {times}, all of them asked with "
         f"{', '.join(run.arms)}."
     ]
-    sentences += ["Every arm saw the same rows."] * several
     there = [cell["group"] for cell in run.described.get("population") or ()]
     absent = [group for group in there if group not in run.groups]
     if absent:
@@ -124,27 +109,20 @@ def what_was_decided(
     audit: Mapping[str, Any], arms: list[str], stats: Statistics
 ) -> str:
     """A paragraph on an audit of decisions; `audit` describes their source."""
-    names = " & ".join(audit["protected"])
-    against = f"between groups, by {names}; the true outcomes are not known"
-    if stats.labelled:
-        against = f"with {audit['label']}, by {names}"
+    against = "" if stats.labelled else "; the true outcomes are not known"
+    against = f" with {audit['label']}" * stats.labelled + against
+    at = ""
     if audit.get("threshold") is not None:
         at = f" (yes from {audit['threshold']:g} up)"
-    else:
-        at = ""
-    if len(arms) > 1:
-        who = f" Decided by: {', '.join(arms)}."
-    else:
-        who = ""
     return (
-        f"{stats.arms[0].n:,} decisions made elsewhere are in the column {audit['answer']} "
-        f"of {audit['predictions']}{at}. Here they are compared {against}.{who} Intervals take "
-        f"rows as "
-        "independent random draws."
+        f"{stats.arms[0].n:,} decisions made elsewhere, by {', '.join(arms)}, are in the column "
+        f"{audit['answer']} of {audit['predictions']}{at}. Here they are compared by "
+        f"{' & '.join(audit['protected'])}{against}. Intervals take rows as independent random "
+        "draws."
     )
 
 
-def low_coverage(stats: Statistics, least: float) -> Iterator[Finding]:
+def low_coverage(stats: Statistics, least: float) -> Iterator[str]:
     """Yield a finding for each arm with a coverage below `least`."""
     for arm in stats.arms:
         coverage = stats.of("coverage", arm.arm).value
@@ -153,7 +131,7 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[Finding]:
                 f"Only {coverage:.0%} of the questions of {arm.arm} have an answer "
                 f"that could be read (below {least:.0%})."
             )
-            yield told(" ".join([text, *fates([arm], stats.unread)]))
+            yield " ".join([text, *fates([arm], stats.unread)])
 
 
 def limits(run: "Run") -> list[str]:
@@ -189,9 +167,8 @@ class Subject(NamedTuple):
 
 
 def overall(several: Sequence[Subject]) -> str:
-    """The answer on several: which are within the limits, and who gets how much of the decisive.
-
-    One whose ways of asking agree is named alone.
+    """The answer on several: which are within the limits; of models, who gets how much by the
+    decisive one. One whose ways of asking agree is named alone.
     """
     found = dict[str, Outcome]()
     for one in several:
@@ -201,6 +178,8 @@ def overall(several: Sequence[Subject]) -> str:
             continue
         found |= {f"{one.name} ({in_words(arm)})": outcomes[arm] for arm in outcomes}
     one, check = _deciding(several)
+    if one.run is None:  # an audit, whose own answer follows
+        return f"{by_outcome(found)}. From {asked(one.stats)}."
     mark = ", " if len(one.stats.arms) > 1 else ": "
     sentences = [
         f"{by_outcome(found)}.",
@@ -228,22 +207,19 @@ def step_of(several: Sequence[Subject]) -> tuple[str, str]:
 
 
 def all_findings(
-    stats: Statistics,
-    created: str,
-    conditions: Sequence[str],
-    between: Iterable[Finding],
-) -> list[Finding]:
+    stats: Statistics, created: str, conditions: Sequence[str], between: Iterable[str]
+) -> list[str]:
     """The `findings` of a report, with those `between` the answer and the others, and what rows
     could have missed.
     """
     answer, *others = findings(stats, created, conditions)
-    return [answer, *between, *others, *map(told, missed(stats))]
+    return [answer, *between, *others, *missed(stats, conditions)]
 
 
 def findings(
     stats: Statistics, created: str = "", conditions: Sequence[str] = ()
-) -> list[Finding]:
-    """The findings (`told`); the first is the answer.
+) -> list[str]:
+    """The findings; the first is the answer.
 
     It says whether limits are kept, who gets how much, and what true answers are. Without
     `conditions`, the limit is the margin of the leading gap.
@@ -254,7 +230,7 @@ def findings(
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     lead = (best or [base if base in telling else (telling or [base])[0]])[0]
     sentences = [_limits_kept(stats, conditions)]
-    others = list[Finding]()
+    others = list[str]()
     if telling:
         names = [name for name in telling if name != lead]
         names.sort(key=lambda name: stats.of(stats.lead, name).value)
@@ -270,23 +246,22 @@ def findings(
         begins = sentences[-1].endswith(".")
         sentences.append(answer[0].upper() + answer[1:] if begins else answer)
         others = [
-            told(_about_arm(stats, name, conditions), _subject(stats, name))
+            f"{in_words(name)}: {_about_arm(stats, name, conditions)}"
             for name in named_arms
         ]
         more = len(names) - len(named_arms)
-        others += [told(f"{more} more are in the table.")] * bool(more)
+        others += [f"{more} more are in the table."] * bool(more)
     sentences += [_true_answers(stats), f"From {asked(stats, created)}."]
     alike = list(all_alike(stats))
     if not telling:
         first, *alike = alike
-        who = f"{in_words(first['arm'])}: " * (len(stats.arms) > 1)
-        sentences.insert(1, f"{who}{first['text']}")
+        sentences.insert(1, first)
     return [
-        told(" ".join(filter(None, sentences))),
+        " ".join(filter(None, sentences)),
         *others,
         *alike,
         *(sentence for arm in stats.arms for sentence in _silence(stats, arm.arm)),
-        *map(told, _undecided(stats)),
+        *_undecided(stats),
     ]
 
 
@@ -356,11 +331,7 @@ def _verdict_on_arms(
     """The rule that keeps any arm from being the best; "" with conditions, or for one arm."""
     base = in_words(stats.base)
     if len(best) > 1:
-        names = f"Better than {base}: {listed(best, _MOST, in_words)}"
-        better = list(_better_than_each_other(stats, best))
-        if better:
-            return f"{names}. {listed(better, _MOST, by='; ')}."
-        return f"{names} (not told apart)."
+        return f"Better than {base}: {listed(best, _MOST, in_words)}."
     if best or conditions or len(stats.arms) < 2:
         return ""
     if any(arm.arm == stats.base and arm.alike for arm in stats.arms):
@@ -392,15 +363,6 @@ def _is_righter(stats: Statistics, arm: str, than: str) -> bool:
     """Whether an arm's accuracy is shown to be higher than that of another."""
     accuracy = stats.difference("accuracy", arm, than)
     return accuracy.verdict in SHOWN and accuracy.value > 0
-
-
-def _better_than_each_other(stats: Statistics, arms: Sequence[str]) -> Iterator[str]:
-    """Yield in what respect arms are shown to be better than others of them."""
-    respects = {"a smaller gap": _is_fairer, "more right answers": _is_righter}
-    for respect, is_better in respects.items():
-        for arm, than in permutations(arms, 2):
-            if is_better(stats, arm, than):
-                yield f"{in_words(arm)} has {respect} than {in_words(than)}"
 
 
 def best_arms(stats: Statistics, kept: Collection[str] | None = None) -> list[str]:
@@ -505,37 +467,61 @@ def _undecided(stats: Statistics) -> Iterator[str]:
         yield why.format(listed(names, _MOST, in_words), in_words(stats.base))
 
 
-def missed(stats: Statistics) -> Iterator[str]:
-    """Yield a sentence on the gaps and differences with a power below 80 %."""
-    found = [stats.of(f"{stats.lead}_detectable", arm.arm) for arm in stats.arms]
-    telling = [one for one, arm in zip(found, stats.arms, strict=True) if not arm.alike]
-    gap = _smallest_found(telling)
+def missed(stats: Statistics, conditions: Sequence[str] = ()) -> Iterator[str]:
+    """Yield sentences on the gaps and differences with a power below 80 %, and on the rows that
+    would show gaps within the margin, where it is the limit.
+    """
     words = BY_KEY[stats.lead].words
-    parts = [f"a {words} below {gap} points may stay unseen"] * bool(gap)
-    sizes = []
-    scopes = []
+    needed = {
+        arm.arm: stats.of(f"{stats.lead}_rows_needed", arm.arm) for arm in stats.arms
+    }
+    rows = [
+        f"{rows_in_words(int(found.value))}{f' ({in_words(arm)})' * (len(needed) > 1)}"
+        for arm, found in needed.items()
+        if found.known
+    ]
+    if rows and not conditions:
+        of_people = " of more people" * (stats.units == "people")
+        yield (
+            f"If the groups are treated alike, {listed(rows, _MOST)} rows{of_people} would show "
+            f"a {words} of at most {points(stats.margin)}, 4 times in 5."
+        )
+    telling = [arm.arm for arm in stats.arms if not arm.alike]
+    alone = [stats.of(f"{stats.lead}_detectable", arm) for arm in telling]
+    sizes = dict[str, float]()
+    scopes = [""]
     for key in (stats.lead, "accuracy"):
         name = f"{key}_difference_detectable"
         found = [
             stats.of(name, pair.second, against=pair.first) for pair in stats.pairs
         ]
         scopes += [one.scope for one in found if one.known]
-        size = _smallest_found(found)
-        sizes += [f"{size} points of {BY_KEY[key].words}"] * bool(size)
-    if sizes:
-        below = " or ".join(sizes)
-        two = "two ways of asking" if stats.with_examples else "two who decide"
-        parts.append(f"between {two} ({scopes[-1]}), a difference below {below}")
-    if parts:
-        yield f"With {asked(stats)} {'; '.join(parts)}."
+        sizes[BY_KEY[key].words] = _largest(found)
+    two = "two ways of asking" if stats.with_examples else "two who decide"
+    unseen = _unseen(words, _largest(alone), sizes, f"{two} ({scopes[-1]})")
+    if unseen:
+        yield f"With {asked(stats)} {unseen}."
 
 
-def _smallest_found(found: Sequence[Record]) -> str:
-    """The largest of the smallest differences detected with power 80 %, in points."""
-    sizes = [record.value for record in found if record.known]
-    if sizes:
-        return number(min(1.0, max(sizes)), 1, 100)
-    return ""
+def _largest(found: Sequence[Record]) -> float:
+    """The largest of the known values; NaN for none."""
+    return max((record.value for record in found if record.known), default=math.nan)
+
+
+def _unseen(gap: str, alone: float, sizes: Mapping[str, float], between: str) -> str:
+    """Gaps (in words: `gap`) below `alone`, and differences below `sizes` by metric, which a test
+    may miss; NaN where unknown.
+    """
+    known = {
+        name: points(min(1.0, size), 1)
+        for name, size in {"": alone, **sizes}.items()
+        if not math.isnan(size)
+    }
+    least = known.pop("", None)
+    parts = [f"a {gap} below {least} may stay unseen"] * bool(least)
+    below = " or ".join(f"{size} of {name}" for name, size in known.items())
+    parts += [f"between {between}, a difference below {below}"] * bool(below)
+    return "; ".join(parts)
 
 
 def next_step(
@@ -573,8 +559,6 @@ def next_step(
     if best:
         names = " or ".join(map(cut, best[:_MOST]))
         return f"build your prompts as {names} does, and watch what is decided", ""
-    if run and run.at_threshold and len(telling) < len(stats.arms):
-        return "read the results at the threshold", ""
     if run and not run.at_threshold and any(ranks):
         step = "draw the line between yes and no elsewhere: the probability of yes ranks rows"
         return step, _again(run, "--threshold base-rate", "-threshold")
@@ -593,7 +577,7 @@ def next_step(
     if worst(checks) == WITHIN_LIMITS:
         return "watch further decisions, month by month", ""
     if few:
-        return _more_rows(stats, run)
+        return more_rows(stats, run)
     if not verdicts:
         return "get answers about at least two groups: a gap needs two", ""
     if run:
@@ -603,7 +587,7 @@ def next_step(
     return "find out the cause of the gap, with people who know these decisions", ""
 
 
-def _more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:
+def more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:
     """More rows of the run's table, a quarter of which is left for examples, or of a larger."""
     more = MORE[stats.units]
     if stats.heavy:
@@ -642,37 +626,7 @@ def _lacks_draws(pair: ComparedArms) -> bool:
     return bool(pair.reason) and pair.scope == THIS_STRATEGY
 
 
-def four_fifths(impact: Impact, view: View, found: Records) -> Iterator[Finding]:
-    """Yield findings by arm on the impact ratios of one attribute."""
-    for arm, reference in references(found, view.name).items():
-        who = arm if len(impact.arms) > 1 else ""
-        ratios = {
-            level: found.find("impact_ratio", arm, level, reference, view.name)
-            for level in view.levels
-        }
-        judged = {level: ratio for level, ratio in ratios.items() if ratio.known}
-        order = sorted(judged, key=lambda level: judged[level].value)
-        in_words_of = {
-            level: f"{cut(level)} {number(ratio.value, 2)} ({interval(ratio.ends, 2)})"
-            for level, ratio in judged.items()
-        }
-        below = [level for level in order if judged[level].verdict == BELOW]
-        not_told = [level for level in order if judged[level].verdict == CANNOT_SAY]
-        rate = f"four fifths of the rate of {cut(reference)}"
-        for names, text in (
-            (below, f"Below {rate}"),
-            (not_told, f"Not settled whether below {rate}"),
-        ):
-            names = [level for level in names if level != reference]
-            if names:
-                levels = listed(names, _MOST_BELOW, in_words_of.__getitem__)
-                yield told(f"{text}: {levels}.", who)
-        if judged and not below and not not_told:
-            lowest = in_words_of[order[0]]
-            yield told(f"No group is below {rate}; the lowest: {lowest}.", who)
-
-
-def all_alike(stats: Statistics) -> Iterator[Finding]:
+def all_alike(stats: Statistics) -> Iterator[str]:
     """Yield a finding for each arm with the same answer to (nearly) all rows."""
     pairs = (pair for pair in stats.pairs if pair.first == stats.base)
     repeated = {pair.second for pair in pairs if pair.same}
@@ -696,10 +650,10 @@ def all_alike(stats: Statistics) -> Iterator[Finding]:
                 f"with its median as the line, the model would say {would}, "
                 f"{measured(BY_KEY['dp_gap'], gap)}, {measured(BY_KEY['accuracy'], right)}."
             )
-        yield told(text, _subject(stats, arm.arm))
+        yield f"{in_words(arm.arm)}: " * (len(stats.arms) > 1) + text
 
 
-def _silence(stats: Statistics, arm: str) -> Iterator[Finding]:
+def _silence(stats: Statistics, arm: str) -> Iterator[str]:
     """Yield findings on groups whose replies are refused, filtered, truncated, unfinished or
     unread more often than another group's.
     """
@@ -716,7 +670,7 @@ def _silence(stats: Statistics, arm: str) -> Iterator[Finding]:
                 f"replies for {cut(order[-1])} are {rate} {points} points more often than for "
                 f"{cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 0, 100)})."
             )
-            yield told(text, arm)
+            yield f"{in_words(arm)}: {text}"
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
@@ -745,40 +699,29 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
 def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:
     """Lines on differences detected with power 80 %, and on the assumptions."""
     assumed = assumptions or Assumptions()
-    lines = ["differences that tests at 5 % detect 4 times in 5:"]
+    lines = ["what tests at 5 % may miss, more than once in 5 times:"]
+    words = BY_KEY[LEADS[design.labels > 1]].words
     for size in smallest(design, assumed):
-        if size["of"] == THESE_EXAMPLES:
-            where = "these examples"
-        else:
-            where = "this strategy, with examples drawn anew"
-        accuracy = number(min(1.0, size["accuracy"]), 1, 100)
-        found = f"{accuracy} points of accuracy between two ways of asking"
-        if not math.isnan(size["gap"]):
-            gap, alone = (
-                number(min(1.0, size[name]), 1, 100) for name in ("gap", "gap_of_one")
-            )
-            words = BY_KEY[LEADS[design.labels > 1]].words
-            found = f"{gap} points of {words} and {found}; a {words} of {alone} points in one"
-        lines.append(f"  {where}: {found}")
+        sizes = {words: size["gap"], "accuracy": size["accuracy"]}
+        unseen = _unseen(
+            words, size["gap_of_one"], sizes, f"two ways of asking ({size['of']})"
+        )
+        lines.append(f"  {unseen}")
     if design.repeats < MIN_SETS:
         lines.append(
-            f"  this strategy, with examples drawn anew: cannot be told with fewer than {MIN_SETS} "
-            f"repeats"
+            f"  {THIS_STRATEGY}: cannot be told with fewer than {MIN_SETS} repeats"
         )
-    few = [
-        group
-        for group, judged in zip(design.groups, design.judged, strict=True)
-        if is_known(group) and not judged
-    ]
+    judged = dict(zip(design.groups, design.judged, strict=True))
+    few = [group for group in judged if is_known(group) and not judged[group]]
     if few:
         lines.append(
             f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, cut)}"
         )
+    share = f"{100 * assumed.discordant:.3g}%"
     sentence = (
-        f"assuming that two ways of asking answer {100 * assumed.discordant:.3g}% of the rows "
-        "differently "
-        f"({assumed.source})"
+        f"assuming that two ways of asking answer {share} of the rows differently"
     )
+    sentence += f" ({assumed.source})"
     if design.repeats >= MIN_SETS:
         sentence += (
             f", and examples move a difference by {assumed.examples_sd:g} "

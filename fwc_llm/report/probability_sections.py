@@ -31,7 +31,7 @@ def probabilities(stats: Statistics) -> Section:
         )
         calibrated = "–" if _is_clipped(stats, arm) else number(error.value)
         cells: Cells = [
-            valued(auc, 3),
+            valued(auc, 3, 1),
             number(brier.value),
             calibrated,
             number(gap.value),
@@ -74,7 +74,7 @@ def calibration(stats: Statistics) -> Section:
                 numbers: Cells = [
                     number(mean, 1, 100),
                     number(share, 1, 100),
-                    difference(found, 1, 100),
+                    difference(found),
                 ]
                 rows.append(
                     [arm.arm, group or "all", f"{found.n:,}", *numbers, number(error)]

@@ -3,16 +3,13 @@
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import Row, Section
 from fwc_llm.runs.recorded_run import Run
-
-if TYPE_CHECKING:
-    from fwc_llm.tasks import Task
 
 DECISIONS = "audit"  # key of a document's `about` for the source of audited decisions
 NOT_STATED = "not stated in the task file"
@@ -34,14 +31,14 @@ SIGNED = ("Name", "Role and organisation", "Date", "Signature")
 _FILES = ("run.json", "answers.csv", "results.json", "journal.jsonl")
 
 
-def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
+def provenance(run: Run) -> dict[str, Any]:
     """The record of a run, for JSON.
 
     Keys: `about` ([about] of the task file), `task` (question, licence, citation, note; None if the
     task file is unknown), and `hashes` (SHA-256 of the task file, of the table as used, and of the
     run's files).
     """
-    stated = task if task is not None else _recorded(run)
+    stated = _recorded(run)
     text = run.described.get("task_file")
     hashes = {
         name: sha256(run.folder / name)
@@ -67,7 +64,7 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     }
 
 
-def _recorded(run: Run) -> "Task | None":
+def _recorded(run: Run) -> Any:
     """The task that the run recorded, without its data; None if it cannot be read."""
     from fwc_llm.tasks import load_task, recorded_task
 

@@ -10,18 +10,10 @@ from typing import Any
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, by_arm, checked
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
-from fwc_llm.metrics.records import (
-    AS_NO_SCOPE,
-    CHANGED_ATTRIBUTE,
-    NAMES,
-    READ,
-    READINGS,
-    TRUTH,
-    Record,
-)
+from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics, fates
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
-from fwc_llm.number_format import DASH, interval, mean_and_sd, number, p_value, percent
+from fwc_llm.number_format import DASH, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.table_model import (
     Cells,
@@ -30,6 +22,7 @@ from fwc_llm.report.table_model import (
     Section,
     TableCell,
     difference,
+    metric_cell,
     rates_cell,
     valued,
 )
@@ -75,7 +68,6 @@ DEFINITIONS = {  # of terms in headings
     "comparisons.",
     "Verdict": "the conclusion from the interval in the same row.",
 }
-_BESIDE = 4  # most arms with a column in the table of groups
 
 
 # Several runs: label, statistics, outcomes by arm.
@@ -86,11 +78,6 @@ _LEGEND = (
     "✓ within all limits   ✗ outside of one   ? cannot say   "
     "= all answers are alike, so that the gap tells nothing."
 )
-
-
-def shown(record: Record, metric: Metric) -> TableCell:
-    """A cell with a metric's value and the interval that was judged."""
-    return valued(record, metric.digits, metric.scale)
 
 
 def leading(stats: Statistics) -> list[str]:
@@ -118,7 +105,7 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         *[TRUTH] * bool(true),
     ):
         rates = {group: rate.value for group, rate in stats.rates(arm).items()}
-        cells: Cells = [valued(stats.of(metric.key, arm), 1, 100) for metric in metrics]
+        cells: Cells = [valued(stats.of(metric.key, arm)) for metric in metrics]
         yes = rates_cell(
             rates, {} if arm == TRUTH else true, of_unknown_groups(stats, arm)
         )
@@ -151,28 +138,18 @@ def metrics_of(stats: Statistics) -> list[Metric]:
 
 
 def results(stats: Statistics) -> Section:
-    """All metrics of every arm, with verdicts; AUC and Brier score per group, if known."""
+    """All metrics of every arm, with verdicts."""
     metrics = metrics_of(stats)
     rows: list[Row] = []
     for arm in stats.arms:
         for metric in metrics:
             record = stats.of(metric.key, arm.arm)
-            rows.append([arm.arm, metric.title, shown(record, metric), record.verdict])
-    notes = [*_reading(stats), *_undefined(stats, TABLE), *stats.notes]
-    scores: list[Row] = []
-    for group in stats.groups:
-        for arm in stats.arms:
-            found = [stats.of(rate, arm.arm, group.group) for rate in ("auc", "brier")]
-            if any(record.known for record in found):
-                scores.append(
-                    [group.group, arm.arm, *(valued(record, 3) for record in found)]
-                )
-    headings = ["Group", "Arm", "AUC", "Brier score"]
-    parts = [Section("AUC and Brier score per group", headings, scores, keys=2)]
+            rows.append(
+                [arm.arm, metric.title, metric_cell(record, metric), record.verdict]
+            )
+    notes = [_INTERVALS, *_reading(stats), *_undefined(stats, TABLE), *stats.notes]
     headings = ["Arm", "Metric", "Value", "Verdict"]
-    return Section(
-        "All metrics", headings, rows, notes, keys=2, name="results", parts=parts
-    )
+    return Section("All metrics", headings, rows, notes, keys=2, name="results")
 
 
 def overview(models: Models) -> Section:
@@ -204,7 +181,7 @@ def grid(models: Models) -> Section:
 
 
 def _marked(record: Record, outcome: str) -> TableCell:
-    cell = valued(record, 1, 100)
+    cell = valued(record)
     if not record.known:
         return cell
     mark = "=" if record.verdict == ALIKE else _MARKS[outcome]
@@ -242,45 +219,22 @@ def rates(stats: Statistics) -> Section:
     """The groups: rows, true share of yes, rates of yes with intervals."""
     arms = [arm.arm for arm in stats.arms]
     rows = list[Row]()
-    sizes = []
-    side_by_side = len(arms) <= _BESIDE
     for group in stats.groups:
         base = stats.of("selection_rate", TRUTH, group.group).value
         size = [f"{group.n:,}", *[percent(base)] * stats.labelled]
         cells: Cells = [
-            valued(stats.of("selection_rate", arm, group.group), 3) for arm in arms
+            valued(stats.of("selection_rate", arm, group.group)) for arm in arms
         ]
-        if side_by_side:
-            rows.append([group.group, *size, *cells])
-        else:
-            rows += [
-                [group.group, arm, *size, one]
-                for arm, one in zip(arms, cells, strict=True)
-            ]
-        sizes += [group.n] * (1 if side_by_side else len(arms))
+        rows.append([group.group, *size, *cells])
     size = ["Rows", *["True share of yes"] * stats.labelled]
-    if side_by_side:
-        headings = ["Group", *size, *(f"Yes, {arm}" for arm in arms)]
-    else:
-        headings = ["Group", "Arm", *size, "Rate of yes"]
+    headings = ["Group", *size, *(f"Yes, {arm}" for arm in arms)]
     notes = [
-        "Shares of yes, with 95 % intervals. The DP gap is the largest share less the smallest."
+        "In per cent, with 95 % intervals. The DP gap is the largest rate less the smallest."
     ]
-    keys = 1 if side_by_side else 2
-    scales = {
-        column: Scale(0.0, 1.0) for column in range(keys + len(size), len(headings))
-    }
+    columns = range(1 + len(size), len(headings))
+    scales = dict.fromkeys(columns, Scale(0.0, 1.0, factor=100.0))
     title = "Rate of yes per group"
-    return Section(
-        title,
-        headings,
-        rows,
-        notes,
-        keys=keys,
-        name="rates",
-        sizes=sizes,
-        scales=scales,
-    )
+    return Section(title, headings, rows, notes, name="rates", scales=scales)
 
 
 def paper(stats: Statistics) -> Section:
@@ -314,7 +268,7 @@ def comparisons(stats: Statistics) -> Section:
             "All arms decided about the same rows, so differences are taken row by row."
         )
     notes = [
-        "Intervals are widened, and p-values adjusted, for the number of comparisons."
+        "In points. Intervals are widened, and p-values adjusted, for the number of comparisons."
     ]
     pairs = [(pair.second, pair.first) for pair in stats.pairs]
     rows = compared(stats, pairs)
@@ -328,7 +282,7 @@ def compared(stats: Statistics, pairs: Sequence[tuple[str, str]]) -> list[Row]:
         for key in reversed(leading(stats)):
             metric = BY_KEY[key]
             test = stats.of(f"{key}_difference", arm, against=against)
-            change = difference(test, metric.digits, metric.scale)
+            change = difference(test)
             verdict = test.verdict or test.reason or "undefined"
             p = p_value(test.p)
             cells: Cells = [p, verdict, test.scope, f"{test.n or 0}"]
@@ -357,7 +311,7 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
 
 
 def coverage(stats: Statistics, unread: str) -> Section:
-    """Shares of replies by reason for having no answer, by group; other readings of these.
+    """Shares of replies by reason for having no answer, by group.
 
     `unread` is a sentence on the most frequent replies without an answer.
     """
@@ -365,7 +319,6 @@ def coverage(stats: Statistics, unread: str) -> Section:
     if not arms:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
     rows = list[Row]()
-    other = list[Row]()
     notes = list[str]()
     for arm in arms:
         for share, gap in zip(REPLIES[::2], REPLIES[1::2], strict=True):
@@ -375,32 +328,13 @@ def coverage(stats: Statistics, unread: str) -> Section:
                 stats.of(share.key, arm.arm, group.group) for group in stats.groups
             ]
             if of_all.value > 0:
-                cells: Cells = [valued(record, 1, 100) for record in (of_all, *groups)]
+                cells: Cells = [valued(record) for record in (of_all, *groups)]
                 title = share.title.removesuffix(" %")
-                rows.append(
-                    [arm.arm, title, *cells, valued(between, 3), between.verdict]
-                )
+                rows.append([arm.arm, title, *cells, valued(between), between.verdict])
         why = ", ".join(
             f"{count} {reason}" for reason, count in sorted(arm.unparsed.items())
         )
         notes.append(f"{arm.arm}, without an answer: {why}.")
-        for key in leading(stats):
-            metric = BY_KEY[key]
-            how = (metric.digits, metric.scale)
-            scopes = [
-                stats.of(key, arm.arm, scope=scope) for scope in (READ, AS_NO_SCOPE)
-            ]
-            ends = interval(stats.of(key, arm.arm, scope=READINGS).ends, *how)
-            judged = interval(stats.of(key, arm.arm).ends, *how)
-            other.append(
-                [
-                    arm.arm,
-                    metric.title,
-                    *(valued(r, *how) for r in scopes),
-                    ends,
-                    judged,
-                ]
-            )
     intro = (
         "Shares of the replies, in percent, with 95 % intervals, and the largest difference "
         "between groups with its verdict. Replies without an answer are rarely missing at random. "
@@ -409,13 +343,6 @@ def coverage(stats: Statistics, unread: str) -> Section:
     if unread:
         notes.append(f"{unread[0].upper()}{unread[1:]}.")
     headings = [
-        *("Arm", "Metric", "Replies that were read", "Unread as no", "All readings"),
-        "Interval that is judged",
-    ]
-    parts = [
-        Section("Other readings of replies without an answer", headings, other, keys=2)
-    ]
-    headings = [
         "Arm",
         "Replies",
         "All",
@@ -423,7 +350,7 @@ def coverage(stats: Statistics, unread: str) -> Section:
         "Gap",
         "Verdict",
     ]
-    return Section("Coverage", headings, rows, notes, intro, keys=2, parts=parts)
+    return Section("Coverage", headings, rows, notes, intro, keys=2)
 
 
 _CHANGED = {
@@ -448,7 +375,7 @@ def changed(stats: Statistics, scope: str) -> Section:
     for found in stats.records.where(metric="changed", scope=scope):
         of: Any = {"group": found.group, "against": found.against, "scope": scope}
         shares = [stats.of(f"{one}_difference", found.arm, **of) for one in differences]
-        cells: Cells = [valued(record, 1, 100) for record in (found, *shares)]
+        cells: Cells = [valued(record) for record in (found, *shares)]
         told = [f"{stats.of(one, found.arm, **of).value:.0f}" for one in counts]
         name = f"{found.against} shown as {found.group}"
         rows.append([found.arm, name, *cells, *told, str(found.n)])
@@ -470,13 +397,14 @@ def attributes(stats: Statistics) -> Section:
                 for level in view.levels
             }
             told = ", ".join(
-                f"{level} {number(rate.value)}" for level, rate in levels.items()
+                f"{level} {number(rate.value, 1, 100)}"
+                for level, rate in levels.items()
             )
             smallest = min(rate.n or 0 for rate in levels.values())
-            cells: Cells = [valued(record, 3), record.verdict, told, f"{smallest:,}"]
+            cells: Cells = [valued(record), record.verdict, told, f"{smallest:,}"]
             rows.append([arm.arm, view.name, *cells])
     title = BY_KEY[stats.lead].title
-    headings = ["Arm", "Attribute", title, "Verdict", "Rates of yes", "Smallest group"]
+    headings = ["Arm", "Attribute", title, "Verdict", "Yes, %", "Smallest group"]
     intro = (
         "The groups above cross several attributes; here each attribute is alone. In brackets 95 % "
         "intervals."
@@ -502,7 +430,7 @@ def repetition(stats: Statistics) -> Section:
             stats.of(f"{key}_of_repeated_prompts", same.arm).value for key in _RANKED
         ]
         cells: Cells = [
-            valued(same, 1, 100),
+            valued(same),
             percent(both.value),
             f"{same.n:,}",
             *map(number, ranked),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from textwrap import fill
 from typing import Any
 
 from rich import box
@@ -11,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fwc_llm.metrics.counts import Metric
 from fwc_llm.metrics.records import Record
 from fwc_llm.notebook import figure, note, table
 from fwc_llm.number_format import DASH, interval, number, signed
@@ -18,8 +20,9 @@ from fwc_llm.sanitize import replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
-_NARROW = 8  # characters of a heading that stays on one line
-_WIDE = 30  # characters of a list that stays on one line
+_NARROW = 8  # characters of a cell that stays on one line
+_WIDE = 16  # characters of a line in a cell
+_NEXT_LINE = re.compile(r" (?=\()|(?<=,) (?!%)")
 _MOST_NAMED = 3  # most groups that a picture names
 _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
@@ -74,46 +77,41 @@ class Section:
     keys: int = 1  # the first columns, which name a row
     name: str = ""  # CSS class on the page
     parts: Sequence["Section"] = ()
-    sizes: Sequence[
-        float | None
-    ] = ()  # of rows: of more than 100 rows, the largest are kept
     scales: Mapping[int, Scale] = field(default_factory=dict)  # axes by index of column
 
     def __post_init__(self) -> None:
-        number = len(self.rows)
+        total = len(self.rows)
+        if total > _MOST_ROWS:
+            line = f"The first {_MOST_ROWS} of {total:,} rows are shown; the JSON document has all."
+            object.__setattr__(self, "rows", self.rows[:_MOST_ROWS])
+            object.__setattr__(self, "notes", [line, *self.notes])
         more = len(self.notes) - _MOST_NOTES
         if more > 0:
-            object.__setattr__(
-                self,
-                "notes",
-                [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"],
-            )
-        if number > _MOST_ROWS:
-            order = sorted(
-                range(number),
-                key=lambda row: -(self.sizes[row] or 0) if self.sizes else row,
-            )
-            object.__setattr__(
-                self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])]
-            )
-            which = "largest" if self.sizes else "first"
-            line = (
-                f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON "
-                "document has all."
-            )
-            object.__setattr__(self, "notes", [line, *self.notes])
+            kept = [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"]
+            object.__setattr__(self, "notes", kept)
+
+    def plain(self) -> dict[str, Any]:
+        """The texts of the section, for JSON."""
+        names = "title", "intro", "headings", "notes", "parts"
+        found = {name: getattr(self, name) for name in names}
+        return {**found, "rows": texts(self.rows)}
 
     def __bool__(self) -> bool:
         """Whether the section has rows, a non-empty part, or only a sentence to show."""
         return bool(self.rows or any(self.parts) or (self.intro and not self.headings))
 
 
-def valued(record: Record, digits: int, scale: float = 1.0) -> TableCell:
+def valued(record: Record, digits: int = 1, scale: float = 100.0) -> TableCell:
     """A cell with a record's value and its interval."""
-    limits = interval(record.ends, digits if scale == 1 else 1, scale)
+    limits = interval(record.ends, digits, scale)
     plotted = record.low, record.value, record.high
     note = "" if limits == DASH else limits
     return TableCell(number(record.value, digits, scale), note, plotted)
+
+
+def metric_cell(record: Record, metric: Metric) -> TableCell:
+    """A cell with a metric's value and the interval that was judged."""
+    return valued(record, metric.digits, metric.scale)
 
 
 def rates_cell(
@@ -137,7 +135,7 @@ def rates_cell(
     return TableCell("; ".join([text or DASH, *unknown]), dots=dots)
 
 
-def difference(record: Record, digits: int, scale: float = 1.0) -> TableCell:
+def difference(record: Record, digits: int = 1, scale: float = 100.0) -> TableCell:
     """A cell with a signed value, and its interval."""
     cell = valued(record, digits, scale)
     return replace(cell, text=signed(record.value, digits, scale))
@@ -252,7 +250,9 @@ def _table(
     stacked: bool = True,
 ) -> Table:
     """A table of the first `keys` columns and columns start:end; headings come first."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
+    )
     chosen = [[*line[:keys], *line[start:end]] for line in lines]
     headings, *rows = [
         [Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen
@@ -268,14 +268,11 @@ def _table(
 
 
 def _stacked(cell: str) -> str:
-    """A cell on several lines: an interval, and the end of a verdict, below its beginning."""
-    for end in (" (", " but ", " too ", " all ", " that ", " at "):
-        cell = cell.replace(end, f"\n{end.strip(' ')}{' ' * (end != ' (')}")
-    if len(cell) > _NARROW:
-        cell = cell.replace("Yes, ", "Yes,\n")
-    if len(cell) > _WIDE:
-        cell = cell.replace(", ", ",\n")
-    return cell
+    """A cell on several lines: intervals and entries of lists on lines of their own."""
+    if len(cell) <= _NARROW:
+        return cell
+    lines = _NEXT_LINE.sub("\n", cell).splitlines()
+    return "\n".join(fill(line, _WIDE, break_long_words=False) for line in lines)
 
 
 def _short(name: str) -> str:

@@ -8,7 +8,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fwc_llm.files import in_shell
-from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.metrics.adverse_impact import Impact
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import sections
@@ -22,7 +21,6 @@ from fwc_llm.report.narrative import (
     lost_lines,
     low_coverage,
     missed,
-    next_step,
     overall,
     step_of,
     what_was_run,
@@ -42,70 +40,93 @@ _NO_PROBABILITY = (
 )
 
 
-def run_table(run: "Run", verbose: bool = False) -> RenderableType:
-    """A run's findings and first table, for rich to print."""
-    title = Text(f"{run.task} · {run.results['model']}", style="bold")
-    if run.simulated:
-        subject = "ANSWERS" if run.simulated_answers else "TABLE"
-        title.append(f"  SIMULATED {subject}", style="bold black on yellow")
-    if run.reference:
+def runs_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
+    """The answers of one or several models to the same questions, for rich to print."""
+    models = [subject_of(run) for run in runs]
+    several = len(runs) > 1
+    subject = f"{len(runs)} models" if several else runs[0].results["model"]
+    title = Text(f"{runs[0].task} · {subject}", style="bold")
+    if all(run.simulated for run in runs):
+        simulated = "ANSWERS" if runs[0].simulated_answers else "TABLE"
+        title.append(f"  SIMULATED {simulated}", style="bold black on yellow")
+    if all(run.reference for run in runs):
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
-    stats = run.statistics
-    low = low_coverage(stats, run.described["settings"]["min_coverage"])
-    lines = [run.missing, *lost_lines(run.results.get("rows"))]
-    logprobs = (run.described.get("parameters") or {}).get("logprobs")
-    if logprobs and not any(stats.of("brier", arm.arm).known for arm in stats.arms):
-        lines.append(_NO_PROBABILITY)
-    thresholds = at_threshold(threshold_section(run), stats)
+    doubts = list[str]()
+    notes = list[str]()
+    tables = list[Section]()
+    for run, model in zip(runs, models, strict=True):
+        who = f"{model.name}: " * several
+        low = low_coverage(model.stats, run.described["settings"]["min_coverage"])
+        doubts += [f"{who}{line}" for line in low]
+        notes += [f"{who}{line}" for line in (run.missing, _unrated(run)) if line]
+        heading = f"{run.label}, at its threshold" if several else "At the threshold"
+        tables.append(at_threshold(threshold_section(run), model.stats, heading))
+    if several:
+        answer, *differences = of_runs(runs, models)
+        grid = sections.grid([(one.name, one.stats, one.outcomes) for one in models])
+        body = [Text(answer, style="bold"), terminal(grid), *map(Text, differences)]
+    else:
+        body = [*_body(models[0], runs[0].created, verbose=verbose)]
+    notes += lost_lines(runs[0].results.get("rows"))
     rest: list[RenderableType] = []
-    if verbose:
-        rest = [Text(what_was_run(run)), everything(describe_run(run))]
+    for run in runs if verbose else ():
+        rest += [Text(what_was_run(run)), everything(describe_run(run))]
     return Group(
         title,
-        *(Text(line["text"], style="bold") for line in low),
-        summary(stats, run.created, verbose, limits(run), run),
-        *([terminal(thresholds)] if thresholds and not verbose else []),
-        *(Text(line, style="dim") for line in lines if line),
+        *(Text(line, style="bold") for line in doubts),
+        *body,
+        *(terminal(table) for table in tables if table),
+        *(Text(line, style="dim") for line in notes),
+        *_end(models, f"fwc-llm report {in_shell((models[0].run or runs[0]).folder)}"),
         *rest,
     )
 
 
+def _unrated(run: "Run") -> str:
+    """A note on a run that asked for probabilities of words, and got none."""
+    asked = (run.described.get("parameters") or {}).get("logprobs")
+    arms = (arm.arm for arm in run.statistics.arms)
+    if not asked or any(run.statistics.of("brier", arm).known for arm in arms):
+        return ""
+    return _NO_PROBABILITY
+
+
 def answer(run: "Run") -> str:
     """The first of a run's `findings`."""
-    return findings(run.statistics, run.created, limits(run))[0]["text"]
+    return findings(run.statistics, run.created, limits(run))[0]
 
 
-def summary(
-    stats: Statistics,
-    created: str = "",
-    verbose: bool = False,
-    conditions: Sequence[str] = (),
-    run: "Run | None" = None,
-) -> RenderableType:
-    """The findings, the first table and the next step (`next_step`)."""
-    table = sections.first(stats, by_arm(checked(stats, conditions)))
-    notes = [] if verbose else _notes(stats)
-    return Group(
-        *_body(stats, created, conditions, table, notes),
-        *_next(*next_step(stats, conditions, run), _page(run)),
-        Text(GOOD, style="dim"),
-    )
+def summary(stats: Statistics) -> RenderableType:
+    """The findings, the first table and the next step of an audit without a file."""
+    audited = Subject("", stats)
+    return Group(*_body(audited), *_end([audited]))
 
 
 def _body(
-    stats: Statistics,
-    created: str,
-    conditions: Sequence[str],
-    table: Section,
-    notes: Sequence[str],
+    audited: Subject,
+    created: str = "",
+    table: Section | None = None,
+    verbose: bool = False,
+    above: Sequence[str] = (),
 ) -> Iterator[RenderableType]:
-    """The findings, a table with notes, and what the rows could have missed."""
-    for number, finding in enumerate(findings(stats, created, conditions)):
-        text = ": ".join(filter(None, finding.values()))
-        yield Text(text, style="" if number else "bold")
+    """The findings, the first table with notes but those `above`, and what rows could have
+    missed.
+    """
+    stats = audited.stats
+    found = findings(stats, created, audited.conditions)
+    yield Text(found[0], style="bold")
+    yield from map(Text, found[1:])
+    table = table or sections.first(stats, audited.outcomes)
     yield terminal(replace(table, title=""))
+    notes = [] if verbose else [note for note in _notes(stats) if note not in above]
     yield from (Text(note, style="dim") for note in notes)
-    yield from map(Text, missed(stats))
+    yield from map(Text, missed(stats, audited.conditions))
+
+
+def _end(several: Sequence[Subject], page: str = "") -> Iterator[RenderableType]:
+    """The next step with its command, or else that of the `page`."""
+    yield from _next(*step_of(several), page)
+    yield Text(GOOD, style="dim")
 
 
 def _next(step: str, command: str, page: str) -> Iterator[RenderableType]:
@@ -116,10 +137,6 @@ def _next(step: str, command: str, page: str) -> Iterator[RenderableType]:
     yield Text(f"Next: {step}{':' if command else '.'}")
     if command:
         yield Text(f"    {command}", no_wrap=True, overflow="ignore")
-
-
-def _page(run: "Run | None") -> str:
-    return f"fwc-llm report {in_shell(run.folder)}" if run else ""
 
 
 def audit_summary(
@@ -139,17 +156,16 @@ def audit_summary(
     if len(audits) > 1:
         parts.append(Text(overall(audits), style="bold"))
     parts += map(Text, left_out)
-    told = [*left_out]
+    above = [*left_out]
     for audited, impact in zip(audits, impacts, strict=True):
-        name, stats, conditions, _ = audited
-        table = sections.first(stats, audited.outcomes)
+        stats = audited.stats
+        table = None
         if len(stats.arms) == 1:
             table = selected(impact, stats.records, impact.views[-1], _MOST_GROUPS)
-        notes = [note for note in _notes(stats) if not verbose and note not in told]
-        told += notes
-        parts.append(Text(f"{predictions} by {name}", style="bold"))
-        parts += _body(stats, created, conditions, table, notes)
-    return Group(*parts, *_next(*step_of(audits), page), Text(GOOD, style="dim"))
+        parts.append(Text(f"{predictions} by {audited.name}", style="bold"))
+        parts += _body(audited, created, table, verbose, above)
+        above += _notes(stats)
+    return Group(*parts, *_end(audits, page))
 
 
 def _notes(stats: Statistics) -> list[str]:
@@ -162,27 +178,3 @@ def _notes(stats: Statistics) -> list[str]:
 def everything(run: Mapping[str, Any]) -> RenderableType:
     """All sections except the first of a document's run, for rich to print."""
     return Group(*map(terminal, sections_of(run)[1:]))
-
-
-def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
-    """The answers of several models to the same questions, for rich to print."""
-    title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
-    models = [subject_of(run) for run in runs]
-    answer, *differences = of_runs(runs, models)
-    doubts = list[str]()
-    tables = [sections.grid([(one.name, one.stats, one.outcomes) for one in models])]
-    for run, model in zip(runs, models, strict=True):
-        least = run.described["settings"]["min_coverage"]
-        low = [line["text"] for line in low_coverage(model.stats, least)]
-        doubts += [f"{model.name}: {line}" for line in (*low, run.missing) if line]
-        heading = f"{run.label}, at its threshold"
-        tables.append(at_threshold(threshold_section(run), model.stats, heading))
-    return Group(
-        title,
-        *(Text(line, style="bold") for line in (*doubts, answer)),
-        *(terminal(table) for table in tables if table),
-        *map(Text, differences),
-        *_next(*step_of(models), _page(models[0].run)),
-        Text(GOOD, style="dim"),
-        *(everything(describe_run(run)) for run in runs if verbose),
-    )

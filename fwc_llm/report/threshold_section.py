@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.threshold_effects import METRICS
 from fwc_llm.number_format import DASH, number
@@ -60,10 +59,9 @@ def at_threshold(
         arm = line["arm"]
         cells: list[TableCell | str] = [arm, _thresholds(line["per_repeat"])]
         for key in METRICS:
-            how = BY_KEY[key].digits, BY_KEY[key].scale
-            cells.append(valued(stats.of(key, arm), *how))
-            cells.append(valued(stats.of(f"{key}_at_threshold", arm), *how))
-            cells.append(difference(stats.of(f"{key}_at_threshold_change", arm), *how))
+            cells.append(valued(stats.of(key, arm)))
+            cells.append(valued(stats.of(f"{key}_at_threshold", arm)))
+            cells.append(difference(stats.of(f"{key}_at_threshold_change", arm)))
         rows.append(cells)
     return Section(title, _HEADINGS, rows, intro=section["words"] if section else "")
 

@@ -1,4 +1,4 @@
-"""Sections on a tuning: its candidates, and results on pool rows and test rows."""
+"""Sections on a tuning: its candidates on the pool rows."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -8,8 +8,6 @@ from typing import Any
 
 from fwc_llm.files import read_text
 from fwc_llm.metrics.counts import BY_KEY
-from fwc_llm.metrics.records import Record
-from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.number_format import interval, number
 from fwc_llm.report.table_model import Section
 from fwc_llm.sanitize import parse_json
@@ -39,70 +37,59 @@ def tuning_goal(folder: Path) -> Mapping[str, Any]:
     return {}
 
 
-def read_tuning(folder: Path, stats: Statistics) -> dict[str, Any] | None:
-    """A run's tuning as texts (see `describe_tuning`); None without a complete tuning."""
-    try:
+def read_tuning(folder: Path) -> Section:
+    """The section on a run's tuning; empty without a complete tuning."""
+    with suppress(
+        OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration
+    ):
         tuning = parse_json(read_text(folder / FILE_NAME))
         if tuning["front"] and tuning["verdict"]:
-            return describe_tuning(tuning, stats)
-        return None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration):
-        return None
+            note = f"On the pool rows, with 95 % intervals. {_DROPPED}"
+            headings = _headings(tuning)
+            front = Section("All candidates", headings, _rows(tuning), intro=note)
+            intro = f"{tuning['verdict']}. {_assumed(tuning)}".strip()
+            return Section("How the examples were tuned", intro=intro, parts=[front])
+    return Section("")
 
 
-def describe_tuning(
-    tuning: Mapping[str, Any], stats: Statistics | None = None, verbose: bool = True
-) -> dict[str, Any]:
-    """The verdict on a tuning, a caution, and two tables, as texts.
-
-    Unless `verbose`, without the candidates that were dropped.
-    """
+def _headings(tuning: Mapping[str, Any]) -> list[str]:
     metric = BY_KEY[tuning["goal"]["metric"]]
+    return ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"]
+
+
+def _assumed(tuning: Mapping[str, Any]) -> str:
+    return ASSUMED if str(tuning.get("model")).startswith("surrogate") else ""
+
+
+def _rows(tuning: Mapping[str, Any]) -> list[list[str]]:
+    """The rows of all candidates, named by what varies between them."""
     front = tuning["front"]
-    where = ("pool", "test")
-    titles = [f"{of}, {rows}" for of in ("Accuracy %", metric.title) for rows in where]
-    pool: dict[str, Any] = {}
-    # Not comparable else: the test uses the winner's wording in every arm.
-    if len({line.get("template") for line in front} - {None}) < 2:
-        pool = {line["candidate"]: line for line in front}
-    pool["tuned"] = next((line for line in front if line["chosen"]), {})
-    validation = []
-    for arm in ("tuned", "zero", "balanced", "fwc"):
-        line = pool.get(arm, {})
-        right = stats.of("accuracy", arm) if stats else Record()
-        if stats and right.known:
-            gap = stats.of(metric.key, arm)
-            shares = (number(x, 1, 100) for x in (line.get("accuracy"), right.value))
-            gaps = (number(x, 3) for x in (line.get("metric"), gap.value))
-            validation.append([arm, *shares, *gaps])
     varied = [
         key for key in _TOLD if len({line.get(key) for line in front} - {None, 0}) > 1
     ]
-    return {
-        "verdict": str(tuning["verdict"]),
-        "assumed": ASSUMED if str(tuning.get("model")).startswith("surrogate") else "",
-        "headings": ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"],
-        "front": [
-            _candidate(line, varied) for line in front if verbose or not line["dropped"]
-        ],
-        "validation_headings": ["Asked", *titles],
-        "validation": validation,
-    }
+    return [_candidate(line, varied, tuning["goal"]["metric"]) for line in front]
 
 
-def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
+def _candidate(
+    line: Mapping[str, Any], varied: Collection[str], metric: str
+) -> list[str]:
     """The cells of a candidate; `varied` keys are part of its name."""
-    how = "".join(
+    varying = "".join(
         _TOLD[key].format(line[key])
         for key in varied
         if line.get(key) not in (None, 0, "given")
     )
+    how_written = BY_KEY[metric].digits, BY_KEY[metric].scale
+    values = {"accuracy": (1, 100), "metric": how_written}
+    measured = (
+        f"{number(line[name], *how)} ({interval(line[f'{name}_interval'], *how)})"
+        for name, how in values.items()
+    )
     return [
-        f"{kind_words(str(line['kind']))}{how}",
+        f"{kind_words(str(line['kind']))}{varying}",
         str(line.get("seed", "")),
         str(int(line["rows"])),
-        f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",
-        f"{number(line['metric'], 3)} ({interval(line['metric_interval'], 3)})",
+        *measured,
         next((status for status in ("chosen", "dropped") if line[status]), ""),
     ]
 
@@ -112,37 +99,13 @@ def kind_words(kind: str) -> str:
     return _SLOTS.sub(r"\1 \2:\3", kind).replace(",", ", ").replace(",  ", ", ")
 
 
-def tuned(described: Mapping[str, Any] | None) -> Section:
-    """The return value of `read_tuning` as a section; empty for None."""
-    title = "How the examples were tuned"
-    if described is None:
-        return Section(title)
-    note = f"On the pool rows, with 95 % intervals. {_DROPPED}"
-    front = Section(
-        "All candidates", described["headings"], described["front"], intro=note
-    )
-    intro = f"{described['verdict']}. {described['assumed']}".strip()
-    return Section(title, intro=intro, parts=[validation(described), front])
-
-
-def validation(described: Mapping[str, Any]) -> Section:
-    """Accuracy and metric on the pool rows, on which the winner was chosen, and on the test
-    rows.
-    """
-    title = (
-        "Pool rows (used for the choice) and test rows: their difference is the optimism of the "
-        "choice"
-    )
-    return Section(title, described["validation_headings"], described["validation"])
-
-
 def candidates(
     tuning: Mapping[str, Any], folder: Path, verbose: bool = False
 ) -> Section:
     """The candidates for the terminal: those that answered all rows, or all."""
-    described = describe_tuning(tuning, verbose=verbose)
     mark = ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
+    rows = [row for row in _rows(tuning) if verbose or row[-1] != "dropped"]
     where = f"All {len(tuning['front'])} are in {folder / FILE_NAME}."
-    notes = [*filter(None, [described["assumed"]]), where]
-    return Section(title, described["headings"], described["front"], notes)
+    notes = [*filter(None, [_assumed(tuning)]), where]
+    return Section(title, _headings(tuning), rows, notes)

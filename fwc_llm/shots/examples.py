@@ -114,9 +114,8 @@ def cell_shares(
             raise FwcError(
                 f"the cell '{level}', {label!r} is too small: {wanted} examples are needed from "
                 f"it, and only "
-                f"{len(rows)} of its rows may become examples; lower m or this cell's share, or "
-                f"merge levels "
-                "by a map"
+                f"{len(rows)} of its rows may become examples: lower --m, give the cell fewer "
+                "slots, or merge levels by a map in the task file"
             )
         shares.append((label, rows, wanted))
     return shares

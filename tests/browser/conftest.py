@@ -81,7 +81,7 @@ def run(
 @pytest.fixture(scope="session")
 def report(run: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render([run], "html", data_dir=data_dir))
+    path.write_text(render([run], "html"))
     return path
 
 

@@ -229,7 +229,7 @@ def test_on_paper(
     short = pages(page.pdf(format="A4"))
     assert short <= 3
     whole = tmp_path / "whole.html"
-    whole.write_text(render([run], data_dir=data_dir, appendix=True))
+    whole.write_text(render([run], appendix=True))
     page.goto(whole.as_uri())
     page.emulate_media(media="print")
     assert (

@@ -87,7 +87,7 @@ def lines(run: Path, tmp_path: Path) -> dict[str, str]:
         "compare": f"compare {run} {run}",
         "report": f"report {run}",
         "shots": "shots --task census --m 4 --strategy balanced",
-        "shots --compare": "shots --task census --m 4 --compare --strategy balanced",
+        "shots --strategy A,B": "shots --task census --m 4 --strategy balanced,random",
         "power": "power --task census",
         "tasks": "tasks",
         "task check": "task check census",
@@ -125,7 +125,6 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
         "dp_gap[balanced] > 0.1",
     ]
     assert found["rescore"]["runs"][0]["results"]["threshold"] == 0.5
-    assert found["compare"]["thresholds"]["second"]["rule"] == 0.5
 
 
 def test_a_closed_output_is_no_traceback(run: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from fwc_llm import evaluate, load_task, save_shots, select_shots
 from fwc_llm.cli import console
+from fwc_llm.errors import FwcError
 from tests.command import Run
 
 TASK = """title = "Hiring"
@@ -186,3 +187,29 @@ def test_what_is_there_is_overwritten_with_force_alone(command: str, fwc: Run) -
     assert path.read_text() == "mine"
     fwc(*words, "--force", code=0)
     assert path.read_text() != "mine"
+
+
+def test_a_cell_without_rows_has_a_remedy_at_each_door(
+    fwc: Run, tmp_path: Path
+) -> None:
+    """`eval` takes epsilon by --set alone, `shots` by a flag, Python as an argument."""
+    people = pd.DataFrame(
+        {
+            "age": [*range(20, 80)],
+            "sex": ["f"] * 30 + ["m"] * 30,
+            "paid": ["no"] * 30 + ["yes", "no"] * 15,
+        }
+    )
+    people.to_csv(tmp_path / "t.csv", index=False)
+    task = tmp_path / "t.toml"
+    fwc(f"task init {tmp_path / 't.csv'} --protected sex --outcome paid", code=0)
+    doors = {
+        f"eval --task {task} --model baseline --shots fwc --n-test 8": "--set epsilon=none",
+        f"shots --task {task} --m 4": "--epsilon none",
+    }
+    for command, remedy in doors.items():
+        assert fwc(command, code=2).line.endswith(f"or use {remedy}")
+        out = tmp_path / command.partition(" ")[0]
+        fwc(f"{command} {remedy} --out {out}", code=0)
+    with pytest.raises(FwcError, match="or use epsilon=None"):
+        select_shots(load_task(task), "fwc", 4)

@@ -163,7 +163,7 @@ def test_eval_refuses_before_it_asks_and_gates_when_it_has(
     assert not xml.exists()
     outcome = fwc(gated, "--out", out, code=5)
     assert "limit: under 0)" in outcome.out
-    assert "Simulated: these gates say nothing about a language model." in outcome.out
+    assert "Simulated: nothing here is a finding about a language model." in outcome.out
     assert ElementTree.parse(xml).getroot()[0].attrib["name"] == "surrogate"
     assert fwc("gate", out, "--fail-if", "coverage < 0.5").code == 0
 
@@ -212,7 +212,7 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     few.to_csv(tmp_path / "few.csv", index=False)
     words = f"audit {tmp_path / 'few.csv'} --answer said --protected sex,age"
     undecided = fwc(f"{words} --fail-if 'dp_gap > 0.1'", code=6)
-    assert "more decisions are needed, or say" in undecided.line
+    assert "get more rows: four times as many" in undecided.line
     assert ".  " not in undecided.out
 
 

@@ -20,7 +20,7 @@ from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost
 from fwc_llm.report.formats import render
 from fwc_llm.report.table_model import as_text
-from fwc_llm.report.terminal import run_table
+from fwc_llm.report.terminal import runs_table
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run as score
@@ -198,7 +198,7 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
     assert not result.data["simulated_answers"]
     p = result.answers().set_index("arm")["p_yes"]
     assert 0.3 < p["zero"].min() < p["zero"].max() < 0.7
-    shown = " ".join(as_text(run_table(result.run, verbose=True), 400).split())
+    shown = " ".join(as_text(runs_table([result.run], verbose=True), 400).split())
     assert "balanced: P(yes) is 0." in shown
     assert "whatever the row (40 answers): it hardly depends on the row" in shown
     assert "zero: P(yes)" not in shown
@@ -225,6 +225,6 @@ def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(
     result = evaluate(CENSUS, cut_off, arms=("zero",), n_test=40, out=tmp_path / "run")
     forties = result.data["truncated"]
     assert 0 < forties < 40
-    page = render([result.folder], "md", None, None)
+    page = render([result.folder], "md")
     assert f"the service truncated {forties} inputs" in page
     assert f"the service truncated {forties} inputs" in cost(result.data, {})["words"]

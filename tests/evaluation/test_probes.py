@@ -66,7 +66,7 @@ def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
     assert stated.low < stated.value < stated.high
     assert result.data["requests"] == len(names) == 3 * 40
     assert sum(name is None for name in names) == 40
-    page = render([result.folder], "md", None, None)
+    page = render([result.folder], "md")
     assert "First names of another group" in page
     assert "Female shown as Male" in page
 

@@ -276,10 +276,10 @@ def test_reports_show_both_and_scoring_again_changes_nothing(
         score_run(RunFolder(result.folder), journal)
     assert before == [path.read_bytes() for path in files]
     for kind in ("html", "md"):
-        page = render([result.folder], kind, two, None)
+        page = render([result.folder], kind)
         assert "At the threshold" in page
         assert "most accurate" in page
-    document = json.loads(render([result.folder], "json", two, None))["runs"][0]
+    document = json.loads(render([result.folder], "json"))["runs"][0]
     assert document["threshold"]["rule"] == "fit"
     found = Records.read(document["records"], "")
     answers = result.answers().query("variant == ''")

@@ -197,12 +197,7 @@ def test_the_front_the_verdict_and_the_test_are_printed(
         <= json.loads(planned.out)["tuning"]["forecast"]["requests"]
         < 1.5 * asked_of
     )
-    for words in (
-        "Candidates on the pool rows",
-        "chosen",
-        "DP gap at most 0.15",
-        "DP gap, test",
-    ):
+    for words in ("Candidates on the pool rows", "chosen", "DP gap at most 15 points"):
         assert words in outcome.out
     assert outcome.out.count("\n") + outcome.err.count("\n") <= 40
     assert str(tmp_path / "tuned" / "tuning.json") in "".join(outcome.out.split())

@@ -21,7 +21,7 @@ from fwc_llm.models import Client, Model
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.report.formats import render
-from fwc_llm.report.terminal import run_table
+from fwc_llm.report.terminal import runs_table
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, make_plan
@@ -175,7 +175,7 @@ def _evaluate(model: Model, folder: Path, said: list[str], api: str) -> int:
 def _printed(result: Result) -> str:
     console: Console = SafeConsole(width=120, force_terminal=False, color_system=None)
     with console.capture() as captured:
-        console.print(run_table(result.run))
+        console.print(runs_table([result.run]))
     return captured.get()
 
 

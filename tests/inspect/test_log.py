@@ -60,7 +60,7 @@ def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Run) -> No
     done = fwc("report", logs / "plain.eval", "--format", "json", code=0)
     assert json.loads(done.out)["runs"][0]["folder"] == "plain"
     done = fwc("compare", ours.folder, logs / "plain.eval", "--json", code=0)
-    records = json.loads(done.out)["records"]
+    records = json.loads(done.out)["comparisons"][0]["records"]
     assert {r["value"] for r in records if r["metric"] == "accuracy_difference"} == {
         0.0
     }

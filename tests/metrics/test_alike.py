@@ -248,8 +248,8 @@ def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> N
         assert found.check(f"{key}_gap > 0.9").outcome == "within"
     assert found.records.of("coverage_gap", "zero").verdict == "differs"
     text = " ".join(str(found).split())
-    assert "zero: replies for Female are refused" in text
-    assert "zero: replies for Female are filtered" in text
+    assert "zero-shot: replies for Female are refused" in text
+    assert "zero-shot: replies for Female are filtered" in text
     page = render([result.folder], "md")
     assert "| zero | Filtered |" in page
     metrics = set(pd.read_csv(io.StringIO(render([result.folder], "csv")))["metric"])

@@ -218,9 +218,9 @@ def test_weights_order_the_groups_and_are_named() -> None:
         found = audit(frame.assign(was=frame["said"]), label=label, **usual)
         assert [group.group for group in found.statistics.groups] == ["f", "m"]
         assert any("weighted" in note for note in found.statistics.notes)
-        assert "Selection rate, weighted" in table_of(found).headings
+        assert "Impact ratio, weighted" in table_of(found).headings
     plain = audit(frame, answer="said", protected="sex", label=None)
-    assert "Selection rate" in table_of(plain).headings
+    assert "Impact ratio" in table_of(plain).headings
     none = frame.assign(w=np.where(frame["sex"] == "f", 0, 1))
     found = audit(pd.concat([none, frame.assign(sex="x")]), label=None, **usual)
     assert sum("All weights of f are 0" in note for note in found.statistics.notes) == 1

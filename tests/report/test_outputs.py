@@ -12,7 +12,7 @@ from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.table_model import as_text
-from fwc_llm.report.terminal import models_table, run_table
+from fwc_llm.report.terminal import runs_table
 from fwc_llm.runs.recorded_run import read_run
 from tests.command import read_json
 from tests.report.conftest import RATES, MakeRun, lines
@@ -53,7 +53,7 @@ def test_markdown_has_the_papers_table(make_run: MakeRun) -> None:
     found = read_run(folder).statistics.records.where(**of_arm)
     values = [100 * record.value for record in found if record.repeat is not None]
     assert len(values) == 5
-    assert f"| zero | {fmean(values):.2f} ± {stdev(values):.2f}" in text
+    assert f"| zero | {fmean(values):.1f} ± {stdev(values):.1f}" in text
 
 
 def test_all_metrics_stand_folded_with_their_verdicts(make_run: MakeRun) -> None:
@@ -66,14 +66,18 @@ def test_all_metrics_stand_folded_with_their_verdicts(make_run: MakeRun) -> None
         for metric in TABLE:
             record = stats.of(metric.key, arm)
             if metric.kind == "gap":
-                value = f"{record.value:.3f} ({record.low:.3f} to {record.high:.3f})"
+                low, middle, high = (
+                    f"{100 * share:.1f}"
+                    for share in (record.low, record.value, record.high)
+                )
+                value = f"{middle} ({low} to {high})"
                 assert (
                     f"| {arm} | {metric.title} | {value} | {record.verdict} |" in table
                 )
         for group, area in stats.rates(arm, "auc").items():
             assert f"| {group} | {arm} | {area.value:.3f} (" in table
     assert '<details class="part results"><summary><h3>All metrics' in html
-    assert "All metrics" not in as_text(run_table(read_run(folder)))
+    assert "All metrics" not in as_text(runs_table([read_run(folder)]))
     bare = render([make_run("bare", repeats=1)], "md").split("### All metrics")[1]
     assert "AUC gap" not in bare.split("\n### ")[0]
 
@@ -181,14 +185,14 @@ def test_several_models_have_one_answer_a_grid_and_differences(
         make_run("c", rates={"zero": RATES["zero"]}, model="third", unparsed=0.0),
     ]
     document = make_document(folders)
-    answer, second, third, step = (line["text"] for line in document["findings"])
+    answer, second, third, step = document["findings"]
     outcomes = {run["label"]: run["outcomes"] for run in document["runs"]}
     assert outcomes["first"] == {"zero": "outside", "fwc": "cannot say"}
     assert "Outside the limits: first (zero-shot), second (zero-shot), third" in answer
     assert "Cannot say: first (fwc), second (fwc)" in answer
     assert "second against first: with fwc, accuracy" in second
     assert third == "third: the same answers as first."
-    terminal = " ".join(as_text(models_table([*map(read_run, folders)]), 200).split())
+    terminal = " ".join(as_text(runs_table([*map(read_run, folders)]), 200).split())
     page, text = unescape(render(folders)), render(folders, "md")
     for sentence in (answer, second, third, step.removesuffix(".")):
         assert sentence in terminal

@@ -15,10 +15,10 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.records import AS_NO_SCOPE
 from fwc_llm.report.compare import compare_runs
-from fwc_llm.report.document import make_document
+from fwc_llm.report.document import find_task, make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.table_model import as_text
-from fwc_llm.report.terminal import run_table
+from fwc_llm.report.terminal import runs_table
 from fwc_llm.runs.folder import ANSWER_COLUMNS, PARSED_COLUMNS, RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs
@@ -232,22 +232,26 @@ def finished(task: Path, out: Path) -> Path:
     return evaluate(task, FourMembers(), ["zero", "random"], n_test=16, out=out).folder
 
 
+def missing_table(folder: Path, data_dir: Path | None = None) -> str:
+    """Why the run's table cannot be used; "" if it can."""
+    return find_task(read_run(folder), None, data_dir)[1]
+
+
 def test_report_rescore_and_compare_need_nothing_but_the_folder(tmp_path: Path) -> None:
     folder = finished(
         people_with_gaps(tmp_path / "there" / "task"), tmp_path / "there" / "run"
     )
     (tmp_path / "there" / "task" / "people.toml").unlink()
-    assert make_document([folder])["runs"][0]["missing"] == ""
+    assert missing_table(folder) == ""
     shutil.move(tmp_path / "there", tmp_path / "elsewhere")  # both move together
     folder = tmp_path / "elsewhere" / "run"
-    document = make_document([folder])
-    assert document["runs"][0]["missing"] == ""
+    assert missing_table(folder) == ""
     with Journal(folder) as journal:
         again = score(RunFolder(folder), journal)
     assert again["rows"]["lost"] == 48
     assert compare_runs(read_run(folder), read_run(folder))["changed"] == []
     (tmp_path / "elsewhere" / "task" / "people.csv").unlink()
-    assert "the data is not here" in make_document([folder])["runs"][0]["missing"]
+    assert "the data is not here" in missing_table(folder)
 
 
 def test_a_task_of_ones_own_comes_before_a_built_in_one_of_its_name(
@@ -256,7 +260,7 @@ def test_a_task_of_ones_own_comes_before_a_built_in_one_of_its_name(
     path = people_with_gaps(tmp_path)
     path.write_text(f'name = "adult"\n{path.read_text()}')
     folder = finished(path, tmp_path / "run")
-    assert make_document([folder], data_dir=data_dir)["runs"][0]["missing"] == ""
+    assert missing_table(folder, data_dir) == ""
 
 
 def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(
@@ -281,13 +285,13 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(
             'file = "people.csv"', f"file = {json.dumps(file)}\n{more}"
         )
         (folder / "run.json").write_text(json.dumps(described | {"task_file": text}))
-        missing = make_document([folder])["runs"][0]["missing"]
+        missing = missing_table(folder)
         assert missing
         assert "hunter2" not in missing
         assert "root:" not in missing
     for broken in ("[[[", "question = 1"):
         (folder / "run.json").write_text(json.dumps(described | {"task_file": broken}))
-        assert "does not fit the data" in make_document([folder])["runs"][0]["missing"]
+        assert "does not fit the data" in missing_table(folder)
     (folder / "run.json").write_text(json.dumps(described | {"task_file": 7}))
     with pytest.raises(FwcError, match="task_file"):
         make_document([folder])
@@ -318,5 +322,5 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
     assert {line["group"]: line["value"] for line in lost} == {"a": "40", "b": "8"}
     assert json.loads(render([folder], "json"))["runs"][0]["rows"] == rows
     assert "48 of 300 rows were lost" in " ".join(
-        as_text(run_table(read_run(folder))).split()
+        as_text(runs_table([read_run(folder)])).split()
     )

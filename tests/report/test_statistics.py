@@ -57,10 +57,10 @@ def test_results_json_csv_frame_and_report_are_one_list(make_run: MakeRun) -> No
     assert lines.iloc[0][["value", "low", "high"]].tolist() == pytest.approx(
         [gap.value, *gap.ends]
     )
-    assert (
-        f"| fwc | DP gap | {gap.value:.3f} ({gap.low:.3f} to {gap.high:.3f})"
-        in render([folder], "md")
+    low, middle, high = (
+        f"{100 * share:.1f}" for share in (gap.low, gap.value, gap.high)
     )
+    assert f"| fwc | DP gap | {middle} ({low} to {high})" in render([folder], "md")
     assert not table.duplicated(
         ["arm", "against", "attribute", "group", "metric", "repeat", "scope"]
     ).any()
@@ -88,7 +88,7 @@ def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None
         assert row[3].text == f"{100 * found.of('label_gap', arm).value:.1f}"
         assert row[4].text == f"{100 * found.of('dp_gap', arm).value:.1f}"
     perfect = f"a gap of {100 * found.of('dp_gap', 'true answers').value:.0f} points"
-    assert perfect in findings(found)[0]["text"]
+    assert perfect in findings(found)[0]
     assert Scale(0.0, 0.5).at(2.0) == 100.0
 
 
@@ -166,7 +166,7 @@ def test_a_run_says_what_it_would_miss() -> None:
     assert gap == pytest.approx(2 * least, rel=0.1)
     alone = found.of("dp_gap_detectable", "zero").value
     assert alone == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
-    (note,) = missed(found)
+    *_, note = missed(found)
     smallest = max(found.of("dp_gap_detectable", arm).value for arm in ("zero", "fwc"))
     told = f"With 200 rows a gap below {100 * smallest:.1f} points may stay unseen"
     assert told in note

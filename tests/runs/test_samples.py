@@ -73,8 +73,8 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
             **SAMPLED | {"samples": 2},
         )
     for kind in ("html", "md"):
-        assert "The same prompt asked again" in render([result.folder], kind, task)
-    (run,) = json.loads(render([result.folder], "json", task))["runs"]
+        assert "The same prompt asked again" in render([result.folder], kind)
+    (run,) = json.loads(render([result.folder], "json"))["runs"]
     assert [one["repeat"] for one in run["examples"]["balanced"]] == [0, 1]
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.report.strategies import compare
+from fwc_llm.report.strategies import closeness
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task, load_task, recorded_task, sampling_weights
 from tests.command import Run
@@ -97,9 +97,10 @@ def test_choices_know_the_weight() -> None:
 
 
 def test_a_comparison_is_by_weight(task: Task) -> None:
-    (weighted,) = compare(task, ["fwc"], m=8)
-    certificate: Any = select_shots(task, "fwc", m=8).certificate
-    assert weighted.distance == pytest.approx(certificate["objective"], rel=1e-6)
+    shots = select_shots(task, "fwc", m=8)
+    certificate: Any = shots.certificate
+    distance, _ = closeness(task, shots)
+    assert distance == pytest.approx(certificate["objective"], rel=1e-6)
 
 
 def test_the_command_takes_a_column(fwc: Run) -> None:

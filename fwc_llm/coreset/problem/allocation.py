@@ -33,7 +33,8 @@ def count_slots(
     for g in np.flatnonzero(~needed).tolist():
         if cells.counts[g] > 0:
             raise InputError(
-                f"cell {cells.name(g)} has rows, but no candidate among them: widen the candidates"
+                f"cell {cells.name(g)} has rows, but none of them may be chosen: allow one of them "
+                "as a candidate, draw fewer test rows, or merge its level with another"
             )
         if constrained:
             raise empty_cell(cells, g)

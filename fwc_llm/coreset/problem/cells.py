@@ -248,12 +248,12 @@ def check_attributes(
         raise InputError(
             f"level {level_names(cells.levels, crossed=False)[level]} has no rows with y = "
             f"{cells.outcomes[outcome]}, but parity needs rows of every outcome in every level: "
-            "merge or drop levels, or use epsilon=None"
+            "merge or drop levels, or use --epsilon none"
         )
     if not GroupedParitySet(target, limits, groups).reaches_all(carried):
         raise InputError(
             "epsilon cannot be met: some crossings of the attributes lack an outcome, so that one "
-            "of the levels would have no mass: raise epsilon, or use epsilon=None"
+            "of the levels would have no mass: raise epsilon, or use --epsilon none"
         )
 
 
@@ -286,7 +286,7 @@ def empty_cell(cells: Cells, g: int) -> InputError:
     return InputError(
         f"cell {cells.name(g)} has {lacking}, but parity needs rows of every outcome in every "
         f"level: merge "
-        "or drop levels, or use epsilon=None"
+        "or drop levels, or use --epsilon none"
     )
 
 

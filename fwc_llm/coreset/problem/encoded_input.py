@@ -64,7 +64,7 @@ def read_rows(params: Any, columns: Columns) -> EncodedInput:
     if is_constrained(params) and cells.n_levels == 1:
         raise InputError(
             f"sensitive has one level only ({cells.labels(0)[0]}), but parity needs at least two: "
-            "pass another attribute, or epsilon=None"
+            "pass another attribute, or --epsilon none"
         )
     used = masses.positive
     if len(used) < n:
@@ -85,12 +85,12 @@ def _check_labels(y: Any, sensitive: Any, n: int) -> None:
     if y is None:
         raise InputError(
             "a parity limit requires y to be passed, but the target y is None: pass y, or "
-            "epsilon=None for no limit"
+            "--epsilon none for no limit"
         )
     if sensitive is None:
         raise InputError(
             "a parity limit needs the protected levels: pass sensitive, one level a row (in a "
-            "pipeline, by metadata routing), or epsilon=None for no limit"
+            "pipeline, by metadata routing), or --epsilon none for no limit"
         )
 
 

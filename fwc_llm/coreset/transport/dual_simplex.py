@@ -37,7 +37,7 @@ class InfeasibleError(InputError):
     def __init__(self) -> None:
         super().__init__(
             "no plan satisfies the parity limit, as some cells have no representative: raise "
-            "epsilon, or use epsilon=None"
+            "epsilon, or use --epsilon none"
         )
 
 
