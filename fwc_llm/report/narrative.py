@@ -80,6 +80,10 @@ def what_was_run(run: "Run") -> str:
         times = f"in {repeats} repeats with rows of their own (seeds from {seed})"
     times += f", every question {run.times} times" * (run.times > 1)
     model = f"{run.described['model']}{_how(run)}"
+    if run.simulated_answers:
+        model += ", a simulation,"
+    elif run.reference:
+        model += ", a reference and no language model,"
     sentences = [
         f"{rows}, {drawn}, were put to {model} {times}, all of them asked with "
         f"{', '.join(run.arms)}."

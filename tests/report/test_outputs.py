@@ -74,8 +74,6 @@ def test_all_metrics_stand_folded_with_their_verdicts(make_run: MakeRun) -> None
                 assert (
                     f"| {arm} | {metric.title} | {value} | {record.verdict} |" in table
                 )
-        for group, area in stats.rates(arm, "auc").items():
-            assert f"| {group} | {arm} | {area.value:.3f} (" in table
     assert '<details class="part results"><summary><h3>All metrics' in html
     assert "All metrics" not in as_text(runs_table([read_run(folder)]))
     bare = render([make_run("bare", repeats=1)], "md").split("### All metrics")[1]
