@@ -56,7 +56,7 @@ DEFINITIONS = {  # of terms in headings
     "parity).",
     "Coverage": "the share of replies that contain a yes or a no; other numbers use these replies "
     "alone.",
-    "Selection rate": "the share of yes among the rows with an answer.",
+    "Selected, %": "the share of yes among the rows with an answer.",
     "Impact ratio": "a group's selection rate divided by the highest group's.",
     "Four fifths": "whether the impact ratio is below 0.8, a rule of practice.",
     "Shortfall": "how many more of a group would have to be selected for an impact ratio of 1.",
