@@ -195,7 +195,7 @@ def settle_runs(
         any(run.simulated for run in runs), any(run.reference for run in runs)
     )
     if any(condition.metric == "dp_ratio" for condition in gates.conditions) and any(
-        run.designed for run in runs
+        run.answered.design.labels_fixed for run in runs
     ):
         marks.append(f"{NO_PEOPLE} dp_ratio is not an impact ratio.")
     for run, subject in zip(runs, subjects, strict=True):

@@ -191,7 +191,6 @@ def _described(
         "simulated": simulated or bool(run["simulated"]),
         "simulated_answers": simulated,
         "settings": settings,
-        "designed": settings.get("base_parity") is not None,
         "epochs": epochs,
         "calls": questions,
         "created": str(spec.created),

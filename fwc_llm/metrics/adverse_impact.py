@@ -24,7 +24,13 @@ from fwc_llm.metrics.records import (
     with_readings,
 )
 from fwc_llm.metrics.run_answers import RunAnswers, View, views
-from fwc_llm.metrics.variance import REASONS, ArmArrays, scope_words
+from fwc_llm.metrics.variance import (
+    REASONS,
+    WITHHELD_MIX,
+    ArmArrays,
+    is_withheld,
+    scope_words,
+)
 from fwc_llm.words import is_known
 
 AS_DRAWN = "as drawn"
@@ -63,9 +69,6 @@ _OF_SCORES = {
     "impact_ratio": "scoring_impact_ratio",
 }
 _CELLS = "true_negatives", "false_positives", "false_negatives", "true_positives"
-_WITHHELD_MIX = (
-    "withheld: it depends on the mix of {} in the test rows, which was chosen"
-)
 
 
 @dataclass(frozen=True)
@@ -115,23 +118,21 @@ def is_left_out(ratio: Record) -> bool:
 
 def impact_tables(
     answered: RunAnswers,
-    designed: bool = False,
     of_law: bool = False,
     leave_out_small: bool = False,
     scored: RunAnswers | None = None,
 ) -> Impact:
     """Return selection rates, impact ratios and confusion by each attribute and by all crossed.
 
-    `designed`: the number of rows of each group and label was chosen. `of_law`: groups of fewer
-    than `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under 2 % of
-    the rows (Local Law 144, § 5-301). `scored` has the answer yes for scores above the median of
-    all rows; by default P(yes) is the score, if every arm has it. Scoring rates need rates as
-    drawn, and rows that were asked about once.
+    `of_law`: groups of fewer than `min_group` rows have ratios, too, unless `leave_out_small`
+    leaves out those under 2 % of the rows (Local Law 144, § 5-301). `scored` has the answer yes for
+    scores above the median of all rows; by default P(yes) is the score, if every arm has it.
+    Scoring rates need rates as drawn, and rows that were asked about once.
     """
     if of_law:
         answered = replace(answered, design=replace(answered.design, min_group=1))
         scored = scored and replace(scored, design=answered.design)
-    kind = WITHHELD if designed or answered.design.labels_fixed else AS_DRAWN
+    kind = WITHHELD if answered.design.labels_fixed else AS_DRAWN
     samples = answered.plain_samples.values()
     asked_again = tuple(
         dict.fromkeys(why for one in samples for why in _asked_again(one))
@@ -362,20 +363,19 @@ class _Selection:
 
     def _confusion(self, scope: str) -> Iterator[Record]:
         """Yield true and false positive rates, precision, accuracy, or why they are undefined."""
-        mixed: Sequence[str] = ()
-        if self.kind == WITHHELD:
-            mixed = list(CONFUSION) if self.alone else ["precision"]
-        for rate, why in CONFUSION.items() if self.sample.design.labelled else ():
-            if rate == "accuracy" and self.kind != AS_DRAWN:
+        design = self.sample.design
+        for rate, why in CONFUSION.items() if design.labelled else ():
+            if rate == "accuracy" and design.labels_fixed:
                 continue  # it depends on the mix of labels
             shares = self.estimates.rates(rate)
             for place, level in enumerate(self.levels):
                 estimate = shares[place]
                 n = int(self.counts[place].sum())
                 of: Any = {"group": level, "scope": scope, "metric": rate, "n": n}
-                if rate in mixed:
-                    mix = "labels" if rate == "precision" else "groups"
-                    yield Record(**of, reason=_WITHHELD_MIX.format(mix))
+                if is_withheld(design, rate):
+                    yield Record(**of, reason=WITHHELD_MIX.format("labels"))
+                elif design.labels_fixed and self.alone:
+                    yield Record(**of, reason=WITHHELD_MIX.format("groups"))
                 elif math.isnan(estimate.value):
                     yield Record(**of, reason=why)
                 else:

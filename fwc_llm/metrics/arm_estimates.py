@@ -36,9 +36,11 @@ from fwc_llm.metrics.intervals import (
 from fwc_llm.metrics.planning import POWER, smallest_difference
 from fwc_llm.metrics.variance import (
     REASONS,
+    WITHHELD_MIX,
     ArmArrays,
     RateEstimates,
     auc_shares,
+    is_withheld,
     mean_shares,
     rate_shares,
 )
@@ -146,6 +148,8 @@ class ArmEstimates:
             return "no answer could be parsed"
         if len(judged) < 2:
             return "it takes two groups to differ"
+        if any(is_withheld(self.sample.design, rate) for rate in metric.rates):
+            return WITHHELD_MIX.format("labels")
         lacking = []
         for rate in metric.rates:
             unknown = np.isnan(self.counted(rate).values[judged])
@@ -203,12 +207,7 @@ class ArmEstimates:
             counted = known.astype(np.float64)
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
             return mean_shares(sample, counted, off, owner, owners, by_label)
-        no, yes, _ = RATES[
-            name
-        ].counted.T  # in a precision the answer decides which rows are counted
-        return rate_shares(
-            sample, name, owner, owners, by_label and np.array_equal(no, yes)
-        )
+        return rate_shares(sample, name, owner, owners, by_label)
 
     def rates(self, rate: str = "selection_rate") -> list[Estimate]:
         """Return a rate of each group (G,), with limits; with " of all" in its name, that of all

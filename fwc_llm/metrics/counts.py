@@ -32,6 +32,12 @@ class Rate:
     hits: Flags
     counted: Flags
 
+    @property
+    def of_mix(self) -> bool:
+        """Whether the answer decides which rows are counted: the mix of labels decides the rate."""
+        no, yes, _ = self.counted.T
+        return not np.array_equal(no, yes)
+
 
 def _kinds(no: str, yes: str) -> Flags:
     return np.array([[letter == "x" for letter in row] for row in (no, yes)])

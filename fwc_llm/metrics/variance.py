@@ -49,6 +49,9 @@ FEW_FREEDOM = 4  # degrees of freedom below which Satterthwaite's formula for tw
 FEW_ANSWERS = (
     5  # rows with the rarer answer below which a model's answers may count as all alike
 )
+WITHHELD_MIX = (
+    "withheld: it depends on the mix of {} in the test rows, which was chosen"
+)
 _ROUNDING = 1e-10
 _OF_ANSWERS = (
     *("answer", "label", "group", "repeat", "row", "examples", "weight"),
@@ -515,6 +518,11 @@ class RateEstimates:
         )
 
 
+def is_withheld(design: SamplingDesign, rate: str) -> bool:
+    """Whether a rate depends on the mix of labels, and the mix was chosen."""
+    return design.labels_fixed and rate in RATES and RATES[rate].of_mix
+
+
 def rate_shares(
     sample: ArmArrays, rate: str, owner: Codes, owners: int, by_label: bool
 ) -> RateEstimates:
@@ -523,7 +531,8 @@ def rate_shares(
     counted, hits = (
         kinds.astype(np.float64).ravel()[sample.kind] for kinds in of_kinds
     )
-    if not sample.design.labelled and rate not in UNLABELLED:
+    without_labels = not sample.design.labelled and rate not in UNLABELLED
+    if without_labels or is_withheld(sample.design, rate):
         counted = np.zeros_like(counted)
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
 

@@ -484,7 +484,6 @@ class Described(_Run):
     task_file: str | None = None
     task_folder: str | None = None
     population: list[_People] | None = None
-    designed: bool | None = None
     no_rows: bool | None = None
     fail_if: list[str] | None = None
     protected: _Names | None = None

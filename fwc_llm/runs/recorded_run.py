@@ -161,13 +161,7 @@ class Run:
 
     def impact(self, of_law: bool = False) -> Impact:
         """The `impact_tables`."""
-        return impact_tables(self.answered, self.designed, of_law)
-
-    @property
-    def designed(self) -> bool:
-        """Whether the numbers of test rows by group and label were set by design."""
-        drawn = self.described["settings"].get("base_parity") is not None
-        return bool(self.described.get("designed", drawn))
+        return impact_tables(self.answered, of_law)
 
     @property
     def thresholds(self) -> list[Mapping[str, Any]]:

@@ -269,12 +269,15 @@ def sample(asked: dict[str, tuple[tuple[int, int], ...]] = ASKED) -> pd.DataFram
 
 def test_of_a_designed_sample_population_statements_are_withheld() -> None:
     answered = from_frame(sample(), "group and label", ("sex",))
-    found = Found(impact_tables(answered, True), 0)
+    found = Found(impact_tables(answered), 0)
     assert found.impact.kind == "withheld"
     for level in "FM":
         assert not found.of("selection_rate", level).known
         assert not found.of("impact_ratio", level).known
         assert found.of("precision", level).reason.startswith("withheld")
+        for estimates in answered.estimates.values():
+            assert np.isnan(estimates.value("precision_gap"))
+            assert estimates.undefined("precision_gap", "FM").startswith("withheld")
         assert found.of("true_positive_rate", level).known, (
             "it speaks of one label of one group"
         )

@@ -115,7 +115,7 @@ def test_a_new_rate_of_the_yes_answers_has_limits_as_the_precision_has(
     monkeypatch.setitem(
         RATES, "false_discovery_rate", replace(yes, hits=yes.counted & ~yes.hits)
     )  # type: ignore[arg-type]
-    (sample,) = World(USUAL, fixed=True).arms(np.random.default_rng(0))
+    (sample,) = World(USUAL, fixed=False).arms(np.random.default_rng(0))
     estimates = ArmEstimates(sample)
     for wrong, right in zip(
         *map(estimates.rates, ("false_discovery_rate", "precision")), strict=True

@@ -95,7 +95,7 @@ def cases() -> Iterator[tuple[str, Any]]:
     """What each design gives; every design is of other options."""
     two = from_frame(people(160, 1), min_group=20)
     yield "two arms", found(two)
-    drawn = impact_tables(two, designed=True)
+    drawn = impact_tables(designed(two, labels_fixed=True))
     yield "drawn by label", [*drawn.records]
     weighted = people(240, 2, arms=3, names="abcd")
     four = from_frame(
