@@ -90,7 +90,9 @@ def choose(progress: bool | None = None) -> Silent:
     if progress or (sys.stderr is not None and sys.stderr.isatty()):
         from rich.console import Console
 
-        return Terminal(Console(stderr=True, highlight=False, markup=False))
+        return Terminal(
+            Console(stderr=True, highlight=False, markup=False, emoji=False)
+        )
     return Silent()
 
 

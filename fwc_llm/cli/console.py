@@ -34,9 +34,9 @@ class SafeConsole(Console):
         let_go(self.file)
 
 
-# No markup: "[/b]" in the name of a column, group or file is text.
-out = SafeConsole(highlight=False, markup=False)
-err = SafeConsole(stderr=True, highlight=False, markup=False)
+# No markup and no emoji: "[/b]" or ":one:" in the name of a column, group or file is text.
+out = SafeConsole(highlight=False, markup=False, emoji=False)
+err = SafeConsole(stderr=True, highlight=False, markup=False, emoji=False)
 terminal = Terminal(err)
 working = terminal.working
 asking = terminal.asking

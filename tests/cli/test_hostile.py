@@ -166,13 +166,13 @@ def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
         f"{'' if k == 7 else 'x'},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}"
         for k in range(60)
     ]
-    (tmp_path / "t.csv").write_text("\n".join(["[/b]city,sex,income", *rows]) + "\n")
+    (tmp_path / "t.csv").write_text("\n".join(["[/b]:one:,sex,income", *rows]) + "\n")
     assert (
         fwc(f"task init {tmp_path / 't.csv'} --protected sex --outcome income").code
         == 0
     )
     outcome = fwc(f"shots --task {tmp_path / 't.toml'} --strategy random --m 4", code=0)
-    assert "made the category 'unknown' ([/b]city 1)" in outcome.err
+    assert "made the category 'unknown' ([/b]:one: 1)" in outcome.err
 
 
 def test_what_a_function_prints_by_a_child_process_is_no_output(
