@@ -602,6 +602,8 @@ def more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:
     times = int(min(4, 0.75 * run.rows_there / run.n_test))
     if times < 2:
         return f"get a table with {why}", ""
+    if times < 4:
+        why = f"{more}: {times} times as many are in the table"
     return f"get {why}", _again(run, f"--n-test {times * run.n_test}", "-more")
 
 

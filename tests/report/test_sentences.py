@@ -181,6 +181,7 @@ def test_no_more_rows_are_offered_than_the_table_has(
     run = read_run(folder)
     step, command = next_step(run.statistics, (), run)
     assert "more rows" in step
+    assert ("3 times as many" in step) == (offered == 120)
     assert re.findall(r"--n-test (\d+)", command) == [str(offered)] * bool(offered)
 
 
