@@ -82,8 +82,6 @@ def verify(
     if as_json:
         print_json({"format": verification.FORMAT, "folders": documents})
     else:
-        console.lines(
-            *lines, f"{len(different)} of {len(lines)} findings are differences."
-        )
+        console.lines(*lines, f"Differences: {len(different)}.")
     if different:
         raise GateFailedError(f"{folder} is not what is computed now: {different[0]}")

@@ -299,7 +299,7 @@ class _Selection:
             lacking = answered[place] * (value[reference] - value[place])
             shortfall = max(0, math.ceil(lacking - _ROUNDING * max(1.0, people[place])))
             yield Record(metric="shortfall", value=shortfall, **of)
-        yield from self._pairs(defined, reference, scope)
+        yield from self._pairs(counted, reference, scope)
 
     def _pairs(self, places: Codes, reference: int, scope: str) -> Iterator[Record]:
         """Yield the differences and ratios of the lower to the higher rate, of pairs of levels.

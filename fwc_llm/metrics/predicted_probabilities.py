@@ -179,7 +179,7 @@ def decision_notes(run: RunAnswers) -> Iterator[str]:
         if tied:
             count = f"{tied:,} of {len(with_p):,} P(yes)"
             if (with_p.answer[ties] == 1.0).all():
-                counted = " and count as yes"
+                counted = ", which means yes"
             else:
                 counted = ""
             lie = "lies" if tied == 1 else "lie"

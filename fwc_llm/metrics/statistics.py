@@ -544,8 +544,10 @@ def _heavy_people(run: RunAnswers) -> Iterator[str]:
     several, held = np.unique(pairs, return_counts=True)
     for pair, n in zip(several.tolist(), held.tolist(), strict=True):
         person, group = divmod(pair, len(rows))
-        if n >= _QUARTER * rows[group] and rows[group] > n > 1:
+        name = first.group.categories[group]
+        heavy = n >= _QUARTER * rows[group] and rows[group] > n > 1
+        if heavy and is_known(name):
             yield (
                 f"{first.cluster.categories[person]} alone holds {n:,} of the {rows[group]:,} rows "
-                f"of {first.group.categories[group]}: intervals are wide because of it."
+                f"of {name}: intervals are wide because of it."
             )

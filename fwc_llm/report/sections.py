@@ -229,7 +229,8 @@ def rates(stats: Statistics) -> Section:
     size = ["Rows", *["True share of yes"] * stats.labelled]
     headings = ["Group", *size, *(f"Yes, {arm}" for arm in arms)]
     notes = [
-        "In per cent, with 95 % intervals. The DP gap is the largest rate less the smallest."
+        "In per cent, with 95 % intervals. The DP gap is the largest rate less the smallest of the "
+        "groups that are judged."
     ]
     columns = range(1 + len(size), len(headings))
     scales = dict.fromkeys(columns, Scale(0.0, 1.0, factor=100.0))

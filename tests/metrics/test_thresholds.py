@@ -148,7 +148,7 @@ def notes(*p: Any, repeat: Any = 0) -> str:
 
 
 def test_ties_are_those_on_the_threshold_alone() -> None:
-    words = "zero: 2 of 5 P(yes) lie exactly on the threshold 0.5 and count as yes."
+    words = "zero: 2 of 5 P(yes) lie exactly on the threshold 0.5, which means yes."
     assert words in notes(0.5, 0.49, 0.5, np.nan, 0.51, 0.5000001)
     assert "1 of 2 P(yes) lies exactly" in notes(0.5, np.nan, 0.1)
     assert notes(*[0.1, 0.9] * 5) == ""
