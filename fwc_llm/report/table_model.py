@@ -21,7 +21,7 @@ from fwc_llm.sanitize import replace_invisible
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
 _NARROW = 8  # characters of a cell that stays on one line
-_WIDE = 16  # characters of a line in a cell
+_WIDE = 24  # characters of a line in a cell
 _NEXT_LINE = re.compile(r" (?=\()|(?<=,) (?!%)")
 _MOST_NAMED = 3  # most groups that a picture names
 _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table

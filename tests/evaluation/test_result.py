@@ -22,7 +22,6 @@ from fwc_llm import (
     evaluate,
 )
 from fwc_llm.metrics.counts import plain
-from fwc_llm.metrics.intervals import EQUAL
 from fwc_llm.metrics.records import Records
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
@@ -116,11 +115,6 @@ def said_of_the_gap(result: Result) -> list[Any]:
     assert [check.value, check.low, check.high] == [
         gap[name] for name in ("value", "low", "high")
     ]
-    shown = (
-        f"{gap['value']:.3f}",
-        f"{gap['low']:.3f} to {gap['high']:.3f}",
-        gap["verdict"],
-    )
     page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
     report = re.sub("<[^>]+>", " ", html.unescape(render([result.folder], "html")))
     low, value, high = (f"{100 * gap[name]:.1f}" for name in ("low", "value", "high"))
@@ -129,7 +123,7 @@ def said_of_the_gap(result: Result) -> list[Any]:
     for text in (str(result.audit()), markdown, page, report):
         assert all(part in re.sub(r"\s+", " ", text) for part in in_points), text[:200]
     for text in (markdown, report):
-        assert all(part in re.sub(r"\s+", " ", text) for part in shown), text[:200]
+        assert gap["verdict"] in re.sub(r"\s+", " ", text), text[:200]
     assert f"{gap['value']:.3f}" in str(result)
     return [gap["value"], gap["low"], gap["high"], gap["verdict"]]
 
@@ -178,7 +172,7 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
         compared = result.compare(other)
         changes = compared["records"].where(metric="accuracy_difference")
         assert {record.value for record in changes} == {0.0}
-    assert EQUAL in " ".join(repr(compared).split())
+    assert "the same answers as" in " ".join(repr(compared).split())
     drawn = "".join(ElementTree.fromstring(compared._repr_html_()).itertext())
     assert "DP gap" in drawn
     json.dumps(plain(compared))

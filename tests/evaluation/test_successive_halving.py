@@ -166,7 +166,7 @@ def test_the_order_of_choice() -> None:
     # The target, then nearness, then what loses too much.
     assert "".join(name for name, _ in found) == "214053"
     assert [reached for _, reached in found] == [True, True, *[False] * 4]
-    assert "at most 0.2" in goal.words
+    assert "at most 20 points" in goal.words
     ratio = order(halving.Goal("dp_ratio", 0.8, 0.5), metric[:5], accuracy[:5], 0.5)
     assert "".join(name for name, _ in ratio) == "04213"
 

@@ -128,7 +128,7 @@ def test_every_output_says_that_it_is_no_language_model(
         answers[answers["arm"] == arm]["p_yes"].tolist() for arm in ("zero", "balanced")
     ]
     assert by_arm[0] == by_arm[1]  # never sees the prompt
-    mark = "reference, no language model"
+    mark = "no language model"
     pages = [render([folder], kind) for kind in ("html", "md")]
     for text in (str(result), repr(result), result._repr_html_(), *pages):
         assert mark in text.casefold()
