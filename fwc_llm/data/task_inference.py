@@ -99,7 +99,9 @@ _CODE_NAME = re.compile(
     r"|(nummer|nr|kennung|kennziffer|aktenzeichen)$"
 )
 _PEOPLE = "people with several rows"
-_PERSON_NAME = re.compile(r"\bname$|surname")
+_PERSON_NAME = re.compile(
+    r"\bname$|surname|\bstreet$|stra(ß|ss)e$|address$|adresse$|anschrift$|phone$|telefon$"
+)
 _WHERE = {
     "feature": "",
     "extra": "; prompts do not show it",
@@ -529,7 +531,7 @@ def _why_left_out(
         (
             _PERSON_NAME.search(spoken_name) and len(distinct) > _MANY_TEXTS,
             "drop",
-            "names of people",
+            "names or addresses of people",
         ),
         (len(distinct) > _MANY_TEXTS and words >= 4, "drop", free_text),
         (

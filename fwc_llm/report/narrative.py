@@ -121,8 +121,8 @@ def what_was_decided(
     return (
         f"{stats.arms[0].n:,} decisions made elsewhere, by {', '.join(arms)}, are in the column "
         f"{audit['answer']} of {audit['predictions']}{at}. Here they are compared by "
-        f"{' & '.join(audit['protected'])}{against}. Intervals take rows as independent random "
-        "draws."
+        f"{' & '.join(audit['protected'])}{against}. Intervals take {stats.units} as independent "
+        "random draws."
     )
 
 

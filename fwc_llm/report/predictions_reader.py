@@ -35,6 +35,7 @@ from fwc_llm.words import (
     UNKNOWN,
     Words,
     fault_of_groups,
+    folded,
     groups_of,
     is_marker,
 )
@@ -276,7 +277,8 @@ def _decided(
         means = dict.fromkeys(meaning.no, 0.0) | dict.fromkeys(meaning.yes, 1.0)
         for name in together:
             own = {text: n for text, n in values[name].items() if n}
-            if rule.column or len(means.keys() & own) > 2:
+            plain = {*map(folded, meaning.yes)} <= {"yes", "1", "true"}
+            if rule.column or not plain or len(means.keys() & own) > 2:
                 notes.append(f"{meaning.sentence(how.columns[name], own)}.")
             unknown = meaning.unknown if name == "label" else ()
             neither |= texts[name].isin([*meaning.dropped, *unknown]).to_numpy()
