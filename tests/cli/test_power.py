@@ -15,7 +15,7 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
     outcome = fwc("power --task census --base-parity 0.5 --repeats 1", code=0)
     for said in (
         "600 requests",
-        "22.9 points of gap at equal labels and 9.9 points",
+        "22.9 points of gap at equal labels or 9.9 points",
         "fewer than 5 repeats",
         "25% of the rows",
     ):

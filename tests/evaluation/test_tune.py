@@ -117,7 +117,6 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
         for words in (
             "How the examples were tuned",
             "even the sign of",
-            "DP gap, pool",
             "dropped",
         ):
             assert words in shown

@@ -101,7 +101,7 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(
     assert rows[0] == rows[1] != rows[2] == rows[3]
     (run,) = make_document([result.folder])["runs"]
     assert (
-        "in 2 repeats (seeds 0 to 1), each with its own rows, every question 2"
+        "in 2 repeats with rows of their own (seeds from 0)"
         in run["paragraph"]
     )
     balanced = run["examples"]["balanced"]
