@@ -114,11 +114,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     # The report shows front and test.
     for name in ("r.html", "r.md"):
         shown = tuned.result.report(tmp_path / name).read_text(encoding="utf-8")
-        for words in (
-            "How the examples were tuned",
-            "even the sign of",
-            "dropped",
-        ):
+        for words in ("How the examples were tuned", "even the sign of", "dropped"):
             assert words in shown
 
 
