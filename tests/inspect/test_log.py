@@ -100,7 +100,10 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(
     rows = result.answers().groupby("repeat")["row"].agg(frozenset)
     assert rows[0] == rows[1] != rows[2] == rows[3]
     (run,) = make_document([result.folder])["runs"]
-    assert "in 2 repeats with rows of their own (seeds from 0)" in run["paragraph"]
+    repeats = (
+        "in 2 repeats with rows of their own (seeds from 0), every question 2 times"
+    )
+    assert repeats in run["paragraph"]
     balanced = run["examples"]["balanced"]
     assert [one["repeat"] for one in balanced] == [0, 1, 2, 3]
     assert balanced[0]["examples"] == balanced[1]["examples"] != balanced[2]["examples"]
