@@ -43,7 +43,7 @@ class AuditOptions(Options):
         None,
         "Values that mean yes, comma-separated.",
         "",
-        default_words="yes, 1 or true",
+        default_words="the usual meaning: yes, 1, approved …",
         metavar=_VALUES,
     )
     positive_answer: str | None = option(
