@@ -16,6 +16,7 @@ import pytest
 from fwc_llm import evaluate
 from tests.cli.test_flags import commands
 from tests.command import Run, read_json
+from tests.data.tables import cycled, write_csv
 from tests.people import make_people, write_people
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
@@ -68,9 +69,7 @@ def lines(run: Path, tmp_path: Path) -> dict[str, str]:
     csv = tmp_path / "said.csv"
     csv.write_text("said,was,sex\n" + "yes,yes,a\nno,yes,b\nyes,no,a\nno,no,b\n" * 10)
     keyed = tmp_path / "keyed.csv"
-    keyed.write_text(
-        "id,said,sex\n" + "".join(f"{n},yes,{'ab'[n % 2]}\n" for n in range(80))
-    )
+    write_csv(keyed, cycled(80, id=range(80), said=["yes"], sex="ab"))
     tune = "--target-dp 0.3 --rows 40 --n-test 40 --candidates 2 --strategy random"
     tune += f" --task {people} --model python:of_age:model --out {tmp_path / 'tuned'}"
     monitor = f"--answer said --protected sex --key id --state {tmp_path / 'state.db'}"

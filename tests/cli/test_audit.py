@@ -17,6 +17,7 @@ import fwc_llm
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.records import TRUTH, Records
 from tests.command import Run, peak, read_json
+from tests.data.tables import cycled, write_csv
 
 USUAL = "--answer said --label was --protected race"
 
@@ -178,12 +179,9 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
 def test_answers_and_labels_with_words_of_their_own_have_a_meaning_each(
     fwc: Run, tmp_path: Path, options: str, refusal: str
 ) -> None:
-    path = tmp_path / "t.csv"
-    lines = [
-        f"{'fm'[k % 2]},{('High', 'Medium', 'Low')[k % 3]},{k % 5 // 3}"
-        for k in range(60)
-    ]
-    path.write_text("\n".join(["sex,said,was", *lines]))
+    said = ["High", "Medium", "Low"]
+    frame = cycled(60, sex="fm", said=said, was="00011")
+    path = write_csv(tmp_path / "t.csv", frame)
     call = f"audit {path} --answer said --label was --protected sex {options}"
     if refusal:
         assert refusal in fwc(call, code=2).err
@@ -193,10 +191,9 @@ def test_answers_and_labels_with_words_of_their_own_have_a_meaning_each(
 
 
 def test_negative_may_list_the_values_of_both_columns(fwc: Run, tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    values = zip(("high", "mid", "low"), ("good", "bad", "unclear"), strict=True)
-    lines = [f"{sex},{said},{was}" for said, was in values for sex in "fm" * 9]
-    path.write_text("\n".join(["sex,said,was", *lines]))
+    said = ["high", "mid", "low"]
+    frame = cycled(54, sex="fm", said=said, was=["good", "bad", "unclear"])
+    path = write_csv(tmp_path / "t.csv", frame)
     call = (
         f"audit {path} --answer said --label was --protected sex --positive-answer high"
     )
@@ -463,11 +460,10 @@ def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
 
 @pytest.mark.parametrize("form", ["{:.0f}%", "{:.1f} %", "{:.0f} percent"])
 def test_shares_in_percent_are_shares(fwc: Run, tmp_path: Path, form: str) -> None:
-    rows = [(k % 2, 7 * k % 100) for k in range(200)]
-    for name, shares in (("a", [f"{p / 100}" for _, p in rows]), ("b", None)):
-        shares = shares or [form.format(p) for _, p in rows]
-        lines = [f"{sex},{p}" for (sex, _), p in zip(rows, shares, strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["sex,p", *lines]))
+    percents = [7 * k % 100 for k in range(100)]
+    shares = [percent / 100 for percent in percents]
+    for name, p in (("a", shares), ("b", [*map(form.format, percents)])):
+        write_csv(tmp_path / f"{name}.csv", cycled(200, sex="01", p=p))
     for option in ("--p-yes", "--score"):
         found = [
             statistics(fwc, f"audit {tmp_path / name}.csv --protected sex {option} p")[
@@ -485,12 +481,11 @@ def test_shares_in_percent_are_shares(fwc: Run, tmp_path: Path, form: str) -> No
 
 
 def test_ids_are_no_groups(fwc: Run, tmp_path: Path) -> None:
-    path = tmp_path / "many.csv"
-    rows = [f"p{row},{'yes' if row % 3 else 'no'}" for row in range(900)]
-    path.write_text("\n".join(["person,said", *rows]) + "\n")
+    people = [f"p{k}" for k in range(900)]
+    frame = cycled(900, person=people, said=["no", "yes", "yes"])
+    path = write_csv(tmp_path / "many.csv", frame)
     line = fwc(f"audit {path} --answer said --protected person", code=2).line
     assert "'person' has 900 values" in line
-    frame = pd.read_csv(path)
     with pytest.raises(FwcError, match="900 values"):
         audit(frame, answer="said", protected="person")
 

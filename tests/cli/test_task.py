@@ -1,15 +1,15 @@
 """`fwc-llm tasks` and `fwc-llm task init`, run as the command line runs them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
 from tests.command import Run
+from tests.data.tables import cycled
 
 Init = Callable[..., str]
 
@@ -28,15 +28,15 @@ def init(fwc: Run) -> Init:
     return init
 
 
-def people(folder: Path, name: str = "people.csv", **columns: list[object]) -> Path:
+def people(folder: Path, name: str = "people.csv", **columns: Sequence[object]) -> Path:
     usual = {
         "person": [f"p{k}" for k in range(60)],
-        "age": [20 + k % 37 for k in range(60)],
-        "city": ["Rome", "São Paulo", "Oslo"] * 20,
-        "sex": ["f", "m"] * 30,
-        "income": ["yes", "no", "no", "no", "no"] * 12,
+        "age": range(20, 57),
+        "city": ["Rome", "São Paulo", "Oslo"],
+        "sex": "fm",
+        "income": ["yes", "no", "no", "no", "no"],
     }
-    frame = pd.DataFrame(usual | columns)
+    frame = cycled(60, **usual | columns)
     path = folder / name
     frame.to_csv(path, index=False, sep=";" if name.endswith(".ssv") else ",")
     return path
@@ -109,16 +109,16 @@ def test_a_draft_elsewhere_finds_its_table(init: Init, tmp_path: Path) -> None:
 def test_few_missing_values_drop_their_rows_and_many_make_a_category(
     init: Init, tmp_path: Path
 ) -> None:
-    few: list[object] = ["NA", *(k / 2 for k in range(59))]
+    few = ["NA", *(k / 2 for k in range(59))]
     table = people(tmp_path, score=few)
     assert "2 % are missing: these rows are left out" in init(table)
     task = load_task(table.with_suffix(".toml"))
     assert task.column("score").kind == "numeric"
     assert len(task.pool()) == 59
-    some: list[object] = [["", k / 2][k % 5 > 0] for k in range(60)]
-    words: list[object] = [["", "a", "b"][k % 3] for k in range(60)]
-    most: list[object] = [[k / 2, "", "NA"][k % 3] for k in range(60)]
-    output = init(people(tmp_path, some=some, words=words, most=most), "--force")
+    some = [k / 2 if k % 5 else "" for k in range(60)]
+    most = [k / 2 if k % 3 == 0 else "NA" for k in range(60)]
+    gaps = {"some": some, "words": ["", "a", "b"], "most": most}
+    output = init(people(tmp_path, **gaps), "--force")
     assert "67 % of its values are missing; it is left out" in output
     assert "20 % are missing; with bands" in output
     pool = load_task(table.with_suffix(".toml")).pool()
@@ -133,16 +133,16 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(
     ("columns", "said", "problem"),
     [
         (
-            {"income": ["high", "low"] * 30},
+            {"income": ["high", "low"]},
             "outcome 'income' has 2 values",
             "say which means yes: positive",
         ),
         (
-            {"income": [k * 10 for k in range(60)]},
+            {"income": range(0, 600, 10)},
             "outcome 'income' has 60 values",
             "say above which number the answer is yes: threshold",
         ),
-        ({"sex": list(range(60))}, "split it with a threshold", "has 60 numbers"),
+        ({"sex": range(60)}, "split it with a threshold", "has 60 numbers"),
     ],
 )
 def test_what_cannot_be_guessed(
@@ -179,9 +179,8 @@ def test_a_test_table_with_one_answer_is_shown_as_it_is(
     fwc: Run, tmp_path: Path, init: Init
 ) -> None:
     init(people(tmp_path))
-    people(
-        tmp_path, "later.csv", income=["no"] * 60, person=[f"q{k}" for k in range(60)]
-    )
+    later = [f"q{k}" for k in range(60)]
+    people(tmp_path, "later.csv", income=["no"], person=later)
     task = tmp_path / "people.toml"
     two = 'pool = "people.csv"\ntest = "later.csv"'
     task.write_text(task.read_text().replace('file = "people.csv"', two))

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from fwc_llm.coreset import FairCoreset
+
 
 def people(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Features of all kinds, outcomes no or yes, levels f or m."""
@@ -24,3 +26,34 @@ def people(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]
 def arrays(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, 3)), rng.integers(0, 2, n), rng.integers(0, 2, n)
+
+
+def ground_costs(
+    model: FairCoreset,
+    train: pd.DataFrame,
+    X: pd.DataFrame,
+    y: np.ndarray | None = None,
+    d: np.ndarray | None = None,
+) -> np.ndarray:
+    """The costs of docs/method.md of rows to the representatives of a fit on `train`."""
+    costs = np.zeros((len(X), model.m))
+    for name, column in train.items():
+        rows, points = X[name], model.representatives_[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            order = {level: rank for rank, level in enumerate(column.cat.categories)}
+            column, rows, points = (
+                part.astype(str).map(order) for part in (column, rows, points)
+            )
+        if pd.api.types.is_numeric_dtype(column):
+            apart = np.subtract.outer(rows.to_numpy(), points.to_numpy())
+            apart = np.abs(apart) / column.std(ddof=0)
+            if model.cost == "sqeuclidean":
+                apart = apart**2
+        else:
+            apart = np.not_equal.outer(rows.to_numpy(), points.to_numpy())
+        costs += (model.column_weights or {}).get(name, 1.0) * apart
+    if y is not None:
+        costs += model.cost_outcome * np.not_equal.outer(y, model.y_)
+    if d is not None:
+        costs += model.cost_sensitive * np.not_equal.outer(d, model.sensitive_)
+    return costs

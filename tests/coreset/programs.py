@@ -7,53 +7,33 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, csr_array, vstack
 
+from evals.bench.constraints import Instance, by_highs
 from evals.plans import plan_of
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.inner_problem import Transport
 
-TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
-
-def full_program(
-    full: np.ndarray,
-    cell: np.ndarray,
-    levels: int,
-    target: np.ndarray,
-    epsilon: float | None,
-) -> float:
-    """Least cost of moving n rows to m representatives, each in a cell, by HiGHS over all n·m
-    variables.
-    """
-    n, m = full.shape
-    outcomes = len(target)
-    column = np.arange(n * m)
-    sums = csr_array((np.ones(n * m), (column // m, column)), shape=(n, n * m))
-    limits = None
-    if epsilon is not None:
-        # (w_dy − (1 ± ε) p_T(y) W_d) ≶ 0, as rows over the representatives.
-        rows = []
-        for d in range(levels):
-            for y in range(outcomes):
-                own = (cell == d * outcomes + y).astype(float)
-                level = (cell // outcomes == d).astype(float)
-                rows += [
-                    own - (1 + epsilon) * target[y] * level,
-                    (1 - epsilon) * target[y] * level - own,
-                ]
-        limits = vstack([csr_array(np.tile(row, n)[None]) for row in rows])
-    if limits is None:
-        none = None
-    else:
-        none = np.zeros(limits.shape[0])
-    answer = linprog(
-        full.ravel(), limits, none, coo_array(sums), np.full(n, 1.0), options=TIGHT
+def by_cell(full: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
+    """(n, cells) least cost of each row to the representatives of each cell."""
+    return np.stack(
+        [full[:, cell == g].min(axis=1, initial=np.inf) for g in range(cells)], axis=1
     )
-    assert answer.status == 0, answer.message
-    return float(answer.fun) / n
+
+
+def optimum(
+    cost: np.ndarray,
+    target: Any,
+    epsilon: Any = None,
+    weights: Any = None,
+    penalty: float | None = None,
+) -> float:
+    """Least cost of moving rows to cells, by HiGHS over all pairs of a row and a cell."""
+    levels = cost.shape[1] // len(target)
+    mass = np.ones(len(cost)) if weights is None else weights
+    limits = None if epsilon is None else np.broadcast_to(epsilon, levels)
+    return by_highs(Instance(cost, np.asarray(target), limits, penalty, mass))
 
 
 def best_of_all(problem: Problem) -> float:

@@ -4,7 +4,6 @@ certificate.
 
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,31 +13,8 @@ import fwc_llm.coreset
 from fwc_llm.coreset import FairCoreset, certify
 from fwc_llm.coreset.certificate import CoresetCertificate
 from fwc_llm.errors import InputError
-from tests.coreset.people import arrays, people
-from tests.coreset.programs import full_program
-
-
-def by_hand(model: FairCoreset, X: Any, y: Any = None, d: Any = None) -> np.ndarray:
-    """The ground costs of docs/method.md, entry by entry, for a model of `people`."""
-    train = people(150)[0]
-    places = {"low": 0, "high": 1}
-    costs = np.zeros((len(X), model.m))
-    for j, point in enumerate(model.representatives_.to_dict("records")):
-        for name in ("pay", "age"):
-            costs[:, j] += np.abs(X[name].to_numpy() - point[name]) / train[name].std(
-                ddof=0
-            )
-        ranks = train["grade"].cat.codes.std(ddof=0)
-        costs[:, j] += (
-            np.abs(X["grade"].map(places).astype(float) - places[point["grade"]])
-            / ranks
-        )
-        costs[:, j] += X["town"].to_numpy() != point["town"]
-        if y is not None:
-            costs[:, j] += 0.5 * (y != model.y_[j])
-        if d is not None:
-            costs[:, j] += 2 * (d != model.sensitive_[j])
-    return costs
+from tests.coreset.people import arrays, ground_costs, people
+from tests.coreset.programs import by_cell, optimum
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +30,7 @@ def test_distances_are_the_ground_cost_of_what_is_known(
 ) -> None:
     X, y, d = people(60, 1)
     given = {"y": y if 1 in known else None, "sensitive": d if 2 in known else None}
-    expected = by_hand(model, X, given["y"], given["sensitive"])
+    expected = ground_costs(model, people(150)[0], X, given["y"], given["sensitive"])
     found = model.transform(X, **given)
     np.testing.assert_allclose(found, expected, atol=1e-9)
     np.testing.assert_array_equal(model.predict(X, **given), found.argmin(axis=1))
@@ -67,7 +43,9 @@ def test_a_category_that_the_fit_did_not_see_differs_from_all(
 ) -> None:
     X, y, d = people(5, 1)
     X = X.assign(town="Z")
-    np.testing.assert_allclose(model.transform(X), by_hand(model, X))
+    np.testing.assert_allclose(
+        model.transform(X), ground_costs(model, people(150)[0], X)
+    )
     mixed = model.transform(X.assign(town=["A", "Z", "B", "Z", "C"]), y, d)
     assert (mixed[[1, 3]] >= 1).all()
 
@@ -112,7 +90,7 @@ def test_held_out_rows_are_certified_at_the_best_weights_for_them(
     X, y, d = people(40, 3)
     found = model.certify(X, y, d)
     cell = 2 * (model.sensitive_ == "m") + (model.y_ == "yes")
-    least = full_program(model.transform(X, y, d), cell, 2, model.target_, 0.01)
+    least = optimum(by_cell(model.transform(X, y, d), cell, 4), model.target_, 0.01)
     assert found.objective == pytest.approx(least, abs=1e-9)
     assert found.lower_bound == pytest.approx(found.objective, abs=1e-9)
     assert found.is_fair

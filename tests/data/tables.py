@@ -1,7 +1,12 @@
 """Small tables and task files for the tests."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from fwc_llm.data.task_inference import draft_task
 from fwc_llm.tasks import Task, load_task
 
 TOML = """
@@ -44,3 +49,27 @@ def write_task(
 def small_task(folder: Path, csv: str | bytes = CSV, **parts: str) -> Task:
     """The task of `write_task`."""
     return load_task(write_task(folder, csv, **parts))
+
+
+def cycled(n: int, /, **columns: Sequence[object]) -> pd.DataFrame:
+    """A table of n rows whose columns repeat their values in turn."""
+    return pd.DataFrame(
+        {
+            name: np.resize(np.array([*cells], object), n)
+            for name, cells in columns.items()
+        }
+    )
+
+
+def write_csv(path: Path, frame: pd.DataFrame) -> Path:
+    """Write the table without its index; returns the path."""
+    frame.to_csv(path, index=False)
+    return path
+
+
+def drafted(table: Path, protected: str = "sex", outcome: str = "y") -> Path:
+    """Write the task file that is drafted for a table beside it; returns its path."""
+    path = table.with_suffix(".toml")
+    text = draft_task(table, [protected], outcome, table.parent).text
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -18,7 +18,7 @@ from fwc_llm.shots.storage import load_shots, save_shots
 from fwc_llm.taskfile import Column
 from fwc_llm.tasks import Task, layout_names, load_task, task_text
 from tests.conftest import missing
-from tests.data.tables import small_task, write_task
+from tests.data.tables import cycled, small_task, write_task
 
 PERSON = (
     "SERIALNO,PWGTP,AGEP,COW,SCHL,MAR,OCCP,POBP,RELP,WKHP,SEX,RAC1P,PINCP,DIS,ESP,CIT,MIG,MIL,ANC,NATIVITY,"
@@ -46,8 +46,8 @@ LAYOUTS = {
     "10.0,10.0,44.0,3.5,1.33,1.88,1.0,5.0,1.0,4.0,White,1.0\n"
     "5.0,4.0,29.0,3.1,-0.11,-0.57,2.0,4.0,0.0,2.0,Non-White,0.0\n",
 }
-TABLE = "x,colour,sex,y\n" + "".join(
-    f"{k % 7},{'ab'[k % 2]},{'fm'[k // 2 % 2]},{(k // 4) % 2}\n" for k in range(80)
+TABLE = cycled(80, x=range(7), colour="ab", sex="ffmm", y="00001111").to_csv(
+    index=False
 )
 OPTIONAL = '[[protected]]\ncolumn = "colour"\noptional = true'
 

@@ -1,6 +1,7 @@
 """What columns look like, what questions are drafted, how numbers are written."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task, with_columns
 from tests.command import Run
+from tests.data.tables import cycled, drafted, write_csv
 
 
 @pytest.mark.parametrize(
@@ -172,20 +174,16 @@ def test_one_marker_leaves_a_column_of_numbers(odd: str, number: str) -> None:
 def test_a_text_among_numbers_is_named_and_not_taken_for_missing(
     tmp_path: Path, odd: str
 ) -> None:
-    rows = [
-        f"{odd if k == 40 else 20 + k},{'fm'[k % 2]},{k // 2 % 2}" for k in range(90)
-    ]
-    (tmp_path / "t.csv").write_text("\n".join(["age,sex,y", *rows]) + "\n")
-    draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path)
-    assert f"no numbers: {odd!r} (t.csv:42)" in " | ".join(draft.checks)
-    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    ages = [*range(20, 60), odd, *range(61, 110)]
+    frame = cycled(90, age=ages, sex="fm", y="0011")
+    path = drafted(write_csv(tmp_path / "t.csv", frame))
+    text = path.read_text()
+    assert f"no numbers: {odd!r} (t.csv:42)" in text
     with pytest.raises(FwcError, match=r"t\.csv:42"):
-        load_task(tmp_path / "t.toml").pool()
-    line = draft.text.replace(
-        'kind = "numeric"', f'kind = "numeric", missing_marker = "{odd}"', 1
-    )
-    (tmp_path / "t.toml").write_text(line, encoding="utf-8")
-    assert len(load_task(tmp_path / "t.toml").pool()) == 89
+        load_task(path).pool()
+    marked = f'kind = "numeric", missing_marker = "{odd}"'
+    path.write_text(text.replace('kind = "numeric"', marked, 1))
+    assert len(load_task(path).pool()) == 89
 
 
 def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(
@@ -194,13 +192,9 @@ def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(
     """ "-" is missing among the numbers, and a value of the other column."""
     sexes = ["f", "m", "n/a", "f", "m", "keine Angabe"]
     jobs = ["clerk", "n/a", "cook"]
-    rows = [
-        f"{'-' if k == 7 else 20 + k % 50},{'+-'[k % 2]},{sexes[k % 6]},{jobs[k % 3]},{k % 2}"
-        for k in range(300)
-    ]
-    (tmp_path / "t.csv").write_text(
-        "\n".join(["age,factor,sex,job,y", *rows]) + "\n", encoding="utf-8"
-    )
+    frame = cycled(300, age=range(20, 70), factor="+-", sex=sexes, job=jobs, y="01")
+    frame.loc[7, "age"] = "-"
+    write_csv(tmp_path / "t.csv", frame)
     draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path, ["Cook"])
     (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
     pool = load_task(tmp_path / "t.toml").pool()
@@ -211,21 +205,16 @@ def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(
 
 
 def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
-    rows = [
-        f"{20 + k % 60}{' J.' if k % 3 else ''},{'mMw'[k % 3]},{('Ja', 'Nein', 'offen', 'Nein')[k % 4]}"
-        for k in range(240)
-    ]
-    (tmp_path / "kredite.csv").write_text(
-        "\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n"
-    )
-    draft = draft_task(tmp_path / "kredite.csv", ["Geschlecht"], "Zusage", tmp_path)
-    for words in ("'m' as 'M'", "J. (160), none (80)", "say what to take 'offen' for"):
-        assert words in " | ".join(draft.checks)
-    path = tmp_path / "kredite.toml"
-    path.write_text(draft.text, encoding="utf-8")
+    ages = [f"{20 + k}{' J.' if k % 3 else ''}" for k in range(60)]
+    said = ["Ja", "Nein", "offen", "Nein"]
+    frame = cycled(240, Alter=ages, Geschlecht="mMw", Zusage=said)
+    path = drafted(write_csv(tmp_path / "k.csv", frame), "Geschlecht", "Zusage")
+    text = path.read_text(encoding="utf-8")
+    for words in ("'m' as 'M'", "J. (160), none (80)"):
+        assert words in text
     with pytest.raises(FwcError, match="say what to take 'offen' for"):
         load_task(path).pool()
-    path.write_text(draft.text.replace("# others", "others"), encoding="utf-8")
+    path.write_text(text.replace("# others", "others"), encoding="utf-8")
     task = load_task(path)
     assert len(task.pool()) == 180
     assert set(task.groups) == {"M", "w"}
@@ -243,9 +232,8 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
 def test_no_line_proposes_which_value_is_yes(
     tmp_path: Path, values: tuple[str, ...], line: str
 ) -> None:
-    rows = (f"{k},{'ab'[k % 2]},{values[k % len(values)]}" for k in range(42))
-    (tmp_path / "t.csv").write_text("\n".join(["x,g,y", *rows]) + "\n")
-    text = draft_task(tmp_path / "t.csv", ["g"], "y", tmp_path).text
+    frame = cycled(42, x=range(42), sex="ab", y=values)
+    text = drafted(write_csv(tmp_path / "t.csv", frame)).read_text()
     assert line in text
     assert '["low"]' not in text
     assert "above" not in text
@@ -272,11 +260,9 @@ def test_draft_questions(
 def test_the_messy_table_is_drafted_well_in_either_writing(
     tmp_path: Path, german: bool
 ) -> None:
-    (tmp_path / "loans.csv").write_bytes(loans(german))
     table = tmp_path / "loans.csv"
-    draft = draft_task(table, ["ethnicity"], "approved", tmp_path)
-    (tmp_path / "loans.toml").write_text(draft.text, encoding="utf-8")
-    task = load_task(tmp_path / "loans.toml")
+    table.write_bytes(loans(german))
+    task = load_task(drafted(table, "ethnicity", "approved"))
     assert task.question == "Should this case be approved?"
     names = [
         "age",
@@ -384,10 +370,7 @@ def draft(
     folder: Path, frame: pd.DataFrame, separator: str = ",", index: bool = False
 ) -> Path:
     frame.to_csv(folder / "t.csv", sep=separator, index=index)
-    (folder / "t.toml").write_text(
-        draft_task(folder / "t.csv", ["sex"], "y", folder).text, encoding="utf-8"
-    )
-    return folder / "t.toml"
+    return drafted(folder / "t.csv")
 
 
 @pytest.mark.slow
@@ -430,27 +413,21 @@ def test_an_index_that_was_written_along_is_left_out(tmp_path: Path) -> None:
 
 
 def test_columns_of_one_name_are_read_once_if_they_are_equal(tmp_path: Path) -> None:
-    header = "priors,sex,again,priors"
-    rows = [f"{k % 7},{'fm'[k % 2]},{k % 3 % 2},{k % 7}" for k in range(60)]
-    path = tmp_path / "t.csv"
-    path.write_text("\n".join([header, *rows]))
-    (tmp_path / "t.toml").write_text(
-        draft_task(path, ["sex"], "again", tmp_path).text, encoding="utf-8"
-    )
-    priors = load_task(tmp_path / "t.toml").pool()["priors"]
-    assert priors.tolist() == [k % 7 for k in range(60)]
-    path.write_text("\n".join([header, *rows, "1,f,0,2"]))
+    frame = cycled(60, priors=range(7), sex="fm", y="010", again=range(7))
+    frame = frame.rename(columns={"again": "priors"})
+    path = write_csv(tmp_path / "t.csv", frame)
+    priors = load_task(drafted(path)).pool()["priors"]
+    assert priors.tolist() == frame.iloc[:, 0].tolist()
+    path.write_text(path.read_text() + "1,f,0,2")
     with pytest.raises(FwcError, match="more than once, and the columns differ"):
-        draft_task(path, ["sex"], "again", tmp_path)
+        drafted(path)
 
 
 def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text(
-        "\n".join(["x,sex,y", *(f"{k},{'fm'[k % 2]},{k % 6 + 1}" for k in range(60))])
-    )
+    frame = cycled(60, x=range(60), sex="fm", y=range(1, 7))
+    path = write_csv(tmp_path / "t.csv", frame)
     draft = draft_task(path, ["sex"], "y", tmp_path)
     assert (
         "# positive = […] # CHECK: name the values that mean yes, of 1 (10), 2 (10)"
@@ -494,7 +471,7 @@ def test_a_unit_of_money_is_in_every_prompt_and_others_are_refused(
     ("columns", "words"),
     [
         ({"note": ["x" * 5] * 50 + ["x" * 1000] * 10}, "free text, 2 different texts"),
-        ({"x": [f"{k}" for k in range(60)]}, ""),
+        ({"x": range(60)}, ""),
         (
             {
                 "x": [
@@ -512,16 +489,16 @@ def test_a_unit_of_money_is_in_every_prompt_and_others_are_refused(
             {"x": [f"w{k % 3}" if k % 2 else f"{k % 8}" for k in range(60)]},
             "30 of 60 values are numbers like '0', others texts like 'w1'",
         ),
-        ({"who": [f"P{k % 30}" for k in range(60)]}, "cluster='who'"),
-        ({"email": [f"{k // 2 % 25}@a.org" for k in range(60)]}, "cluster='email'"),
-        ({"applicant_id": [f"{k % 12}" for k in range(60)]}, "='applicant_id'"),
-        ({"tract_population": [f"{k * 7}" for k in range(60)]}, ""),
-        ({"last_result": ["gut", "schlecht", "offen"] * 20}, "another outcome"),
-        ({"BranchID": [f"{k % 12}" for k in range(60)]}, "codes of places"),
-        ({"Bezirk": [f"{k % 12}" for k in range(60)]}, "codes of places"),
-        ({"area_code": [f"{k % 12}" for k in range(60)]}, "codes of places"),
-        ({"trade_code": [f"{k % 13}" for k in range(60)]}, "codes, no quantities?"),
-        ({"x": [f"{k % 17:02}" for k in range(60)]}, "codes, no quantities?"),
+        ({"who": [f"P{k}" for k in range(30)]}, "cluster='who'"),
+        ({"email": [f"{k}@a.org" for k in range(25)]}, "cluster='email'"),
+        ({"applicant_id": range(12)}, "='applicant_id'"),
+        ({"tract_population": range(0, 420, 7)}, ""),
+        ({"last_result": ["gut", "schlecht", "offen"]}, "another outcome"),
+        ({"BranchID": range(12)}, "codes of places"),
+        ({"Bezirk": range(12)}, "codes of places"),
+        ({"area_code": range(12)}, "codes of places"),
+        ({"trade_code": range(13)}, "codes, no quantities?"),
+        ({"x": [f"{k:02}" for k in range(17)]}, "codes, no quantities?"),
         (
             {
                 "sex": [
@@ -534,13 +511,11 @@ def test_a_unit_of_money_is_in_every_prompt_and_others_are_refused(
     ],
 )
 def test_bad_columns_are_a_check(
-    tmp_path: Path, columns: dict[str, list[str]], words: str
+    tmp_path: Path, columns: dict[str, Sequence[object]], words: str
 ) -> None:
-    frame = pd.DataFrame(
-        {"sex": list("fm") * 30, "age": range(60), "y": ["yes", "no"] * 30}
-    )
-    draft(tmp_path, frame.assign(**columns))
-    checks = " | ".join(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks)
+    usual = {"sex": "fm", "age": range(60), "y": ["yes", "no"]}
+    path = write_csv(tmp_path / "t.csv", cycled(60, **usual | columns))
+    checks = " | ".join(draft_task(path, ["sex"], "y", tmp_path).checks)
     assert words in checks
     assert "levels, some with few rows" not in checks
 
@@ -587,10 +562,8 @@ def test_factors_are_multiplied_beside_any_currency(
 def test_a_record_has_any_factor_where_the_table_has_one(
     tmp_path: Path, given: str | float, number: float
 ) -> None:
-    k = np.arange(90)
-    frame = pd.DataFrame({"pay": np.where(k % 2, [f"{n / 9:.1f}k" for n in k], 7 * k)})
-    frame["sex"] = np.where(k % 4 < 2, "f", "m")
-    frame["y"] = np.where(k % 3, "yes", "no")
+    frame = cycled(90, pay=range(0, 630, 7), sex="ffmm", y=["no", "yes", "yes"])
+    frame["pay"] = frame["pay"].where(frame.index % 2 == 0, "1.9k")
     task = load_task(draft(tmp_path, frame))
     assert task.record({"pay": given, "sex": "f"}).values["pay"] == number
 
@@ -613,12 +586,9 @@ def test_a_record_has_any_factor_where_the_table_has_one(
 def test_numbers_that_mean_two_are_read_as_the_other_columns_are_written(
     tmp_path: Path, separator: str, rate: str, other: str, number: float, doubt: str
 ) -> None:
-    k = np.arange(60)
-    frame = pd.DataFrame({"rate": [f"{n + 1}{rate[1:]}" for n in k]})
-    frame.loc[0, "rate"] = rate
-    frame["amount"] = [f"{n % 7 + 1}{other[1:]}" for n in k]
-    frame["sex"] = np.where(k % 2, "f", "m")
-    frame["y"] = np.where(k % 3, "yes", "no")
+    rates = [rate, *(f"{n}{rate[1:]}" for n in range(2, 61))]
+    amounts = [f"{n}{other[1:]}" for n in range(1, 8)]
+    frame = cycled(60, rate=rates, amount=amounts, sex="mf", y=["no", "yes", "yes"])
     pool = load_task(draft(tmp_path, frame, separator)).pool()
     assert pool["rate"].iloc[0] == number
     said = (tmp_path / "t.toml").read_text(encoding="utf-8")
@@ -649,12 +619,11 @@ def test_a_scale_that_means_two_is_left_out() -> None:
 
 def units(folder: Path, other: str) -> Path:
     """A table in which one amount has another unit than the rest."""
-    rows = [
-        f"{other if k == 40 else f'{20 + k} €'},{'fm'[k % 2]},{k * 7 % 31},{k // 2 % 2}"
-        for k in range(90)
-    ]
-    (folder / "t.csv").write_text("\n".join(["pay,sex,n,y", *rows]), encoding="utf-8")
-    return folder / "t.csv"
+    pay = [f"{20 + k} €" for k in range(90)]
+    pay[40] = other
+    numbers = [k * 7 % 31 for k in range(31)]
+    frame = cycled(90, pay=pay, sex="fm", n=numbers, y="0011")
+    return write_csv(folder / "t.csv", frame)
 
 
 def test_amounts_in_two_currencies_are_no_numbers(fwc: Run, tmp_path: Path) -> None:
@@ -678,9 +647,7 @@ def test_amounts_in_two_currencies_are_no_numbers(fwc: Run, tmp_path: Path) -> N
 def test_a_record_in_another_unit_is_refused_as_in_the_table(
     tmp_path: Path, sign: str
 ) -> None:
-    draft = draft_task(units(tmp_path, '"1.040,00 €"'), ["sex"], "y", tmp_path)
-    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
-    task = load_task(tmp_path / "t.toml")
+    task = load_task(drafted(units(tmp_path, "1.040,00 €")))
     row = {"sex": "f", "n": 5}
     assert task.record({**row, "pay": "1.050 Euro"}).values["pay"] == 1050
     with pytest.raises(FwcError, match=f"'50,00 {re.escape(sign)}': units differ"):
@@ -700,8 +667,7 @@ def test_a_record_in_another_unit_is_refused_as_in_the_table(
 def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
     fwc: Run, tmp_path: Path, groups: list[str], doubt: str
 ) -> None:
-    rows = [f"{groups[k % len(groups)]},{k},{'yn'[k % 5 > 1]}" for k in range(90)]
-    (tmp_path / "t.csv").write_text("\n".join(["g,x,y", *rows]), encoding="utf-8")
+    write_csv(tmp_path / "t.csv", cycled(90, g=groups, x=range(90), y="yynnn"))
     init = f"task init {tmp_path / 't.csv'} --protected g --outcome y"
     drafted = fwc(init, code=0).out
     checked = fwc("task", "check", tmp_path / "t.toml", code=0).out
@@ -725,12 +691,8 @@ def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
 def test_two_units_of_one_quantity_are_a_check(
     tmp_path: Path, cells: list[str], said: str
 ) -> None:
-    k = np.arange(90)
-    frame = pd.DataFrame(
-        {"size": [cells[n % 3].format(n + 50) for n in k], "n": k % 31}
-    )
-    frame["sex"] = np.where(k % 2, "f", "m")
-    frame["y"] = np.where(k % 5 > 1, "yes", "no")
+    sizes = [cells[n % 3].format(n + 50) for n in range(90)]
+    frame = cycled(90, size=sizes, n=range(31), sex="mf", y=["no", "yes"])
     path = draft(tmp_path, frame)
     text = path.read_text(encoding="utf-8")
     assert said in text
@@ -768,15 +730,16 @@ def test_a_unit_is_one_by_any_spelling_and_an_unknown_one_stands_with_most_numbe
 
 
 def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -> None:
-    k = np.arange(90)
-    frame = pd.DataFrame({"sex": np.where(k % 2, "f", "m"), "age_of_car": k * 7 % 31})
-    frame["approved"] = np.where(k % 3, "Y", "N")
-    frame["status"] = np.where(k % 5, "granted", "denied")
-    frame["Rückzahlung"] = np.where(k % 5, "ja", "nein")
-    frame["repaid"] = np.where(k % 5, "yes", "no")
-    frame["state_code"] = np.where(k % 7, "OH", "TX")
-    frame["y"] = np.where(k % 4, "yes", "no")
-    frame.to_csv(tmp_path / "t.csv", index=False)
+    outcomes = {
+        "approved": "NYY",
+        "status": ["denied", *["granted"] * 4],
+        "Rückzahlung": ["nein", *["ja"] * 4],
+        "repaid": ["no", *["yes"] * 4],
+        "state_code": ["TX", *["OH"] * 6],
+        "y": ["no", "yes", "yes", "yes"],
+    }
+    frame = cycled(90, sex="mf", age_of_car=range(31), **outcomes)
+    write_csv(tmp_path / "t.csv", frame)
     checks = " | ".join(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks)
     for name in ("approved", "status", "Rückzahlung", "repaid"):
         assert f"column {name}: it looks like another outcome" in checks
@@ -822,15 +785,13 @@ def test_a_frames_question_is_in_its_frozen_task(tmp_path: Path) -> None:
 def test_a_remedy_for_texts_among_numbers_works_as_printed(
     tmp_path: Path, column: str, cells: list[str]
 ) -> None:
-    k = np.arange(90)
-    frame = pd.DataFrame({"km": [f"{n + 1}km" for n in k], "pay": k * 13 % 71 * 10.0})
-    frame.loc[k % 9 == 8, "pay"] = None
-    frame["sex"] = np.where(k % 2, "f", "m")
-    frame["y"] = np.where(k % 3, "yes", "no")
+    distances = [f"{n}km" for n in range(1, 91)]
+    pay = [10.0 * n for n in range(71)]
+    frame = cycled(90, km=distances, pay=pay, sex="mf", y=["no", "yes", "yes"])
+    frame.loc[8::9, "pay"] = None
     path = draft(tmp_path, frame)
-    frame = frame.astype(object)
     frame.loc[[5, 7], column] = cells
-    frame.to_csv(tmp_path / "t.csv", index=False)
+    write_csv(tmp_path / "t.csv", frame)
     with pytest.raises(FwcError, match="are not finite numbers") as caught:
         load_task(path).pool()
     remedy = re.search(r"missing_marker = .*?(?= in this column)", str(caught.value))

@@ -157,45 +157,38 @@ def test_a_journal_that_is_lost_begins_with_the_recorded_answers(
     assert (tmp_path / "answers.csv").read_bytes() == ANSWERS["1.5b"].read_bytes()
 
 
+def by_pandas(answers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Answers at the median of the first round, and the gap of each set (rows) and arm."""
+    median = answers[answers["round"] == 0].groupby(["arm", "set"])["p_yes"].median()
+    scored = answers.join(median.rename("median"), on=["arm", "set"])
+    scored["said"] = scored["p_yes"] > scored["median"]
+    scored = scored[scored["round"] > 0]
+    rates = scored.pivot_table("said", ["arm", "set"], ["group", "label"])
+    return scored, (rates["Male"] - rates["Female"]).mean(axis=1).unstack("arm")
+
+
 def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
     answers, reported = recorded()
     assert reported["questions"] == len(answers), "run the report again"
     steps = pd.DataFrame(reported["steps"], columns=["set", "round"])
-    answers["men"], answers["yes"] = (
-        answers["group"] == "Male",
-        answers["label"] == "yes",
-    )
-    median = (
-        answers[answers["round"] == 0]
-        .groupby(["arm", "set"])["p_yes"]
-        .median()
-        .rename("median")
-    )
-    scored = answers.merge(steps, on=["set", "round"]).join(median, on=["arm", "set"])
-    scored["said"] = scored["p_yes"] > scored["median"]
-    rates = scored.pivot_table("said", ["arm", "set"], ["men", "yes"])
-    gap = pd.DataFrame(rates[True] - rates[False]).mean(axis=1).unstack("arm")
-    scored["right"] = scored["said"] == scored["yes"]
+    first = steps[["set"]].drop_duplicates().assign(round=0)
+    scored, gap = by_pandas(answers.merge(pd.concat([steps, first])))
+    scored["right"] = scored["said"] == (scored["label"] == "yes")
     right = scored.pivot_table("right", "set", "arm")
-    for (first, second), each in zip(CONTRASTS, reported["contrasts"], strict=True):
+    for (one, other), each in zip(CONTRASTS, reported["contrasts"], strict=True):
         for metric, table in (("gap", gap), ("accuracy", right)):
-            differences = (table[first] - table[second]).dropna()
+            differences = (table[one] - table[other]).dropna()
             assert each[metric]["value"] == pytest.approx(differences.mean())
             if len(differences) >= 3:
                 test = ttest_1samp(differences, 0.0)
-                low, high = test.confidence_interval()
-                assert (each[metric]["low"], each[metric]["high"]) == pytest.approx(
-                    (low, high)
-                )
-                assert each[metric]["p"] == pytest.approx(test.pvalue)
+                ends = each[metric]["low"], each[metric]["high"], each[metric]["p"]
+                assert ends == pytest.approx((*test.confidence_interval(), test.pvalue))
     areas = [
-        roc_auc_score(rows["yes"], rows["p_yes"])
-        for (arm, _), rows in scored.groupby(["arm", "set"])
-        if arm == "counter-fwc"
+        roc_auc_score(rows["label"] == "yes", rows["p_yes"])
+        for _, rows in scored[scored["arm"] == "counter-fwc"].groupby("set")
     ]
-    assert reported["arms"]["counter-fwc"]["auc"]["value"] == pytest.approx(
-        np.mean(areas)
-    )
+    auc = reported["arms"]["counter-fwc"]["auc"]["value"]
+    assert auc == pytest.approx(np.mean(areas))
 
 
 def test_the_second_model_by_plain_pandas() -> None:
@@ -203,13 +196,7 @@ def test_the_second_model_by_plain_pandas() -> None:
     reported = read_json(RESULTS / f"{NAME}.json")["second"]
     assert reported["questions"] == len(answers), "run the report again"
     whole = answers.groupby(["arm", "set"])["row"].transform("size") == 120
-    median = answers[answers["round"] == 0].groupby(["arm", "set"])["p_yes"].median()
-    scored = answers[whole & (answers["round"] > 0)].join(
-        median.rename("median"), on=["arm", "set"]
-    )
-    scored["said"] = scored["p_yes"] > scored["median"]
-    rates = scored.pivot_table("said", ["arm", "set"], ["group", "label"])
-    gap = (rates["Male"] - rates["Female"]).mean(axis=1).unstack("arm")
+    scored, gap = by_pandas(answers[whole])
     found = ttest_1samp((gap["counter-fwc"] - gap["counter"]).dropna(), 0.0)
     assert reported["contrast"]["gap"]["p"] == pytest.approx(found.pvalue)
     assert reported["rows"] == len(scored) / 2

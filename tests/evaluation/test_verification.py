@@ -22,7 +22,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.runs.settings import Settings
 from tests.command import Run
-from tests.data.tables import write_task
+from tests.data.tables import cycled, write_csv, write_task
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve_in_thread
 from tests.people import SMALL_CENSUS, make_people
@@ -145,8 +145,9 @@ def test_an_audit_is_repeated_from_its_table(
     fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = [f"{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]},0.{k % 10}" for k in range(60)]
-    Path("a.csv").write_text("\n".join(["sex,hired,p", *lines]) + "\n")
+    p = [k / 10 for k in range(10)]
+    frame = cycled(60, sex="fm", hired=["yes", "no", "no"], p=p)
+    write_csv(Path("a.csv"), frame)
     line = "audit a.csv --answer hired --p-yes p --protected sex -o audit.json"
     fwc(f"{line} --report a.html --ll144 law.csv", code=0)
     fwc("verify", ".", code=0)
@@ -168,11 +169,9 @@ def test_an_audit_is_repeated_from_its_table(
 
 def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -> None:
     """Whoever wrote the folder may have written all of it: task and table are the checker's."""
-    lines = [
-        f"{k % 9},{'rgb'[k % 3]},{'fm'[k % 2]},{('no', 'yes')[k % 5 < 2]}"
-        for k in range(80)
-    ]
-    task = Path(write_task(tmp_path, "\n".join(["x,colour,sex,y", *lines]) + "\n"))
+    answers = ["yes", "yes", "no", "no", "no"]
+    frame = cycled(80, x=range(9), colour="rgb", sex="fm", y=answers)
+    task = write_task(tmp_path, frame.to_csv(index=False))
     invented = tmp_path / "invented"
     invented.mkdir()
     shutil.copy(task, invented / task.name)

@@ -20,15 +20,15 @@ from fwc_llm.metrics.arm_comparison import (
 )
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.intervals import Estimate
-from fwc_llm.metrics.variance import REASONS, ArmArrays
-from tests.metrics.worlds import World, random_arms
+from fwc_llm.metrics.variance import ArmArrays
+from tests.metrics.worlds import arms, losing, random_arms
 
 USUAL = ((0.1, 0.5), (0.3, 0.7))
 
 
 def compared(one: ArmArrays, other: ArmArrays, aligned: bool = True) -> ComparedArms:
-    arms = ArmEstimates(one), ArmEstimates(other)
-    return compare(arms, aligned=aligned, metrics=COMPARED)
+    estimates = ArmEstimates(one), ArmEstimates(other)
+    return compare(estimates, aligned=aligned, metrics=COMPARED)
 
 
 def both(found: ComparedArms) -> dict[str, Estimate]:
@@ -107,8 +107,8 @@ def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
 
 def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() -> None:
     rng = np.random.default_rng(0)
-    world = World(USUAL, repeats=8, shift=0.05, redrawn=True)
-    found = compared(*world.arms(rng, replace(world, redrawn=False, shift=0.0)))
+    (redrawn,) = arms(rng, USUAL, repeats=8, shift=0.05)
+    found = compared(redrawn, *arms(rng, USUAL, repeats=8))
     assert found.scope == "this strategy"
     wide = found["accuracy"]
     narrow = found.of_these["accuracy"]
@@ -117,7 +117,7 @@ def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() 
 
 def test_arms_that_share_no_row_are_independent() -> None:
     rng = np.random.default_rng(0)
-    first, second = (World(USUAL).arms(rng)[0] for _ in range(2))
+    first, second = arms(rng, USUAL, USUAL)
     apart = replace(second, row=second.row + int(first.row.max()) + 1)
     test = compared(first, apart, aligned=False)["accuracy"]
     assert compared(first, first).same
@@ -130,8 +130,9 @@ def test_arms_that_share_no_row_are_independent() -> None:
 def test_a_reply_without_an_answer_in_either_arm_opens_the_verdict_to_all_readings() -> (
     None
 ):
-    arms = World(USUAL).arms(np.random.default_rng(2), World(USUAL, lost=0.2))
-    one, other = map(ArmEstimates, arms)
+    rng = np.random.default_rng(2)
+    whole, some = arms(rng, USUAL, USUAL)
+    one, other = map(ArmEstimates, (whole, losing(rng, some, 0.2)))
     assert all(
         compare(pair)["accuracy"].worst_case for pair in ((one, other), (other, one))
     )
@@ -155,10 +156,10 @@ def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
 
 def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
     rng = np.random.default_rng(1)
-    world = World(((0.3, 0.6), (0.3, 0.6)))
-    samples = world.arms(rng, replace(world, yes=((0.1, 0.8), (0.1, 0.8))), world)
-    arms = [ArmEstimates(one) for one in samples]
-    tests = [compare((arms[0], other), "a", "b") for other in arms[1:]]
+    usual = ((0.3, 0.6), (0.3, 0.6))
+    better = ((0.1, 0.8), (0.1, 0.8))
+    first, *others = map(ArmEstimates, arms(rng, usual, better, usual))
+    tests = [compare((first, other), "a", "b") for other in others]
     adjusted = adjust(tests)
     for test, wide in zip(tests, adjusted, strict=True):
         for metric, one in test.tests.items():
@@ -182,13 +183,9 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
 
 def test_a_difference_of_unknown_shares_is_no_comparison() -> None:
     rng = np.random.default_rng(3)
-    refuses = World(USUAL, lost=0.1)
-    samples = refuses.arms(rng, replace(refuses, lost=0.2), refuses)
-    for sample in samples:
-        known = sample is not samples[2]
-        why = np.where(known & np.isnan(sample.answer), REASONS.index("refused"), 0)
-        object.__setattr__(sample, "reason", why)
-    first, *others = map(ArmEstimates, samples)
+    losses = (0.1, "refused"), (0.2, "refused"), (0.1, "")
+    samples = zip(arms(rng, USUAL, USUAL, USUAL), losses, strict=True)
+    first, *others = (ArmEstimates(losing(rng, arm, *lost)) for arm, lost in samples)
     tests = [compare((first, one), metrics=("refused", "coverage")) for one in others]
     found = adjust(tests)
     assert [np.isnan(test["refused"].value) for test in found] == [False, True]
@@ -208,11 +205,11 @@ def test_people_are_paired_as_people() -> None:
     answers = [(rng.random(40) < 0.5)[person].astype(float) for _ in range(2)]
     widths = []
     for cluster in (None, person):
-        arms = [
+        samples = [
             ArmArrays(a, label, none, none, np.arange(400), 1, cluster=cluster)
             for a in answers
         ]
-        test = compared(*arms)["accuracy"]
+        test = compared(*samples)["accuracy"]
         widths.append(test.high - test.low)
     assert widths[1] > 2 * widths[0]
 
@@ -233,8 +230,8 @@ def test_one_of_three_equal_arms_seldom_differs_from_another() -> None:
                 "label": rng.random(200) < 0.5,
             }
         )
-        arms = [asked.assign(arm=arm, answer=rng.random(200) < 0.4) for arm in "xyz"]
-        run = from_frame(pd.concat(arms), against="all")
+        tables = [asked.assign(arm=arm, answer=rng.random(200) < 0.4) for arm in "xyz"]
+        run = from_frame(pd.concat(tables), against="all")
         tests = comparisons(
             run, {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
         )

@@ -20,12 +20,12 @@ from fwc_llm.metrics.arm_estimates import (
     ParityWithinStrata,
     conditional_parity,
 )
-from fwc_llm.metrics.counts import METRICS, RATES, TABLE
+from fwc_llm.metrics.counts import METRICS, TABLE
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import ArmArrays
-from tests.metrics.worlds import World, random_arms
+from tests.metrics.worlds import arms, random_arms
 
 GAP = "dp_gap"
 USUAL = ((0.1, 0.5), (0.3, 0.7))
@@ -47,7 +47,7 @@ def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> ArmArrays:
     )
 
 
-samples = random_arms().map(lambda arms: arms[0])
+samples = random_arms().map(lambda pair: pair[0])
 
 
 def metrics(found: ArmEstimates) -> dict[str, Estimate]:
@@ -108,23 +108,8 @@ def test_the_order_of_questions_and_the_names_of_groups_change_nothing(
         assert ends[0] == pytest.approx(ends[1], abs=1e-9, nan_ok=True), name
 
 
-def test_a_new_rate_of_the_yes_answers_has_limits_as_the_precision_has(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    yes = RATES["precision"]
-    monkeypatch.setitem(
-        RATES, "false_discovery_rate", replace(yes, hits=yes.counted & ~yes.hits)
-    )  # type: ignore[arg-type]
-    (sample,) = World(USUAL, fixed=False).arms(np.random.default_rng(0))
-    estimates = ArmEstimates(sample)
-    for wrong, right in zip(
-        *map(estimates.rates, ("false_discovery_rate", "precision")), strict=True
-    ):
-        assert (wrong.low, wrong.high) == pytest.approx((1 - right.high, 1 - right.low))
-
-
 def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:
-    (sample,) = World(USUAL, fixed=False).arms(np.random.default_rng(0))
+    (sample,) = arms(np.random.default_rng(0), USUAL, fixed=False)
     found = ArmEstimates(sample)
     low, high = wilson(np.mean(sample.yes == sample.label), 200)
     assert (found["accuracy"].low, found["accuracy"].high) == pytest.approx(
@@ -155,8 +140,8 @@ def test_the_gap_is_that_of_the_mean_rates() -> None:
 
 
 def test_other_draws_of_examples_widen_the_interval() -> None:
-    world = World(((0.4, 0.4), (0.6, 0.6)), repeats=10, shift=0.2, redrawn=True)
-    (sample,) = world.arms(np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    (sample,) = arms(rng, ((0.4, 0.4), (0.6, 0.6)), repeats=10, shift=0.2)
     strategy = ArmEstimates(sample)
     these = ArmEstimates(replace(sample, examples=None))
     assert (strategy.sample.scope, these.sample.scope) == (
@@ -396,8 +381,7 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
 
 
 def test_one_stray_value_of_examples_changes_nothing() -> None:
-    world = World(USUAL, repeats=10, shift=0.2, redrawn=True)
-    (sample,) = world.arms(np.random.default_rng(0))
+    (sample,) = arms(np.random.default_rng(0), USUAL, repeats=10, shift=0.2)
     stray = sample.examples.copy()
     stray[0] = 99
     one, other = (

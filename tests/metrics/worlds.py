@@ -1,8 +1,6 @@
-"""Answers drawn from known populations; `evals.coverage` has more of them, and says what is
-true.
-"""
+"""Answers with known chances of yes; `evals.coverage` has whole worlds of them."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,71 +11,45 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.run_answers import ArmAnswers, one_name
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.variance import ArmArrays, arrays_of
+from fwc_llm.metrics.variance import REASONS, ArmArrays, arrays_of
 
-ADULT = (
-    9000,
-    1100,
-    7000,
-    3200,
-)  # rows of each group with label no and yes: about Adult's test file
-DRAWN = (75, 25, 25, 75)  # of them in a repeat: a base-rate parity of 0.5
+DRAWN = (75, 25, 25, 75)  # rows of each group and label: a base-rate parity of 0.5
 
 
-@dataclass(frozen=True)
-class World:
-    """Adult's table, `yes` (G, 2) each cell's share of yes, and what a repeat draws: all at
-    random unless `fixed`.
+def arms(
+    rng: np.random.Generator,
+    *chances: tuple[tuple[float, float], ...],
+    repeats: int = 1,
+    shift: float = 0.0,
+    fixed: bool = True,
+) -> list[ArmArrays]:
+    """Answers to the same rows of arms whose chances of yes are given by group and label.
 
-    A row's answer is the same in every repeat; `shift` is the standard deviation of what another
-    draw of examples adds to all answers; `lost` is the share that cannot be parsed.
+    `shift` is the standard deviation of what each repeat's examples add to all chances.
     """
-
-    yes: tuple[tuple[float, float], ...]
-    repeats: int = 1
-    fixed: bool = True
-    shift: float = 0.0
-    redrawn: bool = False
-    lost: float = 0.0
-
-    def arms(self, rng: np.random.Generator, *others: "World") -> list[ArmArrays]:
-        """Answers of this world, and of others to the same questions."""
-        cell = np.repeat(np.arange(4), ADULT)
-        row = np.concatenate([self._rows(rng, cell) for _ in range(self.repeats)])
-        repeat = np.repeat(np.arange(self.repeats), sum(DRAWN))
-        place = np.unique(row, return_inverse=True)[1]
-        group = cell[row] // 2
-        label = cell[row] % 2
-        samples = []
-        for world in (self, *others):
-            shift = rng.normal(0.0, world.shift, self.repeats)[repeat]
-            chance = np.clip(np.array(world.yes)[group, label] + shift, 0.0, 1.0)
-            answer = (rng.random(len(cell))[row] < chance).astype(float)
-            answer[rng.random(len(row)) < world.lost] = np.nan
-            examples = repeat if world.redrawn else None
-            samples.append(
-                ArmArrays(
-                    answer,
-                    label,
-                    group,
-                    repeat,
-                    place,
-                    2,
-                    SamplingDesign(world.fixed),
-                    examples,
-                )
-            )
-        return samples
-
-    def _rows(self, rng: np.random.Generator, cell: np.ndarray) -> np.ndarray:
-        if not self.fixed:
-            return rng.choice(len(cell), sum(DRAWN), replace=False)
-        return np.concatenate(
-            [
-                rng.choice(np.flatnonzero(cell == k), n, replace=False)
-                for k, n in enumerate(DRAWN)
-            ]
+    cell = np.tile(np.repeat(np.arange(4), DRAWN), repeats)
+    repeat = np.repeat(np.arange(repeats), sum(DRAWN))
+    shifts = shift * rng.normal(size=repeats)[repeat]
+    examples = repeat if shift else None
+    shared = (cell % 2, cell // 2, repeat, np.arange(len(cell)), 2)
+    return [
+        ArmArrays(
+            (rng.random(len(cell)) < np.ravel(yes)[cell] + shifts).astype(float),
+            *shared,
+            SamplingDesign(fixed),
+            examples,
         )
+        for yes in chances
+    ]
+
+
+def losing(
+    rng: np.random.Generator, sample: ArmArrays, share: float, why: str = ""
+) -> ArmArrays:
+    """The arm without a share of its answers."""
+    lost = rng.random(len(sample.answer)) < share
+    reason = np.where(lost, REASONS.index(why), 0)
+    return replace(sample, answer=np.where(lost, np.nan, sample.answer), reason=reason)
 
 
 def answers_of(

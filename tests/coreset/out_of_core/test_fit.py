@@ -15,6 +15,7 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.out_of_core import block_tables, certifying_pass
 from fwc_llm.errors import InputError
 from fwc_llm.notices import SampleWarning
+from tests.coreset.people import people
 
 N = 5000
 M = 6
@@ -104,29 +105,20 @@ def test_representatives_are_rows_of_the_table(tmp_path: Path, support: str) -> 
 
 
 def test_columns_of_all_kinds_and_weights(tmp_path: Path) -> None:
-    x, y, d = made(dtype=np.float64)
+    X, y, d = people(N)
     rng = np.random.default_rng(1)
-    frame = x.assign(far=rng.normal(1e6, 3, N))
-    frame["kind"] = np.array(["u", "v", "w"])[np.clip(x.a + 1, 0, 2).astype(int)]
-    grades = np.array(["c", "b", "a"])[np.clip(x.b + 1, 0, 2).astype(int)]
-    frame["grade"] = pd.Categorical(grades, categories=["c", "b", "a"], ordered=True)
-    frame["truth"] = rng.random(N) < 0.3
-    frame = frame.assign(
-        y=np.where(y, "yes", "no"), d=np.where(d, "f", "m"), r=rng.integers(0, 2, N)
-    )
-    frame["w"] = np.where(rng.random(N) < 0.1, 0, rng.lognormal(0, 1, N))
-    frame.loc[frame.w == 0, "kind"] = "only without weight"
+    weight = np.where(rng.random(N) < 0.1, 0, rng.lognormal(0, 1, N))
+    X = X.assign(far=rng.normal(1e6, 3, N), truth=rng.random(N) < 0.3)
+    X["town"] = X["town"].mask(weight == 0, "only without weight")
+    frame = X.assign(y=y, d=d, r=rng.integers(0, 2, N), w=weight)
     for k in range(3):
-        frame.iloc[k * 1700 : (k + 1) * 1700].to_parquet(
-            tmp_path / f"{k}.parquet", row_group_size=300
-        )
-    names: Any = {"y": "y", "sensitive": ["d", "r"], "sample_weight": "w"}
+        part = frame.iloc[k * 1700 : (k + 1) * 1700]
+        part.to_parquet(tmp_path / f"{k}.parquet", row_group_size=300)
     there = FairCoreset(8, sample=1, swaps=False, random_state=0).fit(
-        str(tmp_path / "*.parquet"), **names
+        str(tmp_path / "*.parquet"), "y", ["d", "r"], sample_weight="w"
     )
-    X = frame.drop(columns=["y", "d", "r", "w"])
-    check(there, X, frame["y"], frame[["d", "r"]], frame["w"])
-    assert there.representatives_["kind"].dtype == frame["kind"].dtype
+    check(there, X, y, frame[["d", "r"]], weight)
+    assert there.representatives_["town"].dtype == X["town"].dtype
     assert there.feature_names_in_.tolist() == list(X.columns)
 
 

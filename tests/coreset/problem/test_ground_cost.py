@@ -11,6 +11,7 @@ from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, FeatureCost, cost_matrix
 from fwc_llm.coreset.search import schedule
 from fwc_llm.errors import InputError
+from tests.coreset.people import ground_costs
 
 SHAPES = [(5, 0), (0, 4), (1, 1), (3, 9), (12, 2)]  # numeric and categorical columns
 
@@ -71,17 +72,7 @@ def test_weights_of_columns_multiply_their_costs(
     given = {"n0": 2.5, "c0": 0.25, "c1": 3.75, "idle": 0}
     terms = {"cost": cost, "support": support, "column_weights": given}
     model = FairCoreset(8, random_state=0, n_init=1, **terms).fit(frame, y, d)
-    points = model.representatives_
-    costs = (y[:, None] != model.y_) + 1.0 * (d[:, None] != model.sensitive_)
-    for name, weight in {"n0": 2.5, "n1": 1.0}.items():
-        apart = np.abs(
-            frame[name].to_numpy()[:, None] - points[name].to_numpy()
-        ) / frame[name].std(ddof=0)
-        costs += weight * (apart if cost == "l1" else apart**2)
-    for name in ("c0", "c1"):
-        costs += given[name] * (
-            frame[name].to_numpy()[:, None] != points[name].to_numpy()
-        )
+    costs = ground_costs(model, frame, frame, y, d)
     np.testing.assert_allclose(model.transform(frame, y, d), costs, atol=1e-9)
     assert wasserstein(costs, model.weights_).objective == pytest.approx(
         model.objective_, rel=1e-9

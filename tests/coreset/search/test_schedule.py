@@ -50,26 +50,6 @@ def test_plain_and_compiled_steps_find_the_same_coreset(
     assert fast.objective_ == pytest.approx(plain.objective_, rel=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [None, 0.01])
-@pytest.mark.parametrize("support", ["rows", "features"])
-def test_swaps_improve_on_the_descent_and_no_step_rises(
-    support: str, epsilon: float | None
-) -> None:
-    table = synthetic(800, 4)
-    terms = {"epsilon": epsilon, "support": support}
-    few = FairCoreset(16, **terms, random_state=0, swaps=False).fit(*table)
-    more = FairCoreset(16, **terms, random_state=0).fit(*table)
-    assert more.objective_ < few.objective_
-    assert (np.diff(more.history_) <= 1e-9).all()
-    assert more.objective_ == pytest.approx(more.lower_bound_, rel=1e-9)
-    assert epsilon is None or more.violation_ <= epsilon + 1e-9
-    if support == "rows":
-        again = FairCoreset(16, **terms, init=more.row_index_).fit(*table)
-    else:
-        again = more
-    assert again.objective_ == pytest.approx(more.objective_, rel=2e-3)
-
-
 @pytest.mark.slow
 def test_a_growing_start_ends_near_the_plain_one() -> None:
     table = synthetic(20_000, 6)

@@ -1,125 +1,83 @@
 """The inner problem against full linear programs, and the certificate on every kind of data."""
 
 import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fwc_llm.coreset.transport.column_generation import CostTable
 from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.errors import FwcError
-from tests.coreset.programs import certified, full_program
+from tests.coreset.programs import certified, optimum
 
 
-def instance(
-    rng: np.random.Generator, n: int, m: int, levels: int, outcomes: int, kind: str
-) -> tuple[Any, Any]:
-    """Costs (n, m) of rows to representatives and the representatives' cells; every cell has
-    one.
-    """
-    cell = np.concatenate(
-        [np.arange(levels * outcomes), rng.integers(0, levels * outcomes, m)]
-    )[:m]
+def drawn(kind: str, rng: np.random.Generator, cells: int) -> np.ndarray:
+    """Costs (120, cells) of one of several kinds."""
+    shape = 120, cells
+    cost = rng.random(shape) + (rng.integers(0, cells, (120, 1)) != np.arange(cells))
     if kind == "ties":
-        full = rng.integers(0, 3, (n, m)).astype(float)
-    elif kind == "duplicates":
-        full = np.repeat(rng.random((-(-n // 5), m)), 5, axis=0)[:n]
-    else:
-        full = rng.random((n, m)) + (
-            rng.integers(0, levels * outcomes, n)[:, None] != cell
-        )
-    return full, cell
+        return rng.integers(0, 6, shape).astype(float)
+    if kind == "halves":
+        return rng.binomial(6, 0.5, shape) + 0.5 * rng.integers(0, 2, shape)
+    if kind == "duplicates":
+        return np.repeat(cost[:24], 5, axis=0)
+    if kind == "barred":
+        cost[:, 1:][rng.random((120, cells - 1)) < 0.3] = np.inf
+    if kind == "ties, barred":
+        cost = np.round(cost)
+        cost[:, 1:][rng.random((120, cells - 1)) < 0.1] = np.inf
+    if kind == "a cell without representatives":
+        cost[:, -1] = np.inf
+    return cost
 
 
-def by_cell(full: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
-    return np.stack(
-        [full[:, cell == g].min(axis=1, initial=np.inf) for g in range(cells)], axis=1
-    )
+KINDS = ("plain", "ties", "halves", "duplicates", "barred", "ties, barred")
 
 
-@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
-@pytest.mark.parametrize("epsilon", [None, 0.0, 1e-6, 0.01, 0.3])
 @pytest.mark.parametrize(
-    ("levels", "outcomes"), [(2, 2), (3, 3), (1, 2), (2, 1), (5, 2)]
+    ("kind", "levels", "outcomes"),
+    [
+        *product(KINDS, (2, 3), (2, 3)),
+        *product(("plain", "ties"), (1, 5), (2,)),
+        ("plain", 2, 1),
+        ("plain", 32, 2),
+        ("plain", 1, 16),
+        ("a cell without representatives", 3, 3),
+        ("a cell without representatives", 2, 2),
+    ],
 )
-def test_equals_the_full_linear_program(
-    levels: int, outcomes: int, epsilon: float | None, kind: str
-) -> None:
-    for seed in range(2):
-        rng = np.random.default_rng([seed, levels, outcomes])
-        full, cell = instance(rng, 40, 14, levels, outcomes, kind)
-        target = rng.dirichlet(np.full(outcomes, 3.0))
-        cost = by_cell(full, cell, levels * outcomes)
-        result = certified(
-            fair_transport(cost, levels, outcomes, target, epsilon),
-            cost,
-            target,
-            epsilon,
-        )
-        assert result.objective == pytest.approx(
-            full_program(full, cell, levels, target, epsilon), abs=1e-9
-        )
-
-
-@pytest.mark.parametrize("missing", [[4], [3, 4, 5], [0, 4], [0, 1, 2, 4]])
-def test_a_level_without_some_representatives_carries_nothing(
-    missing: list[int],
-) -> None:
-    rng = np.random.default_rng(5)
-    full, cell = instance(rng, 40, 20, 3, 3, "plain")
-    kept = ~np.isin(cell, missing)
-    full = full[:, kept]
-    cell = cell[kept]
-    cost = by_cell(full, cell, 9)
-    target = np.array([0.2, 0.3, 0.5])
-    result = certified(fair_transport(cost, 3, 3, target, 0.05), cost, target, 0.05)
-    assert result.objective == pytest.approx(
-        full_program(full, cell, 3, target, 0.05), abs=1e-9
-    )
-    lost = {g // 3 for g in missing}
-    assert not result.mass.reshape(3, 3)[sorted(lost)].any()
-
-
-@pytest.mark.parametrize(("levels", "outcomes"), [(2, 2), (3, 4), (16, 2)])
-def test_rows_may_be_barred_from_cells(levels: int, outcomes: int) -> None:
-    rng = np.random.default_rng(1)
-    cells = levels * outcomes
-    cost = rng.random((60, cells))
-    cost[rng.random(cost.shape) < 0.3] = np.inf
-    cost[:, 0] = np.where(np.isinf(cost).all(axis=1), 1.0, cost[:, 0])
-    target = np.full(outcomes, 1 / outcomes)
-    result = certified(
-        fair_transport(cost, levels, outcomes, target, 0.1), cost, target, 0.1
-    )
-    big = np.where(np.isinf(cost), 1e3, cost)
-    expected = full_program(big, np.arange(cells), levels, target, 0.1)
-    assert result.objective == pytest.approx(expected, abs=1e-9)
-
-
-def test_what_has_no_plan_is_named() -> None:
-    barred = np.full((10, 4), np.inf)
-    barred[:, 0], barred[0] = 1.0, 1.0
-    with pytest.raises(FwcError, match="parity limit"):
-        fair_transport(barred, 2, 2, [0.5, 0.5], 0.1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("levels", "outcomes", "n"),
-    [(32, 2, 1500), (8, 8, 800), (2, 32, 400), (1, 64, 300), (64, 1, 500)],
+    ("epsilon", "penalty", "weighted"),
+    [
+        (None, None, False),
+        (0.0, None, True),
+        (1e-6, None, False),
+        (0.01, None, True),
+        (0.3, None, False),
+        (None, 0.7, False),
+    ],
 )
-def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
-    rng = np.random.default_rng(2)
-    cost = rng.random((n, 64)) + 0.5 * rng.random(64)
-    target = rng.dirichlet(np.full(outcomes, 5.0))
-    certified(fair_transport(cost, levels, outcomes, target, 0.02), cost, target, 0.02)
-    few = cost[:60]
-    result = certified(
-        fair_transport(few, levels, outcomes, target, 0.02), few, target, 0.02
+def test_the_optimum_is_that_of_the_linear_program(
+    kind: str,
+    levels: int,
+    outcomes: int,
+    epsilon: float | None,
+    penalty: float | None,
+    weighted: bool,
+) -> None:
+    rng = np.random.default_rng([levels, outcomes])
+    cost = drawn(kind, rng, levels * outcomes)
+    target = rng.dirichlet(np.full(outcomes, 3.0))
+    weights = rng.integers(1, 9, 120).astype(float) if weighted else None
+    found = fair_transport(
+        cost, levels, outcomes, target, epsilon, sample_weight=weights, penalty=penalty
     )
-    assert result.objective == pytest.approx(
-        full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9
-    )
+    expected = optimum(cost, target, epsilon, weights, penalty)
+    assert found.objective == pytest.approx(expected, abs=1e-8)
+    if penalty is None:
+        certified(found, cost, target, epsilon, weights)
 
 
 @pytest.mark.parametrize("n", [60, 6000])
@@ -186,6 +144,7 @@ place = np.arange(20).reshape(5, 4)
         (np.where(place < 4, np.inf, 1.0), 0.1, "row 0 to the cells are .inf"),
         (np.where(np.arange(4) % 2, np.inf, good), 0.1, "no protected level"),
         (good * np.inf, None, "no protected level"),
+        (np.where((place > 3) & (place % 4 > 0), np.inf, 1.0), 0.1, "parity limit"),
     ],
 )
 def test_costs_that_no_plan_can_use_are_named(
@@ -202,3 +161,16 @@ def test_bad_rows_of_a_large_table_are_named(epsilon: float | None, bad: float) 
     cost[40_001, 2] = bad
     with pytest.raises(FwcError, match=f"row 40001 to the cells are .* {bad}"):
         fair_transport(cost, 2, 2, [0.5, 0.5], epsilon)
+
+
+def test_a_step_is_known_only_where_costs_tie_on_a_grid() -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.integers(0, 9, (900, 4))
+    for cost, step in (
+        (whole.astype(np.float32), 1),
+        (0.25 * whole, 0.25),
+        (rng.random((900, 4)), None),
+        (whole + 0.1234567 * rng.integers(0, 2, whole.shape), None),
+        (0.0 * whole, None),
+    ):
+        assert CostTable(cost, np.ones(900)).step == step

@@ -7,29 +7,6 @@ from fwc_llm.coreset.transport.inner_problem import fair_transport
 from tests.coreset.programs import certified, violation_of
 
 
-@pytest.mark.parametrize("ties", [False, True])
-def test_whole_weights_are_repeated_rows(ties: bool) -> None:
-    rng = np.random.default_rng(int(ties))
-    for turn in range(60):
-        n = int(rng.integers(3, 60))
-        levels = int(rng.integers(1, 4))
-        outcomes = int(rng.integers(2, 4))
-        shape = n, levels * outcomes
-        if ties:
-            cost = rng.integers(0, 4, shape).astype(float)
-        else:
-            cost = rng.random(shape)
-        weights = rng.integers(0, 5, n)
-        weights[0] = 1
-        target = rng.dirichlet(np.full(outcomes, 3.0))
-        epsilon = (0.0, 0.01, 0.3)[turn % 3]
-        terms = levels, outcomes, target, epsilon
-        found = fair_transport(cost, *terms, sample_weight=weights)
-        repeated = fair_transport(np.repeat(cost, weights, axis=0), *terms)
-        assert found.objective == pytest.approx(repeated.objective, rel=1e-9, abs=1e-12)
-        certified(found, cost, target, epsilon, weights)
-
-
 def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place() -> None:
     rng = np.random.default_rng(3)
     cost = rng.random((50, 4))
