@@ -1,13 +1,17 @@
 """Medians and means, of all representatives or of those that carry other rows than before."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.updates import Centres, RowAssignment
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.medians import Groups, medians
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.weights import Masses
+from fwc_llm.coreset.weights import Masses, read_weights
 
 
 def numbers(x: np.ndarray) -> EncodedTable:
@@ -93,3 +97,32 @@ def test_medians_are_those_of_sorted_values(kind: type, weighted: bool):
                 upto = np.cumsum(units[part][order])
                 assert lower == values[order][upto.searchsorted((upto[-1] + 1) // 2)]
                 assert upper == values[order][upto.searchsorted(upto[-1] // 2, "right")]
+
+
+# --- The steps of weighted rows
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 6, (300, 3)).astype(float)
+    y, d = rng.integers(0, 2, (2, 300))
+    weights = rng.integers(1, 6, 300)
+    given = FairCoreset(12, cost=cost).problem(x, y, d, sample_weight=weights)
+    often = np.rint(given.masses.values / given.masses.values.min()).astype(
+        int
+    )  # the least weight is 1
+    rows = np.repeat(np.arange(300), often)
+    repeated = replace(given.subset(rows), masses=Masses(np.ones(len(rows))))
+    points = given.table.values[np.arange(12) * 20].astype(np.float64)
+    objective, other = (
+        Steps(each).certify(points)[0].objective for each in (given, repeated)
+    )
+    assert objective == pytest.approx(other, rel=1e-12)
+    label = np.random.default_rng(1).integers(0, 12, 300)
+    expected = Steps(repeated).move_points(whole(label[rows], 12), points)
+    for masses in (given.masses, read_weights(often * 7.0, 300)):
+        moved = Steps(given).move_points(
+            replace(whole(label, 12), masses=masses), points
+        )
+        assert np.allclose(moved, expected, rtol=1e-12)
