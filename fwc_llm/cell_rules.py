@@ -43,6 +43,7 @@ _CODES = (
 _WORDS = "(?i:eur|euros?|dollars?)"
 _AROUND = rf"(?:(?:{_CODES})\.?|{_WORDS}|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
 _IGNORED = re.compile(_AROUND)
+MARKS = "<>≤≥=+*~≈†‡"  # around numbers that a table cut off, or has a note on
 _SHOWN = 8  # texts that an error lists
 _LONGEST = 60  # characters of a number with its currency signs and spaces
 _AMOUNT = re.compile(  # a number with texts before and behind it
@@ -303,6 +304,8 @@ def plain_text(item: FileColumn, text: str) -> str:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
+    if item.marks:
+        text = text.strip(f"{item.marks} ")
     found = _amount_in(text) if item.unit or item.factors else None
     if found is None:
         return as_plain(text, item.written)
@@ -365,15 +368,16 @@ def fault_of_numbers(
     text with another unit than most.
     """
     texts = [text for text in texts if text not in _band_names(item.bands or (0.0,))]
-    wrong_in = {way: _not_numbers(item, way, texts) for way in get_args(Written)}
-    wrong = wrong_in[item.written]
+    wrong = _not_numbers(item, texts)
     fault_of_unit = other_unit(task, item, texts)
     if fault_of_unit or not wrong:
         return fault_of_unit
     fault = _no_numbers(item.name, wrong)
-    for way, others in wrong_in.items():
-        if not others:
-            remedy = f'set the column\'s written = "{way}" in {task.place}'
+    ways = {f'written = "{way}"': {"written": way} for way in get_args(Written)}
+    ways |= {f'marks = "{MARKS}"': {"marks": MARKS}}
+    for setting, change in ways.items():
+        if not _not_numbers(item.model_copy(update=change), texts):
+            remedy = f"set the column's {setting} in {task.place}"
             return wrong[0], f"{fault}; {remedy}"
     marked = json.dumps([*item.markers, *wrong], ensure_ascii=False)
     unknown = can_be_unknown(task, item) or (item.missing or task.missing) == "drop"
@@ -402,10 +406,9 @@ def other_unit(
     return other, f"units differ {where}, {' and '.join(several)}: {remedy}"
 
 
-def _not_numbers(item: FileColumn, way: Written, texts: Sequence[str]) -> list[str]:
-    """The texts that are no numbers in a notation."""
-    rule = item.model_copy(update={"written": way})
-    return [text for text in texts if as_number(plain_text(rule, text)) is None]
+def _not_numbers(item: FileColumn, texts: Sequence[str]) -> list[str]:
+    """The texts that are no numbers by a column's rules."""
+    return [text for text in texts if as_number(plain_text(item, text)) is None]
 
 
 def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
@@ -529,29 +532,33 @@ def clean_record(
     `raw` may hold a protected attribute's level instead of its source column. It may lack columns
     of the role extra, and columns that only decide whether a row is kept.
     """
-    texts = _texts(task, domains, raw)
+    outcome = task.outcome.source
+    derived = {attribute.source: attribute for attribute in task.protected}
+    given = {
+        item.name: _text_of(task, item, derived.get(item.name), domains, raw[item.name])
+        for item in task.fields
+        if item.name in raw and item.name != outcome
+    }
     for condition in task.keep:
-        text = texts.get(condition.column)
-        if condition.column in texts and not meets(task, condition, text):
+        text = given.get(condition.column)
+        if condition.column in given and not meets(task, condition, text):
             raise FwcError(
                 f"column {condition.column!r} holds {text!r}: the task's rows have {condition}"
             )
-    derived = {attribute.source: attribute for attribute in task.protected}
     values: dict[str, float | str] = {}
     notes: list[str] = []
     for item in task.fields:
         attribute = derived.get(item.name)
-        unused = item.use != "column" and attribute is None
-        if item.name == task.outcome.source or unused:
+        if item.name == outcome or (item.use != "column" and attribute is None):
             continue
         key = item.name
-        if attribute and key not in texts and attribute.name in raw:
-            key = attribute.name
-            texts[key] = cell_text(raw[key], ())
-        stated = (
-            key in texts or task.source.format == "jsonl"
-        )  # a JSON object may omit a missing value's key
-        text = texts.get(key)
+        column = attribute.name if attribute else key
+        if key not in given and column in raw:
+            key = column
+            given[key] = cell_text(raw[key], ())
+        # A JSON object may omit the key of a missing value.
+        stated = key in given or task.source.format == "jsonl"
+        text = given.get(key)
         if text is None and stated and can_be_unknown(task, item):
             text = UNKNOWN
         if text is None and item.role == "extra":
@@ -562,7 +569,6 @@ def clean_record(
             raise FwcError(
                 f"the record lacks the attribute {key!r}{did_you_mean(key, raw)}"
             )
-        column = attribute.name if attribute else item.name
         if attribute:
             values[column] = known_level(task, attribute, text, domains[column])
         else:
@@ -571,41 +577,31 @@ def clean_record(
     return TaskRow(name, values, tuple(notes))
 
 
-def _texts(
-    task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]
-) -> dict[str, str | None]:
-    """The edited texts by column, None if missing; a typed 7 becomes the table's "07"."""
+def _text_of(
+    task: TaskFile,
+    item: FileColumn,
+    attribute: Protected | None,
+    domains: Mapping[str, Domain],
+    cell: Any,
+) -> str | None:
+    """The edited text of a cell, None if it is missing; a typed 7 becomes the table's "07"."""
     markers = {marker.strip() for marker in task.source.markers}
-    maps = {attribute.source: attribute.mapping for attribute in task.protected}
-    texts: dict[str, str | None] = {}
-    for item in task.fields:
-        if item.name not in raw or item.name == task.outcome.source:
-            continue
-        cell = raw[item.name]
-        text = cell_text(cell, markers.union(item.markers), item.written)
-        typed = not isinstance(cell, str)
-        if text is not None and (item.use == "column" or item.name in maps):
-            fault = other_unit(task, item, [text])
-            if fault:
-                raise FwcError(f"{text!r}: {fault[1]}")
-            given = text
-            text = edited(item, text)
-            if item.kind == "numeric" and as_number(text) is None:
-                like = (
-                    f": numbers are written like {item.written}" if item.written else ""
-                )
-                raise FwcError(_no_numbers(item.name, [given]) + like)
-            listed = (
-                maps.get(item.name)
-                or (item.name in domains and domains[item.name].values)
-                or ()
-            )
-            if typed and item.kind != "numeric" and text not in listed:
-                meant = {other for other in map(str, listed) if _means(text, other)}
-                if len(meant) == 1:
-                    text = meant.pop()
-        texts[item.name] = text
-    return texts
+    text = cell_text(cell, markers.union(item.markers), item.written)
+    if text is None or (item.use != "column" and attribute is None):
+        return text
+    fault = other_unit(task, item, [text])
+    if fault:
+        raise FwcError(f"{text!r}: {fault[1]}")
+    plain = edited(item, text)
+    if item.kind == "numeric" and as_number(plain) is None:
+        like = f": numbers are written like {item.written}" if item.written else ""
+        raise FwcError(_no_numbers(item.name, [text]) + like)
+    values = domains[item.name].values if item.name in domains else ()
+    listed = (attribute and attribute.mapping) or values or ()
+    if isinstance(cell, str) or item.kind == "numeric" or plain in listed:
+        return plain
+    meant = {other for other in map(str, listed) if _means(plain, other)}
+    return meant.pop() if len(meant) == 1 else plain
 
 
 def _means(text: str, other: str) -> bool:

@@ -141,6 +141,7 @@ class FileColumn(Checked):
     unit: str = ""
     order: Values = ()
     strip_suffix: str = ""
+    marks: str = ""  # characters that are left out around numbers: "80+" is 80 for "+"
     factors: Mapping[str, Number] = {}  # "1.9k" is 1900 for { k = 1000 }
     strip_zeros: Flag = False
     missing: MissingRule | None = None  # overrides the task's rule
@@ -621,6 +622,18 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
     return task.model_copy(
         update={**names, "path": path, "text": text, "question": question}
     )
+
+
+def checks_of(text: str) -> list[str]:
+    """What the author of a drafted task file should check, with the line's column or setting."""
+    checks = []
+    for line in text.splitlines():
+        setting, is_check, doubt = line.partition("# CHECK: ")
+        if is_check:
+            named = re.search(r'name = ("(?:[^"\\]|\\.)*")', setting)
+            place = f"column {json.loads(named[1])}" if named else setting.strip(" #")
+            checks.append(f"{place}: {doubt}" if place else doubt)
+    return checks
 
 
 def choose(

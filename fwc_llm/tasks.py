@@ -33,12 +33,13 @@ from fwc_llm.taskfile import (
     Column,
     Source,
     TaskFile,
+    checks_of,
     choose,
     parse_taskfile,
     read_taskfile,
 )
 from fwc_llm.validation import check
-from fwc_llm.words import spellings
+from fwc_llm.words import is_known, spellings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -358,6 +359,11 @@ class Task:
             .mean()
         )
         return tuple(rates.sort_values(kind="stable").index.tolist())
+
+    @property
+    def known_groups(self) -> tuple[str, ...]:
+        """The groups without "unknown", in the same order: those of which examples are shown."""
+        return tuple(filter(is_known, self.groups))
 
     def cells_of(self, frame: "IntoFrame") -> "np.ndarray":
         """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
@@ -795,14 +801,11 @@ def _of_frame(
     names = title_of(outcome), "row", "" if weight is None else title_of(weight)
     drafting = Drafting(Path("table"), source, table, attributes, *names)
     given = {key: value for key, value in {**answer, "words": words}.items() if value}
-    draft = drafting.draft(Path(), given)
-    _tell_guesses(draft.checks, question)
-    taskfile = parse_taskfile(draft.text, FRAME, "table")
+    taskfile = parse_taskfile(drafting.draft(Path(), given), FRAME, "table")
+    _tell_guesses(checks_of(taskfile.text), question)
     if question is not None:
         taskfile = choose(taskfile, "question", question)
-    raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
-        drafting.raw.columns.tolist(), "row", taskfile.notations
-    )
+    raw = table.frame(drafting.raw.columns.tolist(), "row", taskfile.notations)
     tables = clean_tables(taskfile, [raw])
     return replace(
         _of_file(taskfile),
@@ -822,7 +825,7 @@ def _kept(frame: Any) -> Any:
 def _tell_guesses(checks: Sequence[str], question: str | None) -> None:
     """Warn of guesses about a frame; no guess is what the caller says."""
     guessed = [
-        line for line in checks if not (question and line.startswith("question: "))
+        line for line in checks if not (question and line.startswith("question = "))
     ]
     if guessed:
         guesses = "".join(f"\n* {line}" for line in guessed)

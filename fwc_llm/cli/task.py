@@ -1,7 +1,6 @@
 """`fwc-llm tasks`, `task …` and `template init`: tables and templates."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
@@ -14,7 +13,7 @@ from fwc_llm.files import check_new, failing_as, in_shell, resource_dir, write_w
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
-from fwc_llm.taskfile import LAYOUT
+from fwc_llm.taskfile import LAYOUT, checks_of
 from fwc_llm.words import is_known
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def init(
     from fwc_llm.tasks import load_task
 
     target = _new_file(output or table.with_suffix(".toml"), ".toml", force)
-    draft = draft_task(
+    text = draft_task(
         table,
         flags.words(",".join(protected)) or protected,
         outcome,
@@ -124,8 +123,8 @@ def init(
         flags.words(options.pop("unknown")),
         **flags.given(options),
     )
-    write_whole(draft.text, target, "the task file ")
-    _print(f"wrote {target}; please check:", *draft.checks)
+    write_whole(text, target, "the task file ")
+    _print(f"wrote {target}; please check:", *checks_of(text))
     task = load_task(target)
     try:
         task.pool()
@@ -271,28 +270,24 @@ def _findings(task: "Task") -> Iterator[str]:
         f"examples"
     )
     yield from notes
-    for line in task.text.splitlines():
-        about, is_check, doubt = line.partition(" # CHECK")
-        if is_check:
-            named = re.search(r'name = ("[^"]*")', about)
-            yield f"CHECK {named[1] if named else about.strip()}{doubt}"
-    known = [
-        sentence for sentence in task.checks.sentences if sentence not in task.text
-    ]
-    yield from (f"CHECK: {sentence}" for sentence in known)
+    known = checks_of(task.text)
+    found = [one for one in task.checks.sentences if one not in " ".join(known)]
+    yield from (f"CHECK: {doubt}" for doubt in [*known, *found])
     if settings.base_parity is not None:
         step = whole_step(task.groups, settings.base_parity)
         yield f"--n-test is rounded to a multiple of {step}, unless with --base-parity none"
     for group, (no, yes) in zip(
         task.groups, task.cells_of(task.pool()).tolist(), strict=True
     ):
+        if not is_known(group):
+            continue
         for answer, count in (("no", no), ("yes", yes)):
             if count == 0:
                 yield (
                     f"refused: --shots balanced and fwc: {group} has no {answer}; merge groups by "
                     f"a map"
                 )
-        if no + yes < _FEW and is_known(group):
+        if no + yes < _FEW:
             yield (
                 f"{group} has only {no + yes} rows, too few for precise rates; a map can merge "
                 f"groups"

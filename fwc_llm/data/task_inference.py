@@ -18,6 +18,7 @@ from pydantic import Field
 from fwc_llm import notices
 from fwc_llm.cell_rules import (
     FACTORS,
+    MARKS,
     as_number,
     as_plain,
     kind_of,
@@ -28,20 +29,12 @@ from fwc_llm.cell_rules import (
 )
 from fwc_llm.data.clean_table import clean_tables, counted, quartiles
 from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_source
-from fwc_llm.data.table_checks import TableChecks, check_table
+from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
-from fwc_llm.meaning import (
-    ABOVE,
-    MeaningRule,
-    Others,
-    are_decisions,
-    means_yes,
-    read_meaning,
-    usual_meaning,
-)
+from fwc_llm.meaning import are_decisions, means_yes, usual_meaning
 from fwc_llm.sanitize import listed
-from fwc_llm.taskfile import FileColumn, Source, TaskFile, Written, parse_taskfile
+from fwc_llm.taskfile import FileColumn, Source, Written, parse_taskfile
 from fwc_llm.words import (
     DATE,
     MISSING_CODE,
@@ -71,6 +64,8 @@ _FEW_TEXTS = 3  # with more texts such as "20-29", numbers are categories
 _MANY = 0.1  # least share of numbers among categories, or of ranges among numbers, that matters
 _EVEN = 0.1  # largest share of a text that may name a person with several rows
 _LISTED = 5  # most values that a doubt lists
+_MOST = 12  # most values of an outcome that a doubt lists
+_LONGEST = 400  # characters of a doubt
 _LONG_TEXT = 500  # characters that no category has
 _MOST_COLUMNS = 1_000
 # Patterns of names in words: "zip code" for "ZipCode" and "zip_code"
@@ -139,6 +134,12 @@ class ColumnProfile(FileColumn):
         number = as_number(plain_text(self, cell))
         return math.nan if number is None else number
 
+    @property
+    def mixes_units(self) -> bool:
+        """Whether the units differ, or T may be a thousand or a thousand billion."""
+        kinds = {*map(kind_of, filter(None, self.units))}
+        return len(kinds) > 1 or ("T" in kinds and bool(self.factors))
+
     def but(self, **changes: Any) -> "ColumnProfile":
         """The profile with other values."""
         return self.model_copy(update=changes)
@@ -160,9 +161,7 @@ class ColumnProfile(FileColumn):
             entry["kind"] = ""
             entry["role"] = self.role
         written = _toml({key: value for key, value in entry.items() if value})
-        return (
-            f"  {written},{f' # CHECK: {_one_line(self.why, 400)}' if self.why else ''}"
-        )
+        return f"  {written},{_check(self.why and self.why + _WHERE[self.role])}"
 
 
 def profile_column(
@@ -177,52 +176,36 @@ def profile_column(
     """
     counts = cells.value_counts()
     words = {*map(group_key, unknown)}
-    stated = {cell for cell in counts.index if group_key(cell) in words}
-    markers = stated | {*filter(is_marker, counts.index)}
-    profile = how_written(counts.drop([*stated]), usual[0]).but(name=name)
-    values = {*counts.index} - markers
-    are_few = bool(part) and len(values) <= _FEW
-    are_words = part == "outcome" and profile.odd
-    if are_few or are_words or (profile.odd and _are_codes(profile, values)):
-        profile = ColumnProfile(name=name)
+    stated = [cell for cell in counts.index if group_key(cell) in words]
+    profile = how_written(counts.drop(stated), part, usual[0]).but(name=name)
     numeric = profile.kind == "numeric"
-    kinds = {*map(kind_of, filter(None, profile.units))}
-    if numeric and len(kinds) < 2:  # words that repeat stand for a missing number
-        odd = counts[[*profile.odd]]
-        often = odd[(odd > 1) & ~odd.index.str.contains(r"\d")].index
-        markers |= {*often}
-        profile = profile.but(odd=tuple(odd.index.drop(often)))
-    elif part == "outcome" and not numeric:  # `Meaning` leaves out words for unknown
-        markers = stated
-    elif not numeric:
-        markers = _unknown_texts(counted(cells), part, unknown, stated)
+    if numeric:
+        markers = {*stated, *filter(is_marker, counts.index), *profile.markers}
+    elif part == "outcome":  # `Meaning` leaves out words for unknown
+        markers = {*stated}
+    elif part == "protected":
+        groups, _ = groups_of(name, counted(cells), unknown)
+        markers = {text for text, group in groups.items() if group == UNKNOWN}
+    else:
+        codes = missing_codes(counts.index)
+        markers = {*stated, *codes, *filter(is_unknown, counts.index)}
     held = _without(cells, (*markers, *profile.odd)) if numeric else cells
     distinct = {*held.dropna()}
     role, why = ("", "") if part else _why_left_out(name, held, distinct, numeric)
     if role:
         kind = "categorical" if role == "extra" else profile.kind
         return ColumnProfile(name=name).but(kind=kind, role=role, why=why)
-    profile = profile.but(
-        markers=tuple(cell for cell in counts.index if cell in markers)
-    )
+    ordered = tuple(cell for cell in counts.index if cell in markers)
+    profile = profile.but(markers=ordered)
     if not numeric:
         return _of_texts(profile, counts, part)
-    scales = bool(profile.factors) and "T" in kinds  # a thousand, or 1000 billion?
-    if (len(kinds) > 1 or scales) and not part:
+    if profile.mixes_units and not part:
         profile = profile.but(role="drop")
         return profile.checked(*_doubts_about_units(profile))
     profile = profile.checked(*_not_numbers(cells, counts, profile))
     if part:
         return profile
-    profile = profile.checked(*_doubts(profile, counts, distinct))
-    if not usual[1]:
-        profile = profile.checked(*_other_reading(profile, distinct))
-    if len(distinct) > _FEW and _are_numbered(name, distinct):
-        profile = profile.checked(
-            'codes, no quantities? then kind = "categorical"; '
-            "they may stand for a protected group"
-        )
-    return profile
+    return profile.checked(*_doubts(profile, counts, distinct, is_proven=usual[1]))
 
 
 def _of_texts(profile: ColumnProfile, counts: pd.Series, part: str) -> ColumnProfile:
@@ -278,26 +261,6 @@ def _is_number(cell: str) -> bool:
     return any(as_number(as_plain(cell, way)) is not None for way in get_args(Written))
 
 
-def _unknown_texts(
-    counts: Mapping[str, int], part: str, unknown: Collection[str], stated: set[str]
-) -> set[str]:
-    """The texts of a categorical column that mean "unknown"."""
-    if part == "protected":
-        groups, _ = groups_of("", counts, unknown)
-        return {text for text, group in groups.items() if group == UNKNOWN}
-    codes = () if part else missing_codes(counts)
-    return {*stated, *codes, *filter(is_unknown, counts)}
-
-
-def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
-    """Whether the whole numbers of a column with letters are few, and may be codes ("1", "2x")."""
-    numbers = [notation.number(cell) for cell in cells if cell not in notation.odd]
-    others = "|".join(notation.odd)
-    lettered = re.search(r"\d|\b\w\b", others) is not None
-    few = len(numbers) <= _FEW and all(number.is_integer() for number in numbers)
-    return few and lettered
-
-
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
     """Replace cells that equal one of the texts by missing."""
     return cells.mask(cells.isin([*texts])) if texts else cells
@@ -306,7 +269,7 @@ def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
 def _not_numbers(
     cells: pd.Series, counts: pd.Series, profile: ColumnProfile
 ) -> Iterator[str]:
-    """Yield doubts about texts in a numeric column that are not numbers."""
+    """Yield doubts about texts in a numeric column that are not plainly numbers."""
 
     def place(text: str) -> str:
         times = f"{counts[text]:,} times, first " if counts[text] > 1 else ""
@@ -318,19 +281,41 @@ def _not_numbers(
         yield f"{numbers.sum():,} of {counts.sum():,} values are numbers like {first!r}"
     if profile.markers:
         yield f"taken for missing: {listed(profile.markers, _LISTED, place)}"
+    marked = [cell for cell in numbers.index if {*cell} & {*profile.marks}]
+    if marked:
+        first = marked[0]
+        yield (
+            f"read without their marks, {first!r} as {profile.number(first):.10g}: "
+            f"{listed(marked, _LISTED, place)}; else add them to its missing_marker"
+        )
     if profile.odd:
         odd = listed(profile.odd, _LISTED, place)
         yield f"no numbers: {odd}: repair them, or add them to its missing_marker"
 
 
 def _doubts(
-    profile: ColumnProfile, counts: pd.Series, distinct: Collection[str]
+    profile: ColumnProfile,
+    counts: pd.Series,
+    distinct: Collection[str],
+    is_proven: bool,
 ) -> Iterator[str]:
+    """Yield doubts about what the numbers of a feature mean."""
     yield from _doubts_about_units(profile)
     for cell in sorted(filter(re.compile(r".*\d[-−](?!\d)").match, distinct)):
         yield f"{cell} is read as {profile.number(cell):.10g}, and others like it"
         break
-    texts = counts[[*distinct]]
+    yield from _codes(profile, counts[[*distinct]])
+    if not is_proven:
+        yield from _other_reading(profile, distinct)
+    if len(distinct) > _FEW and _are_numbered(profile.name, distinct):
+        yield (
+            'codes, no quantities? then kind = "categorical"; '
+            "they may stand for a protected group"
+        )
+
+
+def _codes(profile: ColumnProfile, texts: pd.Series) -> Iterator[str]:
+    """Yield a doubt about numbers that may be codes."""
     of_numbers = texts.groupby(texts.index.map(profile.number)).sum()
     numbers = of_numbers.index.tolist()
     coded = [number for number in numbers if MISSING_CODE.fullmatch(f"{number:.10g}")]
@@ -339,12 +324,10 @@ def _doubts(
         f"{code:g}" for code in coded if _may_be_code(code, of_numbers[code], rest)
     ]
     if codes:
-        among = (
-            f"{', '.join(codes)} beside {rest.index.min():g} to {rest.index.max():g}"
-        )
+        span = f"{rest.index.min():g} to {rest.index.max():g}"
         yield (
-            f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this "
-            f"column"
+            f"{', '.join(codes)} beside {span}: a code for a missing value? then missing_marker = "
+            f"{_toml(codes)} in this column"
         )
     elif profile.written or profile.unit or profile.factors:
         return
@@ -392,20 +375,40 @@ def _may_be_code(code: float, times: int, rest: pd.Series) -> bool:
     return spike or beyond > max(span, _FEW) or alone
 
 
-def how_written(counts: pd.Series, usual: Written = "") -> ColumnProfile:
-    """The profile with the notation that parses most cells; categorical if too few are numbers."""
+def how_written(counts: pd.Series, part: str, usual: Written) -> ColumnProfile:
+    """The profile with the notation that parses most cells, by the number of rows of each text;
+    categorical if these are no quantities.
+    """
     cells = counts[[not is_marker(cell) for cell in counts.index]]
-    is_text = ~cells.index.str.contains(r"\d")
-    most = (1 - _MOSTLY) * cells.sum()
-    if cells[is_text].sum() >= most:
-        return ColumnProfile(name="x")
     found = notation(cells, usual)
     odd = cells[[*found.odd]]
     ranges = odd.index.str.contains(r"[<>≤≥]|\d\D*[-–]\D*\d").sum()
-    are_many = odd.sum() > _MANY * cells.sum()
-    if odd.sum() >= most or (are_many and ranges > _FEW_TEXTS):
+    is_lettered = odd.index.str.contains(r"\d|\b\w\b").any()
+    numbers = [found.number(cell) for cell in cells.index.difference(odd.index)]
+    are_few = len(numbers) <= _FEW and all(map(float.is_integer, numbers))
+    reasons = (  # why the cells are categories
+        odd.sum() >= (1 - _MOSTLY) * cells.sum(),
+        odd.sum() > _MANY * cells.sum() and ranges > _FEW_TEXTS,
+        is_lettered and are_few,  # codes such as "1" and "2x"
+        part and len(cells) <= _FEW,
+        part == "outcome" and found.odd,
+    )
+    if any(reasons):
         return ColumnProfile(name="x")
-    return found
+    found = _with_marks(found)
+    odd = cells[[*found.odd]]
+    words = odd[(odd > 1) & ~odd.index.str.contains(r"\d")]  # for a missing number
+    others = odd.index.drop(words.index)
+    return found.but(markers=tuple(words.index), odd=tuple(others))
+
+
+def _with_marks(profile: ColumnProfile) -> ColumnProfile:
+    """The profile that also reads numbers with marks, such as "80+", "<5" and "202*"."""
+    tried = profile.but(marks=MARKS)
+    odd = [cell for cell in profile.odd if math.isnan(tried.number(cell))]
+    marked = "".join({*profile.odd} - {*odd})
+    marks = "".join(mark for mark in MARKS if mark in marked)
+    return profile.but(marks=marks, odd=tuple(odd))
 
 
 def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
@@ -413,29 +416,26 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     one that is `usual` in the file.
     """
     is_plain = np.array([as_number(cell) is not None for cell in counts.index], bool)
-    others = [cell for cell in counts.index[~is_plain] if not is_marker(cell)]
-    plain = counts[is_plain]
-    cells = pd.concat([plain, counts[others]])
-    total = cells.sum()
-    parts = units_of(others)
+    parts = units_of(counts.index[~is_plain])
     around = Counter[str]()
     for cell, (_, unit) in parts.items():
-        around[unit] += cells[cell]
-    if len(plain):
-        around[""] += int(plain.sum())
+        around[unit] += int(counts[cell])
+    around[""] += int(counts[is_plain].sum())
     most = _MOSTLY * around.total()  # have a text that is no known unit
     units = {
         unit: n
         for unit, n in around.most_common()
-        if not unit or n > most or units_among([unit])
+        if n and (not unit or n > most or units_among([unit]))
     }
-    kinds = {*map(kind_of, filter(None, units))}
     factors = dict.fromkeys(factor for factor, _ in parts.values() if factor)
-    unit = next(filter(None, units), "")
     profile = ColumnProfile(name="x", kind="numeric").but(
-        unit=unit, factors={word: FACTORS[word] for word in factors}, units=units
+        unit=next(filter(None, units), ""),
+        factors={word: FACTORS[word] for word in factors},
+        units=units,
     )
-    if len(kinds) > 1:  # all are numbers, and none can be used
+    cells = counts
+    if len({*map(kind_of, filter(None, units))}) > 1:
+        # All are numbers, and none can be used.
         cells = cells.drop([cell for cell in parts if parts[cell][1] in units])
     ways: tuple[Written, ...] = "", "1,234.5", "1.234,5"
     marked = cells.index[cells.index.str.contains("[.,]")]
@@ -443,20 +443,20 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
         ways = "1.234,5", "", "1,234.5"
     elif not usual and cells.index.str.contains(r"\d\.\d{3}(?!\d)").any():
         ways = "", "1.234,5", "1,234.5"
-    best = profile
-    least = total + 1
+    tried = list[ColumnProfile]()
     for way in ways:
-        tried = profile.but(written=way)
-        odd = [
-            cell for cell in cells.index if not abs(tried.number(cell)) < LARGEST_EXACT
-        ]
-        rows = cells[odd].sum()
-        if rows < least:
-            best = tried.but(odd=tuple(odd))
-            least = rows
-        if not odd:
+        tried.append(_read(profile.but(written=way), cells))
+        if not tried[-1].odd:
             break
-    return best
+    return min(tried, key=lambda found: cells[[*found.odd]].sum())
+
+
+def _read(profile: ColumnProfile, cells: pd.Series) -> ColumnProfile:
+    """The profile with the texts that are no numbers in its notation."""
+    numbers = map(profile.number, cells.index)
+    pairs = zip(cells.index, numbers, strict=True)
+    odd = [cell for cell, number in pairs if not abs(number) < LARGEST_EXACT]
+    return profile.but(odd=tuple(odd))
 
 
 def _may_be_german(cell: str) -> bool:
@@ -544,14 +544,6 @@ def _why_left_out(
     return next((role, why) for fits, role, why in looks if fits)
 
 
-@dataclass(frozen=True)
-class Draft:
-    """The text of a task file, and sentences on what its author should check."""
-
-    text: str
-    checks: tuple[str, ...]
-
-
 def draft_task(
     path: Path,
     protected: Sequence[str],
@@ -559,15 +551,17 @@ def draft_task(
     folder: Path,
     unknown: Collection[str] = (),
     **layout: Any,
-) -> Draft:
-    """Draft a task file, to stand in `folder`, for a table; `layout` as in `Source`."""
+) -> str:
+    """Draft the text of a task file, to stand in `folder`, for a table; `layout` as in `Source`.
+
+    What its author should check stands in it (`checks_of`).
+    """
     with failing_as(FwcError, f"cannot read {path}: "):
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
-    return Drafting(
-        path, source, table, protected, outcome, path.name, "", unknown
-    ).draft(folder)
+    drafting = Drafting(path, source, table, protected, outcome, path.name, "", unknown)
+    return drafting.draft(folder)
 
 
 @dataclass
@@ -585,28 +579,24 @@ class Drafting:
 
     def __post_init__(self) -> None:
         special = [*self.protected, self.outcome, *filter(None, [self.weight])]
-        titles = list(self.table.titles)
-        if len({*titles}) > _MOST_COLUMNS:
+        titles = {*self.table.titles}
+        if len(titles) > _MOST_COLUMNS:
             raise FwcError(
-                f"{self.path}: {len({*titles}):,} columns are more than the "
-                f"{_MOST_COLUMNS:,} that a prompt "
-                f"can show: write those that matter to a table of their own"
+                f"{self.path}: {len(titles):,} columns are more than the {_MOST_COLUMNS:,} that a "
+                f"prompt can show: write those that matter to a table of their own"
             )
-        names = dict.fromkeys(
-            [*filter(None, titles), *special]
-        )  # a saved index has no title
+        # A saved index has no title.
+        names = dict.fromkeys([*filter(None, self.table.titles), *special])
         self.raw = self.table.frame([*names], self.label)
         if not len(self.raw):
             raise FwcError(f"{self.path}: the table has no rows")
-        self.profiles = {str(name): self._profile(str(name)) for name in self.raw}
-        unread = {name: (*of.markers, *of.odd) for name, of in self.profiles.items()}
-        self.cells = self.raw.apply(
-            lambda cells: _without(cells, unread[str(cells.name)])
-        )
-        self.profiles |= {
-            name: self._with_missing(of) for name, of in self.profiles.items()
-        }
-        others = [name for name in self.profiles if name not in special]
+        self.profiles = {name: self._profile(name) for name in names}
+        self.cells = self.raw.copy(deep=False)
+        for name, profile in self.profiles.items():
+            unread = (*profile.markers, *profile.odd)
+            self.cells[name] = _without(self.raw[name], unread)
+            self.profiles[name] = self._with_missing(profile)
+        others = [name for name in names if name not in special]
         others = [name for name in others if self.cells[name].notna().any()]
         if all(self.profiles[name].role != "feature" for name in others):
             # A task needs a feature: keep doubtful ones.
@@ -679,43 +669,31 @@ class Drafting:
                 profile = profile.but(kind="categorical", bands=bands)
         return profile.but(missing=rule).checked(doubt)
 
-    def _found(self, task: TaskFile) -> TableChecks:
-        """Doubts of `check_table` about the table as the draft reads it; none if it cannot yet."""
-        try:
-            table = clean_tables(task, [self.raw]).pool
-        except FwcError:
-            return TableChecks()
-        return check_table(table, task.columns, self.outcome, self.protected)
-
     def _numbers(self, name: str) -> pd.Series:
         """The numbers of a column, without missing ones."""
         return self.cells[name].dropna().map(self.profiles[name].number)
 
-    def draft(self, folder: Path, answer: Mapping[str, Any] = {}) -> Draft:
-        """The draft of a task file in `folder`; `answer` has keys of [outcome], if any."""
-        found = self._found(parse_taskfile(self._text(folder, answer)[0], self.path))
-        self.profiles |= {
-            name: self.profiles[name].checked(doubt)
-            for name, doubt in found.columns.items()
-        }
-        text, checks = self._text(folder, answer)
-        return Draft(text, (*checks, *filter(None, [found.repeated])))
+    def draft(self, folder: Path, answer: Mapping[str, Any] = {}) -> str:
+        """The text of a task file in `folder`; `answer` has keys of [outcome], if any."""
+        task = parse_taskfile(self._text(folder, answer), self.path)
+        try:
+            table = clean_tables(task, [self.raw]).pool
+        except FwcError:  # it cannot be used yet
+            return task.text
+        found = check_table(table, task.columns, self.outcome, self.protected)
+        for name, doubt in found.columns.items():
+            self.profiles[name] = self.profiles[name].checked(doubt)
+        repeated = f"# CHECK: {found.repeated}\n" if found.repeated else ""
+        return self._text(folder, answer) + repeated
 
-    def _text(self, folder: Path, answer: Mapping[str, Any]) -> tuple[str, list[str]]:
-        """The text of the task file, and its checks."""
-        self.checks = list[str]()
-        positive, above, lines, doubt = self._answer()
-        given = [f"{key} = {_toml(value)}" for key, value in answer.items()]
+    def _text(self, folder: Path, answer: Mapping[str, Any]) -> str:
+        positive, above, lines = self._answer()
         if answer.keys() - {"words"}:
             lines = []
-            doubt = ""
             values = answer.get("positive", [positive])
             positive = values[0] if len(values) == 1 else "…"
             above = answer.get("threshold", {}).get("above")
         question = draft_question(self.outcome, positive, above)
-        self.checks.append(
-            f"question: {question} Write it as a person would ask it, as a yes-no question"
-        )
         data = {"file": os.path.relpath(self.path, folder).replace(os.sep, "/")}
         data |= self.source.model_dump(exclude={"file"}, exclude_defaults=True)
         text = [
@@ -723,7 +701,8 @@ class Drafting:
             f"({len(self.raw):,} rows). Guesses are marked CHECK.",
             "",
             f"title = {_toml(spoken(self.path.stem))}",
-            f"question = {_toml(question)} # CHECK",
+            f"question = {_toml(question)}"
+            f"{_check('write it as a person would ask it, as a yes-no question')}",
             'missing = "error" # where a column has no rule of its own; or "drop", "category"',
             *([f"weight = {_toml(self.weight)}"] if self.weight else []),
             "",
@@ -734,93 +713,84 @@ class Drafting:
             "]",
             "",
             "[data]",
-            *(f"{key} = {_toml(value)}" for key, value in data.items()),
+            *_toml_lines(data),
+            "",
+            "[outcome]",
+            f"column = {_toml(self.outcome)}",
+            *_toml_lines(answer),
+            *lines,
         ]
-        text += ["", "[outcome]", f"column = {_toml(self.outcome)}", *given, *lines]
-        self.checks += [
-            f"column {_one_line(name)}: {profile.why}{_WHERE[profile.role]}"
-            for name, profile in self.profiles.items()
-            if profile.why
-        ]
-        self.checks += filter(None, [doubt])
         for name in self.protected:
             text += ["", "[[protected]]", *self._protected(name)]
-        return "\n".join(text) + "\n", self.checks
+        return "\n".join(text) + "\n"
 
-    def _answer(self) -> tuple[str | None, float | None, list[str], str]:
-        """(value that means yes, threshold, lines of the task file, point to check)."""
-        counts = counted(self.cells[self.outcome])
-        values = ", ".join(
-            f"{_one_line(value)} ({counts[value]:,})" for value in [*counts][:12]
-        )
-        meaning = usual_meaning(counts)
-        sides = [", ".join(map(repr, side)) for side in (meaning.yes, meaning.no)]
-        where = f"outcome {self.outcome!r}"
-        doubt = f"{where}: {sides[0]} was taken for yes, {sides[1]} for no"
-        if meaning.unknown:
-            doubt += (
-                f"; rows with {listed(meaning.unknown, _LISTED, repr)} are left out"
-            )
-        is_known = meaning.yes and meaning.no
-        others: Others | None = None if is_known or len(counts) < 3 else "drop"
-        rule = MeaningRule(others=others, options="task file", above=ABOVE)
-        try:
-            read_meaning(counts, where, rule)
-        except FwcError as error:
-            doubt = str(error)
-        lines = [
-            f"# positive = […] # CHECK: name the values that mean yes, of {values}"
+    def _kept(self) -> pd.Series:
+        """A mask (n,) of the rows that no missing value leaves out."""
+        fields = self.profiles.values()
+        needed = [
+            of.name for of in fields if of.missing == "drop" and of.use == "column"
         ]
-        if others:
-            lines += [
-                "# negative = […] # and those that mean no",
-                'others = "drop" # or "no": what the values mean that you do not name',
-            ]
+        return self.cells[needed].notna().all(axis=1)
+
+    def _answer(self) -> tuple[str | None, float | None, list[str]]:
+        """(value that means yes, threshold, lines of the task file)."""
         if self.profiles[self.outcome].kind == "numeric":
             middle = float(self._numbers(self.outcome).median())
-            threshold = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
-            return None, middle, [threshold], doubt
-        if not is_known:
-            return next(iter(meaning.yes), "…"), None, lines, doubt
+            doubt = _check("above which number is the answer yes? this is the median")
+            return None, middle, [f"# threshold = {{ above = {middle:g} }}{doubt}"]
+        cells = self.cells[self.outcome]
+        kept = counted(cells[self._kept()])
+        counts = {value: kept.get(value, 0) for value in counted(cells)}
+
+        def rows(values: Sequence[str]) -> str:
+            return listed(
+                values, _MOST, lambda text: f"{_one_line(text)} ({counts[text]:,})"
+            )
+
+        meaning = usual_meaning(counts)
+        if not (meaning.yes and meaning.no):
+            doubt = _check(f"name the values that mean yes, of {rows([*counts])}")
+            lines = [f"# positive = […]{doubt}"]
+            if len(counts) > 2:
+                lines += [
+                    "# negative = […] # and those that mean no",
+                    'others = "drop" # or "no": what the values mean that you do not name',
+                ]
+            return next(iter(meaning.yes), "…"), None, lines
+        doubt = f"{rows(meaning.yes)} was taken for yes, {rows(meaning.no)} for no"
+        if meaning.unknown:
+            doubt += f"; rows with {rows(meaning.unknown)} are left out"
         lines = [
-            f"positive = {_toml(meaning.yes)} # CHECK: the values are {values}",
+            f"positive = {_toml(meaning.yes)}{_check(doubt)}",
             f"negative = {_toml(meaning.no)}",
         ]
         if meaning.dropped:
-            neither = ", ".join(map(_one_line, meaning.dropped))
-            lines.append(
-                f'# others = "drop" # CHECK: what of {neither}? "drop" these rows, or "no"'
-            )
-        return meaning.yes[0], None, lines, doubt
+            doubt = f'what of {rows(meaning.dropped)}? "drop" these rows, or "no"'
+            lines.append(f'# others = "drop"{_check(doubt)}')
+        return meaning.yes[0], None, lines
 
     def _protected(self, name: str) -> list[str]:
         """The column, with doubts about its groups, and a threshold for many numbers."""
         cells = self.cells[name].dropna()
         different = cells.nunique()
-        lines = []
-        if different > _FEW and self._numbers(name).notna().all():
-            doubts = [
-                f"{name}: a number with {different:,} values; split it with a threshold"
-            ]
-            middle = self._numbers(name).median()
-            lines = [
-                f"# threshold = {{ above = {middle:g} }} # the median; or a map of values"
-            ]
-        else:
-            groups, doubts = groups_of(name, counted(cells))
-            codes = sorted({*groups.values()} - {UNKNOWN})
-            if all(as_number(code) is not None for code in codes):
-                doubts.append(
-                    f"In {name}, {listed(codes, _LISTED)} are codes: say what they mean in "
-                    '[values], and which mean unknown (missing_marker and missing = "category")'
-                )
-            levels = cells.map(groups).value_counts()
-            if len(levels) > _FEW or (levels < _SMALL).any():
-                few = "some with few rows; map = { … } can give several one name"
-                doubts.append(f"{name}: {len(levels)} levels, {few}")
-        self.checks += [f"protected {doubt}" for doubt in doubts]
-        check = f" # CHECK: {_one_line('; '.join(doubts), 400)}" if doubts else ""
-        return [f"column = {_toml(name)}{check}", *lines]
+        numbers = self._numbers(name)
+        if different > _FEW and numbers.notna().all():
+            doubt = f"a number with {different:,} values; split it with a threshold"
+            limit = f"# threshold = {{ above = {numbers.median():g} }}"
+            line = f"{limit} # the median; or a map of values"
+            return [f"column = {_toml(name)}{_check(doubt)}", line]
+        groups, doubts = groups_of(name, counted(cells))
+        codes = sorted({*groups.values()} - {UNKNOWN})
+        if all(as_number(code) is not None for code in codes):
+            doubts.append(
+                f"In {name}, {listed(codes, _LISTED)} are codes: say what they mean in "
+                '[values], and which mean unknown (missing_marker and missing = "category")'
+            )
+        levels = cells.map(groups).value_counts()
+        if len(levels) > _FEW or (levels < _SMALL).any():
+            few = "some with few rows; map = { … } can give several one name"
+            doubts.append(f"{len(levels)} levels, {few}")
+        return [f"column = {_toml(name)}{_check('; '.join(doubts))}"]
 
 
 def _percent(share: float) -> str:
@@ -848,13 +818,19 @@ def _one_line(text: str, most: int = 40) -> str:
     return "".join(char if char.isprintable() else " " for char in text)[:most]
 
 
+def _check(doubt: str) -> str:
+    """A doubt as a comment behind a line; "" for none."""
+    return f" # CHECK: {_one_line(doubt, _LONGEST)}" if doubt else ""
+
+
+def _toml_lines(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in values.items()]
+
+
 def _toml(value: Any) -> str:
     """A text, a list of texts or numbers, or a table of such values, as TOML."""
     if isinstance(value, dict):
-        keys = [key if re.fullmatch(r"\w+", key) else _toml(key) for key in value]
-        entries = [
-            f"{key} = {_toml(entry)}"
-            for key, entry in zip(keys, value.values(), strict=True)
-        ]
+        keys = {key if re.fullmatch(r"\w+", key) else _toml(key): key for key in value}
+        entries = _toml_lines({name: value[key] for name, key in keys.items()})
         return f"{{ {', '.join(entries)} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -172,8 +172,7 @@ def statistics(run: RunAnswers, more: Iterable[Record] = ()) -> Statistics:
         undefined = _undefined(of_arms, pair)
         found += pair.records(attribute, run.with_examples, undefined)
     if run.design.labelled:
-        perfect = replace(first, answer=first.label.astype(np.float64), assist=None)
-        found += _true_answers(ArmEstimates(perfect), run.views[-1])
+        found += _true_answers(run)
     sizes = np.bincount(first.group, minlength=first.groups)
     groups = [
         GroupFacts(name, int(n), number in first.eligible_groups)
@@ -370,8 +369,16 @@ class _OfArm:
             yield from probes(run, arm)
 
 
-def _true_answers(perfect: ArmEstimates, view: View) -> Iterator[Record]:
-    """Yield what answers that agree with every label have: gaps, and each group's base rate."""
+def _true_answers(run: RunAnswers) -> Iterator[Record]:
+    """Yield what answers that agree with every label have: gaps, and each group's base rate.
+
+    As in the arms, rows without any reply are left out: all rates are of the same rows.
+    """
+    view = run.views[-1]
+    first, *others = run.samples.values()
+    lost = reduce(lambda rows, sample: rows & sample.lost, others, first.lost)
+    answer = np.where(lost, np.nan, first.label)
+    perfect = ArmEstimates(replace(first, answer=answer, assist=None))
     of: Any = {"arm": records.TRUTH, "scope": "these rows"}
     for metric in counts.COUNTED:
         if metric.headline:

@@ -110,12 +110,14 @@ class ArmArrays:
     @cached_property
     def unread_rows(self) -> Flags:
         """(n,) true for replies without an answer, except those lost in transport."""
-        missing = np.isnan(self.answer)
-        return (
-            missing
-            if self.reason is None
-            else missing & (self.reason != REASONS.index("error"))
-        )
+        return ~self.parsed & ~self.lost
+
+    @property
+    def lost(self) -> Flags:
+        """(n,) true for questions whose reply was lost in transport, or never asked for."""
+        if self.reason is None:
+            return np.zeros(len(self.answer), dtype=np.bool_)
+        return ~self.parsed & (self.reason == REASONS.index("error"))
 
     @property
     def assumed(self) -> "ArmArrays":

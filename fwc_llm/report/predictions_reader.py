@@ -38,6 +38,7 @@ from fwc_llm.words import (
     folded,
     groups_of,
     is_marker,
+    is_unknown,
 )
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         notes += repeated_note(raw, *told)
     frame = pd.DataFrame(table, pd.Index(raw.numbers, name=FILE_ROW))
     groups.index = frame.index
+    if {"answer", "label"} <= {*frame}:
+        _check_labelled(frame, raw.where, how)
     read = [name for name in ("answer", "label") if name in columns]
     if how.words is not None:
         read = [name for name in read if name != "answer"]
@@ -308,8 +311,6 @@ def _kept(
             f"({n:,} row{'s' * (n > 1)} in total); {without}"
             f"{how.rule('label').written(missing='drop')} leaves such rows out"
         )
-    if "label" in frame and "answer" in frame:
-        _check_labelled(frame, where, how)
     lost = empty.any(axis=1).to_numpy()
     without = ", ".join(how.columns[name] for name in lacking)
     masks = {
@@ -332,18 +333,31 @@ def _kept(
 def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> None:
     """Raise `FwcError` where an arm's answers differ, but not those that have a label.
 
-    Fewer rows with a label may agree by chance.
+    So it is where the true outcome is known only of people who were approved. Fewer rows with a
+    label may agree by chance.
     """
     by_arm = frame.groupby(frame.get("arm", np.zeros(len(frame))), observed=True)
     for _, of_arm in by_arm:
-        labelled = of_arm["answer"][of_arm["label"].notna()]
-        alike = labelled.nunique() == 1 and labelled.count() >= _ENOUGH
-        if alike and of_arm["answer"].nunique() > 1:
+        blank = [text for text in of_arm["label"].unique() if is_unknown(str(text))]
+        has_label = of_arm["label"].notna() & ~of_arm["label"].isin(blank)
+        is_alike = len(_different(of_arm["answer"][has_label])) == 1
+        if (
+            is_alike
+            and has_label.sum() >= _ENOUGH
+            and len(_different(of_arm["answer"])) > 1
+        ):
+            none = spoken("--label ''")
             raise FwcError(
                 f"{where}: all rows with a value in column {how.columns['label']} have the same "
-                f"answer, and others do not, so that rates of yes cannot be known from these rows: "
-                f"leave {spoken('--label')} out"
+                f"answer, and others do not, so that error rates cannot be known from these rows: "
+                f"read no true outcomes, {none}, to compare rates of yes"
             )
+
+
+def _different(answers: "pd.Series[Any]") -> set[str]:
+    """The answers that differ by more than their case, without words for unknown."""
+    texts = map(str, answers.dropna().unique())
+    return {text.casefold() for text in texts if not is_unknown(text)}
 
 
 def _parsed_replies(table: dict[str, Any], words: Words, raw: "RawTable") -> list[str]:

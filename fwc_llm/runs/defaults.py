@@ -148,7 +148,7 @@ def _fit_rows(
         return as_they_fall, None, many if as_they_fall < wanted else ""
     nearest = nearest_whole(groups, wanted, parity)
     step = whole_step(groups, parity)
-    reserve = -(-m // (2 * len(groups)))
+    reserve = -(-m // (2 * len(cells.task.known_groups)))
     numbers = range(nearest, max(step, _LEAST) - 1, -step)
     fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
     is_idle = cell_counts(groups, nearest, parity) == 0
@@ -177,9 +177,11 @@ def _not_whole(rows: int, groups: Sequence[str]) -> str:
 
 def _fit_m(cells: CellCounts, m: int, left: np.ndarray) -> tuple[int, str]:
     """The number of examples, up to `m`, that cells can give in equal parts."""
-    number = left.size
+    unknown = np.tile([[not is_known(group)] for group in cells.task.groups], 2)
+    left = np.ma.masked_array(left, unknown)
+    number = int(left.count())
     most = number * max(1, int(left.min()))
-    if cells.distinct.min() == 0 or number <= m <= most:
+    if cells.distinct[~unknown].min() == 0 or number <= m <= most:
         return m, ""  # strategies that need every cell fail; others do not need it
     why = f"fewer than the {number} cells of group and answer"
     fitting = number

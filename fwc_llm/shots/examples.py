@@ -225,7 +225,7 @@ def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) 
     group with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the
     average.
     """
-    groups = task.groups
+    groups = task.known_groups
     if len(groups) > 1:
         steps = np.linspace(-1.0, 1.0, len(groups))
     else:
@@ -241,12 +241,11 @@ def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) 
 
 def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
     """Parse counts, keyed by the table's level and label 0 or 1."""
-    levels = {level.lower(): level for level in task.groups}
+    groups = task.known_groups
+    levels = {level.lower(): level for level in groups}
     if len(task.protected) == 1:
         words = dict(task.column(task.protected[0]).values)
-        levels |= {
-            words[level].lower(): level for level in task.groups if level in words
-        }
+        levels |= {words[level].lower(): level for level in groups if level in words}
     pairs = (
         slots.items()
         if isinstance(slots, Mapping)
@@ -257,7 +256,7 @@ def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
         name = levels.get(str(level).strip().lower())
         if name is None:
             raise FwcError(
-                f"slots: no protected level {level!r}; there are {', '.join(task.groups)}"
+                f"slots: no protected level {level!r}; there are {', '.join(groups)}"
             )
         if answer in (0, 1):
             label = LABELS[answer]

@@ -67,7 +67,8 @@ def select_shots(
     all random draws. `order` arranges the examples (see `order_shots`). Progress is shown in a
     notebook and on a terminal, but not for a single `query`; `progress` False hides it.
     `sample_weight` (n,) are the pool's sampling weights, by default the task's (docs/own-data.md,
-    "Weights"). All other options are those of the strategy (docs/baselines.md).
+    "Weights"). All other options are those of the strategy (docs/baselines.md). People of unknown
+    group are no examples, unless `ids` names them.
 
     Errors: `FwcError` for an unknown strategy, option or order; m below 1 or above the number of
     candidates; an ε outside [0, 1); duplicate row ids; and a strategy that fails or returns an
@@ -119,11 +120,13 @@ def select_shots(
         raise FwcError(
             f"the row id {twice!r} occurs twice in the pool: row ids must be unique"
         )
+    numbers = None if masses.equal else np.asarray(weights, dtype=float)
     if strategy not in {"zero", "ids"}:
         weighed = masses.values > 0
-        free = mask & weighed
+        known = _of_known_group(task, table)
+        free = mask & weighed & known
         if m > free.sum():
-            if (weighed & ~mask).any():
+            if (weighed & known & ~mask).any():
                 why = " (others equal a test row: draw fewer of these)"
             else:
                 why = ""
@@ -131,10 +134,12 @@ def select_shots(
                 f"m is {m}, but only {free.sum()} rows may become examples{why}: lower m"
             )
         mask = free
-    if masses.equal:
-        numbers = None
-    else:
-        numbers = np.asarray(weights, dtype=float)
+        if (
+            not known.all()
+        ):  # a table of known groups stays the same object: see `once_a_pool`
+            table = table[known]
+            mask = mask[known]
+            numbers = None if numbers is None else numbers[known]
     request = Request(
         task, table, mask, m, epsilon, seed, query, dict(options), numbers
     )
@@ -161,6 +166,15 @@ def select_shots(
             source = task.rules.weight
         shots = replace(shots, options={**shots.options, "sample_weight": source})
     return order_shots(replace(shots, strategy=strategy), order, seed)
+
+
+def _of_known_group(task: "Task", table: "pd.DataFrame") -> "np.ndarray":
+    """Mark the rows (n,) of people whose group is known: an unknown group is no group."""
+    import numpy as np
+
+    if len(task.known_groups) == len(task.groups):  # spares reading the table's groups
+        return np.ones(len(table), dtype=bool)
+    return np.isin(task.sensitive(table), task.known_groups)
 
 
 def _check_result(shots: Any, strategy: str, request: Request) -> None:

@@ -292,9 +292,14 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
             "bad.csv:3: no value in column was.* without --label.*--missing drop",
         ),
         (
-            "race,was,said\n" + 15 * "A,1,1\nB,0,1\nA,,0\nB,,0\n",
-            "--missing drop",
-            "value in column was have the same answer.*leave --label out",
+            "race,was,said\n" + 15 * "A,1,1\nB,0,Yes\nA,,0\nB,n/a,no\n",
+            "",
+            "value in column was have the same answer.*read no true outcomes, --label ''",
+        ),
+        (
+            "race,was,said\n" + 15 * "A,kept,1\nB,lost,1\nA,,0\nB,,0\n",
+            "",
+            "value in column was have the same answer.*read no true outcomes, --label ''",
         ),
         (
             "race,was,said\nA,1,1\nB,0,maybe\n",

@@ -70,6 +70,6 @@ def write_csv(path: Path, frame: pd.DataFrame) -> Path:
 def drafted(table: Path, protected: str = "sex", outcome: str = "y") -> Path:
     """Write the task file that is drafted for a table beside it; returns its path."""
     path = table.with_suffix(".toml")
-    text = draft_task(table, [protected], outcome, table.parent).text
+    text = draft_task(table, [protected], outcome, table.parent)
     path.write_text(text, encoding="utf-8")
     return path

@@ -19,6 +19,7 @@ from fwc_llm.data.task_inference import draft_task
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.report.audit_file import audit_of_file
 from fwc_llm.report.audit_options import AuditOptions
+from fwc_llm.taskfile import checks_of
 from fwc_llm.tasks import Task
 
 N = 240
@@ -95,7 +96,7 @@ def of_answers(answered: RunAnswers) -> Counts:
 
 def task_of_file(path: Path) -> Counts:
     draft = draft_task(path, ["group"], "said", path.parent)
-    (path.parent / "t.toml").write_text(draft.text, encoding="utf-8")
+    (path.parent / "t.toml").write_text(draft, encoding="utf-8")
     return of_task(load_task(path.parent / "t.toml"))
 
 
@@ -225,7 +226,7 @@ def test_codes_of_groups_are_the_same_groups_at_every_door(
     assert sum(map(sum, first.values())) == N
     notes = audit(frame, answer="said", protected="group", label=None).statistics.notes
     draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
-    for said in (notes, draft.checks):
+    for said in (notes, checks_of(draft)):
         words = "may be a code for a missing value|holds dates"
         assert bool([note for note in said if re.search(words, note)]) == doubted
 
@@ -280,4 +281,6 @@ def test_few_people_without_a_group_are_unknown_to_an_audit_and_left_out_of_a_ta
         assert sum(map(sum, counts.values())) == 236
         assert sum(unknown) == (4 if name.startswith("audit") else 0)
     draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
-    assert any("have no known group and are left out" in one for one in draft.checks)
+    assert any(
+        "have no known group and are left out" in one for one in checks_of(draft)
+    )

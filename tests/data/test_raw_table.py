@@ -455,7 +455,7 @@ def test_a_number_in_excel_has_its_formats_unit_and_is_the_number_of_every_reade
         cells[0].number_format = number_format
     book.save(tmp_path / "t.xlsx")
     draft = draft_task(tmp_path / "t.xlsx", ["sex"], "ok", tmp_path)
-    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
     task = load_task(tmp_path / "t.toml")
     frame = pd.read_excel(tmp_path / "t.xlsx")
     row = frame.iloc[0].drop("ok")

@@ -112,7 +112,7 @@ def test_a_table_of_400_columns(tmp_path: Path) -> None:
     numbers = {f"x{k}": rng.normal(size=120).round(3) for k in range(400)}
     people(120).join(pd.DataFrame(numbers)).to_csv(tmp_path / "wide.csv", index=False)
     draft = draft_task(tmp_path / "wide.csv", ["g"], "y", tmp_path)
-    (tmp_path / "wide.toml").write_text(draft.text, encoding="utf-8")
+    (tmp_path / "wide.toml").write_text(draft, encoding="utf-8")
     assert len(load_task(tmp_path / "wide.toml").features) == 403
 
 

@@ -15,7 +15,7 @@ from fwc_llm import build_prompt
 from fwc_llm.cell_rules import as_plain, kind_of
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import read_taskfile
+from fwc_llm.taskfile import checks_of, read_taskfile
 from fwc_llm.tasks import load_task, with_columns
 from tests.command import Run
 from tests.data.tables import cycled, drafted, write_csv
@@ -170,7 +170,7 @@ def test_one_marker_leaves_a_column_of_numbers(odd: str, number: str) -> None:
     assert look.number(cells.iloc[3]) > 0
 
 
-@pytest.mark.parametrize("odd", ["forty", "12a", ">100", "1-2", "2.3.2024"])
+@pytest.mark.parametrize("odd", ["forty", "12a", ">1-2", "1-2", "2.3.2024"])
 def test_a_text_among_numbers_is_named_and_not_taken_for_missing(
     tmp_path: Path, odd: str
 ) -> None:
@@ -186,6 +186,68 @@ def test_a_text_among_numbers_is_named_and_not_taken_for_missing(
     assert len(load_task(path).pool()) == 89
 
 
+@pytest.mark.parametrize(
+    ("cells", "marks", "said"),
+    [
+        ({"80+": 80}, "+", "'80+' as 80"),
+        ({"202*": 202, "<18": 18, "≥ 80": 80}, "<≥*", "'202*' as 202"),
+        ({"> 90 %": 90, "17 %": 17}, ">", "'> 90 %' as 90"),
+        ({"<1.234,5": 1234.5, "80,5": 80.5}, "<", "'<1.234,5' as 1234.5"),
+    ],
+)
+def test_a_number_with_a_mark_is_read_at_its_bound_and_a_check_says_so(
+    tmp_path: Path, cells: dict[str, float], marks: str, said: str
+) -> None:
+    k = np.arange(90)
+    frame = pd.DataFrame({"age": (k % 60 + 20).astype(str)})
+    for place, cell in enumerate(cells):
+        frame.loc[[place, place + 30], "age"] = cell
+    frame["sex"] = np.where(k % 2, "f", "m")
+    frame["y"] = np.where(k % 3, "yes", "no")
+    path = draft(tmp_path, frame)
+    text = path.read_text(encoding="utf-8")
+    assert f'marks = "{marks}"' in text
+    checks = " | ".join(checks_of(text))
+    assert f"read without their marks, {said}" in checks
+    assert "(2 times, first t.csv:2)" in checks
+    task = load_task(path)
+    assert task.pool()["age"].head(len(cells)).tolist() == [*cells.values()]
+    cell, number = next(iter(cells.items()))
+    assert task.record({"age": cell, "sex": "f"}).values["age"] == number
+    path.write_text(re.sub(r', marks = "[^"]*"', "", text), encoding="utf-8")
+    with pytest.raises(FwcError, match="set the column's marks = ") as caught:
+        load_task(path).pool()
+    remedy = re.search(r'marks = "[^"]*"', str(caught.value))
+    assert remedy is not None
+    path.write_text(re.sub(r'marks = "[^"]*"', remedy[0], text), encoding="utf-8")
+    assert len(load_task(path).pool()) == 90
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["0", "1", "2", "3+"], ["<25", "25-34", "35-44", ">44"], ["A+", "B", "C*"]],
+)
+def test_marks_of_codes_and_of_ranges_stay(tmp_path: Path, cells: list[str]) -> None:
+    k = np.arange(90)
+    frame = pd.DataFrame({"x": np.array(cells)[k % len(cells)], "n": k * 7 % 31})
+    frame["sex"] = np.where(k % 2, "f", "m")
+    frame["y"] = np.where(k % 5 > 1, "yes", "no")
+    assert {*load_task(draft(tmp_path, frame)).pool()["x"]} == {*cells}
+
+
+def test_counts_in_checks_are_of_the_rows_that_stay(tmp_path: Path) -> None:
+    k = np.arange(200)
+    frame = pd.DataFrame({"x": k * 7 % 31, "sex": np.where(k % 2, "f", "m")})
+    frame["y"] = np.where(k % 5, "good", "bad")
+    frame = frame.astype(object)
+    frame.loc[[0, 1, 2], "x"] = None
+    path = draft(tmp_path, frame)
+    counts = load_task(path).pool()["y"].value_counts()
+    said = f"good ({counts['yes']}) was taken for yes, bad ({counts['no']}) for no"
+    assert said in path.read_text(encoding="utf-8")
+    assert counts.to_dict() == {"yes": 158, "no": 39}
+
+
 def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(
     tmp_path: Path,
 ) -> None:
@@ -196,7 +258,7 @@ def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(
     frame.loc[7, "age"] = "-"
     write_csv(tmp_path / "t.csv", frame)
     draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path, ["Cook"])
-    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
     pool = load_task(tmp_path / "t.toml").pool()
     assert len(pool) == 299
     assert set(pool["factor"]) == {"+", "-"}
@@ -226,7 +288,7 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
     [
         (("low", "high"), "# positive = […]"),
         (("2", "5", "9"), "# positive = […]"),
-        (("0", "1", "-1"), '# others = "drop" # CHECK: what of -1?'),
+        (("0", "1", "-1"), '# others = "drop" # CHECK: what of -1 (14)?'),
     ],
 )
 def test_no_line_proposes_which_value_is_yes(
@@ -431,11 +493,14 @@ def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(
     draft = draft_task(path, ["sex"], "y", tmp_path)
     assert (
         "# positive = […] # CHECK: name the values that mean yes, of 1 (10), 2 (10)"
-        in draft.text
+        in draft
     )
-    *_, said = draft.checks
-    assert 'threshold = { above = NUMBER } in place of others = "drop"' in said
-    edited = draft.text.replace(
+    (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
+    with pytest.raises(
+        FwcError, match=r'threshold = \{ above = NUMBER \} in place of others = "drop"'
+    ):
+        load_task(tmp_path / "t.toml").pool()
+    edited = draft.replace(
         "# positive = […]", 'positive = ["1", "2"]\nnegative = ["3"]'
     )
     (tmp_path / "t.toml").write_text(edited, encoding="utf-8")
@@ -600,7 +665,7 @@ def test_numbers_that_mean_two_are_read_as_the_other_columns_are_written(
     ("cells", "doubt"),
     [
         (["text0"] * 9 + [*map(str, range(200, 260))], "no numbers: 'text0'"),
-        ([f">{k}" if k % 12 == 0 else str(k) for k in range(60)], "no numbers: '>0'"),
+        ([f"a{k}" if k % 12 == 0 else str(k) for k in range(60)], "no numbers: 'a0'"),
     ],
 )
 def test_texts_among_numbers_are_neither_a_unit_nor_people(

@@ -92,6 +92,31 @@ def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None
     assert Scale(0.0, 0.5).at(2.0) == 100.0
 
 
+def test_true_answers_are_of_the_rows_that_have_a_reply() -> None:
+    """In an interrupted run; a row that one arm answered counts, as in that arm."""
+    rng = np.random.default_rng(0)
+    n = 300
+    frame = pd.DataFrame({"row": np.arange(n), "group": ["a", "b", "b"] * (n // 3)})
+    frame["label"] = np.where(frame["row"] < 150, "yes", rng.choice(["no", "yes"], n))
+    frame["answer"] = rng.choice(["no", "yes"], n)
+    zero = frame.assign(arm="zero", reason=np.where(frame["row"] < 200, "", "error"))
+    fwc = frame.assign(arm="fwc", reason=np.where(frame["row"] < 180, "", "error"))
+    both = pd.concat([zero, fwc])
+    both["answer"] = both["answer"].where(both["reason"] == "", "")
+    replied = both[both["row"] < 200]
+    found, own = audit(both).statistics, audit(replied).statistics
+    for key in ("dp_gap", "accuracy"):
+        assert found.of(key, "true answers").value == own.of(key, "true answers").value
+    rates = {name: rate.value for name, rate in own.rates("true answers").items()}
+    truth = frame[frame["row"] < 200].groupby("group")["label"]
+    assert rates == pytest.approx(
+        (truth.apply(lambda of: (of == "yes").mean())).to_dict()
+    )
+    assert {
+        name: rate.value for name, rate in found.rates("true answers").items()
+    } == rates
+
+
 # --- What a run used and cost
 
 

@@ -243,11 +243,15 @@ def test_people_of_unknown_group_are_not_drawn_with_a_base_parity(
     cells = cell_counts(("unknown", "a", "b"), 200, 0.3)
     assert cells.tolist() == [[0, 0], [65, 35], [35, 65]]
     rows = [f"{k},red,{'ab'[k % 2]},{('no', 'yes')[k // 2 % 2]}" for k in range(600)]
-    csv = "\n".join(["x,colour,sex,y", *rows, "0,red,unknown,no"]) + "\n"
+    rows += ["0,red,unknown,no", "1,red,unknown,yes"]
+    csv = "\n".join(["x,colour,sex,y", *rows]) + "\n"
     task = small_task(tmp_path, csv, top="base_parity = 0.5")
     plan = make_plan(task, ["zero", "random"], Settings())
     assert set(task.sensitive(plan.repeats[0].split.test)) == {"a", "b"}
     assert (plan.settings.n_test, plan.settings.base_parity) == (200, 0.5)
+    assert (
+        plan.settings.m == 16
+    )  # two people of unknown group limit no number of examples
     assert any("rows of unknown are not drawn" in note for note in plan.notes)
     design = design_of(task, 200, None, 1, min_group=1)
     assert design.judged.tolist() == [group != "unknown" for group in task.groups]

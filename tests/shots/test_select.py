@@ -26,6 +26,7 @@ from fwc_llm.shots.examples import make_shots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.taskfile import Protected
 from fwc_llm.tasks import Task, load_task
+from tests.data.tables import small_task
 from tests.people import make_people, write_people
 
 CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
@@ -40,6 +41,23 @@ def options_of(name: str, task: Task) -> dict[str, Any]:
 
 def cell(example: Example) -> tuple[str, str]:
     return example.values["group"], example.label
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_people_of_unknown_group_are_no_examples(name: str, tmp_path: Path) -> None:
+    groups = ("a", "b", "unknown")
+    rows = [f"{k},red,{groups[k % 3]},{('no', 'yes')[k // 3 % 2]}" for k in range(90)]
+    task = small_task(tmp_path, "\n".join(["x,colour,sex,y", *rows]) + "\n")
+    options: dict[str, Any] = {}
+    if name == "nearest":
+        options = {"query": {"x": 4, "colour": "red", "sex": "unknown"}}
+    shots = select_shots(task, name, m=8, progress=False, **options)
+    assert shots.m == 8
+    assert {example.values["sex"] for example in shots.examples} == {"a", "b"}
+    chosen = select_shots(task, "ids", rows=["data.csv:4"], progress=False)
+    assert chosen.examples[0].values["sex"] == "unknown"
+    with pytest.raises(FwcError, match="only 60 rows may become examples"):
+        select_shots(task, name, m=61, progress=False, **options)
 
 
 def test_fwc_counter_is_fwc_in_counter_slots_without_weights(two: Task) -> None:
