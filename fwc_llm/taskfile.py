@@ -203,12 +203,22 @@ class Protected(Checked):
 
     @cached_property
     def by_key(self) -> dict[str, str]:
-        """The map, whose texts are compared as spellings of one group are (`group_key`)."""
+        """The map, whose texts are compared as spellings of one group are (`group_key`).
+
+        In a column that keeps its name, a text never names a group of others: a frame's cells would
+        have two meanings.
+        """
         by_key: dict[str, str] = {}
         for text, level in self.mapping.items():
             if by_key.setdefault(group_key(text), level) != level:
                 raise ValueError(
                     f"map: {text!r} and another spelling of it have two levels"
+                )
+        for level in by_key.values() if self.name == self.source else ():
+            if group_key(by_key.get(group_key(level), level)) != group_key(level):
+                raise ValueError(
+                    f"map: {level!r} is a value that the map turns into another: give the "
+                    f"attribute a name of its own (name = …)"
                 )
         return by_key
 
@@ -629,9 +639,10 @@ def checks_of(text: str) -> list[str]:
     checks = []
     for line in text.splitlines():
         setting, is_check, doubt = line.partition("# CHECK: ")
+        place = setting.strip("# ")
+        place = re.sub(r'^{ name = "((?:[^"\\]|\\.)*)".*', r"column \1", place)
+        place = re.sub(r'^column = "(.*)"$', r"protected \1", place)
         if is_check:
-            named = re.search(r'name = ("(?:[^"\\]|\\.)*")', setting)
-            place = f"column {json.loads(named[1])}" if named else setting.strip(" #")
             checks.append(f"{place}: {doubt}" if place else doubt)
     return checks
 

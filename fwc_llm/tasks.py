@@ -208,9 +208,6 @@ class Task:
                 f"a row is a mapping or Series by column names, not {type(raw).__name__}"
             )
         cells = {title_of(name): cell for name, cell in raw.items()}
-        if not cells:
-            names = ", ".join(column.name for column in self.shown)
-            raise FwcError(f"the row has no cells: it needs {names}")
         if not isinstance(raw, Mapping) and has_row(self, raw.name, cells):
             values = {column.name: cells[column.name] for column in self.shown}
             return TaskRow(self.name, values, fingerprint=self.fingerprint)

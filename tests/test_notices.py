@@ -109,7 +109,7 @@ def test_guesses_about_a_frame_are_warnings() -> None:
     assert "with bands" in str(warning.message)
     assert warning.filename == __file__
     assert "was taken for yes" in str(warning.message)
-    assert "* question: Should this case be approved?" in str(warning.message)
+    assert '* question = "Should this case be approved?"' in str(warning.message)
     with warnings.catch_warnings(action="error"):
         plain = people()[["sex", "approved"]].assign(points=np.arange(300) % 40)
         names = {"protected": "sex", "outcome": "approved"}

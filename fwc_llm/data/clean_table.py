@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -13,7 +13,7 @@ import pandas as pd
 from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, read_meaning
-from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, TaskFile
+from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, MissingRule, TaskFile
 from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of
 
 _LEAST_DIFFERENCE = (
@@ -128,7 +128,8 @@ def clean_tables(
     outcome = task.outcome.source
     kept = ~_any(lost)
     raw.loc[kept, outcome] = outcomes(task, raw.loc[kept, outcome])
-    meaning = meaning or outcome_meaning(task, raw.loc[kept, outcome])
+    stay = complete(used, task.missing, raw[kept])
+    meaning = meaning or outcome_meaning(task, raw.loc[kept, outcome], stay)
     neither = raw[outcome].isin([*meaning.dropped, *meaning.unknown])
     lost[f"{outcome} neither yes nor no"] = neither.to_numpy()
     raw[outcome] = raw[outcome].where(raw[outcome].isin(meaning.texts))
@@ -220,9 +221,20 @@ def _is_number(task: TaskFile, item: FileColumn) -> bool:
     return bool(task.split_of(item)) or item.name in numeric
 
 
-def counted(cells: pd.Series) -> dict[str, int]:
-    """The number of rows of each text, most frequent first."""
-    return {str(cell): int(n) for cell, n in cells.value_counts().items()}
+def counted(cells: pd.Series, within: pd.Series | None = None) -> dict[str, int]:
+    """The number of rows of each text, most frequent first; of the rows `within` (n,), if any."""
+    counts = cells.value_counts()
+    if within is not None:
+        counts = cells[within].value_counts().reindex(counts.index, fill_value=0)
+    return {str(cell): int(n) for cell, n in counts.items()}
+
+
+def complete(
+    fields: Iterable[FileColumn], usual: MissingRule, cells: pd.DataFrame
+) -> pd.Series:
+    """A mask (n,) of the rows that no missing value leaves out; `usual` is the task's rule."""
+    needed = [item.name for item in fields if (item.missing or usual) == "drop"]
+    return cells[needed].notna().all(axis=1)
 
 
 def _any(lost: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -254,13 +266,15 @@ def outcomes(task: TaskFile, cells: pd.Series) -> pd.Series:
     )
 
 
-def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
-    """What the outcome's values (of `outcomes`) mean; `FwcError` for one without a meaning."""
+def outcome_meaning(task: TaskFile, cells: pd.Series, stay: pd.Series) -> Meaning:
+    """What the outcome's values (of `outcomes`) mean; `FwcError` for one without a meaning, with
+    the numbers of rows that `stay` (n,).
+    """
     rule = task.outcome
     if rule.above is not None:
         no, yes = rule.sides
         return Meaning((yes,), (no,))
-    counts = counted(cells)
+    counts = counted(cells, stay)
     described = MeaningRule(
         rule.positive, rule.negative, rule.others, "python", "above=NUMBER"
     )
@@ -386,11 +400,10 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
         raise FwcError(
             f"{where} is {answers[0]!r} in all {len(table):,} rows: nothing to predict"
         )
-    remedy = (
-        "merge them with a map, or split numbers with threshold = { above = NUMBER }"
-    )
-    if task.path == FRAME:
-        remedy = GROUPS_REMEDY
+    remedy = GROUPS_REMEDY
+    if task.path != FRAME:
+        split = "threshold = { above = NUMBER } splits numbers"
+        remedy = f"{remedy}; in the task file, a map merges values, and {split}"
     for attribute in task.protected:
         where = f"{task.path}: protected attribute {attribute.name!r}"
         levels = table[attribute.name].unique()

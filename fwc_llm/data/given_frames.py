@@ -18,7 +18,7 @@ from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.meaning import Meaning
 from fwc_llm.sanitize import listed
-from fwc_llm.taskfile import UNKNOWN, FileColumn, Protected, TaskFile
+from fwc_llm.taskfile import UNKNOWN, FileColumn, TaskFile
 from fwc_llm.words import group_key
 
 _MOST_VALUES = 8  # of the outcome, that an error lists
@@ -58,7 +58,6 @@ class FrameReader:
         frame = _pandas(frame)
         rules = {attribute.name: attribute for attribute in self.rules.protected}
         attribute = rules[name]
-        self._refuse_swapped(frame, attribute)
         if self._is_clean(frame) or attribute.source not in frame.columns:
             return self._in_table(column(frame, name))
         texts = self._edited(frame, attribute.source)
@@ -71,8 +70,6 @@ class FrameReader:
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
         frame = _pandas(frame)
-        for attribute in self.rules.protected:
-            self._refuse_swapped(frame, attribute)
         if self._is_clean(frame):
             for item in self.rules.columns:
                 column(frame, item.name)
@@ -152,22 +149,6 @@ class FrameReader:
         spelled: pd.Series = keys.map(spellings)
         _refuse(spelled.isna(), levels, _UNKNOWN)
         return spelled.astype("str")
-
-    def _refuse_swapped(self, frame: pd.DataFrame, attribute: Protected) -> None:
-        """Raise `FwcError` for a level that is a raw value of another one, in an unknown row."""
-        name = attribute.name
-        if name not in frame.columns or frame.attrs.get(_READ_BY) == self._name:
-            return
-        keys = frame[name].astype(str).map(group_key)
-        own = self.table[name].map(group_key)
-        texts = attribute.by_key.items()
-        raw = [key for key, level in texts if key != group_key(level)]
-        unsure = keys.isin(raw) & keys.isin(own.unique())
-        unsure &= keys != own.reindex(frame.index).to_numpy()
-        remedy = "give rows of task.pool() with their index"
-        _refuse(
-            unsure, frame[name], f"is a group, and a raw value of another one: {remedy}"
-        )
 
     @property
     def _outcome(self) -> str:

@@ -41,6 +41,7 @@ from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
 _LOOKED_AT = 1000  # different texts of a column in which a notation is sought
+_TITLES = 5  # first rows that may be the header in a table of merged cells
 _SNIFFED = 200  # records of a CSV file that are read to find its separator
 csv.field_size_limit(
     2**31 - 1
@@ -189,9 +190,19 @@ class RawTable:
         else:
             separator = ""
         hint = did_you_mean(name, self.titles)
+        below = self._header_below(name)
         return FwcError(
-            f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}"
+            f"{self.where}: there is no column {name!r}{below or hint}{separator}{self.hint}"
         )
+
+    def _header_below(self, name: str) -> str:
+        """Which of the first rows has the title `name`, as below merged cells; "" for none."""
+        for position in range(len(self.titles)):
+            first = zip(self.numbers, self.cells_of(position), strict=False)
+            for number, cell in islice(first, _TITLES):
+                if isinstance(cell, str) and cell.strip() == name:
+                    return f": {_header_at('row', number)}"
+        return ""
 
 
 def _proven_by(texts: pd.Series) -> set[Written]:
@@ -657,7 +668,9 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
             text = not any(isinstance(cell, int | float) for cell in cells)
             remedy = ""
             if text and (len(header) == 1 or number == rows[0][0]):
-                remedy = f": {_header_at('row', number)}"
+                filled = {row: sum(c is not None for c in of) for row, of in rows}
+                full = max(filled, key=lambda row: filled[row])
+                remedy = f": {_header_at('row', full)}"
             raise FwcError(
                 f"{path}: cell {column_letter(outside + 1)}{number} is outside of the "
                 f"{len(header)} titled "

@@ -27,7 +27,7 @@ from fwc_llm.cell_rules import (
     units_among,
     units_of,
 )
-from fwc_llm.data.clean_table import clean_tables, counted, quartiles
+from fwc_llm.data.clean_table import clean_tables, complete, counted, quartiles
 from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError
@@ -70,7 +70,7 @@ _LONG_TEXT = 500  # characters that no category has
 _MOST_COLUMNS = 1_000
 # Patterns of names in words: "zip code" for "ZipCode" and "zip_code"
 _PLACE_NAME = re.compile(
-    r"\b(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa|msamd|insee|ags"
+    r"\b(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa( md)?|msamd|insee|ags"
     r"|gemeinde\w*|\w*kreis|commune|municipality|district|distrito|ward|neighbou?rhood|borough"
     r"|precinct|parish|\w*bezirk|stadtteil|quartier|arrondissement|zone|area (code|id|no|nr|number)"
     r"|block ?group|[ml]soa|state|province|region|bundesland|kanton|canton|d[eé]partement|city"
@@ -137,7 +137,7 @@ class ColumnProfile(FileColumn):
     @property
     def mixes_units(self) -> bool:
         """Whether the units differ, or T may be a thousand or a thousand billion."""
-        kinds = {*map(kind_of, filter(None, self.units))}
+        kinds = self.units.keys() - {""}
         return len(kinds) > 1 or ("T" in kinds and bool(self.factors))
 
     def but(self, **changes: Any) -> "ColumnProfile":
@@ -214,7 +214,7 @@ def _of_texts(profile: ColumnProfile, counts: pd.Series, part: str) -> ColumnPro
         repeated = counts.drop([*profile.markers])
         profile = profile.checked(*_mixed(repeated))
         even = len(repeated) > _MANY_TEXTS and repeated.max() <= _EVEN * repeated.sum()
-        if even and len(repeated) < repeated.sum():
+        if even and len(repeated) < repeated.sum() and not profile.why:
             people = _people(profile.name)
             profile = profile.checked(f"{len(repeated):,} different texts: {people}")
     if not profile.markers:
@@ -358,7 +358,7 @@ def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
     )
     if profile.role == "drop":
         yield f"units differ: {listing}; convert the numbers to one unit"
-    elif len({*map(kind_of, profile.units)}) > 1:
+    elif len(profile.units) > 1:
         yield f"some numbers have a unit, others none: {listing}; are they the same quantity?"
     elif profile.unit:
         yield f"numbers with the unit {profile.unit!r}, which prompts show"
@@ -417,9 +417,10 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
     """
     is_plain = np.array([as_number(cell) is not None for cell in counts.index], bool)
     parts = units_of(counts.index[~is_plain])
+    spelled: dict[str, str] = {}  # the first spelling of each unit
     around = Counter[str]()
     for cell, (_, unit) in parts.items():
-        around[unit] += int(counts[cell])
+        around[spelled.setdefault(kind_of(unit), unit)] += int(counts[cell])
     around[""] += int(counts[is_plain].sum())
     most = _MOSTLY * around.total()  # have a text that is no known unit
     units = {
@@ -434,9 +435,9 @@ def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
         units=units,
     )
     cells = counts
-    if len({*map(kind_of, filter(None, units))}) > 1:
-        # All are numbers, and none can be used.
-        cells = cells.drop([cell for cell in parts if parts[cell][1] in units])
+    if len(units.keys() - {""}) > 1:  # all are numbers, and none can be used
+        kinds = {*map(kind_of, units)}
+        cells = cells.drop([cell for cell in parts if kind_of(parts[cell][1]) in kinds])
     ways: tuple[Written, ...] = "", "1,234.5", "1.234,5"
     marked = cells.index[cells.index.str.contains("[.,]")]
     if usual == "1.234,5" and len(marked) and all(map(_may_be_german, marked)):
@@ -724,14 +725,6 @@ class Drafting:
             text += ["", "[[protected]]", *self._protected(name)]
         return "\n".join(text) + "\n"
 
-    def _kept(self) -> pd.Series:
-        """A mask (n,) of the rows that no missing value leaves out."""
-        fields = self.profiles.values()
-        needed = [
-            of.name for of in fields if of.missing == "drop" and of.use == "column"
-        ]
-        return self.cells[needed].notna().all(axis=1)
-
     def _answer(self) -> tuple[str | None, float | None, list[str]]:
         """(value that means yes, threshold, lines of the task file)."""
         if self.profiles[self.outcome].kind == "numeric":
@@ -739,8 +732,10 @@ class Drafting:
             doubt = _check("above which number is the answer yes? this is the median")
             return None, middle, [f"# threshold = {{ above = {middle:g} }}{doubt}"]
         cells = self.cells[self.outcome]
-        kept = counted(cells[self._kept()])
-        counts = {value: kept.get(value, 0) for value in counted(cells)}
+        used = [
+            profile for profile in self.profiles.values() if profile.use == "column"
+        ]
+        counts = counted(cells, complete(used, "error", self.cells))
 
         def rows(values: Sequence[str]) -> str:
             return listed(

@@ -117,7 +117,8 @@ class ArmArrays:
         """(n,) true for questions whose reply was lost in transport, or never asked for."""
         if self.reason is None:
             return np.zeros(len(self.answer), dtype=np.bool_)
-        return ~self.parsed & (self.reason == REASONS.index("error"))
+        is_lost: Flags = ~self.parsed & (self.reason == REASONS.index("error"))
+        return is_lost
 
     @property
     def assumed(self) -> "ArmArrays":

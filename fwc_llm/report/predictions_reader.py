@@ -339,13 +339,9 @@ def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> Non
     by_arm = frame.groupby(frame.get("arm", np.zeros(len(frame))), observed=True)
     for _, of_arm in by_arm:
         blank = [text for text in of_arm["label"].unique() if is_unknown(str(text))]
-        has_label = of_arm["label"].notna() & ~of_arm["label"].isin(blank)
-        is_alike = len(_different(of_arm["answer"][has_label])) == 1
-        if (
-            is_alike
-            and has_label.sum() >= _ENOUGH
-            and len(_different(of_arm["answer"])) > 1
-        ):
+        labelled = of_arm[~of_arm["label"].isin([*blank, np.nan])]
+        kinds = [len(_different(part["answer"])) for part in (labelled, of_arm)]
+        if len(labelled) >= _ENOUGH and kinds[0] == 1 < kinds[1]:
             none = spoken("--label ''")
             raise FwcError(
                 f"{where}: all rows with a value in column {how.columns['label']} have the same "

@@ -292,7 +292,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
             "bad.csv:3: no value in column was.* without --label.*--missing drop",
         ),
         (
-            "race,was,said\n" + 15 * "A,1,1\nB,0,Yes\nA,,0\nB,n/a,no\n",
+            "race,was,said\n" + 15 * "A,1,1\nB,0,1\nA,,0\nB,n/a,0\n",
             "",
             "value in column was have the same answer.*read no true outcomes, --label ''",
         ),

@@ -581,3 +581,29 @@ def test_a_file_unpacks_to_so_many_bytes_at_most(
     monkeypatch.setattr(raw_table, "LARGEST_UNPACKED", len(text) - 1)
     with pytest.raises(FwcError, match="unpacks to"):
         raw_table.unpacked(path, path.read_bytes())
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "csv"])
+@pytest.mark.parametrize("above", [["Loans 2025"], []])
+def test_a_header_below_merged_cells_is_found(
+    tmp_path: Path, ending: str, above: list[str]
+) -> None:
+    """A title and merged cells stand above the header: one remedy leads to the table."""
+    titles = ["sex", "age", "amount", "approved"]
+    rows = [["fm"[k % 2], 20 + k, 3 * k, ["yes", "no"][k // 2 % 2]] for k in range(40)]
+    merged = ["Applicant", None, "Loan", None]
+    grid = [*([one, None, None, None] for one in above), merged, titles, *rows]
+    path = tmp_path / f"t.{ending}"
+    frame = pd.DataFrame(grid)
+    if ending == "xlsx":
+        frame.to_excel(path, index=False, header=False)
+    else:
+        frame.to_csv(path, index=False, header=False)
+    with pytest.raises(FwcError, match="is the header: skip=") as caught:
+        draft_task(path, ["sex"], "approved", tmp_path)
+    skip = re.search(r"skip=(\d+)", str(caught.value))
+    assert skip is not None
+    assert int(skip[1]) == 1 + len(above)
+    draft = draft_task(path, ["sex"], "approved", tmp_path, skip=int(skip[1]))
+    (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
+    assert len(load_task(tmp_path / "t.toml").pool()) == 40

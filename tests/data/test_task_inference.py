@@ -85,6 +85,7 @@ CATEGORICAL = "categorical"
         ("when", "2023-01-{day:02}", "drop"),
         ("when", "Jan {day}, 2023", "drop"),
         ("zip", "6{code}", "drop"),
+        ("derived_msa-md", "4{code}", "drop"),
         ("area", "0{code}", "drop"),
         ("notes", "moved to town early, says {k}", "drop"),
         ("email", "p{k}@example.org", "id"),
@@ -773,7 +774,11 @@ def test_two_units_of_one_quantity_are_a_check(
     ("cells", "unit", "doubt"),
     [
         (["{0} %", "{0} percent", "{0} per cent"], "%", "numbers with the unit"),
-        (["{0} €", "1.{0}0 Euro", "{0},00 euros", "{0},-"], "€", "none: € (15)"),
+        (
+            ["{0} €", "1.{0}0 Euro", "{0},00 euros", "{0},-"],
+            "€",
+            "none: € (45), none (15)",
+        ),
         (["{0} €/month", "{0} EUR pro Monat"], "€/month", "numbers with the unit"),
         (["{0} Jahre", "{0} J.", "{0} years"], "year", "numbers with the unit"),
         (["{0} months", "{0} Months", "{0} MONTHS", "{0} mo"], "month", "unit 'mon"),
@@ -792,6 +797,21 @@ def test_a_unit_is_one_by_any_spelling_and_an_unknown_one_stands_with_most_numbe
     assert (look.kind, look.role, kind_of(look.unit)) == ("numeric", "feature", unit)
     assert doubt in look.why
     assert all(look.number(text) >= 20 for text in {*texts} - {*look.odd})
+
+
+def test_ranges_among_numbers_are_no_people() -> None:
+    texts = [
+        "<20%",
+        "20%-<30%",
+        "30%-<36%",
+        "50%-60%",
+        ">60%",
+        *map(str, range(36, 60)),
+    ]
+    look = profile_column("debt_to_income_ratio", pd.Series(texts * 4))
+    assert look.kind == "categorical"
+    assert "others texts like" in look.why
+    assert "people" not in look.why
 
 
 def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -> None:
