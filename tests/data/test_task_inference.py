@@ -581,7 +581,7 @@ def test_bad_columns_are_a_check(
 ) -> None:
     usual = {"sex": "fm", "age": range(60), "y": ["yes", "no"]}
     path = write_csv(tmp_path / "t.csv", cycled(60, **usual | columns))
-    checks = " | ".join(draft_task(path, ["sex"], "y", tmp_path).checks)
+    checks = " | ".join(checks_of(draft_task(path, ["sex"], "y", tmp_path)))
     assert words in checks
     assert "levels, some with few rows" not in checks
 
@@ -825,7 +825,9 @@ def test_what_may_be_decided_by_or_stand_for_people_is_a_check(tmp_path: Path) -
     }
     frame = cycled(90, sex="mf", age_of_car=range(31), **outcomes)
     write_csv(tmp_path / "t.csv", frame)
-    checks = " | ".join(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks)
+    checks = " | ".join(
+        checks_of(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path))
+    )
     for name in ("approved", "status", "Rückzahlung", "repaid"):
         assert f"column {name}: it looks like another outcome" in checks
     assert "column state_code: it may stand for a protected group" in checks
