@@ -70,7 +70,7 @@ _LONG_TEXT = 500  # characters that no category has
 _MOST_COLUMNS = 1_000
 # Patterns of names in words: "zip code" for "ZipCode" and "zip_code"
 _PLACE_NAME = re.compile(
-    r"\b(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa( md)?|msamd|insee|ags"
+    r"\b(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa ?(md)?|insee|ags"
     r"|gemeinde\w*|\w*kreis|commune|municipality|district|distrito|ward|neighbou?rhood|borough"
     r"|precinct|parish|\w*bezirk|stadtteil|quartier|arrondissement|zone|area (code|id|no|nr|number)"
     r"|block ?group|[ml]soa|state|province|region|bundesland|kanton|canton|d[eé]partement|city"
