@@ -37,6 +37,7 @@ from fwc_llm import (
 )
 from fwc_llm.models.identity import digest_of_fitted
 from tests.data.tables import small_task
+from tests.people import SMALL_CENSUS
 
 
 def people(no: object = 0, yes: object = 1) -> pd.DataFrame:
@@ -63,13 +64,15 @@ def test_nothing_is_true_by_accident(tmp_path: Path) -> None:
     )
     check = audit(said, answer="said", protected="sex").check("dp_gap > 0.1")
     assert (check.outcome, check.passed) == ("outside", False)
-    result = evaluate("census", "surrogate", ("zero",), n_test=40, out=tmp_path / "run")
+    result = evaluate(
+        SMALL_CENSUS, "surrogate", ("zero",), n_test=40, out=tmp_path / "run"
+    )
     for nothing, words in (
         (check, "check.passed"),
         (parse_answer("no"), "answer.value"),
         (result, r"result.check\(condition\).passed"),
         (result.audit(), r"audit.check\(condition\).passed"),
-        (select_shots("census", "zero"), "shots.m with 0"),
+        (select_shots(SMALL_CENSUS, "zero"), "shots.m with 0"),
         (Tuned(tmp_path, "nothing is better", False, None, "default"), "tuned.reached"),
     ):
         with pytest.raises(TypeError, match=f"neither true nor false.*{words}"):
@@ -134,7 +137,7 @@ def test_awaited_it_runs_in_the_callers_loop_and_blocks_nothing(tmp_path: Path) 
     async def service() -> tuple[Any, int]:
         beating = asyncio.create_task(beat())
         result = await aevaluate(
-            "census", answers, ("zero",), n_test=20, out=tmp_path / "run"
+            SMALL_CENSUS, answers, ("zero",), n_test=20, out=tmp_path / "run"
         )
         beating.cancel()
         return result, id(asyncio.get_running_loop())
@@ -162,7 +165,7 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
         nonlocal running
         running = asyncio.ensure_future(
             aevaluate(
-                "census",
+                SMALL_CENSUS,
                 answers,
                 ("zero",),
                 n_test=40,
@@ -179,7 +182,7 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
     assert "never awaited" not in " ".join(str(found.message) for found in caught)
     assert asked < 10
     result = evaluate(
-        "census", answers, ("zero",), n_test=40, out=tmp_path / "run", concurrency=1
+        SMALL_CENSUS, answers, ("zero",), n_test=40, out=tmp_path / "run", concurrency=1
     )
     assert result.unanswered == 0
     assert asked <= 42
@@ -192,7 +195,7 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
 def test_a_classifier_answers_from_columns_of_the_table(
     no_yes: tuple[Any, Any], tmp_path: Path
 ) -> None:
-    task = load_task("census")
+    task = SMALL_CENSUS
     pool = task.pool()
     columns = ["age", "hours-per-week", "education-num"]
     labels = np.array(no_yes, dtype=object if isinstance(no_yes[0], str) else None)[
@@ -302,7 +305,7 @@ def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
 
 
 def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
-    task = load_task("census")
+    task = SMALL_CENSUS
     pool = task.pool()
     labels = task.labels(pool)
     out = tmp_path / "run"
@@ -353,11 +356,11 @@ def test_what_is_no_probability_of_a_row_is_no_answer(
     found: Any, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(FwcError, match=message):
-        evaluate("census", Gives(found), ("zero",), n_test=20, out=tmp_path / "run")
+        evaluate(SMALL_CENSUS, Gives(found), ("zero",), n_test=20, out=tmp_path / "run")
 
 
 def test_a_search_is_the_same_model_in_another_process(tmp_path: Path) -> None:
-    task = load_task("census")
+    task = SMALL_CENSUS
     pool = task.pool()
     search = GridSearchCV(LogisticRegression(), {"C": [1, 2]})
     search.fit(pool[["age"]], task.labels(pool))
@@ -385,7 +388,7 @@ class Rule:
 
 
 def test_without_classes_the_last_column_is_yes(tmp_path: Path) -> None:
-    task = load_task("census")
+    task = SMALL_CENSUS
     options: Any = {"arms": ("zero",), "n_test": 20}
     for columns in (1, 2):
         answers = evaluate(
@@ -439,7 +442,7 @@ def test_audit_takes_fairlearns_names() -> None:
 
 
 def test_a_row_among_its_own_examples_is_refused() -> None:
-    task = load_task("census")
+    task = SMALL_CENSUS
     shots = select_shots(task, "balanced", 4)
     example = task.pool().loc[shots.examples[0].row]
     assert build_prompt(task, task.test().iloc[0], shots)
@@ -491,7 +494,7 @@ def test_examples_and_records_of_another_frame_are_refused(tmp_path: Path) -> No
 
 
 def test_files_are_overwritten_only_by_force(tmp_path: Path) -> None:
-    task = load_task("census")
+    task = SMALL_CENSUS
     result = evaluate(task, "surrogate", ("zero",), n_test=20, out=tmp_path / "run")
     shots = select_shots(task, "zero")
     for write in (

@@ -145,8 +145,7 @@ class FrameReader:
         spellings = {
             group_key(level): level for level in self.table[levels.name].unique()
         }
-        keys = levels.astype(object).map(lambda level: group_key(str(level)))
-        spelled: pd.Series = keys.map(spellings)
+        spelled: pd.Series = _keys(levels).map(spellings)
         _refuse(spelled.isna(), levels, _UNKNOWN)
         return spelled.astype("str")
 
@@ -200,6 +199,13 @@ def _pandas(frame: Any) -> pd.DataFrame:
         return frame
     table = frame_table(frame)
     return table.frame(table.titles, _ROW).reset_index(drop=True)
+
+
+def _keys(levels: pd.Series) -> pd.Series:
+    """`group_key` of each level (n,), computed once for each spelling."""
+    texts = levels.astype(object).map(str)
+    keys: pd.Series = texts.map({text: group_key(text) for text in texts.unique()})
+    return keys
 
 
 def _are(cells: pd.Series, values: Sequence[str]) -> bool:

@@ -78,7 +78,7 @@ class Service:
 def plan(api: Any = "chat") -> Plan:
     """A small run: eight rows of a small census, without examples."""
     # A report would read the whole of its own task.
-    task = named(census_task(60, 400), "small-census")
+    task = named(census_task(60, 60), "small-census")
     return make_plan(task, ["zero"], Settings(n_test=N, api=api))
 
 

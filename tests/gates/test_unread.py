@@ -17,8 +17,9 @@ from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import COUNTED
-from fwc_llm.metrics.variance import REASONS, ArmArrays
+from fwc_llm.metrics.variance import ArmArrays
 from tests.command import Run
+from tests.metrics.worlds import losing, once
 
 GAP = "dp_gap"
 
@@ -123,19 +124,12 @@ def test_a_group_of_which_nothing_is_read_decides_nothing() -> None:
 def arms(rng: np.random.Generator, n: int, groups: int) -> list[ArmArrays]:
     """Two arms' complete answers, and the same with some missing."""
     group = np.arange(n) % groups
-    none = np.zeros(n, dtype=int)
-    row = np.arange(n)
     label = rng.integers(0, 2, n)
     made = []
     for _ in range(2):
-        answer = (rng.random(n) < rng.uniform(0.2, 0.8, groups)[group]).astype(float)
-        missing = rng.random(n) < rng.uniform(0, 0.3, 2)[answer.astype(int)]
-        whole = ArmArrays(answer, label, group, none, row, groups)
-        reason = np.where(missing, REASONS.index("refused"), 0)
-        made += [
-            whole,
-            replace(whole, answer=np.where(missing, np.nan, answer), reason=reason),
-        ]
+        whole = once(rng.random(n) < rng.uniform(0.2, 0.8, groups)[group], group, label)
+        shares = rng.uniform(0, 0.3, 2)[whole.answer.astype(int)]
+        made += [whole, losing(rng, whole, shares, "refused")]
     return made
 
 
@@ -189,13 +183,7 @@ def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
     rng = np.random.default_rng(groups)
 
     def drawn(n: int) -> ArmEstimates:
-        group = np.arange(n) % groups
-        none = np.zeros(n, dtype=int)
-        return ArmEstimates(
-            ArmArrays(
-                (rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups
-            )
-        )
+        return ArmEstimates(once(rng.random(n) < 0.3, np.arange(n) % groups))
 
     needed = [drawn(300).rows_needed(GAP) for _ in range(20)]
     rows = int(np.median([rows for rows in needed if rows]))

@@ -21,6 +21,7 @@ from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.models import Messages, Reply
 from fwc_llm.report.formats import render
 from fwc_llm.tasks import census_task
+from tests.metrics.worlds import once
 
 GAP = "dp_gap"
 
@@ -81,11 +82,7 @@ def centre(
     group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any
 ) -> Records:
     """The records of answers at the median of P(yes)."""
-    n = len(group)
-    none = np.zeros(len(group), dtype=int)
-    sample = ArmArrays(
-        np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more
-    )
+    sample = once(np.zeros(len(odds)), group, label, p_yes=expit(odds), **more)
     found = Probabilities.of(sample)
     assert found is not None
     return Records(found.at_median(["f", "m"], "group"), "group")

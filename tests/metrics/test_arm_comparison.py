@@ -21,7 +21,7 @@ from fwc_llm.metrics.arm_comparison import (
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.variance import ArmArrays
-from tests.metrics.worlds import arms, losing, random_arms
+from tests.metrics.worlds import arms, losing, once, random_arms
 
 USUAL = ((0.1, 0.5), (0.3, 0.7))
 
@@ -94,10 +94,7 @@ def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
     second = first.copy()
     first[:better] = 1 - first[:better]
     second[100 : 100 + worse] = 1 - second[100 : 100 + worse]
-    one, other = (
-        ArmArrays(a, label, row % 2, np.zeros(200, dtype=int), row, 2)
-        for a in (first, second)
-    )
+    one, other = (once(answer, row % 2, label) for answer in (first, second))
     test = compared(one, other)["accuracy"]
     assert test.value == pytest.approx((better - worse) / 200)
     assert test.p_value == pytest.approx(
@@ -200,15 +197,11 @@ def test_people_are_paired_as_people() -> None:
     """
     rng = np.random.default_rng(0)
     person = np.repeat(np.arange(40), 10)
-    none = np.zeros(400, dtype=int)
     label = rng.integers(0, 2, 40)[person]
     answers = [(rng.random(40) < 0.5)[person].astype(float) for _ in range(2)]
     widths = []
     for cluster in (None, person):
-        samples = [
-            ArmArrays(a, label, none, none, np.arange(400), 1, cluster=cluster)
-            for a in answers
-        ]
+        samples = [once(a, label=label, cluster=cluster) for a in answers]
         test = compared(*samples)["accuracy"]
         widths.append(test.high - test.low)
     assert widths[1] > 2 * widths[0]

@@ -25,26 +25,10 @@ from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import ArmArrays
-from tests.metrics.worlds import arms, random_arms
+from tests.metrics.worlds import arms, once, random_arms
 
 GAP = "dp_gap"
 USUAL = ((0.1, 0.5), (0.3, 0.7))
-
-
-def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> ArmArrays:
-    """Each row asked once, in one repeat."""
-    n = len(answer)
-    none = np.zeros(len(answer), dtype=int)
-    groups = int(np.max(group)) + 1
-    return ArmArrays(
-        np.asarray(answer, float),
-        none + label,
-        none + group,
-        none,
-        np.arange(n),
-        groups,
-        **more,
-    )
 
 
 samples = random_arms().map(lambda pair: pair[0])

@@ -26,8 +26,7 @@ from fwc_llm.metrics.intervals import (
 from fwc_llm.metrics.perturbation_effects import flips
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.variance import ArmArrays
-from tests.metrics.worlds import answers_of, metrics_of
+from tests.metrics.worlds import answers_of, metrics_of, once
 
 METRICS = ("dp_gap", "dp_ratio", "eo_gap")
 
@@ -115,11 +114,8 @@ def answers_with_gaps(
 def bounds(
     predicted: np.ndarray, labels: np.ndarray, groups: Any
 ) -> dict[str, tuple[float, float]]:
-    names, member = np.unique(groups, return_inverse=True)
-    n = len(labels)
-    once = (np.zeros(n, int), np.arange(n))
-    fixed = SamplingDesign(labels_fixed=True)
-    sample = ArmArrays(predicted, labels, member, *once, len(names), design=fixed)
+    member = np.unique(groups, return_inverse=True)[1]
+    sample = once(predicted, member, labels, design=SamplingDesign(labels_fixed=True))
     return {
         metric.key: ArmEstimates(sample)[metric.key].readings[0] for metric in COUNTED
     }

@@ -21,6 +21,7 @@ from fwc_llm.metrics.planning import (
     variance_of,
 )
 from fwc_llm.metrics.variance import ArmArrays, area, rate_shares
+from tests.metrics.worlds import once
 
 
 @pytest.mark.parametrize("freedom", [3.0, 8.5, 40.0, np.inf])
@@ -49,11 +50,7 @@ def test_two_groups_are_compared_by_students_distribution(freedom: float) -> Non
 
 
 def arm(rng: np.random.Generator, n: int, share: float) -> ArmArrays:
-    answer = (rng.random(n) < share).astype(float)
-    none = np.zeros(n, dtype=int)
-    return ArmArrays(
-        answer, rng.integers(0, 2, n), np.arange(n) % 2, none, np.arange(n), 2
-    )
+    return once(rng.random(n) < share, np.arange(n) % 2, rng.integers(0, 2, n))
 
 
 def test_weighted_shares_have_the_freedom_and_the_variance_of_their_parts() -> None:

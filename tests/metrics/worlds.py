@@ -43,10 +43,18 @@ def arms(
     ]
 
 
+def once(answer: Any, group: Any = 0, label: Any = 0, **more: Any) -> ArmArrays:
+    """An arm that is asked about each row once, in one repeat."""
+    n = len(answer)
+    none = np.zeros(n, dtype=int)
+    cells = none + label, none + group, none, np.arange(n)
+    return ArmArrays(np.asarray(answer, float), *cells, int(np.max(group)) + 1, **more)
+
+
 def losing(
-    rng: np.random.Generator, sample: ArmArrays, share: float, why: str = ""
+    rng: np.random.Generator, sample: ArmArrays, share: Any, why: str = ""
 ) -> ArmArrays:
-    """The arm without a share of its answers."""
+    """The arm without a share of its answers, or with a chance (n,) of each to be lost."""
     lost = rng.random(len(sample.answer)) < share
     reason = np.where(lost, REASONS.index(why), 0)
     return replace(sample, answer=np.where(lost, np.nan, sample.answer), reason=reason)
