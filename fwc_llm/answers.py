@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fwc_llm.errors import Ambiguous, FwcError, InputTypeError, checked
 from fwc_llm.models.base import Reply
-from fwc_llm.sanitize import kind_of
+from fwc_llm.sanitize import Fields, Json, kind_of
 from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ class Answer(Ambiguous):
 class Completion(Protocol):
     """A response object of a service's SDK, such as OpenAI's `ChatCompletion`."""
 
-    def model_dump(self) -> dict[str, Any]:
+    def model_dump(self) -> Json:
         """The body of the response."""
 
 
@@ -391,8 +391,7 @@ class _Sentence:
 
 @checked
 def parse_answer(
-    reply: "Reply | str | Completion | Mapping[str, Any]",
-    words: "Words | Task" = YES_NO,
+    reply: "Reply | str | Completion | Fields", words: "Words | Task" = YES_NO
 ) -> Answer:
     """Parse the answer in a reply: the object of OpenAI's SDK, its JSON, a `Reply`, or a text.
 

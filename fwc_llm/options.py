@@ -6,7 +6,7 @@ too.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from textwrap import wrap
 from typing import Any, Self, TypeVar, get_args
 
@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from fwc_llm.errors import FwcError, InputTypeError, did_you_mean, require
 from fwc_llm.notices import spoken
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.validation import Checked, first_error
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -48,7 +49,7 @@ class Options(Checked):
         cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{cls.described()}"
 
     @property
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Json:
         """The options that were given, without defaults."""
         return {name: value for name, value in self if name in self.model_fields_set}
 
@@ -116,7 +117,7 @@ def option(
     kind = "default_factory" if callable(default) else "default"
     if none is None:
         none = default is not None
-    facts: dict[str, Any] = {
+    facts: Json = {
         "panel": panel,
         "default_words": default_words,
         "flag": flag,
@@ -126,7 +127,7 @@ def option(
     return Field(**{kind: default}, description=help, json_schema_extra=facts, **checks)
 
 
-def facts_of(field: FieldInfo) -> Mapping[str, Any]:
+def facts_of(field: FieldInfo) -> Fields:
     """The `panel`, `default_words`, `flag`, `none` and `metavar` of a field."""
     if isinstance(field.json_schema_extra, dict):
         return field.json_schema_extra
@@ -182,7 +183,7 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
 
 
 def split_options(
-    function: Callable[..., Any], options: Mapping[str, Any], *values: Options
+    function: Callable[..., Any], options: Fields, *values: Options
 ) -> list[Any]:
     """Update each of `values` with the options among its fields; refuse other options."""
     for value in values:

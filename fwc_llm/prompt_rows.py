@@ -8,7 +8,7 @@ begin a new line, message or example.
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from decimal import Decimal
 from functools import lru_cache
 from numbers import Real
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.cell_rules import as_number, is_null
 from fwc_llm.errors import FwcError
+from fwc_llm.sanitize import Fields
 from fwc_llm.words import UNKNOWN
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class ShownRow:
     def __init__(
         self,
         cells: ShownColumns,
-        values: Mapping[str, Any],
+        values: Fields,
         form: Literal["words", "raw"] = "words",
     ) -> None:
         self._cells = cells

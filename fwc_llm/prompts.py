@@ -28,7 +28,7 @@ from fwc_llm.errors import FwcError, checked, did_you_mean, require
 from fwc_llm.files import PATH, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
-from fwc_llm.sanitize import utf8_safe
+from fwc_llm.sanitize import Fields, Json, utf8_safe
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, as_task, has_row, ids_of, revealing_columns
 from fwc_llm.words import YES_NO
@@ -87,7 +87,7 @@ class Prompt:
             )
             for example, weight in (shots.shown() if shots is not None else ())
         ]
-        self._variables: dict[str, Any] = {
+        self._variables: Json = {
             "task": SimpleNamespace(
                 name=task.name, title=task.title, question=task.question
             ),
@@ -165,11 +165,7 @@ class ShownExample(ShownRow):
     """An example in a template: a row, its `label` in words, its `weight` as text."""
 
     def __init__(
-        self,
-        cells: ShownColumns,
-        values: Mapping[str, Any],
-        label: str,
-        weight: str | None,
+        self, cells: ShownColumns, values: Fields, label: str, weight: str | None
     ) -> None:
         super().__init__(cells, values)
         self.label = label
@@ -303,7 +299,7 @@ class TemplateSet:
             except Exception as error:
                 raise self._mistake(file, error) from None
 
-    def render(self, file: str, variables: Mapping[str, Any]) -> "list[Message]":
+    def render(self, file: str, variables: Fields) -> "list[Message]":
         """The messages that the template `file` adds when rendered with `variables`."""
         messages: list[Message] = []
 
@@ -339,7 +335,7 @@ class TemplateSet:
             )
         return messages
 
-    def question(self, variables: Mapping[str, Any]) -> "Message":
+    def question(self, variables: Fields) -> "Message":
         """The question as a message of its own."""
         if _QUESTIONS not in self._compiled:
             return _compiled(_built_in()["decision"], ()).question(variables)

@@ -11,8 +11,11 @@ import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
+# Values by name: a row, a record, an object of JSON.
+Fields: TypeAlias = Mapping[str, Any]
+Json: TypeAlias = dict[str, Any]  # an object of JSON
 LONGEST_TEXT = (
     65_536  # characters of one text; the limit of Python's CSV reader is twice as large
 )

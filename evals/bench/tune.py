@@ -146,7 +146,7 @@ def one_form(field: Field, seed: int, form: str) -> dict[str, Any]:
         finalists = {name: measured[name] for name in (*left, BALANCED)}
         winner, reached = ranked(finalists, GOAL)[0]
         if winner in field.candidates:
-            kind = field.candidates[winner].recipe.label
+            kind = field.candidates[winner].recipe.kind
         else:
             kind = winner
         found["balanced_pool"] = _pair(measured[BALANCED])

@@ -16,7 +16,7 @@ from fwc_llm.errors import (
 from fwc_llm.files import in_shell
 from fwc_llm.models import traits
 from fwc_llm.models.openai.prices import Price
-from fwc_llm.runs.budget import forecast_lines, forecast_values, is_free, where_asked
+from fwc_llm.runs.budget import where_asked
 from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import Group, answered_requests
@@ -33,27 +33,26 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     from fwc_llm.runs.splits import design_of
 
     with console.working("counting tokens"):
-        models = [_forecast(job) for job in jobs]
-    dollars = [model["dollars_most"] for model in models]
-    total = None if None in dollars else sum(dollars)
+        models = [job.forecast() for job in jobs]
+    dollars = [model.dollars_most for model in models]
+    known = [price for price in dollars if price is not None]
+    total = sum(known) if len(known) == len(dollars) else None
     plan = jobs[0].plan
     names = ("n_test", "base_parity", "repeats", "min_group")
     design = design_of(plan.task, *(getattr(plan.settings, name) for name in names))
     if as_json:
-        document = {"format": "fwc-llm-forecast/1", "models": models}
+        more = {"threshold_requests": plan.n_threshold_calls}
+        document = {
+            "format": "fwc-llm-forecast/1",
+            "models": [model.plain() | more for model in models],
+        }
         print_json(document | {"dollars_most": total, "smallest": smallest(design)})
         return
     for job, model in zip(jobs, models, strict=True):
-        console.lines(*forecast_lines(model, job.why_unpriced, job.client.batch))
+        console.lines(*model.lines(job.why_unpriced, job.client.batch))
     if len(jobs) > 1 and all(dollars):
         console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
     console.lines(*power_lines(design))
-
-
-def _forecast(job: "Job") -> dict[str, Any]:
-    numbers = None if is_free(job.model, job.client) else job.forecast()
-    found = forecast_values(job.model, job.client, numbers, job.plan.n_calls)
-    return found | {"threshold_requests": job.plan.n_threshold_calls}
 
 
 def ask_all(

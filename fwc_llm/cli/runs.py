@@ -22,7 +22,7 @@ def rescore(
     from fwc_llm.models.recorded import FILE_NAME
     from fwc_llm.report.terminal import runs_table
     from fwc_llm.runs.journal import Journal
-    from fwc_llm.runs.recorded_run import scored
+    from fwc_llm.runs.recorded_run import score_run
 
     documents = []
     for path in expanded([run]):
@@ -36,7 +36,7 @@ def rescore(
                 f"command with --out {in_shell(run)}"
             )
         with Journal(folder.path) as journal:
-            results, found = scored(folder, journal)
+            results, found = score_run(folder, journal)
         if as_json:
             documents.append(run_json(Result(folder.path, results, scored=found)))
         else:

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -38,6 +38,7 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings, SettingsKeywords
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, as_task
@@ -239,7 +240,7 @@ class Job:
     plan: Plan
     model: Model
     client: Client
-    further: Mapping[str, Any] = field(
+    further: Fields = field(
         default_factory=dict
     )  # options that are not in plan and client
 
@@ -267,7 +268,8 @@ class Job:
 
     def forecast(self) -> Forecast:
         """Forecast the run's requests, tokens and cost, without sending a request."""
-        return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
+        plan = self.plan
+        return forecast(self.model, self.client, plan.calls(), plan.n_calls, self.price)
 
     def run(
         self,
@@ -284,10 +286,7 @@ class Job:
         cost of other runs under the same limit, in dollars.
         """
         budget = self.budget(elsewhere)
-        if out:
-            folder = RunFolder(Path(out))
-        else:
-            folder = RunFolder.default(self.plan.task.name, self.model.name)
+        folder = RunFolder.for_run(out, self.plan.task.name, self.model.name)
         begun = folder.begun
         if not begun:
             self.preflight()
@@ -308,23 +307,14 @@ class Job:
                 raise FwcError(str(error)) from None
             if begun and on_resume is not None:
                 on_resume(min(len(journal), self.plan.n_calls))
-            if self.client.no_watch:
-                watch = None
-            else:
-                watch = Watch(self.model, journal, self.plan.settings)
-            ask = partial(self.ask, journal=journal, budget=budget, watch=watch)
             try:
-                outcome = ask(
-                    self.plan.calls,
-                    self.plan.n_calls,
-                    on_progress=on_progress,
-                    cancel_batch=cancel_batch,
+                outcome = self.ask(
+                    self.plan, journal, budget, on_progress, cancel_batch
                 )
             except (FwcError, KeyboardInterrupt, asyncio.CancelledError) as caught:
+                stopped: FwcError = interrupted(folder.path)
                 if isinstance(caught, FwcError):
                     stopped = caught
-                else:
-                    stopped = interrupted(folder.path)
                 with suppress(FwcError):  # if the disk is full, the first error says so
                     stopped.result = self._result(folder, journal)  # type: ignore[assignment]
                 raise stopped from stopped.__cause__
@@ -333,9 +323,9 @@ class Job:
     def _result(
         self, folder: RunFolder, journal: Journal, stopped: str | None = None
     ) -> Result:
-        from fwc_llm.runs.recorded_run import scored
+        from fwc_llm.runs.recorded_run import score_run
 
-        results, run = scored(folder, journal, stopped, self._assisting)
+        results, run = score_run(folder, journal, stopped, self._assisting)
         return Result(folder.path, results, self.plan.task, run)
 
     @property
@@ -355,77 +345,88 @@ class Job:
 
     def ask(
         self,
-        calls: Callable[[], Iterator[PlannedCall]],
-        total: int,
+        plan: Plan,
         journal: Journal,
-        budget: Budget | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
-        cancel_batch: bool = False,
-        watch: Watch | None = None,
+        budget: Budget | None,
+        on_progress: Callable[[Progress], None] | None,
+        cancel_batch: bool,
+        watched: Collection[str] | None = None,
     ) -> ExecutionSummary:
-        """Send those of the `total` calls in `calls()` that have no reply in the journal."""
+        """Send the calls of `plan` that have no reply in the journal; watch all arms, or some."""
         model = self.model
-        batch = self.client.batch
-        folder = journal.path.parent
-        on_this_machine = traits(model).local or is_local(
-            traits(model).address or self.client.base_url
-        )
+        watch = Watch(model, journal, plan.settings, watched)
 
         async def work() -> ExecutionSummary:
-            if batch or cancel_batch or batches_under_way(folder):
-                begin = batch and not cancel_batch
+            if (
+                self.client.batch
+                or cancel_batch
+                or batches_under_way(journal.path.parent)
+            ):
+                begin = self.client.batch and not cancel_batch
                 batches = BatchRun(
-                    model, calls(), journal, on_progress, budget, begin, cancel_batch
+                    model,
+                    plan.calls(),
+                    journal,
+                    on_progress,
+                    budget,
+                    begin,
+                    cancel_batch,
                 )
                 await batches.run()
-                left, answered = self._unanswered(calls(), journal)
+                left = self._unanswered(plan, journal)
                 if left and begin and not self.client.finish_live:
                     stopped = batches.stopped or self._why_left(left, journal)
+                    answered = plan.n_calls - len(left)
                     return ExecutionSummary(0, len(left), answered, stopped)
                 if left and begin:
                     tell(
                         f"asked live, because batches left them: {self._price_of(left)}"
                     )
-            options = (
+            execution = Execution(
+                model,
+                plan.calls(),
+                journal,
                 self.client.concurrency,
                 on_progress,
-                total,
+                plan.n_calls,
                 budget,
-                None if on_this_machine else self.price,
+                None if self._on_this_machine else self.price,
+                None if self.client.no_watch else watch,
             )
-            return await Execution(model, calls(), journal, *options, watch).run()
+            return await execution.run()
 
         return run_async(work())
 
-    def _unanswered(
-        self, calls: Iterable[PlannedCall], journal: Journal
-    ) -> tuple[list[PlannedCall], int]:
-        """The calls without a reply, and the number of those with one."""
-        parameters = parameters_json(self.model)
-        left = list[PlannedCall]()
-        answered = 0
-        for call in calls:
-            if journal.answered(call_id(parameters, call)):
-                answered += 1
-            else:
-                left.append(call)
-        return left, answered
+    @property
+    def _on_this_machine(self) -> bool:
+        about = traits(self.model)
+        return about.local or is_local(about.address or self.client.base_url)
 
-    def _price_of(self, calls: Sequence[PlannedCall]) -> str:
-        dollars = forecast(self.model, calls, self.price).dollars_most
+    def _unanswered(self, plan: Plan, journal: Journal) -> dict[str, PlannedCall]:
+        """The calls without a reply, by request."""
+        parameters = parameters_json(self.model)
+        left = {}
+        for call in plan.calls():
+            request = call_id(parameters, call)
+            if not journal.answered(request):
+                left[request] = call
+        return left
+
+    def _price_of(self, calls: Mapping[str, PlannedCall]) -> str:
+        live = self.client.updated(batch=False)
+        left = calls.values()
+        dollars = forecast(self.model, live, left, len(left), self.price).dollars_most
         price = (
             "the price is not known" if dollars is None else f"at most ${dollars:.2f}"
         )
         return f"{len(calls):,} requests, {price}"
 
-    def _why_left(self, left: Sequence[PlannedCall], journal: Journal) -> str:
+    def _why_left(self, left: Mapping[str, PlannedCall], journal: Journal) -> str:
         """Why batches left calls without a reply, and what it costs to ask them live."""
-        parameters = parameters_json(self.model)
-        requests = {call_id(parameters, call) for call in left}
         last = {
             record["request"]: str(record.get("error")) for record in journal.records()
         }
-        reasons = Counter(why for request, why in last.items() if request in requests)
+        reasons = Counter(why for request, why in last.items() if request in left)
         listed = "; ".join(
             f"{number:,} of them: {why}" for why, number in reasons.most_common(3)
         )
@@ -434,7 +435,7 @@ class Job:
             f"batches left {len(left):,} requests without a reply ({listed}): {remedy}"
         )
 
-    def _description(self, folder: Path) -> dict[str, Any]:
+    def _description(self, folder: Path) -> Json:
         """The content of run.json for a run in `folder`."""
         task, model, about = self.plan.task, self.model, traits(self.model)
         described = describe_asked(
@@ -481,9 +482,9 @@ class Job:
             except FwcError as error:
                 raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         if self.price is not None and self.price.context is not None:
-            forecast(
-                self.model, self.plan.first_calls, self.price
-            )  # raises for too long a prompt
+            first = self.plan.first_calls
+            # Raises for too long a prompt.
+            forecast(self.model, self.client, first, len(first), self.price)
 
 
 def interrupted(folder: Path) -> InterruptedRunError:

@@ -12,6 +12,7 @@ from fwc_llm.runs.arms import Arm
 from fwc_llm.runs.folder import file_name
 from fwc_llm.runs.plan import Plan
 from fwc_llm.runs.settings import Settings
+from fwc_llm.sanitize import Json
 from fwc_llm.tasks import Task, task_names
 
 FILE_NAME = "experiment.toml"
@@ -31,7 +32,7 @@ def experiment_text(
     the task), it has those that differ from their default.
     """
     task = others.pop("task", None)
-    values: dict[str, Any] = {
+    values: Json = {
         "task": relative(task, folder) if task and task.endswith(".toml") else task,
         "model": placed_model(model, lambda path: relative(path, folder)),
         "shots": ",".join(dict.fromkeys(_source(plan, arm) for arm in plan.arms)),

@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, checked, require
 from fwc_llm.metrics.records import Records
 from fwc_llm.notebook import badges
 from fwc_llm.notices import spoken
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
+from fwc_llm.sanitize import Json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,7 @@ class Result(Ambiguous):
     )
 
     folder: Path
-    data: dict[str, Any]
+    data: Json
     task: "Task | None" = field(default=None, repr=False, compare=False)
     scored: "Run | None" = field(default=None, repr=False, compare=False)
 

@@ -98,7 +98,7 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
 
 
 class Measured(NamedTuple):
-    """Accuracy and metric of a candidate's answers, with 95 % intervals.
+    """Accuracy and metric of a candidate's answers to `rows`, with 95 % intervals.
 
     The values are the worst, and the intervals hold, for all answers that replies without one
     might have had: no candidate gains by them.
@@ -131,15 +131,12 @@ class Pool:
         k = len(yes)
         sample, groups = arrays_of(yes, self.labels[:k], self.groups[:k])
         estimates = ArmEstimates(replace(sample, unknown=unknown_of(groups)))
-        accuracy = estimates["accuracy"]
-        metric = estimates[goal.metric]
+        (accuracies, accuracy_limits), (metrics, metric_limits) = (
+            estimates[key].readings for key in ("accuracy", goal.metric)
+        )
+        worst = metrics[0 if goal.is_ratio else 1]
         return Measured(
-            estimates,
-            k,
-            accuracy.readings[0][0],
-            metric.readings[0][0 if goal.is_ratio else 1],
-            accuracy.decisive,
-            metric.decisive,
+            estimates, k, accuracies[0], worst, accuracy_limits, metric_limits
         )
 
 
@@ -205,14 +202,11 @@ def compared_with_zero(
 
     Limits and p-values are corrected for the number of all candidates.
     """
-    zero = {
-        k: pool.measure(goal, answers[ZERO][:k]).estimates
-        for k in {len(answers[name]) for name in names}
-    }
     tests = []
     for name in names:
         yes = answers[name]
-        both = (zero[len(yes)], pool.measure(goal, yes).estimates)
+        zero = pool.measure(goal, answers[ZERO][: len(yes)]).estimates
+        both = (zero, pool.measure(goal, yes).estimates)
         tests.append(compare(both, ZERO, name, metrics=("accuracy", goal.metric)))
     return dict(zip(names, adjust(tests), strict=True))
 

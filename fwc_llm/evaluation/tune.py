@@ -1,8 +1,10 @@
 """`tune`: find examples that reach a fairness target for a model (docs/tune.md)."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -30,7 +32,6 @@ from fwc_llm.metrics.intervals import Interval
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function
-from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.notices import spoken, tell
 from fwc_llm.number_format import number
 from fwc_llm.options import split_options
@@ -38,15 +39,15 @@ from fwc_llm.progress import choose as choose_progress
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.arms import Arm
 from fwc_llm.runs.batch import batches_under_way
-from fwc_llm.runs.budget import Forecast, forecast, forecast_lines, forecast_values
-from fwc_llm.runs.execute import Watch
+from fwc_llm.runs.budget import Budget, Forecast, forecast
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, make_plan
 from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out, nearest_whole
-from fwc_llm.shots import save_shots, select_shots
+from fwc_llm.sanitize import Json
+from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
 
@@ -81,11 +82,11 @@ class Tuned(Ambiguous):
     reached: bool
     shots: Shots | None
     template: str
-    tuning: dict[str, Any] = field(default_factory=dict)
+    tuning: Json = field(default_factory=dict)
     result: Result | None = None
 
     @property
-    def front(self) -> list[dict[str, Any]]:
+    def front(self) -> list[Json]:
         """One dict per arm: candidates asked about all rows, by distance to target; then all
         others.
         """
@@ -110,7 +111,7 @@ class _Tuning:
 
     job: Job
     folder: RunFolder
-    described: dict[str, Any]
+    described: Json
     goal: Goal
     pool: Pool
     arms: dict[str, Candidate]
@@ -129,41 +130,21 @@ class _Tuning:
         """Each arm's answers about the first rows of the pool, from successive halving."""
         budget = self.job.budget()
         self.job.preflight()
-        if not (self.folder.path / FILE_NAME).is_file():
+        begun = (self.folder.path / FILE_NAME).is_file()
+        if not begun:
             self.folder.create()
         with Journal(self.folder.path, self.job.plan.task.spellings) as journal:
-            arms = [f"{_POOL}{name}" for name in FIXED]
-            watch = Watch(self.job.model, journal, self.job.plan.settings, arms)
-            self._begin(journal)
-
-            def ask(names: Iterable[str], k: int) -> dict[str, Floats]:
-                plan = self._plan(names, self.pool.rows.iloc[:k])
-                with self.show.asking(plan.n_calls) as state:
-                    outcome = self.job.ask(
-                        plan.calls,
-                        plan.n_calls,
-                        journal,
-                        budget,
-                        state,
-                        self.cancel_batch,
-                        None if self.job.client.no_watch else watch,
-                    )
-                if outcome.stopped or outcome.errors:
-                    why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    again = f"the same command with --out {in_shell(self.folder.path)} continues"
-                    raise IncompleteRunError(f"tuning is not complete: {why}; {again}")
-                return _answers(journal, plan)
-
+            if begun and (len(journal) or batches_under_way(self.folder.path)):
+                self._check_same()
+            else:
+                self.folder.write_json(FILE_NAME, self.described)
+            ask = partial(self._ask, journal, budget)
             return halving.successive_halving(
                 self.candidates, self.pool, self.goal, ask, self.schedule
             )
 
-    def _begin(self, journal: Journal) -> None:
-        """Write what is asked; `FwcError` if the folder has replies of another tuning."""
-        begun = len(journal) or batches_under_way(self.folder.path)
-        if not begun or not (self.folder.path / FILE_NAME).is_file():
-            self.folder.write_json(FILE_NAME, self.described)
-            return
+    def _check_same(self) -> None:
+        """`FwcError` if the folder has replies of another tuning."""
         before = self.folder.read_json(FILE_NAME)
         for name, value in self.described.items():
             if before.get(name) != value:
@@ -172,14 +153,39 @@ class _Tuning:
                     f"options, or name a new folder with --out"
                 )
 
+    def _ask(
+        self, journal: Journal, budget: Budget | None, names: Iterable[str], k: int
+    ) -> dict[str, Floats]:
+        """The answers (k,) to the first k pool rows, 1, 0 or NaN, by candidate."""
+        plan = self._plan(names, self.pool.rows.iloc[:k])
+        watched = [f"{_POOL}{name}" for name in FIXED]
+        with self.show.asking(plan.n_calls) as state:
+            outcome = self.job.ask(
+                plan, journal, budget, state, self.cancel_batch, watched
+            )
+        if outcome.stopped or outcome.errors:
+            why = outcome.stopped or f"{outcome.errors} questions have no reply"
+            again = (
+                f"the same command with --out {in_shell(self.folder.path)} continues"
+            )
+            raise IncompleteRunError(f"tuning is not complete: {why}; {again}")
+        replies = Replies(journal)
+        found = defaultdict[str, list[float]](list)
+        for question in plan.questions():
+            name = question["arm"].removeprefix(_POOL)
+            found[name].append(VALUES[replies.row(question)["answer"]])
+        return {name: np.array(answers) for name, answers in found.items()}
+
     def _plan(self, names: Iterable[str], rows: "pd.DataFrame") -> Plan:
         """The questions about pool rows with these arms."""
         plan = self.job.plan
-        repeat = plan.repeats[0]
-        split = replace(repeat.split, test=rows)
+        (repeat,) = plan.repeats
         by_name = {arm.source: arm for arm in plan.arms}
-        arms = tuple(by_name[name] for name in names)
-        return replace(plan, arms=arms, repeats=(replace(repeat, split=split),))
+        return replace(
+            plan,
+            arms=tuple(by_name[name] for name in names),
+            repeats=(replace(repeat, split=replace(repeat.split, test=rows)),),
+        )
 
     def conclude(self, answers: Mapping[str, Floats], split: Split) -> Tuned:
         """Choose the winner, write the files, and test the winner on `split`."""
@@ -189,10 +195,12 @@ class _Tuning:
             }
             winner, reached, verdict = self._choose(answers, measured)
         best_first = sorted(
-            measured.items(),
-            key=lambda of: (-of[1].rows, self.goal.shortfall(of[1].metric)),
+            measured,
+            key=lambda name: (
+                -measured[name].rows,
+                self.goal.shortfall(measured[name].metric),
+            ),
         )
-        lines = [self._line(name, measured, winner) for name, _ in best_first]
         candidate = self.arms[winner or ZERO]
         tuning = {
             **self.described,
@@ -201,17 +209,25 @@ class _Tuning:
             "winner": winner,
             "template": candidate.template,
             "calls": sum(map(len, answers.values())),
-            "front": lines,
+            "front": [self._line(name, measured, winner) for name in best_first],
         }
-        folder = self.folder.path
         self.folder.write_json(FILE_NAME, tuning)
         shots = result = None
         if winner is not None:
             shots = candidate.shots
-            save_shots(shots, folder / "shots.json", force=True)
-            result = self._test(candidate, split)
+            save_shots(shots, self.folder.path / "shots.json", force=True)
+            plan = self._test_plan(candidate, split)
+            job = replace(self.job, plan=plan)
+            with self.show.asking(plan.n_calls) as state:
+                result = job.run(self.folder.path, state, self.cancel_batch)
         return Tuned(
-            folder, verdict, reached, shots, candidate.template, tuning, result
+            self.folder.path,
+            verdict,
+            reached,
+            shots,
+            candidate.template,
+            tuning,
+            result,
         )
 
     def _choose(
@@ -221,13 +237,14 @@ class _Tuning:
         names = [name for name in self.arms if name != ZERO]
         tests = halving.compared_with_zero(answers, names, self.goal, self.pool)
         rows = len(self.pool.rows)
-        finalists = [name for name in names if len(answers[name]) == rows]
+        finalists = {
+            name: measured[name] for name in names if measured[name].rows == rows
+        }
         complete = [tests[name] for name in finalists]
         if not any(halving.better(test, self.goal) for test in complete):
             return None, False, self._nothing_chosen(complete)
-        of_finalists = {name: measured[name] for name in finalists}
-        winner, reached = halving.ranked(of_finalists, self.goal)[0]
-        return winner, reached, self._verdict(winner, reached, of_finalists)
+        winner, reached = halving.ranked(finalists, self.goal)[0]
+        return winner, reached, self._verdict(winner, reached, finalists)
 
     def _nothing_chosen(self, tests: Sequence[ComparedArms]) -> str:
         """The sentence on a choice of nothing, with the gains that would have been seen."""
@@ -250,22 +267,19 @@ class _Tuning:
 
     def _line(
         self, name: str, measured: Mapping[str, Measured], winner: str | None
-    ) -> dict[str, Any]:
+    ) -> Json:
         """A candidate as in tuning.json."""
         of = measured[name]
         loss, loss_interval = self._loss(of, measured[BALANCED])
         line = {
             **self.arms[name].as_json(),
-            "rows": of.rows,
+            **of._asdict(),
             "dropped": of.rows < len(self.pool.rows),
-            "accuracy": of.accuracy,
-            "accuracy_interval": list(of.accuracy_interval),
-            "metric": of.metric,
-            "metric_interval": list(of.metric_interval),
             "loss": loss,
-            "loss_interval": list(loss_interval),
+            "loss_interval": loss_interval,
             "chosen": name == winner,
         }
+        del line["estimates"]
         return dict(plain(line))
 
     def _loss(self, of: Measured, balanced: Measured) -> tuple[float, Interval]:
@@ -279,11 +293,10 @@ class _Tuning:
     def _verdict(
         self, winner: str, reached: bool, finalists: Mapping[str, Measured]
     ) -> str:
-        goal = self.goal
         best = finalists[winner]
         kind = "balanced examples"
         if winner != BALANCED:
-            kind = f"{kind_words(self.arms[winner].recipe.label)} ({winner})"
+            kind = f"{kind_words(self.arms[winner].recipe.kind)} ({winner})"
         how = "reaches the target"
         if not reached:
             how = (
@@ -293,11 +306,11 @@ class _Tuning:
         loss, interval = self._loss(best, finalists[BALANCED])
         side, sign = ("below", 100) if loss >= 0 else ("above", -100)
         low, high = sorted(sign * end for end in interval)
-        metric = BY_KEY[goal.metric]
+        metric = BY_KEY[self.goal.metric]
         value = number(best.metric, metric.digits, metric.scale)
         accuracy = number(best.accuracy, 1, 100)
         return (
-            f"{kind} {how}, by answers to {len(self.pool.rows)} pool rows ({goal.words}): "
+            f"{kind} {how}, by answers to {best.rows} pool rows ({self.goal.words}): "
             f"{metric.title} {value} at {accuracy} % accuracy, {sign * loss:.1f} points {side} "
             f"balanced ({number(low, 1)} to {number(high, 1)})"
         )
@@ -312,41 +325,19 @@ class _Tuning:
 
     def forecast(self, split: Split) -> Forecast:
         """Forecast the largest possible use of candidates and test: requests, tokens, cost."""
-        count = TokenCounter(self.job.model.name).count
-        of_arms = zip(self.arms, self.job.plan.first_calls, strict=True)
-        tokens = {name: count(call.messages) for name, call in of_arms}
-        longest = sorted(self.candidates, key=lambda name: -tokens[name])
+        prompts = {call.arm: str(call.messages) for call in self.job.plan.first_calls}
+        longest = sorted(
+            self.candidates, key=lambda name: -len(prompts[f"{_POOL}{name}"])
+        )
+        plans = [self._test_plan(self.arms[longest[0]], split)]
         done = 0
-        plans = []
         for left, k in self.schedule:
-            names = (*FIXED, *longest[:left])
-            plans.append(self._plan(names, self.pool.rows.iloc[done:k]))
+            rows = self.pool.rows.iloc[done:k]
+            plans.append(self._plan((*FIXED, *longest[:left]), rows))
             done = k
-        plans.append(self._test_plan(self.arms[longest[0]], split))
         calls = chain.from_iterable(plan.calls() for plan in plans)
-        return forecast(self.job.model, calls, self.job.price, self.job.client.batch)
-
-    def _test(self, winner: Candidate, split: Split) -> Result:
-        plan = self._test_plan(winner, split)
-        job = Job(plan, self.job.model, self.job.client)
-        with self.show.asking(plan.n_calls) as state:
-            return job.run(self.folder.path, state, self.cancel_batch)
-
-
-def _answers(journal: Journal, plan: Plan) -> dict[str, Floats]:
-    """The answers (k,) to a plan's questions, 1, 0 or NaN, by the name of the candidate."""
-    replies = Replies(journal)
-    found = dict[str, list[float]]()
-    for question in plan.questions():
-        name = question["arm"].removeprefix(_POOL)
-        found.setdefault(name, []).append(VALUES[replies.row(question)["answer"]])
-    return {name: np.array(answers) for name, answers in found.items()}
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as they are after writing and reading JSON."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(values), default=str))
-    return plain
+        n = sum(plan.n_calls for plan in plans)
+        return forecast(self.job.model, self.job.client, calls, n, self.job.price)
 
 
 @checked
@@ -413,7 +404,7 @@ def tune(
         check_order(order)
     templates = list(templates or (Settings(api=api).template,))
     sizes = list(sizes or ())
-    chosen: dict[str, Any] = {
+    chosen: Json = {
         "m": sizes[0] if sizes else None,
         "n_test": n_test,
         "base_parity": "none" if base_parity is None else base_parity,
@@ -447,7 +438,10 @@ def tune(
                 f"m is {max(sizes)}, but only {free} rows may become examples: lower --m"
             )
         all_arms = {
-            name: _fixed(name, table, split, sizes[0], settings) for name in FIXED
+            name: Recipe(name, name, sizes[0]).choose(
+                table, split, name, seed, "given", settings.template
+            )
+            for name in FIXED
         }
         tried, refused = choose_candidates(
             table, split, candidates, sizes, templates, orders, seed, strategies, step
@@ -470,31 +464,30 @@ def tune(
         "candidates": [candidate.as_json() for candidate in tried],
     }
     pool = Pool.of(table, pool_rows)
-    shots = {f"{_POOL}{name}": arm.shots for name, arm in all_arms.items()}
+    asked = [
+        Arm(f"{_POOL}{name}", name, template=arm.template)
+        for name, arm in all_arms.items()
+    ]
     repeat = replace(
-        job.plan.repeats[0], split=replace(split, test=pool.rows), shots=shots
+        job.plan.repeats[0],
+        split=replace(split, test=pool.rows),
+        shots={arm.name: all_arms[arm.source].shots for arm in asked},
     )
-    plan = replace(
-        job.plan,
-        arms=tuple(
-            Arm(f"{_POOL}{name}", name, template=arm.template)
-            for name, arm in all_arms.items()
-        ),
-        repeats=(repeat,),
-    )
-    folder = RunFolder.default(table.name, job.model.name)
-    if out:
-        folder = RunFolder(Path(out))
-    job = replace(job, plan=plan)
+    folder = RunFolder.for_run(out, table.name, job.model.name)
     tuning = _Tuning(
-        job, folder, _plain(described), goal, pool, all_arms, show, cancel_batch
+        replace(job, plan=replace(job.plan, arms=tuple(asked), repeats=(repeat,))),
+        folder,
+        json.loads(json.dumps(described, default=str)),
+        goal,
+        pool,
+        all_arms,
+        show,
+        cancel_batch,
     )
     if dry_run:
-        numbers = tuning.forecast(split)
-        values = forecast_values(job.model, client, numbers, numbers.calls)
-        lines = forecast_lines(values, job.why_unpriced, client.batch)
-        verdict = f"at most {'; '.join(lines)}"
-        content = {**tuning.described, "forecast": values, "front": []}
+        found = tuning.forecast(split)
+        verdict = f"at most {'; '.join(found.lines(job.why_unpriced, client.batch))}"
+        content = {**tuning.described, "forecast": found.plain(), "front": []}
         return Tuned(folder.path, verdict, False, None, templates[0], content)
     try:
         return tuning.conclude(tuning.ask_candidates(), split)
@@ -525,20 +518,3 @@ def _draw_pool(plan: Plan, rows: int | None) -> tuple["pd.DataFrame", Split]:
         return hold_out(table, plan.repeats[0].split, nearest, parity, settings.seed)
     except FwcError as error:
         raise FwcError(f"--rows: {error}") from None
-
-
-def _fixed(
-    name: str, table: "Task", split: Split, m: int, settings: Settings
-) -> Candidate:
-    """Zero-shot or balanced examples, which candidates are compared with."""
-    shots = select_shots(
-        table,
-        name,
-        m,
-        seed=settings.seed,
-        pool=split.pool,
-        candidates=split.candidates,
-        progress=False,
-    )
-    template = settings.template
-    return Candidate(name, Recipe(name, name), settings.seed, "given", template, shots)

@@ -32,7 +32,7 @@ from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.recorded_run import PREDICTIONS, Run, read_run, score_run
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import parse_json, parse_toml
+from fwc_llm.sanitize import Json, parse_json, parse_toml
 from fwc_llm.tasks import Task, load_task, task_names
 from fwc_llm.validation import check
 from fwc_llm.version import __version__
@@ -79,7 +79,7 @@ def verify(
     task: str | Path | Task | None = None,
     data_dir: Any = None,
     data: Path | None = None,
-) -> dict[str, Any]:
+) -> Json:
     """Verify the folder of a run, or the file of an audit; return the findings, ready for JSON.
 
     `task` and `data_dir` are yours and replace those that the run names, `data` the table of an

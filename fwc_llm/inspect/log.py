@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from fwc_llm.models.inspect import from_chat, read_log, sample_reply
 from fwc_llm.models.openai.chat import request_parameters
 from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import Fields, Json, parse_json
 from fwc_llm.validation import check
 from fwc_llm.words import YES_NO
 
@@ -43,14 +43,14 @@ class _Choice(BaseModel):
 
     arm: str
     repeat: int
-    shots: dict[str, Any]
+    shots: Json
 
 
 class _Content(BaseModel):
     """The part of a log that this package's tasks write."""
 
     format: Literal["fwc-llm-inspect/1"]
-    run: dict[str, Any]
+    run: Json
     shots: list[_Choice] = []
     logprobs: bool = False
 
@@ -116,7 +116,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     if folder.begun:
         raise FwcError(f"{out} holds a run already: name a new folder")
     folder.create()
-    from fwc_llm.runs.recorded_run import scored
+    from fwc_llm.runs.recorded_run import score_run
 
     with Journal(folder.path, described.get("words", YES_NO)) as journal:
         for question, sample in samples:
@@ -131,11 +131,11 @@ def import_log(log: str | Path, out: str | Path) -> Result:
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
-        results, run = scored(folder, journal)
+        results, run = score_run(folder, journal)
         return Result(folder.path, results, scored=run)
 
 
-def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
+def _content(log: "EvalLog", path: Path) -> Json:
     content = (log.eval.metadata or {}).get(KEY)
     if not isinstance(content, dict):
         raise FwcError(
@@ -153,7 +153,7 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
 
 def _question(
     sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path
-) -> dict[str, Any]:
+) -> Json:
     """The question of a sample. An epoch becomes a repeat with the same rows."""
     question = {name: sample.metadata.get(name) for name in layout.QUESTION_COLUMNS}
     if (
@@ -169,14 +169,12 @@ def _question(
     return question | {name: str(sample.metadata[name]) for name in columns}
 
 
-_Asked = list[tuple[dict[str, Any], "EvalSample"]]
+_Asked = list[tuple[Json, "EvalSample"]]
 
 
-def _described(
-    log: "EvalLog", content: Mapping[str, Any], questions: int, epochs: int
-) -> dict[str, Any]:
+def _described(log: "EvalLog", content: Fields, questions: int, epochs: int) -> Json:
     """The content of run.json: the task's plan with Inspect's model and samples."""
-    run: dict[str, Any] = content["run"]
+    run: Json = content["run"]
     spec = log.eval
     simulated = any(
         is_simulation(sample.output.model)
@@ -207,7 +205,7 @@ def _described(
     }
 
 
-def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
+def default_options(model: str, config: Any, logprobs: bool) -> Json:
     """The default options of requests, without those that the user's `config` sets."""
     sent = request_parameters(model.rpartition("/")[2], Client(logprobs=logprobs))
     if "max_completion_tokens" in sent:  # Inspect has one name for both
@@ -215,9 +213,9 @@ def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
     return {name: sent[name] for name in sent if getattr(config, name) is None}
 
 
-def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
+def _parameters(log: "EvalLog", logprobs: bool) -> Json:
     chosen = log.eval.model_generate_config.merge(log.plan.config)
-    sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json")
+    sent: Json = chosen.model_dump(exclude_none=True, mode="json")
     sent |= default_options(log.eval.model, chosen, logprobs)
     return {
         name: value for name, value in sorted(sent.items()) if name not in _LEFT_OUT

@@ -31,6 +31,7 @@ from fwc_llm.models.surrogate.model import NAME, Surrogate
 from fwc_llm.models.surrogate.protocol import CHAT, Call, chat_body
 from fwc_llm.options import extended
 from fwc_llm.runs.settings import Settings
+from fwc_llm.sanitize import Json
 from fwc_llm.tasks import load_task, task_names
 from fwc_llm.words import YES_NO, spellings
 
@@ -94,7 +95,7 @@ def decisions() -> Metric:
     return compute
 
 
-def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
+def _rows(scores: list[SampleScore]) -> list[Json]:
     """The questions with their answers; a repeated question belongs to the next epoch."""
     numbers: dict[Any, int] = {}
     rows = []
@@ -225,7 +226,7 @@ def _build(name: str) -> Callable[..., Task]:
 
     def build(
         shots: str | Sequence[str] = "zero,balanced,fwc",
-        options: dict[str, Any] | None = None,
+        options: Json | None = None,
         logprobs: bool = False,
         data_dir: str | None = None,
         allow_changed_data: bool = False,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.metrics import arm_estimates
-from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
+from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats, quotient
 from fwc_llm.metrics.intervals import NOWHERE, Estimate, p_value
 from fwc_llm.metrics.records import (
     ASKED_SCOPE,
@@ -31,6 +31,7 @@ from fwc_llm.metrics.variance import (
     is_withheld,
     scope_words,
 )
+from fwc_llm.sanitize import Json
 from fwc_llm.words import is_known
 
 AS_DRAWN = "as drawn"
@@ -89,7 +90,7 @@ class Impact:
     views: Sequence[View]
     records: Records
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """The facts as plain values for JSON, without the records."""
         found = [
             {"attribute": view.name, "references": references(self.records, view.name)}
@@ -244,10 +245,9 @@ class _Selection:
         every = np.ones(len(value), dtype=np.bool_)
         known = np.array([is_known(level) for level in self.levels])
         people = self.people
-        with np.errstate(invalid="ignore", divide="ignore"):
-            # of all, known or not
-            share = np.where(known, people, np.nan) / people.sum()
-            answered = people * parsed / asked
+        # of all, known or not
+        share = np.where(known, people, np.nan) / people.sum()
+        answered = quotient(people * parsed, asked)
         small = share < LEAST_SHARE - _ROUNDING
         defined = np.flatnonzero(known & ~unknown)
         large = defined[~small[defined]]
@@ -327,9 +327,8 @@ class _Selection:
         ]
         gap, _ = gaps[0]
         under, over = np.fmin.reduce(ratios)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = p[first] / p[second]
-            most = np.minimum(1.0, np.minimum(1.0 / under, 1.0 / over))
+        ratio = quotient(p[first], p[second])
+        most = np.minimum(1.0, quotient(1.0, np.maximum(under, over)))
         table = pd.DataFrame(
             {
                 **gap._asdict(),
@@ -391,13 +390,9 @@ def _least_ratios(sides: arm_estimates.Sides, counted: Codes) -> tuple[Floats, F
     kinds, of, _ = arm_estimates.representatives(sides, counted)
     for first, second in arm_estimates.pairs_of(sides, counted):
         under, over = arm_estimates.ratios_of_pairs(sides, first, second, len(counted))
-        with np.errstate(divide="ignore"):
-            for level, least, most in (
-                (first, under, 1.0 / over),
-                (second, over, 1.0 / under),
-            ):
-                np.minimum.at(low, level, least)
-                np.minimum.at(high, level, most)
+        for level, least, inverse in ((first, under, over), (second, over, under)):
+            np.minimum.at(low, level, least)
+            np.minimum.at(high, level, quotient(1.0, inverse))
     low[counted], high[counted] = low[kinds[of]], high[kinds[of]]
     return low, high
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.arm_estimates import MARGIN, ArmEstimates
-from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
+from fwc_llm.metrics.counts import BY_KEY, Codes, Floats, quotient
 from fwc_llm.metrics.intervals import (
     LEVEL,
     TOO_FEW,
@@ -228,10 +228,8 @@ class _Net:
             if share.influence.sets is not None
         ]
         total = np.sum([part for part, _ in parts], axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):  # Welch (1947)
-            welch = total**2 / np.sum(
-                [part**2 / degrees for part, degrees in parts], axis=0
-            )
+        squares = np.sum([part**2 / degrees for part, degrees in parts], axis=0)
+        welch = quotient(total**2, squares)  # Welch (1947)
         fewest = min(degrees for _, degrees in parts)
         return variance + total, np.where(
             np.isnan(welch), fewest, np.maximum(fewest, welch)

@@ -20,6 +20,7 @@ from fwc_llm.metrics.counts import (
     Floats,
     Metric,
     levels_of,
+    undefined_is_nan,
     value_of,
 )
 from fwc_llm.metrics.intervals import (
@@ -271,6 +272,7 @@ class Pairs(NamedTuple):
     critical: Floats
 
 
+@undefined_is_nan
 def gaps_of_pairs(
     one: RateEstimates,
     other: RateEstimates,
@@ -291,9 +293,8 @@ def gaps_of_pairs(
     value = other.values[second] - one.values[first]
     down = factor * np.hypot(other.below[second], one.above[first])
     up = factor * np.hypot(other.above[second], one.below[first])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.abs(value) / np.where(value > 0, down, up) * Z
-        errors = np.where(value == 0, 0.0, errors)
+    errors = np.abs(value) / np.where(value > 0, down, up) * Z
+    errors = np.where(value == 0, 0.0, errors)
     alone = groups == 2 and kinds == 1
     if alone and width.any():
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
@@ -413,11 +414,11 @@ def _least_ratios(sides: Sides, first: Codes, second: Codes, groups: int) -> Flo
     return ratio_limits(p, grown * low.below[first], q, grown * high.above[second])
 
 
+@undefined_is_nan
 def _relative(side: RateEstimates) -> RateEstimates:
     """Shares divided by their values."""
     p = side.values
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weight = np.where(p > 0, 1.0 / p, 0.0)
+    weight = np.where(p > 0, 1.0 / p, 0.0)
     return side.combined(np.arange(len(p)), weight, len(p))
 
 
@@ -447,14 +448,14 @@ def read_as(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
     )
 
 
+@undefined_is_nan
 def _ratio_ends(sides: Sides, judged: Codes) -> Interval:
     """Limits of the smallest ratio of pairs of groups."""
     low = high = 1.0
     for first, second in pairs_of(sides, judged):
         under, over = ratios_of_pairs(sides, first, second, len(judged))
         low = min(low, float(np.minimum(under, over).min()))
-        with np.errstate(divide="ignore"):
-            high = min(high, float((1.0 / np.maximum(under, over)).min()))
+        high = min(high, float((1.0 / np.maximum(under, over)).min()))
     return low, high
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import Codes, Floats, levels_of
+from fwc_llm.metrics.counts import Codes, Floats, levels_of, undefined_is_nan
 from fwc_llm.metrics.run_answers import (
     ArmAnswers,
     RunAnswers,
@@ -116,6 +116,7 @@ def answers_of(
     )
 
 
+@undefined_is_nan
 def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:
     """Return the groups, sorted by rising (weighted) base rate or, without labels, by rising
     rate of yes.
@@ -125,10 +126,9 @@ def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...
     weight = np.where(
         np.isnan(yes), 0.0, 1.0 if answers.weight is None else answers.weight
     )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rates = np.bincount(member, weight * np.nan_to_num(yes)) / np.bincount(
-            member, weight
-        )
+    rates = np.bincount(member, weight * np.nan_to_num(yes)) / np.bincount(
+        member, weight
+    )
     return tuple(names[index] for index in np.argsort(rates, kind="stable"))
 
 

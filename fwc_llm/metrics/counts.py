@@ -16,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Labels = npt.NDArray[np.int8]
+# Decorator of functions, not of generators: what is undefined is NaN, without a warning.
+undefined_is_nan = np.errstate(divide="ignore", invalid="ignore")
 
 NO = 0
 YES = 1
@@ -146,6 +148,12 @@ COUNTED: tuple[Metric, ...] = tuple(
 )
 
 
+@undefined_is_nan
+def quotient(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
+    """Return part / whole (n,); NaN or infinite for a whole of 0."""
+    return np.asarray(np.divide(part, whole))
+
+
 def value_of(metric: Metric, rates: Mapping[str, Floats]) -> Floats:
     """Return a gap or ratio (...) of the groups' `rates`, which are (..., G) by name.
 
@@ -156,8 +164,7 @@ def value_of(metric: Metric, rates: Mapping[str, Floats]) -> Floats:
         return np.full(shares[0].shape[:-1], np.nan)
     if metric.kind == "gap":
         return np.asarray(np.maximum.reduce([np.ptp(rate, axis=-1) for rate in shares]))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(shares[0].min(-1) / shares[0].max(-1))
+    return quotient(shares[0].min(-1), shares[0].max(-1))
 
 
 def levels_of(names: Any) -> tuple[list[str], Codes]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.counts import Codes, Flags, Floats, levels_of
+from fwc_llm.metrics.counts import Codes, Floats, levels_of
 
 HALF = 0.5  # the default threshold
 _DIGITS = 12  # decimals of comparisons: equal shares may differ in their last bit
@@ -32,50 +32,28 @@ class Curve:
     ties: Codes
     base_rate: float
 
-    def place(self, threshold: float) -> int:
-        """Return the index of the point of the curve with the same answers as `threshold`."""
-        return int(np.searchsorted(self.thresholds, threshold, side="left"))
-
 
 def threshold_curve(
     p: npt.ArrayLike, labels: npt.ArrayLike, groups: Any, weights: Floats | None = None
 ) -> Curve:
-    """Compute the results of every threshold on `p` (n,)."""
-    score, truth, (names, code) = (
-        np.asarray(p, float),
-        np.asarray(labels, float),
-        levels_of(groups),
-    )
-    if weights is None:
-        weight = np.ones(len(score))
-    else:
-        weight = weights
-    values, inverse, ties = np.unique(score, return_inverse=True, return_counts=True)
-
-    def yes(chosen: Flags) -> Floats:
-        """Weight (T,) of the rows `here` that each threshold answers yes."""
-        return np.append(
-            np.bincount(inverse[chosen], weight[chosen], len(values))[::-1].cumsum()[
-                ::-1
-            ],
-            0.0,
-        )
-
-    right = yes(truth == 1.0)
-    wrong = yes(truth == 0.0)
-    rates = np.stack(
-        [
-            yes(code == group) / weight[code == group].sum()
-            for group in range(len(names))
-        ],
-        1,
-    )
+    """Compute the results of every threshold on `p` (n,), for up to some thousand rows."""
+    score = np.asarray(p, float)[:, None]
+    truth = np.asarray(labels, bool)
+    names, code = levels_of(groups)
+    weight = np.ones(len(truth)) if weights is None else weights
+    thresholds = np.append(np.unique(score), np.inf)
+    yes = score >= thresholds
+    rates = [
+        np.average(yes[code == group], 0, weight[code == group])
+        for group in range(len(names))
+    ]
+    gap = np.ptp(rates, axis=0)
     return Curve(
-        thresholds=np.append(values, np.inf),
-        accuracy=(right + wrong[0] - wrong) / weight.sum(),
-        share=(right + wrong) / weight.sum(),
-        gap=np.ptp(rates, axis=1) if len(names) > 1 else np.full(len(rates), np.nan),
-        ties=np.append(ties, 0),
+        thresholds,
+        accuracy=np.average(yes == truth[:, None], 0, weight),
+        share=np.average(yes, 0, weight),
+        gap=gap if len(names) > 1 else np.full_like(gap, np.nan),
+        ties=(score == thresholds).sum(0),
         base_rate=float(np.average(truth, weights=weight)),
     )
 
@@ -85,25 +63,17 @@ def most_accurate(curve: Curve) -> int:
 
     On ties, the least gap decides, then the distance from one half.
     """
-    return _least(
-        np.arange(len(curve.thresholds)), -curve.accuracy, curve.gap, _from_half(curve)
-    )
+    from_half = np.abs(np.minimum(curve.thresholds, 2.0) - HALF)
+    return _least(-curve.accuracy, curve.gap, from_half)
 
 
 def at_base_rate(curve: Curve) -> int:
     """Return the index of the threshold whose rate of yes is nearest to the share of label yes."""
     off = np.abs(curve.share - curve.base_rate)
-    return _least(np.arange(len(off)), off, -curve.accuracy)
+    return _least(off, -curve.accuracy)
 
 
-def _least(places: Codes, *keys: Floats) -> int:
-    """Return the first of `places` with the least key; later keys break ties. NaN is largest."""
-    for key in keys:
-        values = key[places].round(_DIGITS)
-        if not np.isnan(values).all():
-            places = places[values == np.nanmin(values)]
-    return int(places[0])
-
-
-def _from_half(curve: Curve) -> Floats:
-    return np.abs(np.minimum(curve.thresholds, 2.0) - HALF)
+def _least(*keys: Floats) -> int:
+    """Return the first place of the least key; later keys break ties. NaN is largest."""
+    rounded = [np.nan_to_num(key.round(_DIGITS), nan=np.inf) for key in keys]
+    return int(np.lexsort(rounded[::-1])[0])

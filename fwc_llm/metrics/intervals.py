@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, chdtri, ndtr, ndtri, stdtr, stdtrit
 
-from fwc_llm.metrics.counts import Floats
+from fwc_llm.metrics.counts import Floats, undefined_is_nan
 
 Interval = tuple[float, float]
 Verdict = Literal[
@@ -135,6 +135,7 @@ def _judge(of: Estimate, margin: float, alike: bool) -> Verdict | None:
     return told
 
 
+@undefined_is_nan
 def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Return Wilson's limits (1927) of shares of `n` rows each.
 
@@ -144,19 +145,17 @@ def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
     """
     p = np.asarray(share, np.float64)
     size = np.asarray(n, np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        centre = (p + Z**2 / (2 * size)) / (1 + Z**2 / size)
-        half = (
-            Z / (1 + Z**2 / size) * np.sqrt(p * (1 - p) / size + Z**2 / (4 * size**2))
-        )
-        low = np.maximum(centre - half, 0.0)
-        high = np.minimum(centre + half, 1.0)
-        exact_low, exact_high = clopper_pearson(p, size)
-        low = np.where(size * low < FEW_EVENTS, exact_low, low)
-        high = np.where(size * (1 - high) < FEW_EVENTS, exact_high, high)
+    centre = (p + Z**2 / (2 * size)) / (1 + Z**2 / size)
+    half = Z / (1 + Z**2 / size) * np.sqrt(p * (1 - p) / size + Z**2 / (4 * size**2))
+    low = np.maximum(centre - half, 0.0)
+    high = np.minimum(centre + half, 1.0)
+    exact_low, exact_high = clopper_pearson(p, size)
+    low = np.where(size * low < FEW_EVENTS, exact_low, low)
+    high = np.where(size * (1 - high) < FEW_EVENTS, exact_high, high)
     return np.minimum(low, p), np.maximum(high, p)
 
 
+@undefined_is_nan
 def clopper_pearson(
     share: npt.ArrayLike, n: npt.ArrayLike, tail: float | Floats = (1 - LEVEL) / 2
 ) -> tuple[Floats, Floats]:
@@ -168,13 +167,13 @@ def clopper_pearson(
     size = np.asarray(n, np.float64)
     yes = p * size
     no = (1.0 - p) * size
-    with np.errstate(invalid="ignore"):
-        low = np.where(yes > _ROUNDING, betaincinv(yes, no + 1.0, tail), 0.0)
-        high = np.where(no > _ROUNDING, 1.0 - betaincinv(no, yes + 1.0, tail), 1.0)
-        defined = size > 0
+    low = np.where(yes > _ROUNDING, betaincinv(yes, no + 1.0, tail), 0.0)
+    high = np.where(no > _ROUNDING, 1.0 - betaincinv(no, yes + 1.0, tail), 1.0)
+    defined = size > 0
     return np.where(defined, low, np.nan), np.where(defined, high, np.nan)
 
 
+@undefined_is_nan
 def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
     """Return the lower limits of the ratios p / q, by MOVER-R (Donner & Zou 2012).
 
@@ -187,8 +186,7 @@ def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
     b = p * q
     c = p**2 - below**2
     root = b + np.sqrt(np.maximum(0.0, b**2 - a * c))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(root > 0, np.maximum(0.0, c) / root, 0.0))
+    return np.asarray(np.where(root > 0, np.maximum(0.0, c) / root, 0.0))
 
 
 def quantile(share: float, freedom: float) -> float:

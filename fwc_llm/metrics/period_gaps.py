@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import lambertw, ndtr
 
-from fwc_llm.metrics.counts import RATES, Codes, Floats, Metric
+from fwc_llm.metrics.counts import RATES, Codes, Floats, Metric, undefined_is_nan
 from fwc_llm.metrics.intervals import clopper_pearson, ratio_limits
 
 MIN_DECISIONS = 30  # effective decisions of a group before it is compared
@@ -80,7 +80,7 @@ def _counted(
     return np.where(counted >= least, counted, np.nan), hits
 
 
-@np.errstate(invalid="ignore", divide="ignore")
+@undefined_is_nan
 def _pairs(counts: Codes, rate: str, kind: str, pairs: Codes, level: Floats) -> Floats:
     """Value, low and high (3, ..., K) of the gap or ratio of each of the pairs (K, 2) of groups.
 

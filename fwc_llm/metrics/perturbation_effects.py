@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.arm_estimates import UNDEFINED, share_limits
-from fwc_llm.metrics.counts import Floats
+from fwc_llm.metrics.counts import Floats, quotient
 from fwc_llm.metrics.intervals import Estimate, critical_value
 from fwc_llm.metrics.predicted_probabilities import Probabilities
 from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, Record, record_of
@@ -33,9 +33,8 @@ def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
     unit, first, place = np.unique(prompt, return_index=True, return_inverse=True)
     known = ~np.isnan(a.answer)
     count = np.bincount(place[known], minlength=len(unit)).astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.bincount(place[known], a.answer[known], len(unit)) / count
-        same = 1.0 - 2.0 * share * (1.0 - share) * count / (count - 1.0)
+    share = quotient(np.bincount(place[known], a.answer[known], len(unit)), count)
+    same = 1.0 - quotient(2.0 * share * (1.0 - share) * count, count - 1.0)
     twice = count > 1
     averaged = a.where(first)
     agreement = _share(same[twice], averaged.unit[twice])

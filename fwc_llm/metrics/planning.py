@@ -25,14 +25,14 @@ over sets of examples.
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.counts import Flags, Floats
+from fwc_llm.metrics.counts import Flags, Floats, undefined_is_nan
 from fwc_llm.metrics.intervals import critical_value, quantile
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.sanitize import Json
 from fwc_llm.words import is_known
 
 POWER = 0.8  # of tests at 5 %
@@ -114,9 +114,7 @@ class Assumptions:
             )
 
 
-def smallest(
-    design: Design, assumptions: Assumptions | None = None
-) -> list[dict[str, Any]]:
+def smallest(design: Design, assumptions: Assumptions | None = None) -> list[Json]:
     """Return the smallest differences detected with a power of 80 %, by scope and question."""
     assumed = assumptions or Assumptions()
     scopes = [THESE_EXAMPLES, *[THIS_STRATEGY] * (design.repeats >= MIN_SETS)]
@@ -153,6 +151,7 @@ def smallest_difference(
     return (critical_value(groups, 1, freedom) + hoped) * math.sqrt(variance)
 
 
+@undefined_is_nan
 def variance_of(question: str, design: Design, assumptions: Assumptions) -> float:
     """Return V for one of `QUESTIONS`; for a gap, V of the two groups with the largest
     variances.
@@ -167,16 +166,15 @@ def variance_of(question: str, design: Design, assumptions: Assumptions) -> floa
         share = design.rows / design.rows.sum()
     else:  # at equal labels every label counts the same
         share = np.full_like(rows, 1 / design.labels)
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # a cell without questions adds 0
-        of_groups = np.where(rows > 0, share**2 * spread / rows, 0.0).sum(1)
+    # a cell without questions adds 0
+    of_groups = np.where(rows > 0, share**2 * spread / rows, 0.0).sum(1)
     if question == "accuracy":
         return float(of_groups.sum())
     of_groups = of_groups[design.judged]
     return float(np.sort(of_groups)[-2:].sum()) if len(of_groups) > 1 else math.nan
 
 
+@undefined_is_nan
 def steps_needed(
     difference: float,
     question: str,
@@ -185,11 +183,9 @@ def steps_needed(
     strategy: bool,
 ) -> int | None:
     """Return the least multiple of `step` that detects `difference`; None without one."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        most = math.floor(
-            float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan)))
-            + 1e-9
-        )
+    most = math.floor(
+        float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9
+    )
 
     def finds(steps: int) -> bool:  # with `FEW` rows or more of at least two groups
         design = replace(step, rows=step.rows * steps)

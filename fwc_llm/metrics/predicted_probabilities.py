@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from fwc_llm.metrics import decision_thresholds as thresholds
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import Codes, Floats
+from fwc_llm.metrics.counts import Codes, Floats, undefined_is_nan
+from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers
 from fwc_llm.metrics.variance import ArmArrays, mean_shares
@@ -85,10 +85,10 @@ class Probabilities:
         if np.ptp(odds) < _ROUNDING or not np.ptp(self.known.label):
             return
         known = self.known
-        of_known = self.p, known.label, known.group, known.weight
-        curve = thresholds.threshold_curve(*of_known)
-        upper = curve.thresholds[curve.share <= 0.5 + _ROUNDING]
-        said = (self.p >= upper[0]).astype(np.float64)
+        values, inverse = np.unique(self.p, return_inverse=True)
+        share = np.bincount(inverse, known.weights / known.weights.sum())
+        above = values[share[::-1].cumsum()[::-1] <= 0.5 + _ROUNDING]
+        said = (self.p >= above.min(initial=np.inf)).astype(np.float64)
         design = replace(known.design, model=False)
         found = ArmEstimates(replace(known, answer=said, design=design))
         of: Any = {"scope": "these rows", "n": len(self.p)}
@@ -133,7 +133,7 @@ class Calibration:
         yield Record(metric="calibration_error", value=float(self.error[place]), n=n)
 
 
-@np.errstate(divide="ignore", invalid="ignore")
+@undefined_is_nan
 def calibrate(sample: ArmArrays, owner: Codes, owners: int) -> Calibration:
     """Return the calibration of answers that all have P(yes), by `owner` (n,).
 
@@ -174,7 +174,7 @@ def decision_notes(run: RunAnswers) -> Iterator[str]:
     """Yield notes on the arms' P(yes): ties, too few values, and no dependence on the row."""
     for arm, a in run.answers.items():
         with_p = a.where(~np.isnan(a.p_yes))
-        ties = with_p.p_yes == thresholds.HALF
+        ties = with_p.p_yes == HALF
         tied = int(ties.sum())
         if tied:
             count = f"{tied:,} of {len(with_p):,} P(yes)"
@@ -183,7 +183,7 @@ def decision_notes(run: RunAnswers) -> Iterator[str]:
             else:
                 counted = ""
             lie = "lies" if tied == 1 else "lie"
-            yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
+            yield f"{arm}: {count} {lie} exactly on the threshold {HALF:g}{counted}."
         if 0 < len(with_p) < MIN_PROBABILITIES:
             few = (
                 f"{len(with_p)} of {len(a)} answers "

@@ -14,17 +14,24 @@ effective rows, so that limits, gaps, ratios, verdicts and tests are those of an
 (`variance`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
+from fwc_llm.metrics.counts import (
+    BY_KEY,
+    RATES,
+    UNPARSED,
+    Codes,
+    Floats,
+    undefined_is_nan,
+)
 from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import NOT_ASSISTED
@@ -95,7 +102,7 @@ class Predictions:
     means: Floats
     rows: Floats
 
-    @np.errstate(divide="ignore", invalid="ignore")
+    @undefined_is_nan
     def __call__(
         self,
         sample: ArmArrays,
@@ -298,7 +305,7 @@ def check_balance(
         )
 
 
-@np.errstate(divide="ignore", invalid="ignore")
+@undefined_is_nan
 def _predictions(
     sample: ArmArrays, x: Floats, fold: Codes, rest: Floats, cell: Codes, size: Floats
 ) -> Predictions | None:
@@ -322,30 +329,23 @@ def _predictions(
         yes = target[train]
         if not 0 < yes.sum() < len(yes):
             return None
-        intercept, slopes = _logistic(x[train], yes)
-        predicted[held_out] = expit(intercept + x[held_out] @ slopes)
+        predict = _predictor(x[train], yes)
+        predicted[held_out] = predict(x[held_out])
         if len(rest):
-            of_rest = expit(intercept + rest @ slopes)
-            means[number] = np.bincount(cell, of_rest, cells) / count
+            means[number] = np.bincount(cell, predict(rest), cells) / count
     by_cell = means.reshape(FOLDS, *shape), size.reshape(shape)
     return Predictions(predicted, fold, *by_cell)
 
 
-def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:
-    """Fit a ridge logistic regression to shares y (n,) by Newton's method: intercept, slopes
-    (p,).
-    """
-    design = np.column_stack([np.ones(len(x)), x])
-    penalty = np.r_[0.0, np.full(x.shape[1], 1 / _C)]
-    b = np.zeros(len(penalty))
-    for _ in range(50):
-        p = expit(design @ b)
-        hessian = design.T @ (design * (p * (1 - p))[:, None]) + np.diag(penalty + 1e-9)
-        step = np.linalg.solve(hessian, design.T @ (y - p) - penalty * b)
-        b += step
-        if np.abs(step).max() < 1e-8:
-            break
-    return float(b[0]), b[1:]
+def _predictor(x: Floats, y: Floats) -> Callable[[Floats], Floats]:
+    """Fit a ridge logistic regression to shares y (n,) of rows x (n, p); returns what predicts."""
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = LogisticRegression(C=_C, solver="newton-cholesky", tol=1e-10)
+    labels = np.repeat((1, 0), len(y))
+    # Each row stands there twice, as a yes with the weight y and as a no with the rest.
+    fitted.fit(np.concatenate([x, x]), labels, np.concatenate([y, 1 - y]))
+    return lambda rows: np.asarray(fitted.predict_proba(rows)[:, 1])
 
 
 def effective_sample_size(

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.sanitize import Fields, Json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,7 @@ class Record:
             self.scope,
         )
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """The record as plain values for JSON; cells that say nothing are left out."""
         return {
             name: cell for name, cell in vars(self).items() if _says_something(cell)
@@ -124,7 +125,7 @@ class Records(Sequence[Record]):
         return Records([*self._list, *new.values()], self.attribute)
 
     @classmethod
-    def read(cls, lines: Iterable[Mapping[str, Any]], attribute: str) -> "Records":
+    def read(cls, lines: Iterable[Fields], attribute: str) -> "Records":
         """Records from their plain values (`plain`)."""
         return cls([Record(**line) for line in lines], attribute)
 
@@ -207,7 +208,7 @@ class Records(Sequence[Record]):
             r for r in self._list if all(getattr(r, k) == v for k, v in cells.items())
         ]
 
-    def plain(self) -> list[dict[str, Any]]:
+    def plain(self) -> list[Json]:
         """The records as plain values for JSON."""
         return [record.plain() for record in self._list]
 
@@ -245,7 +246,7 @@ def with_readings(estimate: "Estimate", judged: Record) -> Iterator[Record]:
         yield replace(other, value=math.nan, low=low, high=high, scope=READINGS)
 
 
-def lost_rows_records(groups: Iterable[Mapping[str, Any]]) -> list[Record]:
+def lost_rows_records(groups: Iterable[Fields]) -> list[Record]:
     """The numbers of rows read, kept and lost before a run, by group and reason."""
     found = []
     for entry in groups:

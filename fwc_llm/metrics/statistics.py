@@ -7,6 +7,7 @@ from functools import cached_property, reduce
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.metrics import counts, records
 from fwc_llm.metrics.arm_comparison import ComparedArms, comparisons
@@ -27,7 +28,7 @@ from fwc_llm.metrics.records import Record, Records, record_of, with_readings
 from fwc_llm.metrics.run_answers import RunAnswers, View
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import Json, listed
 from fwc_llm.words import is_known
 
 _LISTED = 4  # groups that a note names, at most
@@ -140,7 +141,7 @@ class Statistics:
         found = {group: self.of(rate, arm, group) for group in self.judged}
         return {group: record for group, record in found.items() if record.known}
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """The facts as plain values for JSON, without the records."""
         names = ["repeats", "labelled", "with_examples", "assisted", "margin", "unread"]
         names += ["min_group", "lead", "notes"]
@@ -237,7 +238,7 @@ class _OfArm:
             if run.design.labelled or metric.rates == ("selection_rate",)
         ]
 
-    def cells(self, key: str, **cells: Any) -> dict[str, Any]:
+    def cells(self, key: str, **cells: Any) -> Json:
         """The cells of a metric's record."""
         of = "" if counts.BY_KEY[key].kind == "share" else self.run.attribute
         facts = self.facts
@@ -546,15 +547,15 @@ def _heavy_people(run: RunAnswers) -> Iterator[str]:
     first = next(iter(run.answers.values()))
     if first.cluster is None:
         return
-    rows = np.bincount(first.group.codes, minlength=len(first.group.categories))
-    pairs = first.cluster.codes.astype(np.int64) * len(rows) + first.group.codes
-    several, held = np.unique(pairs, return_counts=True)
-    for pair, n in zip(several.tolist(), held.tolist(), strict=True):
-        person, group = divmod(pair, len(rows))
-        name = first.group.categories[group]
-        heavy = n >= _QUARTER * rows[group] and rows[group] > n > 1
-        if heavy and is_known(name):
+    of = {"person": first.cluster, "group": first.group}
+    held = pd.DataFrame(of).groupby([*of], observed=True).size()
+    rows = held.groupby("group", observed=True).transform("sum")
+    heavy = held[(held > 1) & (held < rows) & (held >= _QUARTER * rows)]
+    names: Iterable[Any] = heavy.index
+    for person, group in names:
+        if is_known(group):
+            n, of_group = heavy[person, group], rows[person, group]
             yield (
-                f"{first.cluster.categories[person]} alone holds {n:,} of the {rows[group]:,} rows "
-                f"of {name}: intervals are wide because of it."
+                f"{person} alone holds {n:,} of the {of_group:,} rows of {group}: intervals are "
+                f"wide because of it."
             )

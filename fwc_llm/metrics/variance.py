@@ -23,6 +23,7 @@ from fwc_llm.metrics.counts import (
     Flags,
     Floats,
     levels_of,
+    undefined_is_nan,
 )
 from fwc_llm.metrics.intervals import (
     FEW_EVENTS,
@@ -364,13 +365,13 @@ class Influence:
         return _squares(self._by_unit)
 
     @property
+    @undefined_is_nan
     def freedom(self) -> Floats:
         """Satterthwaite's (1946) degrees of freedom (O,) of `over_units`."""
         squares = self._by_unit.power(2)
         two = self.over_units
         excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(excess > 0, 2 * two**2 / excess, np.inf)
+        return np.where(excess > 0, 2 * two**2 / excess, np.inf)
 
     @cached_property
     def of_sets(self) -> Floats:
@@ -443,6 +444,7 @@ class RateEstimates:
     freedom: Floats
     influence: Influence
 
+    @undefined_is_nan
     def spread(
         self,
         first: Codes | None = None,
@@ -469,10 +471,9 @@ class RateEstimates:
             variance = first_variance + others
             plain = plain + other.plain[second]
             if np.isfinite(freedom).any():
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    both = variance**2 / (
-                        first_variance**2 / freedom + others**2 / other.freedom[second]
-                    )
+                both = variance**2 / (
+                    first_variance**2 / freedom + others**2 / other.freedom[second]
+                )
                 fewer = np.minimum(freedom, other.freedom[second])
                 freedom = np.where(np.isnan(both) | (fewer < FEW_FREEDOM), fewer, both)
             shared = self.influence.shared(first, other.influence, second)
@@ -481,8 +482,7 @@ class RateEstimates:
             of_sets = self.influence.over_sets(first, other.influence, second)
             variance = variance + of_sets
             freedom = np.minimum(freedom, self.sample.number_of_sets - 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.sqrt(np.where(plain > 0, variance / plain, 1.0))
+        factor = np.sqrt(np.where(plain > 0, variance / plain, 1.0))
         return np.asarray(factor), np.maximum(1.0, np.floor(freedom))
 
     def combined(self, owner: Codes, weight: Floats, owners: int) -> "RateEstimates":
@@ -540,6 +540,7 @@ def rate_shares(
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
 
 
+@undefined_is_nan
 def mean_shares(
     sample: ArmArrays,
     counted: Floats,
@@ -563,48 +564,45 @@ def mean_shares(
     )
     of_stratum = np.zeros(strata, dtype=np.int64)
     of_stratum[stratum] = owner
-    with np.errstate(divide="ignore", invalid="ignore"):
-        per_repeat = (hits / n_rows).reshape(shape)
-        defined = (n_rows.reshape(shape) > 0).sum(0)
-        weight = np.where(
-            used > 0, used / (n_rows.reshape(shape) * defined).ravel()[index], 0.0
+    per_repeat = (hits / n_rows).reshape(shape)
+    defined = (n_rows.reshape(shape) > 0).sum(0)
+    weight = np.where(
+        used > 0, used / (n_rows.reshape(shape) * defined).ravel()[index], 0.0
+    )
+    values = np.where(defined > 0, np.nansum(per_repeat, 0) / defined, np.nan)
+    part = np.bincount(stratum, weight, strata)
+    share = np.bincount(stratum, weight * value, strata) / part
+    share = np.where(
+        share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share)
+    )
+    rows, units, spread, index = _effective_rows(
+        sample, weight, value, share, stratum, strata
+    )
+    residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
+    if sample.assist and (
+        change := sample.assist(sample, rate, weight, value, share, stratum)
+    ):
+        moved, worth, control, scale = change
+        share = share + moved
+        rows = rows * worth
+        residual = (residual - control) * scale[stratum]
+        values = values + np.bincount(
+            of_stratum, np.where(part > 0, part * moved, 0.0), owners
         )
-        values = np.where(defined > 0, np.nansum(per_repeat, 0) / defined, np.nan)
-        part = np.bincount(stratum, weight, strata)
-        share = np.bincount(stratum, weight * value, strata) / part
-        share = np.where(
-            share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share)
-        )
-        rows, units, spread, index = _effective_rows(
-            sample, weight, value, share, stratum, strata
-        )
-        residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
-        if sample.assist and (
-            change := sample.assist(sample, rate, weight, value, share, stratum)
-        ):
-            moved, worth, control, scale = change
-            share = share + moved
-            rows = rows * worth
-            residual = (residual - control) * scale[stratum]
-            values = values + np.bincount(
-                of_stratum, np.where(part > 0, part * moved, 0.0), owners
-            )
-        size = np.bincount(stratum, minlength=strata)
-        # If some answers are not parsed at random, weight shifts between strata of unequal shares.
-        parsed = np.bincount(stratum, counted > 0, strata) / size
-        shift = (
-            part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
-        )
-        low, high = wilson(share, rows)
-        residual = residual - (np.bincount(stratum, residual, strata) / size)[stratum]
+    size = np.bincount(stratum, minlength=strata)
+    # If some answers are not parsed at random, weight shifts between strata of unequal shares.
+    parsed = np.bincount(stratum, counted > 0, strata) / size
+    shift = part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
+    low, high = wilson(share, rows)
+    residual = residual - (np.bincount(stratum, residual, strata) / size)[stratum]
 
-        def total(parts: Floats) -> Floats:
-            sums = np.bincount(of_stratum, np.where(part > 0, parts, 0.0), owners)
-            return np.where(np.isnan(values), np.nan, sums)
+    def total(parts: Floats) -> Floats:
+        sums = np.bincount(of_stratum, np.where(part > 0, parts, 0.0), owners)
+        return np.where(np.isnan(values), np.nan, sums)
 
-        extra = total(shift)
-        plain = total(part**2 * share * (1 - share) / rows) + total(shift)
-        two_rows = total(2.0 * part**3 / units**2)
+    extra = total(shift)
+    plain = total(part**2 * share * (1 - share) / rows) + total(shift)
+    two_rows = total(2.0 * part**3 / units**2)
     people = sample.cluster is not None
     psi = residual * bias_reduced(weight, stratum, index)
     influence = Influence(psi, owner, owners, sample.unit, people, sample.redrawn)
@@ -657,24 +655,17 @@ def _effective_rows(
     part, squares = (
         np.bincount(stratum, power, strata) for power in (weight, weight**2)
     )
-    of, unit_of, questions = stratum, np.arange(len(stratum)), part**2 / squares
-    several = sample.cluster is not None or sample.rows < len(stratum)
-    shares = not np.isin(value, (0.0, 1.0)).all()
-    if not (several or shares):
-        return (
-            questions,
-            np.bincount(of, minlength=strata).astype(np.float64),
-            weight**2,
-            unit_of,
-        )
+    questions = part**2 / squares
     off = np.where(weight > 0, weight * (value - share[stratum]), 0.0)
     n_rows = np.bincount(stratum, weight > 0, strata)
     independent = n_rows / (n_rows - 1) * np.bincount(stratum, off**2, strata)
-    if shares:
+    if not np.isin(value, (0.0, 1.0)).all():
         questions = questions * np.where(
             independent > 0, share * (1 - share) * squares / independent, 1.0
         )
-    if several:
+    of = stratum
+    unit_of = np.arange(len(stratum))
+    if sample.cluster is not None or sample.rows < len(stratum):  # several of a unit
         number = int(sample.unit.max(initial=-1)) + 1
         key, unit_of = np.unique(stratum * number + sample.unit, return_inverse=True)
         of = key // number
@@ -704,20 +695,20 @@ def _effective_rows(
     )
 
 
+@undefined_is_nan
 def bias_reduced(weight: Floats, stratum: Any, unit_of: Codes) -> Floats:
     """Return factors (n,) of residuals: 1 / √(1 − h), h the leverage of the unit in its stratum.
 
     CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018. `place` (n,) is the index of each
     question's unit. The factor is 1 for the only unit of a stratum.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        leverage = (
-            np.bincount(unit_of, weight)[unit_of]
-            / np.bincount(stratum, weight)[stratum]
-        )
-        return np.where(leverage < 1 - _ROUNDING, 1 / np.sqrt(1 - leverage), 1.0)
+    leverage = (
+        np.bincount(unit_of, weight)[unit_of] / np.bincount(stratum, weight)[stratum]
+    )
+    return np.where(leverage < 1 - _ROUNDING, 1 / np.sqrt(1 - leverage), 1.0)
 
 
+@undefined_is_nan
 def _freedom(
     spread: Floats, unit_of: Codes, owner: Codes, owners: int, unit: Codes
 ) -> Floats:
@@ -733,10 +724,10 @@ def _freedom(
     units, total, squares = (
         np.bincount(of, power, owners) for power in (v > 0, v, v**2)
     )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(squares > 0, np.minimum(units - 1.0, total**2 / squares), 0.0)
+    return np.where(squares > 0, np.minimum(units - 1.0, total**2 / squares), 0.0)
 
 
+@undefined_is_nan
 def auc_shares(sample: ArmArrays, owner: Codes, owners: int) -> RateEstimates:
     """Return the area under the ROC curve by owner (n,), over all repeats together.
 
@@ -770,14 +761,11 @@ def auc_shares(sample: ArmArrays, owner: Codes, owners: int) -> RateEstimates:
     few = of_labels.reshape(-1, 2).min(1)
     people = sample.cluster is not None
     influence = Influence(psi, owner, owners, sample.unit, people, sample.redrawn)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.where(np.isnan(values), np.nan, influence.over_units)
-        rows = np.where(
-            variance > _ROUNDING**2, values * (1 - values) / variance, np.inf
-        )
-        # If hardly a row is ranked wrongly, the variance is unknown: at most 2 · `few` rows count.
-        rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
-        low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
+    variance = np.where(np.isnan(values), np.nan, influence.over_units)
+    rows = np.where(variance > _ROUNDING**2, values * (1 - values) / variance, np.inf)
+    # If hardly a row is ranked wrongly, the variance is unknown: at most 2 · `few` rows count.
+    rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
+    low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
     freedom = np.full(owners, np.inf)
     if people or sample.weight is not None:
         # rows of a person with one label count as alike

@@ -1,7 +1,7 @@
 """The interface of every model: chat messages in, one reply out."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, fields
 from operator import add
 from typing import (
@@ -15,6 +15,7 @@ from typing import (
 )
 
 from fwc_llm.errors import checked_class
+from fwc_llm.sanitize import Fields
 
 if TYPE_CHECKING:
     import numpy as np
@@ -146,7 +147,7 @@ class Reply:
     fingerprint: str | None = None
     attempts: int = 1
     latency: float = 0.0
-    raw: Mapping[str, Any] | None = field(default=None, repr=False)
+    raw: Fields | None = field(default=None, repr=False)
 
     @property
     def ending(self) -> Ending:
@@ -178,7 +179,7 @@ class Model(Protocol):
         """The model's name as the user wrote it."""
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> Fields:
         """Everything that can change a reply, except the messages; part of a request's hash."""
 
     async def ask(self, messages: Messages) -> Reply:
@@ -211,7 +212,7 @@ class RowContext:
 
     row: str
     repeat: int
-    values: Mapping[str, Any] = field(repr=False)
+    values: Fields = field(repr=False)
     training: Callable[[], Training] = field(repr=False)
     arm: str = ""
     variant: str = ""

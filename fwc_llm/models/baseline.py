@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Reply, RowContext, Training, Usage
+from fwc_llm.sanitize import Fields
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +46,7 @@ class TableModel:
             self._fitted.fit(self._vectorizer.transform(features), labels)
 
     def probabilities(
-        self, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
+        self, rows: "pd.DataFrame | Sequence[Fields]"
     ) -> "npt.NDArray[np.float64]":
         """P(yes) (n,), in [0, 1], of n rows; unseen categories are ignored."""
         import numpy as np

@@ -11,6 +11,7 @@ from typing import Any
 from fwc_llm.models.base import FILTERED, Reply, Usage, ending_of
 from fwc_llm.models.openai.retry import body_failure, http_failure
 from fwc_llm.sanitize import (
+    Fields,
     list_of,
     mapping_of,
     parse_finite,
@@ -89,7 +90,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     )
 
 
-def read_batch_line(line: Mapping[str, Any]) -> Reply:
+def read_batch_line(line: Fields) -> Reply:
     """The reply in a line of a batch's result file; `AttemptError` if it has none."""
     response = mapping_of(line.get("response"))
     status = parse_uint(response.get("status_code"), 600) or 200
@@ -137,7 +138,7 @@ def _add_parts(reply: _Said, content: Any) -> None:
             reply.text = reply.text or (refusal if isinstance(refusal, str) else "")
 
 
-def _first_choice(body: Any) -> Mapping[str, Any]:
+def _first_choice(body: Any) -> Fields:
     """The choice of the lowest index in a response; an empty one without choices."""
     choices = map(mapping_of, list_of(mapping_of(body).get("choices")))
     return min(
@@ -145,7 +146,7 @@ def _first_choice(body: Any) -> Mapping[str, Any]:
     )
 
 
-def _is_blocked(body: Mapping[str, Any]) -> bool:
+def _is_blocked(body: Fields) -> bool:
     """Whether a response without a reply says that a filter blocked the prompt."""
     feedback = mapping_of(body.get("prompt_feedback") or body.get("promptFeedback"))
     word = str(_word_in(body, "finish_reason"))
@@ -158,7 +159,7 @@ def _is_filtered(results: Any) -> bool:
     return '"filtered": true' in json.dumps(results)
 
 
-def _word_in(part: Mapping[str, Any], field: str) -> str | None:
+def _word_in(part: Fields, field: str) -> str | None:
     """A word in a field; one of another type as it would be printed, and None for a blank."""
     value = part.get(field)
     if value is None or (isinstance(value, str) and not value.strip()):
@@ -166,7 +167,7 @@ def _word_in(part: Mapping[str, Any], field: str) -> str | None:
     return truncate(value if isinstance(value, str) else repr(value), _LONGEST_NAME)
 
 
-def asks_json(parameters: Mapping[str, Any]) -> bool:
+def asks_json(parameters: Fields) -> bool:
     """Whether these parameters enforce an answer in JSON."""
     form = mapping_of(parameters.get(RESPONSE_FORMAT))
     return bool(mapping_of(form.get("json_schema")).get("name") == FORM)
@@ -223,7 +224,7 @@ def read_usage(
     return Usage(prompt_tokens, most, cached, written)
 
 
-def name_in(body: Mapping[str, Any], field: str) -> str | None:
+def name_in(body: Fields, field: str) -> str | None:
     """The text in a field of a service's response, shortened; None for other values."""
     value = body.get(field)
     if isinstance(value, str):
@@ -271,7 +272,7 @@ def _letters(text: str) -> str:
 
 
 def _words(
-    positions: Sequence[Mapping[str, Any]], tokens: Sequence[str], before: str
+    positions: Sequence[Fields], tokens: Sequence[str], before: str
 ) -> Iterator[tuple[str, float]]:
     """Yield the words at the first position; that of the chosen tokens is followed to its end."""
     chosen = ""

@@ -1,15 +1,15 @@
 """`Client`: service, request parameters, rate limits and cost as one value."""
 
 import json
-from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 from urllib.parse import urlsplit
 
 from pydantic import field_validator
 
 from fwc_llm.options import COST, SERVICE, Options, option
+from fwc_llm.sanitize import Fields
 
 
 def is_local(url: str | None) -> bool:
@@ -44,7 +44,7 @@ class Client(Options):
         SERVICE,
         default_words="OPENAI_API_KEY; none with a base URL",
     )
-    params: Mapping[str, Any] = option(
+    params: Fields = option(
         dict, "Further parameters of a request.", SERVICE, flag="param"
     )
     max_tokens: int | None = option(
@@ -88,7 +88,7 @@ class Client(Options):
 
     @field_validator("params")
     @classmethod
-    def _check_params(cls, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _check_params(cls, params: Fields) -> Fields:
         try:
             json.dumps(params, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -101,7 +101,7 @@ class ClientKeywords(TypedDict, total=False):
 
     base_url: str | None
     api_key_env: str | None
-    params: Mapping[str, Any]
+    params: Fields
     max_tokens: int | None
     logprobs: bool
     answer_format: Literal["word", "json"]

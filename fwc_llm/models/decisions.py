@@ -16,7 +16,14 @@ from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply, ro
 from fwc_llm.models.bodies import name_in, read_usage
 from fwc_llm.models.openai.chat import ChatModel, check_parameters
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
-from fwc_llm.sanitize import as_single_line, list_of, mapping_of, parse_finite
+from fwc_llm.sanitize import (
+    Fields,
+    Json,
+    as_single_line,
+    list_of,
+    mapping_of,
+    parse_finite,
+)
 
 MAIN = "answer"  # the question's name in a request
 _KEYS = {
@@ -100,10 +107,10 @@ def conversation(text: str) -> list[Message]:
     ]
 
 
-def answer_in(body: Any) -> Mapping[str, Any]:
+def answer_in(body: Any) -> Fields:
     """The answer to the one question of a request; else `AttemptError`."""
     answers = mapping_of(body).get("answers")
-    found: list[Mapping[str, Any]]
+    found: list[Fields]
     if isinstance(answers, Mapping):
         found = [mapping_of(answers.get(MAIN))]
     else:
@@ -118,7 +125,7 @@ def answer_in(body: Any) -> Mapping[str, Any]:
     return found[0]
 
 
-def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
+def p_yes(answer: Fields, keys: tuple[str, ...]) -> float | None:
     """P(yes) in an answer, in [0, 1]; None for a refusal; else `AttemptError`."""
     if answer.get("type") == "refusal" or answer.get("refusal"):
         return None
@@ -181,7 +188,7 @@ class DecisionModel(ChatModel):
                 "that does with --base-url"
             )
 
-    def _request_parameters(self, words: Sequence[str]) -> Mapping[str, Any]:
+    def _request_parameters(self, words: Sequence[str]) -> Fields:
         """The format and the chosen parameters, which are part of a request's identity."""
         options = self._options
         for_chats = {
@@ -199,10 +206,10 @@ class DecisionModel(ChatModel):
         check_parameters(options.params, _OURS)
         return {"api": self.api, **options.params}
 
-    def request_body(self, messages: Messages) -> dict[str, Any]:
+    def request_body(self, messages: Messages) -> Json:
         """The request's body for `messages`."""
         parts = Parts(messages)
-        body: dict[str, Any]
+        body: Json
         if self._format == "decisions":
             with_roles = self._sent[_ROLES] and parts.has_roles
             body = {
@@ -218,7 +225,7 @@ class DecisionModel(ChatModel):
                 ],
             }
         else:
-            question: dict[str, Any] = {"type": "noul", "instructions": parts.question}
+            question: Json = {"type": "noul", "instructions": parts.question}
             if parts.criteria:
                 question["criteria"] = parts.criteria
             body = {"state": parts.text, "questions": {MAIN: question}}
@@ -259,9 +266,7 @@ class DecisionModel(ChatModel):
             return replace(failure, scope=FailureScope.RUN)
         return failure
 
-    def _adapt(
-        self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]
-    ) -> bool:
+    def _adapt(self, failure: AttemptError, messages: Messages, sent: Fields) -> bool:
         """Change to one text where roles are refused; return whether to send again."""
         about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(
             failure.reason

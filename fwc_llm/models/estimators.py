@@ -1,7 +1,7 @@
 """Fitted classifiers as models: anything with `predict_proba` answers from rows of the table."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -11,7 +11,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Reply, RowContext, Usage
 from fwc_llm.models.identity import digest_of_fitted
 from fwc_llm.models.returned import read_answer
-from fwc_llm.sanitize import described, kind_of
+from fwc_llm.sanitize import Fields, described, kind_of
 
 
 class EstimatorModel:
@@ -51,7 +51,7 @@ class EstimatorModel:
         self.estimator = estimator
         self.names = None if names is None else [*names]
         self.name = f"python:{kind.__module__}:{kind.__qualname__}"
-        self.parameters: Mapping[str, Any] = {"fitted": digest_of_fitted(estimator)}
+        self.parameters: Fields = {"fitted": digest_of_fitted(estimator)}
         self.raised: Exception | None = None
 
     def asked_by(self, row: Callable[[RowContext], Any], yes: int) -> "EstimatorModel":

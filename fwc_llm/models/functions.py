@@ -18,7 +18,7 @@ from fwc_llm.errors import FwcError, ProviderError, checked, require
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.identity import digest_of_function, qualified_name
 from fwc_llm.models.returned import read_answer
-from fwc_llm.sanitize import described, kind_of, parse_finite
+from fwc_llm.sanitize import Fields, Json, described, kind_of, parse_finite
 from fwc_llm.user_code import import_named
 
 PREFIX = "python:"
@@ -66,7 +66,7 @@ class FunctionModel:
         self,
         function: Function | BatchFunction,
         name: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Fields | None = None,
         timeout: float = TIMEOUT,
         threads: int = 1,
         simulated: bool = False,
@@ -93,7 +93,7 @@ class FunctionModel:
                 f"parameters cannot be written as JSON ({described(error)})"
             ) from None
         self.simulated = simulated
-        self.parameters: dict[str, Any] = {
+        self.parameters: Json = {
             "function": self._qualified,
             "code": digest_of_function(function),
             **given,

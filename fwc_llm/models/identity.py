@@ -15,7 +15,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.sanitize import described, kind_of
+from fwc_llm.sanitize import Fields, described, kind_of
 
 _CALLED = ("ask_many", "__call__")  # of an object that is a model
 _PLAIN = (str, bytes, int, float, complex, type(None))
@@ -129,9 +129,7 @@ class _Parts:
         ]
         return self._kept(getattr(owner, "__dict__", {}), steps)
 
-    def _kept(
-        self, variables: Mapping[str, Any], steps: Sequence[dis.Instruction]
-    ) -> Any:
+    def _kept(self, variables: Fields, steps: Sequence[dis.Instruction]) -> Any:
         """The variables that no step changes; a counter or a cache is no parameter."""
         stored = {step.argval for step in steps if step.opname in _STORES}
         filled = _filled(steps)

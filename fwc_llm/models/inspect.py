@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Messages, Reply
 from fwc_llm.models.bodies import read_reply
-from fwc_llm.sanitize import as_single_line, sanitize_json
+from fwc_llm.sanitize import Json, as_single_line, sanitize_json
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
@@ -50,7 +50,7 @@ def to_chat(messages: Messages) -> "list[ChatMessage]":
         ChatMessageUser,
     )
 
-    kinds: dict[str, Any] = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    kinds: Json = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
     return [
         kinds.get(message["role"], ChatMessageSystem)(
             content=message["content"],

@@ -5,7 +5,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ from fwc_llm.models.client import Client
 from fwc_llm.models.openai.chat import YES_OR_NO, Notice, Service, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError, FailureScope
-from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe
+from fwc_llm.sanitize import Fields, Json, parse_uint, replace_invisible, utf8_safe
 
 PREFIX = "gguf:"
 PACKAGED = "smollm2"
@@ -88,7 +88,7 @@ class LocalModel(Service):
         self._turn = asyncio.Semaphore(self._engine["slots"])
 
     @cached_property
-    def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def parameters(self) -> Fields:  # type: ignore[override]
         """The options of every request, and the file's name and SHA-256."""
         with open_binary(self._path) as file:
             digest: Any = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ class LocalModel(Service):
         """Free the model's memory; the next question loads it again."""
         self._server, self._turn = None, asyncio.Semaphore(self._engine["slots"])
 
-    def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer(self, body: Fields) -> Json:
         """llama.cpp's response, with log-probabilities up to the first token with a letter."""
         try:
             answered = self._opened().handle_chat_completions(body)

@@ -3,7 +3,7 @@
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as, open_binary
 from fwc_llm.models.base import Reply, Usage, UsageKey
-from fwc_llm.sanitize import parse_json, utf8_safe
+from fwc_llm.sanitize import Fields, Json, parse_json, utf8_safe
 from fwc_llm.validation import first_error
 
 FORMAT = "fwc-llm-journal/1"
@@ -54,7 +54,7 @@ class _Record(BaseModel, strict=True):
     prefix: list[_Message] | None = None
 
 
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
+def read_records(path: Path) -> Iterator[Json]:
     """Yield a journal's records (also gzipped), without an incomplete last line."""
     with (
         failing_as(StorageError, f"cannot read {path}: ", also=(EOFError, zlib.error)),
@@ -70,7 +70,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
                 yield parse_record(line, path, number)
 
 
-def reply_of(record: Mapping[str, Any]) -> Reply:
+def reply_of(record: Fields) -> Reply:
     """The reply in a journal's record, without its raw response."""
     names = (
         "finish_reason",
@@ -98,7 +98,7 @@ def reply_of(record: Mapping[str, Any]) -> Reply:
     )
 
 
-def key_of(row: Mapping[str, Any]) -> Key:
+def key_of(row: Fields) -> Key:
     """(arm, repeat, row, variant), which identify a question in its run."""
     return (
         row.get("arm") or "",
@@ -121,7 +121,7 @@ def check_header(line: bytes, path: Path) -> None:
         )
 
 
-def parse_record(line: bytes, path: Path, number: int) -> dict[str, Any]:
+def parse_record(line: bytes, path: Path, number: int) -> Json:
     """Parse a journal's line; `FwcError` if it is damaged."""
     record: Any = None
     try:

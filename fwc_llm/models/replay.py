@@ -2,7 +2,6 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -12,7 +11,7 @@ from fwc_llm.files import failing_as, home_expanded, read_text, sha256
 from fwc_llm.models.base import Messages, Reply, RowContext
 from fwc_llm.models.client import Client
 from fwc_llm.models.recorded import FILE_NAME, Key, key_of, read_records, reply_of
-from fwc_llm.sanitize import parse_json, replace_invisible
+from fwc_llm.sanitize import Fields, Json, parse_json, replace_invisible
 from fwc_llm.validation import check
 
 PREFIX = "replay:"
@@ -23,8 +22,8 @@ class _Source(BaseModel, strict=True):
     """The keys of run.json that a replay needs."""
 
     model: str
-    parameters: dict[str, Any]
-    settings: dict[str, Any]
+    parameters: Json
+    settings: Json
     simulated: bool
     simulated_answers: bool | None = None
     reference: bool | None = None
@@ -63,10 +62,7 @@ class Replay:
             f"{replace_invisible(source.model)} (replayed from "
             f"{replace_invisible(folder.resolve().name)})"
         )
-        self.parameters: Mapping[str, Any] = {
-            **source.parameters,
-            REPLAYED: sha256(journal),
-        }
+        self.parameters: Fields = {**source.parameters, REPLAYED: sha256(journal)}
         self.api = str(source.settings.get("api", "chat"))
         if source.simulated_answers is None:
             answers = source.simulated

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
@@ -31,7 +31,7 @@ from fwc_llm.models.openai.batch_api import (
 )
 from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.progress import Progress
-from fwc_llm.runs.budget import Budget, WorstCase
+from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import (
     Journal,
     PlannedCall,
@@ -39,7 +39,7 @@ from fwc_llm.runs.journal import (
     make_record,
     parameters_json,
 )
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import mapping_of, parse_json
 from fwc_llm.validation import first_error
 
 _Id = Annotated[
@@ -95,9 +95,7 @@ class BatchRun:
         self.parts = _read_state(self.folder)
         self.skipped = 0
         self.stopped: str | None = None
-        self.worst_case = (
-            self.budget.worst_case if self.budget is not None else WorstCase(self.model)
-        )
+        self.limit = self.budget or Budget(self.model)
 
     async def run(self) -> None:
         """Write, submit and collect; `ProviderError` if a batch is refused as a whole."""
@@ -118,8 +116,7 @@ class BatchRun:
 
     def _write_requests(self) -> None:
         """Write batches for the calls that are unanswered and in no earlier batch."""
-        if self.budget is not None:
-            self.budget.start(self.journal)
+        self.limit.start(self.journal)
         size = MOST_BYTES
         with failing_as(StorageError, f"cannot write to {self.folder}: "):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -150,15 +147,8 @@ class BatchRun:
                             for kind in ("jsonl", "calls.jsonl")
                         )
                     requests.write(line)
-                    entry = (
-                        request,
-                        call.arm,
-                        call.repeat,
-                        call.row,
-                        call.variant,
-                        call.messages,
-                        call.fixed,
-                    )
+                    known = (call.arm, call.repeat, call.row, call.variant)
+                    entry = (request, *known, call.messages, call.fixed)
                     index.write(json.dumps(entry).encode() + b"\n")
                     self.parts[-1].requests += 1
                     size += len(line)
@@ -174,11 +164,9 @@ class BatchRun:
             self.skipped += answered
             if answered or request in had:
                 continue
-            if self.budget is not None:
-                most = self.worst_case(call.messages)
-                if not self.budget.reserve(self.budget.dollars(most, batch=True)):
-                    self.stopped = self.budget.why
-                    return
+            if not self.limit.reserve(self.limit.most(call.messages, batch=True)):
+                self.stopped = self.limit.why
+                return
             had.add(request)
             yield request, call
 
@@ -224,10 +212,8 @@ class BatchRun:
                     part.collected = True
                     self._save()
             if self.progress is not None:
-                done, failed = (
-                    sum(getattr(s, name) for s in states.values())
-                    for name in ("completed", "failed")
-                )
+                done = sum(state.completed for state in states.values())
+                failed = sum(state.failed for state in states.values())
                 rate = done / max(time.monotonic() - began, 1e-9)
                 with suppress(
                     OSError, ValueError
@@ -274,16 +260,9 @@ class BatchRun:
         failures: dict[str, AttemptError],
     ) -> None:
         """Take in a result: a reply into the journal, or a request's failure into `failures`."""
-        result = self.client.read_body(line)
-        if isinstance(result, dict):
-            request = result.get("custom_id")
-        else:
-            request = None
-        if (
-            not isinstance(request, str)
-            or request not in calls
-            or self.journal.answered(request)
-        ):
+        result = mapping_of(self.client.read_body(line))
+        request = str(result.get("custom_id"))
+        if request not in calls or self.journal.answered(request):
             return
         try:
             reply = read_batch_line(result)
@@ -292,13 +271,10 @@ class BatchRun:
             return
         self.client.tell_of(reply)
         call = calls[request]
-        record = make_record(request, call, reply, self.journal.words) | {"batch": True}
-        if reply.usage is None:
-            record |= self._unknown(call)
-        elif self.budget is not None:
-            expected = self.budget.dollars(self.worst_case(call.messages))
-            self.budget.learn(expected, self.budget.dollars(reply.usage))
-        self.journal.append(record)
+        if reply.usage is not None:
+            expected = self.limit.most(call.messages)
+            self.limit.learn(expected, self.limit.dollars(reply.usage))
+        self._keep(request, call, reply, unknown=reply.usage is None)
 
     def _record_losses(
         self,
@@ -307,28 +283,22 @@ class BatchRun:
         state: BatchState,
     ) -> None:
         """Record why requests of a batch that ended have no reply."""
-        left = [
-            request_call
-            for request_call in calls.items()
-            if not self.journal.answered(request_call[0])
-        ]
-        for request, call in left:
-            if request in failures:
-                failure = failures[request]
-                self._lose(
-                    [(request, call)],
-                    f"the batch has no reply to it ({failure})",
-                    failure.billed,
-                )
-        untold = [
-            request_call for request_call in left if request_call[0] not in failures
-        ]
+        untold = []
+        answered = 0
+        for request, call in calls.items():
+            failure = failures.get(request)
+            if self.journal.answered(request):
+                answered += 1
+            elif failure is None:
+                untold.append((request, call))
+            else:
+                why = f"the batch has no reply to it ({failure})"
+                self._lose([(request, call)], why, failure.billed)
         billed = len(untold)
-        if (
-            state.status != "completed"
-        ):  # only the number that the service completed, the longest requests
+        # Without an end, only the number that the service completed, the longest requests.
+        if state.status != "completed":
             untold.sort(key=lambda request_call: -len(str(request_call[1].messages)))
-            billed = max(state.completed - (len(calls) - len(left)), 0)
+            billed = max(state.completed - answered, 0)
         self._lose(untold[:billed])
         self._lose(
             untold[billed:],
@@ -344,16 +314,18 @@ class BatchRun:
     ) -> None:
         """Record why requests have no reply, and that they may have been charged."""
         for request, call in requests:
-            record = make_record(request, call, Reply(None, error=why)) | {
-                "batch": True
-            }
-            self.journal.append(record | (self._unknown(call) if billed else {}))
+            self._keep(request, call, Reply(None, error=why), unknown=billed)
 
-    def _unknown(self, call: PlannedCall) -> dict[str, Any]:
-        return {
-            "unknown_attempts": 1,
-            "most_usage": dict(vars(self.worst_case(call.messages))),
-        }
+    def _keep(
+        self, request: str, call: PlannedCall, reply: Reply, unknown: bool
+    ) -> None:
+        """Write a reply to the journal; `unknown`: it may have been charged, for any usage."""
+        record = make_record(request, call, reply, self.journal.words)
+        record["batch"] = True
+        if unknown:
+            record["unknown_attempts"] = 1
+            record["most_usage"] = dict(vars(self.limit.worst_case(call.messages)))
+        self.journal.append(record)
 
     def _index(self, part: _BatchPart) -> Iterator[tuple[str, PlannedCall]]:
         """Yield (request id, call) of a batch."""

@@ -1,16 +1,17 @@
 """Forecasts the cost of a run in dollars, and stops it before it exceeds a limit."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from math import ceil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, Usage, traits
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
+from fwc_llm.sanitize import Json
 
 if TYPE_CHECKING:
     from fwc_llm.runs.journal import Journal, PlannedCall
@@ -25,54 +26,83 @@ _NO_LIMIT_TOKENS = 4096  # assumed for a reply without a token limit
 _COUNTED = ("response_format", "tools", "functions")
 
 
-_TOKENS = (
-    "prompt_tokens",
-    "longest_prompt",
-    "cached_tokens",
-    "completion_tokens",
-    "exact",
-)
-
-
 @dataclass(frozen=True)
 class Forecast:
-    """Requests, tokens and dollars of a run; tokens are estimates unless `exact`."""
+    """Requests, tokens and dollars of a run; tokens are estimates unless `exact`.
 
-    calls: int
-    prompt_tokens: int
-    # what the provider can read from its cache: the beginning of an arm's prompts
-    cached_tokens: int
-    completion_tokens: int  # the largest possible number
-    longest_prompt: int
-    exact: bool
-    dollars: (
-        float | None
-    )  # with the cache, and replies of maximal length; None without a known price
-    dollars_most: (
-        float | None
-    )  # if every prompt is written to the cache and none is read
-    price: Price | None
+    Tokens are None if no service is asked, dollars if the price is not known. `cached_tokens` can
+    be read from the provider's cache: the beginning of an arm's prompts. `completion_tokens` is the
+    largest possible number; None for models that write no text. `dollars` are with the cache,
+    `dollars_most` if every prompt is written to the cache and none is read.
+    """
+
+    model: str
+    where: str
+    requests: int
+    prompt_tokens: int | None = None
+    longest_prompt: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    exact: bool | None = None
+    dollars: float | None = 0.0
+    dollars_most: float | None = 0.0
+    price: Price | None = None
+
+    def plain(self) -> Json:
+        """The forecast as plain values for JSON."""
+        return {**vars(self), "price": self.price and self.price.model_dump()}
+
+    def lines(self, why_unpriced: str, batch: bool) -> Iterator[str]:
+        """Yield the lines on a forecast."""
+        head = f"{self.requests:,} requests to {self.model} ({self.where})"
+        if self.prompt_tokens is None:
+            yield f"{head}: they cost nothing"
+            return
+        yield head
+        exact = (
+            "" if self.exact else " (an estimate: no tokenizer of this model is here)"
+        )
+        yield (
+            f"{self.prompt_tokens:,} prompt tokens{exact}, the longest prompt "
+            f"{self.longest_prompt:,}"
+        )
+        if not _is_function(self.model):
+            share = (self.cached_tokens or 0) / max(self.prompt_tokens, 1)
+            yield f"{share:.0%} of them can come from the provider's prompt cache"
+        if self.completion_tokens is not None:
+            yield f"at most {self.completion_tokens:,} completion tokens"
+        if self.price is None:
+            if _is_function(self.model):
+                why_unpriced = f"{self.model} is your own function, whose requests to services are not known"
+            yield f"cost unknown: {why_unpriced}"
+            return
+        least, most = f"${self.dollars:.2f}", f"${self.dollars_most:.2f}"
+        cost = most if least == most else f"{least} with the cache, {most} without"
+        batches = ", as batches" * batch
+        yield f"{cost}{batches}, by prices of {self.price.date} ({self.price.source})"
 
 
 def forecast(
     model: Model,
+    client: Client,
     calls: "Iterable[PlannedCall]",
+    n: int,
     price: Price | None,
-    batch: bool = False,
     counter: TokenCounter | None = None,
 ) -> Forecast:
-    """Forecast `calls`; `FwcError` for a prompt that exceeds the model's context window."""
+    """Forecast `n` calls; `FwcError` for a prompt that exceeds the model's context window."""
+    about = traits(model)
+    found = Forecast(model.name, where_asked(model, client), n)
+    simulated = about.simulated and client.base_url is None
+    if about.reference or about.local or simulated:
+        return found
     counter = counter or TokenCounter(model.name)
-    number = prompt = cached = longest = completion = 0
+    limit = _completion_limit(model)
+    prompt = cached = longest = 0
     prefixes: dict[tuple[str, int], int] = {}
     for call in calls:
         tokens = counter.count(call.messages)
-        limit = _completion_limit(model)
-        if (
-            price is not None
-            and price.context is not None
-            and tokens + limit > price.context
-        ):
+        if price is not None and tokens + limit > (price.context or inf):
             raise FwcError(
                 f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens and its "
                 f"reply up to "
@@ -88,78 +118,27 @@ def forecast(
             prefixes[arm] = (
                 common - common % _CACHE_STEP if common >= _CACHE_FROM else 0
             )
-        number = number + 1
-        prompt = prompt + tokens
+        prompt += tokens
         longest = max(longest, tokens)
-        completion += limit
-    dollars = most = None
+    least = most = None
     if price is not None:
-        dollars = price.dollars(Usage(prompt, completion, cached), batch, longest)
-        most = price.dollars(Usage(prompt, completion, 0, prompt), batch, longest)
-    return Forecast(
-        number, prompt, cached, completion, longest, counter.exact, dollars, most, price
-    )
-
-
-def is_free(model: Model, client: Client) -> bool:
-    """Whether no service is asked."""
-    about = traits(model)
-    simulated = about.simulated and client.base_url is None
-    return about.reference or about.local or simulated
-
-
-def forecast_values(
-    model: Model, client: Client, numbers: Forecast | None, requests: int
-) -> dict[str, Any]:
-    """The forecast as plain values; tokens are None for models without a network."""
-    if is_free(model, client):
-        numbers = None
-    tokens = {name: getattr(numbers, name, None) for name in _TOKENS}
+        with_cache = Usage(prompt, n * limit, cached)
+        least = price.dollars(with_cache, client.batch, longest)
+        without = Usage(prompt, n * limit, 0, prompt)
+        most = price.dollars(without, client.batch, longest)
     # Decision models and functions write no text.
-    if traits(model).api != "chat" or _is_function(model.name):
-        tokens["completion_tokens"] = None
-    return {
-        "model": model.name,
-        "where": where_asked(model, client),
-        "requests": requests,
-        **tokens,
-        "dollars": 0.0 if numbers is None else numbers.dollars,
-        "dollars_most": 0.0 if numbers is None else numbers.dollars_most,
-        "price": numbers.price.model_dump() if numbers and numbers.price else None,
-    }
-
-
-def forecast_lines(
-    found: Mapping[str, Any], why_unpriced: str, batch: bool
-) -> Iterator[str]:
-    """Yield the lines on a forecast."""
-    name = found["model"]
-    head = f"{found['requests']:,} requests to {name} ({found['where']})"
-    prompt = found["prompt_tokens"]
-    if prompt is None:
-        yield f"{head}: they cost nothing"
-        return
-    yield head
-    exact = (
-        "" if found["exact"] else " (an estimate: no tokenizer of this model is here)"
+    writes = about.api == "chat" and not _is_function(model.name)
+    return replace(
+        found,
+        prompt_tokens=prompt,
+        longest_prompt=longest,
+        cached_tokens=cached,
+        completion_tokens=n * limit if writes else None,
+        exact=counter.exact,
+        dollars=least,
+        dollars_most=most,
+        price=price,
     )
-    yield f"{prompt:,} prompt tokens{exact}, the longest prompt {found['longest_prompt']:,}"
-    if not _is_function(name):
-        share = found["cached_tokens"] / max(prompt, 1)
-        yield f"{share:.0%} of them can come from the provider's prompt cache"
-    if found["completion_tokens"] is not None:
-        yield f"at most {found['completion_tokens']:,} completion tokens"
-    price = found["price"]
-    if None in (price, found["dollars"], found["dollars_most"]):
-        unknown = (
-            f"{name} is your own function, whose requests to services are not known"
-        )
-        yield f"cost unknown: {unknown if _is_function(name) else why_unpriced}"
-        return
-    least, most = (f"${found[key]:.2f}" for key in ("dollars", "dollars_most"))
-    cost = most if least == most else f"{least} with the cache, {most} without"
-    batches = ", as batches" * batch
-    yield f"{cost}{batches}, by prices of {price['date']} ({price['source']})"
 
 
 def where_asked(model: Model, client: Client) -> str:
@@ -183,52 +162,30 @@ def _is_function(name: str) -> bool:
     return name.startswith("python:")
 
 
-class WorstCase:
-    """The most tokens that one attempt can use, by the prompt's length and the limit of the
-    reply's.
-    """
-
-    def __init__(self, model: Model, counter: TokenCounter | None = None) -> None:
-        self._model, self._counter = model, counter
-        self.factor = 1.0  # rises if a reply costs more than its worst case
-
-    def __call__(self, messages: Messages) -> Usage:
-        """The worst case of an attempt with these messages."""
-        self._counter = self._counter or TokenCounter(self._model.name)
-        if self._counter.exact:
-            margin = 1.0
-        else:
-            margin = _ESTIMATE_MARGIN
-        tokens = self._counter.count(messages) * margin
-        sent = {name: self._model.parameters.get(name) for name in _COUNTED}
-        tokens += sum(
-            len(json.dumps(value, default=str)) for value in sent.values() if value
-        )
-        prompt = ceil(tokens * self.factor)
-        completion = ceil(_completion_limit(self._model) * self.factor)
-        return Usage(prompt, completion, 0, prompt)
-
-
 class Budget:
-    """A cost limit in dollars; attempts are allowed if their worst case fits."""
+    """A cost limit in dollars; attempts are allowed if their worst case fits.
+
+    Without a `price` nothing costs, and nothing is limited.
+    """
 
     def __init__(
         self,
         model: Model,
-        price: Price,
-        max_cost: float,
+        price: Price | None = None,
+        max_cost: float = inf,
         counter: TokenCounter | None = None,
         elsewhere: float = 0.0,  # cost of other runs under the same limit
     ) -> None:
         if not max_cost > 0.0:
             raise FwcError(f"--max-cost is {max_cost:g}: it must be above 0 dollars")
-        self.max_cost, self.spent, self._elsewhere = max_cost, elsewhere, elsewhere
-        self._price = price
-        self.worst_case = WorstCase(model, counter or TokenCounter(model.name))
-        self._reserved, self.under_way = (
-            0.0,
-            0,
-        )  # attempts that may return a part of their reserve
+        self.price = price
+        self.max_cost = max_cost
+        self.spent = self._elsewhere = elsewhere
+        self.under_way = 0  # attempts that may return a part of their reserve
+        self._model = model
+        self._counter = counter
+        self._factor = 1.0  # of worst cases; rises if a reply costs more than its own
+        self._reserved = 0.0
         self._estimated = False
 
     @property
@@ -247,13 +204,35 @@ class Budget:
 
     def start(self, journal: "Journal") -> None:
         """Reset: the cost so far is that of the journal, and nothing is reserved."""
-        self.spent = self._elsewhere + journal.cost(self._price)
+        if self.price is not None:
+            self.spent = self._elsewhere + journal.cost(self.price)
         self._estimated = journal.unknown + journal.unknown_batch != Usage()
         self._reserved, self.under_way = 0.0, 0
 
+    def worst_case(self, messages: Messages) -> Usage:
+        """The most tokens that one attempt with these messages can use."""
+        self._counter = self._counter or TokenCounter(self._model.name)
+        tokens = self._counter.count(messages) * 1.0
+        if not self._counter.exact:
+            tokens *= _ESTIMATE_MARGIN
+        for name in _COUNTED:
+            value = self._model.parameters.get(name)
+            tokens += len(json.dumps(value, default=str)) if value else 0
+        prompt = ceil(tokens * self._factor)
+        completion = ceil(_completion_limit(self._model) * self._factor)
+        return Usage(prompt, completion, 0, prompt)
+
+    def most(self, messages: Messages, batch: bool = False) -> float:
+        """The most dollars that one attempt with these messages can cost."""
+        if self.price is None:
+            return 0.0
+        return self.dollars(self.worst_case(messages), batch)
+
     def dollars(self, usage: Usage, batch: bool = False) -> float:
         """The cost of one attempt in dollars."""
-        return self._price.dollars(usage, batch, usage.prompt_tokens)
+        if self.price is None:
+            return 0.0
+        return self.price.dollars(usage, batch, usage.prompt_tokens)
 
     def reserve(self, dollars: float) -> bool:
         """Reserve `dollars` for an attempt; False if the attempt might exceed the limit."""
@@ -274,7 +253,7 @@ class Budget:
     def learn(self, expected: float, dollars: float) -> None:
         """Raise the factor for worst cases if an attempt cost more than `expected`."""
         if dollars > expected > 0.0:
-            self.worst_case.factor *= dollars / expected
+            self._factor *= dollars / expected
 
 
 def _completion_limit(model: Model) -> int:

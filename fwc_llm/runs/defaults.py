@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,11 +10,12 @@ from fwc_llm.runs.splits import (
     cell_counts,
     cell_words,
     cells_of_rows,
+    most_rows,
     nearest_whole,
     value_names,
     whole_step,
 )
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import Json, listed
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.tasks import Task
 from fwc_llm.words import is_known
@@ -35,10 +35,7 @@ def fit_defaults(
     chosen = settings.model_fields_set
     given_parity = "base_parity" in chosen
     parity = settings.base_parity if given_parity else task.rules.base_parity
-    changes: dict[str, Any] = {
-        "api": api or settings.api,
-        "weight": task.rules.weight or None,
-    }
+    changes: Json = {"api": api or settings.api, "weight": task.rules.weight or None}
     notes = list[str]()
     rows = settings.n_test
     if "n_test" in chosen:
@@ -118,11 +115,14 @@ class CellCounts:
         drawn = cell_counts(self.task.groups, n, base_parity)
         return np.asarray(self.distinct - drawn)
 
-    def holds(self, n: int, base_parity: float, reserve: int) -> bool:
-        """Whether `n` test rows can be drawn, with `reserve` distinct rows left per drawn cell."""
-        drawn = cell_counts(self.task.groups, n, base_parity)
-        spare = self.left(n, base_parity)[drawn > 0]
-        return bool((drawn <= self.rows).all() and (spare >= reserve).all())
+    def most(self, base_parity: float, reserve: int) -> int:
+        """The most test rows with `reserve` distinct rows left for examples in each drawn cell."""
+        spare = self.distinct - reserve
+        if self.shared:
+            available = np.minimum(self.rows, spare)
+        else:
+            available = np.where(spare < 0, 0, self.rows)
+        return most_rows(self.task.groups, available, base_parity)
 
     def smallest(self, sizes: np.ndarray) -> str:
         """The cell with the fewest rows, in words."""
@@ -147,20 +147,17 @@ def _fit_rows(
         many = f"{wanted} test rows are too many: {as_they_fall} are drawn"
         return as_they_fall, None, many if as_they_fall < wanted else ""
     nearest = nearest_whole(groups, wanted, parity)
-    step = whole_step(groups, parity)
     reserve = -(-m // (2 * len(cells.task.known_groups)))
-    numbers = range(nearest, max(step, _LEAST) - 1, -step)
-    fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
+    fitting = min(nearest, cells.most(parity, reserve))
     is_idle = cell_counts(groups, nearest, parity) == 0
-    if fitting is None and is_default:
+    if fitting < _LEAST and is_default:
         sizes = np.ma.masked_array(cells.rows, is_idle)
         why = f"the cell {cells.smallest(sizes)} has too few rows ({sizes.min():,})"
         drawn = f"{as_they_fall} test rows are drawn with --base-parity none"
         note = f"{why}: {drawn}; a map in the task file can merge groups"
         return as_they_fall, None, note
-    if fitting is None:  # an explicit parity: any number that can be drawn
-        numbers = range(nearest, 0, -step)
-        fitting = next((n for n in numbers if cells.holds(n, parity, 0)), nearest)
+    if fitting < _LEAST:  # an explicit parity: any number that can be drawn
+        fitting = min(nearest, cells.most(parity, 0)) or nearest
     if fitting == wanted:
         return fitting, parity, ""
     why = _not_whole(wanted, groups)

@@ -6,16 +6,15 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from fwc_llm.errors import FunctionError, FwcError, ProviderError
-from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
+from fwc_llm.models.base import Attempts, Model, Reply, traits
 from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import FunctionModel
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.notices import LOG
 from fwc_llm.progress import Progress
-from fwc_llm.runs.budget import Budget, WorstCase
+from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import (
     Journal,
     PlannedCall,
@@ -25,6 +24,7 @@ from fwc_llm.runs.journal import (
 )
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.unread import KEPT_BACK, NO_P, frequent_texts, unread_remedy
+from fwc_llm.sanitize import Fields, Json
 
 FIRST = 12  # first replies of an arm, one of which must hold an answer
 EARLY = 20  # first replies, about which a line is said if most are alike
@@ -72,9 +72,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.parameters, self.about = parameters_json(self.model), traits(self.model)
-        self.worst_case = (
-            self.budget.worst_case if self.budget is not None else WorstCase(self.model)
-        )
+        self.limit = self.budget or Budget(self.model)
         self.left = iter(self.calls)
         self.done = self.errors = self.skipped = 0
         self.answers = Counter(yes=0, no=0, unread=0)
@@ -87,8 +85,7 @@ class Execution:
 
     async def run(self) -> ExecutionSummary:
         """Send the calls; `ProviderError` if the provider rejects the run or `watch` stops it."""
-        if self.budget is not None:
-            self.budget.start(self.journal)
+        self.limit.start(self.journal)
         workers = [asyncio.create_task(self.work()) for _ in range(self.concurrency)]
         waiting = asyncio.create_task(self._report_pauses())
         try:
@@ -177,12 +174,12 @@ class Execution:
 
     def _keep(
         self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts"
-    ) -> dict[str, Any]:
+    ) -> Json:
         record = make_record(request, call, reply, self.journal.words)
         if attempts.unknown:
             record |= {
                 "unknown_attempts": attempts.unknown,
-                "most_usage": dict(vars(attempts.most())),
+                "most_usage": dict(vars(self.limit.worst_case(call.messages))),
             }
         self.journal.append(record)
         if reply.text is not None:
@@ -222,25 +219,22 @@ class Execution:
 
 
 class _Attempts(Attempts):
-    """The attempts at one call, within the run's budget, if any."""
+    """The attempts at one call, within the run's budget."""
 
     def __init__(self, run: Execution, call: PlannedCall) -> None:
-        self._run, self._budget, self._call = run, run.budget, call
+        self._run, self._budget, self._call = run, run.limit, call
         self._open = False  # whether an attempt is under way
         self._reserved = 0.0  # dollars for it
         self.unknown = 0  # attempts that may be charged, but whose usage the service did not report
 
     async def again(self) -> bool:
         """Reserve an attempt's worst case, perhaps after a wait; False if none is allowed."""
-        if self._budget is not None:
-            self._reserved = self._budget.dollars(
-                self._run.worst_case(self._call.messages)
-            )
-            while not self._budget.reserve(self._reserved):
-                if not self._budget.under_way:
-                    self._run.stop(self._budget.why)
-                if not await self._run.wait():
-                    return False
+        self._reserved = self._budget.most(self._call.messages)
+        while not self._budget.reserve(self._reserved):
+            if not self._budget.under_way:
+                self._run.stop(self._budget.why)
+            if not await self._run.wait():
+                return False
         self._open = True
         return True
 
@@ -251,32 +245,19 @@ class _Attempts(Attempts):
 
     def settle(self, reply: Reply) -> None:
         """Count the successful attempt, and earlier ones made without permission."""
-        if self._run.about.ask_within is not None:
-            unknown = 0
-        else:
-            unknown = reply.attempts - 1
+        unknown = 0 if self._run.about.ask_within is not None else reply.attempts - 1
         if reply.usage is None:
             self._close(0.0, unknown + 1)
         else:
-            if self._budget is None:
-                dollars = 0.0
-            else:
-                dollars = self._budget.dollars(reply.usage)
-            self._close(dollars, unknown)
-
-    def most(self) -> Usage:
-        """The largest usage of one attempt, by what is known now."""
-        return self._run.worst_case(self._call.messages)
+            self._close(self._budget.dollars(reply.usage), unknown)
 
     def _close(self, dollars: float, unknown: int) -> None:
         if not self._open:
             return
         self._open = False
-        if self._budget is not None:
-            self._budget.settle(self._reserved, dollars, unknown)
-        if (
-            self._budget is not None or self._run.about.ask_within is not None
-        ):  # others ask no service
+        self._budget.settle(self._reserved, dollars, unknown)
+        may_cost = self._budget.price is not None
+        if may_cost or self._run.about.ask_within is not None:  # others ask no service
             self.unknown += unknown
 
 
@@ -312,7 +293,7 @@ class Watch:
         self._arms = arms
         self._needs_p = settings.threshold is not None
         self._read: set[str] = set()
-        self._unread: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        self._unread: defaultdict[str, list[Fields]] = defaultdict(list)
         self._under_way: Counter[str] = Counter()
         for record in journal.records() if len(journal) else ():
             if record["text"] is not None:
@@ -330,7 +311,7 @@ class Watch:
         self._under_way[call.arm] += 1
         return True
 
-    def end(self, call: PlannedCall, record: Mapping[str, Any]) -> None:
+    def end(self, call: PlannedCall, record: Fields) -> None:
         """Count a call as ended; `UnreadError` for the twelfth reply without an answer.
 
         A row without any reply counts if a function was asked, which then is a `FunctionError`.
@@ -340,7 +321,7 @@ class Watch:
             self._note(record)
             self._check(call.arm)
 
-    def _note(self, record: Mapping[str, Any]) -> None:
+    def _note(self, record: Fields) -> None:
         arm = record.get("arm") or ""
         reason = record.get("reason")
         if record.get("answer") and self._needs_p and record.get("p_yes") is None:
@@ -367,7 +348,7 @@ class Watch:
             "continues this run"
         )
 
-    def failure(self, rows: str, records: Iterable[Mapping[str, Any]]) -> FunctionError:
+    def failure(self, rows: str, records: Iterable[Fields]) -> FunctionError:
         """The error of a function that gave no reply to some rows; its cause is the exception."""
         errors = Counter(record["error"] for record in records if record["error"])
         reasons = "; ".join(f"{n} times: {error}" for error, n in errors.items())

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from itertools import chain, count
@@ -33,7 +32,14 @@ from fwc_llm.files import (
 )
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import escape_formula, parse_json, redact, unescape_formula
+from fwc_llm.sanitize import (
+    Fields,
+    Json,
+    escape_formula,
+    parse_json,
+    redact,
+    unescape_formula,
+)
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.validation import check
 
@@ -55,10 +61,6 @@ COUNTERFACTUAL = (
 THRESHOLD_COLUMN = "threshold_answer"  # a further column in a run with a threshold
 GROUP_FILE = "models.json"  # in the folder of a group of runs with several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
-_READ_ONCE = {
-    "run.json": "_described",
-    "results.json": "_results",
-}  # where they are kept
 ROW_COLUMNS = ("weight", "cluster", "stratum")  # last columns, in a run that uses them
 _PACKAGES = (
     "fwc-llm",
@@ -108,8 +110,10 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def default(cls, task: str, model: str) -> "RunFolder":
-        """A new folder `./runs/<time>-<task>-<model>`, with valid file names."""
+    def for_run(cls, out: str | Path | None, task: str, model: str) -> "RunFolder":
+        """The folder `out`, else a new one `./runs/<time>-<task>-<model>`."""
+        if out:
+            return cls(Path(out))
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(task)}-{file_name(model)}"
         paths = chain(
             [Path("runs") / name],
@@ -150,7 +154,7 @@ class RunFolder:
             )
             raise FwcError(f"{self.path} holds {entries[0]} and no run: {remedy}")
 
-    def begin(self, description: Mapping[str, Any]) -> None:
+    def begin(self, description: Fields) -> None:
         """Write run.json; in that of the same run, update only the settings of verdicts."""
         if not self.begun:
             self.write_json("run.json", description)
@@ -187,36 +191,25 @@ class RunFolder:
         if any(before.get(name) != value for name, value in changes.items()):
             self.change(**changes)
 
-    def describe(self) -> dict[str, Any]:
-        """The validated content of run.json, which is read once."""
-        return self._described
-
-    @cached_property
-    def _described(self) -> dict[str, Any]:
+    def describe(self) -> Json:
+        """The validated content of run.json."""
         return check_described(self.read_json("run.json"), self.path / "run.json")
 
-    def change(self, **changes: Any) -> dict[str, Any]:
+    def change(self, **changes: Any) -> Json:
         """Change keys of run.json, such as `simulated`; return its content."""
         description = self.describe() | changes
         self.write_json("run.json", description)
         return description
 
-    def results(self) -> dict[str, Any]:
-        """The validated content of results.json, which is read once."""
-        return self._results
-
-    @cached_property
-    def _results(self) -> dict[str, Any]:
+    def results(self) -> Json:
+        """The validated content of results.json."""
         results = self.read_json("results.json")
         path = self.path / "results.json"
-        check(
-            Results,
-            results,
-            f"{path} is damaged ({rescored(self.path)} writes it again)",
-        )
+        damaged = f"{path} is damaged ({rescored(self.path)} writes it again)"
+        check(Results, results, damaged)
         return results
 
-    def read_json(self, name: str) -> dict[str, Any]:
+    def read_json(self, name: str) -> Json:
         """Read a JSON object of the folder; `FwcError` if missing or damaged."""
         path = self.path / name
         damaged = f"): {self.path} is not a run's folder, or it is damaged"
@@ -239,9 +232,8 @@ class RunFolder:
         """Write a text file atomically, without keys."""
         with self._writing(name) as file:
             file.write(redact(text, by_form=False))
-        vars(self).pop(_READ_ONCE.get(name, ""), None)
 
-    def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write_answers(self, rows: Sequence[Fields]) -> None:
         """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""
         further = _shared(rows, (THRESHOLD_COLUMN, *ROW_COLUMNS))
         with self._writing("answers.csv") as file:
@@ -296,7 +288,7 @@ class RunFolder:
             )
 
     def write_questions(
-        self, rows: Sequence[Mapping[str, Any]], name: str = "questions.jsonl"
+        self, rows: Sequence[Fields], name: str = "questions.jsonl"
     ) -> None:
         """Write the questions in order to questions.jsonl, or a file of its format."""
         further = _shared(rows, ROW_COLUMNS)
@@ -311,7 +303,7 @@ class RunFolder:
                     json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
                 )
 
-    def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
+    def read_questions(self, name: str = "questions.jsonl") -> Iterator[Json]:
         """Yield the questions of the run."""
         path = self.path / name
         again = (
@@ -347,7 +339,7 @@ class RunFolder:
             yield file
 
 
-def _shared(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+def _shared(rows: Sequence[Fields], names: Sequence[str]) -> list[str]:
     """The columns of `names` that all rows have."""
     return [name for name in names if rows and all(name in row for row in rows)]
 
@@ -399,7 +391,7 @@ def versions() -> dict[str, str]:
     return numbers
 
 
-def _lasting(described: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
+def _lasting(described: Fields) -> Iterator[tuple[tuple[str, str], Any]]:
     """Yield ((key, name within it), value) of what a continued run must keep."""
     for key, value in {"settings": None, **described}.items():
         if isinstance(value, dict):
@@ -448,7 +440,7 @@ class _People(BaseModel, strict=True):
     yes: _Count
 
 
-def _settings(content: dict[str, Any]) -> dict[str, Any]:
+def _settings(content: Json) -> Json:
     """Validate the settings, and add defaults that an earlier version lacks."""
     settings = {
         name: value for name, value in content.items() if name in Settings.model_fields
@@ -476,7 +468,7 @@ class Described(_Run):
 
     format: Literal["fwc-llm-run/1"]
     arms: Annotated[_Names, Field(min_length=1)]
-    settings: Annotated[dict[str, Any], AfterValidator(_settings)]
+    settings: Annotated[Json, AfterValidator(_settings)]
     title: str | None = None
     fingerprint: str | None = None
     created: str | None = None
@@ -489,7 +481,7 @@ class Described(_Run):
     protected: _Names | None = None
     parser: _Count | None = None
     words: dict[Literal["yes", "no"], _Names] | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: Json | None = None
     sources: dict[str, str] | None = None
     versions: dict[str, str] | None = None
     calls: _Count | None = None
@@ -539,7 +531,7 @@ class Results(_Run):
     returned_models: _Names | None = None
 
 
-def check_described(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def check_described(content: Fields, path: Path) -> Json:
     """Validate the content of a run.json; `FwcError` if it is damaged."""
     return {
         **content,
@@ -547,7 +539,7 @@ def check_described(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     }
 
 
-def is_question(row: Mapping[str, Any]) -> bool:
+def is_question(row: Fields) -> bool:
     """Whether `row` is a valid question of a run."""
     texts = all(
         isinstance(row.get(name), str) for name in ("arm", "row", "variant", "group")

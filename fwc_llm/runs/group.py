@@ -23,9 +23,8 @@ class Group:
     @classmethod
     def begin(cls, path: Path | None, task: str, models: Sequence[str]) -> "Group":
         """Create the folder, or continue; `FwcError` if it is for other models."""
-        default = RunFolder.default(task, f"{len(models)}-models").path
-        group = cls(path or default, tuple(models))
-        folder = RunFolder(group.path)
+        folder = RunFolder.for_run(path, task, f"{len(models)}-models")
+        group = cls(folder.path, tuple(models))
         before = cls.find(group.path)
         others = (
             before.models

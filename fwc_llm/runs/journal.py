@@ -14,7 +14,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from fwc_llm.models.recorded import (
     parse_record,
     read_records,
 )
-from fwc_llm.sanitize import parse_json, redact, sanitize_json
+from fwc_llm.sanitize import Fields, Json, parse_json, redact, sanitize_json
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def call_id(parameters: str, call: PlannedCall) -> str:
 
 def make_record(
     request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO
-) -> dict[str, Any]:
+) -> Json:
     """The journal's record of one reply, without keys, with the answer parsed by `words`."""
     reply = replace(reply, **sanitize_json(dict(vars(reply))))
     record = {
@@ -110,7 +110,7 @@ def make_record(
     }
 
 
-def parsed(reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
+def parsed(reply: Reply, words: Words = YES_NO) -> Json:
     """Parse a reply: `answer`, `reason` and `p_yes`."""
     reading = read_answer(reply, words)
     answer = reading.answer
@@ -185,7 +185,7 @@ class Journal:
     def __len__(self) -> int:
         return len(self._answered)
 
-    def append(self, record: Mapping[str, Any]) -> None:
+    def append(self, record: Fields) -> None:
         """Write one record; once this returns, killing the process cannot lose it."""
         if "prefix" in record and (record["arm"], record["repeat"]) in self._prefixed:
             record = {name: value for name, value in record.items() if name != "prefix"}
@@ -196,7 +196,7 @@ class Journal:
             self._sync()
             self._synced = now
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Json]:
         """Yield every record; a failed request may have a later record with a reply."""
         return read_records(self.path)
 
@@ -220,7 +220,7 @@ class Journal:
             why = "its folder was deleted, moved or replaced while the run went on"
             raise StorageError(f"{self.path} is gone: {why}; nothing further is asked")
 
-    def _write(self, record: Mapping[str, Any]) -> None:
+    def _write(self, record: Fields) -> None:
         line = (
             json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str)
             + "\n"
@@ -246,7 +246,7 @@ class Journal:
         with failing_as(StorageError, f"the disk does not keep {self.path}: "):
             os.fsync(self._file)
 
-    def _count(self, record: Mapping[str, Any]) -> None:
+    def _count(self, record: Fields) -> None:
         if record["text"] is not None:
             self._answered.add(bytes.fromhex(record["request"]))
         if record.get("prefix"):

@@ -4,11 +4,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Messages
+from fwc_llm.sanitize import Fields, Json
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -17,7 +18,7 @@ FIRST_NAME = "first name"  # key of the first name in a changed row
 
 
 @cache
-def _file() -> dict[str, Any]:
+def _file() -> Json:
     return tomllib.loads(
         Path(__file__).with_name("first_names.toml").read_text(encoding="utf-8")
     )
@@ -49,7 +50,7 @@ def named_levels(task: "Task") -> dict[str, list[str]]:
     return by_attribute
 
 
-def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
+def with_first_name(messages: Messages, values: Fields) -> Messages:
     """Append the first name in `values`, if any, to the record in `messages`."""
     if FIRST_NAME not in values:
         return messages
@@ -69,8 +70,8 @@ def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
 
 
 def name_variants(
-    levels: Mapping[str, list[str]], row: str, values: Mapping[str, Any]
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    levels: Mapping[str, list[str]], row: str, values: Fields
+) -> Iterator[tuple[str, Fields]]:
     """Yield (variant, values) of the row with a first name for each level.
 
     Names imply a sex and a race. One is the level to try; the other is that of the row if the row

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from fwc_llm.runs.perturbations import name_variants, named_levels, with_first_n
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, draw_split, population
 from fwc_llm.runs.threshold_selection import draw_validation_rows
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.shots import accepted_options, is_per_row, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order
@@ -68,8 +69,8 @@ class _PlannedQuestion(NamedTuple):
     repeat: Repeat
     arm: Arm
     position: int
-    question: dict[str, Any]
-    values: Mapping[str, Any]
+    question: Json
+    values: Fields
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Plan:
         variants = sum(1 for _ in self.variants(*next(rows_of(tests[0]))))
         return sum(map(len, tests)) * len(self.arms) * variants
 
-    def questions(self, validation: bool = False) -> Iterator[dict[str, Any]]:
+    def questions(self, validation: bool = False) -> Iterator[Json]:
         """Yield the questions about test rows, or with `validation` of the pool."""
         for planned in self._planned_questions(validation):
             yield planned.question
@@ -250,9 +251,7 @@ class Plan:
             return named_levels(self.task)
         return {}
 
-    def variants(
-        self, row: str, values: Mapping[str, Any]
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def variants(self, row: str, values: Fields) -> Iterator[tuple[str, Fields]]:
         """Yield (variant, values): the row itself, then probes and counterfactuals."""
         yield "", values
         if self._named:
@@ -419,7 +418,7 @@ def default_model(task: "Task") -> str:
     return "surrogate"
 
 
-def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
+def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, Json]]:
     """Yield (row id, values) of every row; at most `_ROWS` are dicts at a time."""
     names = frame.columns.tolist()
     for first in range(0, len(frame), _ROWS):
@@ -437,7 +436,7 @@ def _select(
     settings: Settings,
     split: "Split",
     seed: int,
-    query: Mapping[str, Any] | None,
+    query: Fields | None,
 ) -> Shots:
     """An arm's examples, in its order if they are for one row alone."""
     accepted = accepted_options(
@@ -462,12 +461,8 @@ def _select(
 
 
 def describe_asked(
-    plan: Plan,
-    model: str,
-    parameters: Mapping[str, Any],
-    simulated: bool,
-    reference: bool = False,
-) -> dict[str, Any]:
+    plan: Plan, model: str, parameters: Fields, simulated: bool, reference: bool = False
+) -> Json:
     """The content of run.json; the arguments after `plan` describe the model."""
     task = plan.task
     described = {

@@ -35,7 +35,7 @@ from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, fil
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
 from fwc_llm.runs.splits import cell_counts, table_of
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import Fields, Json, parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
@@ -60,8 +60,8 @@ class Run:
 
     folder: Path
     label: str  # distinguishes runs in one report
-    described: Mapping[str, Any]
-    results: Mapping[str, Any]
+    described: Fields
+    results: Fields
     arms: tuple[str, ...]
     groups: tuple[str, ...]  # by their base rate in the test rows, lowest first
     answers: Mapping[str, ArmAnswers]  # of unchanged rows
@@ -164,7 +164,7 @@ class Run:
         return impact_tables(self.answered, of_law)
 
     @property
-    def thresholds(self) -> list[Mapping[str, Any]]:
+    def thresholds(self) -> list[Fields]:
         """How each arm's thresholds were chosen."""
         found = self.results.get("thresholds") or ()
         return [line for line in found if line["arm"] in self.at_threshold]
@@ -353,7 +353,7 @@ def _key(answered: RunAnswers) -> str:
 
 
 def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
-    arrays: dict[str, Any] = {n: np.array(lists[n], _KINDS[n]) for n in _KINDS}
+    arrays: Json = {n: np.array(lists[n], _KINDS[n]) for n in _KINDS}
     return Predictions(**arrays)
 
 
@@ -387,18 +387,11 @@ def score_run(
     journal: Journal,
     stopped: str | None = None,
     task: "Task | None" = None,
-) -> dict[str, Any]:
-    """Score a run, with its records in results.json; return what `score` does."""
-    return scored(folder, journal, stopped, task)[0]
+) -> tuple[Json, Run | None]:
+    """Score a run, with its records in results.json; what `score` returns, and the run.
 
-
-def scored(
-    folder: RunFolder,
-    journal: Journal,
-    stopped: str | None = None,
-    task: "Task | None" = None,
-) -> tuple[dict[str, Any], Run | None]:
-    """Like `score_run`, with the run, which is None without any reply."""
+    The run is None without any reply.
+    """
     results = score(folder, journal, stopped)
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
@@ -462,9 +455,7 @@ def answers_by_arm(
     silent = [arm for arm in arms if not (arm_names == arm).any()]
     if silent:
         raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
-    texts: dict[str, Any] = {
-        name: names[name] for name in ("row", "variant", "group", "reason")
-    }
+    texts: Json = {name: names[name] for name in ("row", "variant", "group", "reason")}
     answers = ArmAnswers(
         repeat=_numbers(names["repeat"]).astype(np.int64),
         label=(names["label"] == "yes").astype(np.int8),

@@ -25,7 +25,7 @@ from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
 from fwc_llm.runs.unread import unread_summary
-from fwc_llm.sanitize import truncate
+from fwc_llm.sanitize import Fields, Json, truncate
 from fwc_llm.words import Words
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Replies:
         self.truncated = sum(last.truncated for last in self._last.values())
         self.contradicting = sum(last.contradicts for last in self._last.values())
 
-    def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    def row(self, question: Fields) -> Json:
         """The question with its parsed reply, as a line of answers.csv."""
         cells_asked = {
             name: question[name]
@@ -94,14 +94,12 @@ class Replies:
         cells = self._last.get(key_of(question), _Last()).cells
         return cells_asked | dict(zip(PARSED_COLUMNS, cells, strict=True))
 
-    def error(self, question: Mapping[str, Any]) -> str:
+    def error(self, question: Fields) -> str:
         """The reason why the question has no reply; "" if unknown."""
         return self._last.get(key_of(question), _Last()).error
 
 
-def score(
-    folder: RunFolder, journal: Journal, stopped: str | None = None
-) -> dict[str, Any]:
+def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Json:
     """Parse all replies; write answers.csv and results.json; return the latter.
 
     After another version of the parser, the returned value has `reparsed`: by arm, the number of
@@ -130,8 +128,8 @@ def score(
         )
     if described.get("parser") != PARSER:
         folder.change(parser=PARSER)
-    validation = list[dict[str, Any]]()
-    chosen = dict[tuple[str, int], dict[str, Any]]()
+    validation = list[Json]()
+    chosen = dict[tuple[str, int], Json]()
     if rule is not None:
         if rule in FITTED:
             validation = [
@@ -145,7 +143,7 @@ def score(
                 row, chosen[_arm_and_repeat(row)]["threshold"]
             )
     folder.write_answers(rows)
-    by_arm: dict[str, list[dict[str, Any]]] = {}
+    by_arm: dict[str, list[Json]] = {}
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
     strangers = [name for name in described["arms"] if name not in by_arm]
@@ -208,15 +206,13 @@ def score(
     return data | ({"reparsed": reparsed} if reparsed else {})
 
 
-def _arm_and_repeat(row: Mapping[str, Any]) -> tuple[str, int]:
+def _arm_and_repeat(row: Fields) -> tuple[str, int]:
     return row["arm"], int(row["repeat"])
 
 
 def _thresholds(
-    arm: str,
-    rows: Sequence[Mapping[str, Any]],
-    chosen: Mapping[tuple[str, int], Mapping[str, Any]],
-) -> dict[str, Any]:
+    arm: str, rows: Sequence[Fields], chosen: Mapping[tuple[str, int], Fields]
+) -> Json:
     """An arm's thresholds by repeat, test rows exactly at them, and rows without P(yes)."""
     per_repeat = [selection for (name, _), selection in chosen.items() if name == arm]
     thresholds = {

@@ -1,12 +1,12 @@
 """Sample size: rows, repeats and requests needed to detect a difference."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of, whole_step
+from fwc_llm.sanitize import Json
 from fwc_llm.tasks import Task
 
 REPEATS = (1, 5, 10, 20, 50)
@@ -18,7 +18,7 @@ def needed(
     settings: Settings,
     arms: int,
     assumptions: Assumptions,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Json]:
     """Yield the sample sizes that detect `difference` with power 80 %.
 
     `n_test` is the least number of test rows per repeat, None if the table has too few; `requests`

@@ -1,12 +1,11 @@
 """`Settings`: everything that determines a run's questions and verdicts."""
 
-from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from pydantic import field_validator, model_validator
 
 from fwc_llm.options import SERVICE, UNREAD_HELP, VERDICT, Options, option
-from fwc_llm.sanitize import parse_finite
+from fwc_llm.sanitize import Fields, Json, parse_finite
 from fwc_llm.shots.base import DEFAULT_M
 
 Api: TypeAlias = Literal["chat", "decisions", "systemone"]
@@ -23,7 +22,7 @@ JUDGED = (
 )  # options of verdicts
 
 
-def _template(values: Mapping[str, Any]) -> str:
+def _template(values: Fields) -> str:
     if values.get("api", "chat") == "chat":
         return "default"
     return DECISION_TEMPLATE
@@ -86,7 +85,7 @@ class Settings(Options):
         None,
         "Also score answers thresholded at this P(yes): number, `fit` or `base-rate`.",
     )
-    strategy_options: Mapping[str, Any] = option(
+    strategy_options: Fields = option(
         dict, "Options of strategies, such as slots=equal.", flag="option"
     )
     margin: float = option(
@@ -172,7 +171,7 @@ class Settings(Options):
         """Whether the question is a message of its own, as decision models need it."""
         return self.api != "chat"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """The settings as in run.json."""
         return self.model_dump(mode="json")
 
@@ -193,7 +192,7 @@ class SettingsKeywords(TypedDict, total=False):
     counterfactual: bool
     probe: tuple[Literal["names"], ...]
     threshold: float | str | None
-    strategy_options: Mapping[str, Any]
+    strategy_options: Fields
     margin: float
     min_group: int
     min_coverage: float

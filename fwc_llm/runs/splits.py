@@ -1,7 +1,7 @@
 """Draws test rows with controlled base rates; marks candidates for examples."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.tasks import Task
 from fwc_llm.words import is_known
 
@@ -36,7 +37,7 @@ def draw_split(
     n_test: int = 200,
     base_parity: float | None = 0.5,
     seed: int = 0,
-    not_equal_to: "pd.DataFrame | Sequence[Mapping[str, Any]]" = (),
+    not_equal_to: "pd.DataFrame | Sequence[Fields]" = (),
 ) -> Split:
     """Draw `n_test` test rows without replacement, and mark possible examples.
 
@@ -90,8 +91,7 @@ def design_of(
         return Design(
             task.groups, n_test * of_groups / table.sum(), of_groups, repeats, min_group
         )
-    rows = cell_counts(task.groups, n_test, base_parity)
-    check_cells(task, table, rows)
+    rows = available_counts(task, table, n_test, base_parity)
     return Design(
         task.groups, rows.astype(float), table.astype(float), repeats, min_group
     )
@@ -117,23 +117,22 @@ def draw(
         rows = np.flatnonzero(free)
         check_size(n, len(rows))
         return np.asarray(rows[rng.choice(len(rows), size=n, replace=False)])
-    counts = cell_counts(task.groups, n, base_parity)
-    places = [np.flatnonzero(free & (cells == cell)) for cell in range(counts.size)]
-    check_cells(task, np.reshape([len(rows) for rows in places], counts.shape), counts)
-    drawn = (
-        rows[rng.choice(len(rows), n, replace=False)]
-        for rows, n in zip(places, counts.ravel(), strict=True)
-    )
-    return rng.permutation(np.concatenate(list(drawn)))
+    available = np.bincount(cells[free], minlength=2 * len(task.groups))
+    counts = available_counts(task, available.reshape(-1, 2), n, base_parity)
+    drawn = []
+    for cell, count in enumerate(counts.flat):
+        rows = np.flatnonzero(free & (cells == cell))
+        drawn.append(rows[rng.choice(len(rows), count, replace=False)])
+    return rng.permutation(np.concatenate(drawn))
 
 
 def interleave_cells(cells: np.ndarray) -> np.ndarray:
     """A permutation of rows (n,) whose prefixes have about equal shares of cells."""
-    rank = np.zeros(len(cells))
-    for cell in np.unique(cells):
-        rows = np.flatnonzero(cells == cell)
-        rank[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
-    return np.argsort(rank, kind="stable")
+    import pandas as pd
+
+    of_cell = pd.Series(cells).groupby(cells)
+    rank = (of_cell.cumcount() + 0.5) / of_cell.transform("size")
+    return np.argsort(rank.to_numpy(), kind="stable")
 
 
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray:
@@ -172,6 +171,14 @@ def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
     return above
 
 
+def most_rows(groups: Sequence[str], available: np.ndarray, base_parity: float) -> int:
+    """The largest number of test rows with whole cells of at most `available` (G, 2) rows."""
+    step = whole_step(groups, base_parity)
+    needed = cell_counts(groups, step, base_parity)
+    times = available[needed > 0] // needed[needed > 0]
+    return step * max(0, int(times.min()))
+
+
 def _base_rates(groups: Sequence[str], base_parity: float) -> dict[str, Fraction]:
     """The share of yes among the test rows of each known group."""
     if (
@@ -200,15 +207,16 @@ def check_size(n: int, available: int) -> None:
         )
 
 
-def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
-    """`FwcError` if a cell has fewer rows `available` (G, 2) than `counts` (G, 2)."""
-    if (available >= counts).all():
-        return
-    n = int(counts.sum())
-    times = int(np.gcd.reduce(counts.ravel()))
-    drawn = counts > 0
-    most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
-    index = int(np.flatnonzero(available < counts)[0])
+def available_counts(
+    task: Task, available: np.ndarray, n: int, base_parity: float
+) -> np.ndarray:
+    """`cell_counts`; `FwcError` if a cell has fewer rows `available` (G, 2)."""
+    counts = cell_counts(task.groups, n, base_parity)
+    short = np.flatnonzero(available < counts)
+    if not len(short):
+        return counts
+    index = int(short[0])
+    most = most_rows(task.groups, available, base_parity)
     fewer = (
         f"the most that work are {most}"
         if most
@@ -228,7 +236,7 @@ def cell_words(task: Task, index: int) -> str:
     return f"{' & '.join(task.protected)} = {group}, {task.outcome} = {answer}"
 
 
-def population(task: "Task") -> list[dict[str, Any]]:
+def population(task: "Task") -> list[Json]:
     """Numbers of rows by group and outcome in the table of test rows, for run.json."""
     cells = zip(task.groups, task.cells_of(task.test()).tolist(), strict=True)
     return [{"group": group, "no": no, "yes": yes} for group, (no, yes) in cells]
@@ -251,7 +259,7 @@ def value_names(task: Task) -> list[str]:
 
 
 def row_values(
-    task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
+    task: Task, rows: "pd.DataFrame | Sequence[Fields]"
 ) -> list[tuple[Any, ...]]:
     """The values of `value_names` as tuples; `FwcError` if an example lacks one."""
     names = value_names(task)
@@ -266,9 +274,7 @@ def row_values(
 
 
 def equal_rows(
-    task: Task,
-    rows: "pd.DataFrame",
-    others: "pd.DataFrame | Sequence[Mapping[str, Any]]",
+    task: Task, rows: "pd.DataFrame", others: "pd.DataFrame | Sequence[Fields]"
 ) -> np.ndarray:
     """Mark the rows (n,) that equal one of `others`, or share its cluster."""
     import pandas as pd

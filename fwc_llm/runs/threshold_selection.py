@@ -2,9 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,13 +12,14 @@ from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.runs.splits import (
     Split,
-    cell_counts,
     cells_of_rows,
     equal_rows,
     hold_out,
+    most_rows,
     nearest_whole,
     whole_step,
 )
+from fwc_llm.sanitize import Fields, Json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ FILE_NAME = "pool.jsonl"
 NEVER = 1.000001  # a threshold that no P(yes) reaches
 _MOST, _LEAST = 200, 20  # limits of the default number of validation rows
 
-Row = Mapping[str, Any]  # a line of answers.csv, with P(yes) as a number or None
+Row = Fields  # a line of answers.csv, with P(yes) as a number or None
 
 
 def draw_validation_rows(
@@ -37,7 +38,7 @@ def draw_validation_rows(
     split: Split,
     settings: Settings,
     seed: int,
-    examples: Sequence[Mapping[str, Any]],
+    examples: Sequence[Fields],
 ) -> "tuple[pd.DataFrame, Split]":
     """A repeat's validation rows, 0 if none are needed; the split without them."""
     if settings.threshold not in FITTED:
@@ -65,19 +66,16 @@ def _number_of_rows(task: "Task", split: Split, settings: Settings) -> int:
     if parity is None:
         return max(min(most, int(split.candidates.sum()) // 2), 2)
     step = whole_step(task.groups, parity)
-    n = nearest_whole(task.groups, most, parity)
+    least = math.ceil(_LEAST / step) * step
     cells = cells_of_rows(task, split.pool)[split.candidates]
-    most_of_cells = np.bincount(cells, minlength=2 * len(task.groups)) // 2
-    while n - step >= _LEAST:
-        if (cell_counts(task.groups, n, parity).ravel() <= most_of_cells).all():
-            break
-        n -= step
-    return n
+    counts = np.bincount(cells, minlength=2 * len(task.groups)).reshape(-1, 2)
+    fitting = most_rows(task.groups, counts // 2, parity)
+    return min(nearest_whole(task.groups, most, parity), max(fitting, least))
 
 
 def choose_thresholds(
     rule: float | str, rows: Iterable[Row], keys: Iterable[tuple[str, int]]
-) -> dict[tuple[str, int], dict[str, Any]]:
+) -> dict[tuple[str, int], Json]:
     """The threshold of every (arm, repeat) in `keys`, None if no row has a P(yes)."""
     by_key: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
@@ -92,8 +90,9 @@ def choose_thresholds(
     }
 
 
-def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
+def _chosen(rule: str, rows: Sequence[Row]) -> Json:
     from fwc_llm.metrics.decision_thresholds import (
+        HALF,
         at_base_rate,
         most_accurate,
         threshold_curve,
@@ -103,19 +102,15 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
     counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}
     if not with_p:
         return counts
-    labels = [int(row["label"] == "yes") for row in with_p]
-    curve = threshold_curve(
-        [row["p_yes"] for row in with_p], labels, [row["group"] for row in with_p]
-    )
-    if rule == "fit":
-        index = most_accurate(curve)
-    else:
-        index = at_base_rate(curve)
+    p = np.array([row["p_yes"] for row in with_p])
+    labels = np.array([row["label"] == "yes" for row in with_p])
+    curve = threshold_curve(p, labels, [row["group"] for row in with_p])
+    index = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
     gap = float(curve.gap[index])
     return counts | {
         "threshold": min(float(curve.thresholds[index]), NEVER),
         "accuracy": float(curve.accuracy[index]),
-        "accuracy_at_half": float(curve.accuracy[curve.place(0.5)]),
+        "accuracy_at_half": float(((p >= HALF) == labels).mean()),
         "dp_gap": None if math.isnan(gap) else gap,
         "share_of_yes": float(curve.share[index]),
         "base_rate": curve.base_rate,

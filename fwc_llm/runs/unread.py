@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.openai.chat import REASONING_TOKENS, completion_limit
-from fwc_llm.sanitize import replace_invisible
+from fwc_llm.sanitize import Fields, replace_invisible
 
 # Reasons that are findings about the model, not faults of the run.
 KEPT_BACK = ("refused", "filtered")
@@ -29,7 +28,7 @@ def frequent_texts(texts: Iterable[str | None]) -> list[str]:
     return found
 
 
-def unread_remedy(reasons: Mapping[str, int], parameters: Mapping[str, Any]) -> str:
+def unread_remedy(reasons: Mapping[str, int], parameters: Fields) -> str:
     """What to do about replies without an answer, by their reasons; "" if that is a finding."""
     commonest = max(reasons, key=reasons.__getitem__)
     limit = completion_limit(parameters)
@@ -54,9 +53,7 @@ def unread_remedy(reasons: Mapping[str, int], parameters: Mapping[str, Any]) -> 
     return "try another --template, or --answer-format json if the service knows it"
 
 
-def unread_summary(
-    rows: Iterable[Mapping[str, Any]], parameters: Mapping[str, Any]
-) -> str:
+def unread_summary(rows: Iterable[Fields], parameters: Fields) -> str:
     """A sentence on the replies without an answer in rows of answers.csv; "" for none."""
     unread = [row for row in rows if not row["answer"] and row["reason"] != "error"]
     if not unread:

@@ -1,12 +1,13 @@
 """`Shots`, the examples of a prompt, and `Request`, the input of a strategy."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import Ambiguous, checked_class
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
+from fwc_llm.sanitize import Fields, Json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,12 +31,12 @@ class Example:
     """
 
     row: str
-    values: Mapping[str, Any]
+    values: Fields
     label: Literal["yes", "no"]
     weight: float | None = None
 
 
-class Certificate(dict[str, Any]):
+class Certificate(Json):
     """A selection's certificate: a dict of plain values, in memory and in shots files.
 
     For `fwc`: the `objective` (distance between table and examples), its `lower_bound`, the
@@ -90,8 +91,8 @@ class Shots(Ambiguous):
     fingerprint: str
     seed: int
     examples: tuple[Example, ...]
-    certificate: Mapping[str, Any] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Fields | None = None
+    options: Fields = field(default_factory=dict)
     protected: tuple[
         str, ...
     ] = ()  # the attributes whose levels form the cells; empty in older files
@@ -262,8 +263,8 @@ class Request:
     m: int = DEFAULT_M
     epsilon: float | None = 0.01
     seed: int = 0
-    query: Mapping[str, Any] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    query: Fields | None = None
+    options: Fields = field(default_factory=dict)
     weights: "np.ndarray | None" = field(repr=False, default=None)
 
 

@@ -13,6 +13,7 @@ from fwc_llm.coreset.fit import CoresetFit
 from fwc_llm.coreset.rivals import clustering
 from fwc_llm.coreset.rivals.base import sizes
 from fwc_llm.errors import FwcError
+from fwc_llm.sanitize import Json
 from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import (
@@ -97,7 +98,7 @@ def _settings(
     seed: int,
     column_weights: Any,
     penalty: float | None,
-) -> dict[str, Any]:
+) -> Json:
     """The arguments of the estimator; a penalty replaces ε."""
     if column_weights is None:
         features = {column.name for column in task.features}
@@ -129,7 +130,7 @@ def _settings(
 
 def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
     """Make shots with a certificate; the pool of `request` has only the m chosen rows."""
-    recorded: dict[str, Any] = {
+    recorded: Json = {
         "column_weights": estimator.column_weights,
         "penalty": estimator.penalty,
         "crossed": None if estimator.crossed else False,
@@ -140,7 +141,7 @@ def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
     weights = np.asarray(estimator.weights_)
     sensitive = task.sensitive(rows)
     labels = task.labels(rows)
-    options: dict[str, Any] = {"epsilon": estimator.epsilon, "slots": slots}
+    options: Json = {"epsilon": estimator.epsilon, "slots": slots}
     options |= {name: value for name, value in recorded.items() if value is not None}
     counts = Counter(zip(sensitive.tolist(), labels.tolist(), strict=True))
     shots = make_shots(request, "fwc", range(len(rows)), weights, **options)

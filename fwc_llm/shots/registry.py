@@ -1,12 +1,13 @@
 """The registry of strategies: built-in ones, and `module:function`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from fwc_llm.errors import FwcError, check_type, did_you_mean, near
+from fwc_llm.sanitize import Fields
 from fwc_llm.shots.base import Request, Shots, Strategy
 from fwc_llm.user_code import import_named
 
@@ -84,11 +85,9 @@ def is_per_row(name: str) -> bool:
     return bool(getattr(find_strategy(name), "per_row", False))
 
 
-def accepted_options(name: str) -> Mapping[str, Any] | None:
+def accepted_options(name: str) -> Fields | None:
     """The types of the strategy's options by name; None if a plugin does not declare them."""
-    return cast(
-        "Mapping[str, Any] | None", getattr(find_strategy(name), "options", None)
-    )
+    return cast("Fields | None", getattr(find_strategy(name), "options", None))
 
 
 def _load(name: str, target: str, import_it: Callable[[str], ModuleType]) -> Strategy:

@@ -1,7 +1,6 @@
 """Examples near the queried row (docs/baselines.md)."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -9,6 +8,7 @@ import pandas as pd
 from fwc_llm.coreset.problem.encoding import Encoder, encode
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.errors import FwcError
+from fwc_llm.sanitize import Fields
 from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.registry import strategy
@@ -64,7 +64,7 @@ def _encode(request: Request) -> tuple[Encoder, np.ndarray]:
 
 
 def _distances(
-    task: "Task", query: Mapping[str, Any], encoder: Encoder, values: np.ndarray
+    task: "Task", query: Fields, encoder: Encoder, values: np.ndarray
 ) -> np.ndarray:
     """Return (n,) the distances of all rows to the query; an unseen category differs from all
     others.

@@ -2,13 +2,13 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
 
 from fwc_llm.errors import FwcError, checked, require
 from fwc_llm.files import failing_as, json_text, new_path, read_text, write_whole
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import Json, parse_json
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.select import check_examples
 from fwc_llm.validation import check
@@ -79,12 +79,12 @@ class _ShotsFile(BaseModel, strict=True):
     protected: list[str] = []
     strategy: str
     seed: int
-    options: dict[str, Any]
-    certificate: dict[str, Any] | None = None
+    options: Json
+    certificate: Json | None = None
     examples: list[_ExampleInFile]
 
 
-def shots_json(shots: Shots) -> dict[str, Any]:
+def shots_json(shots: Shots) -> Json:
     """The content of a shots file."""
     displayed = {example.row: weight for example, weight in shots.shown()}
     return {

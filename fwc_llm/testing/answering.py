@@ -26,12 +26,11 @@ from fwc_llm.models.surrogate.protocol import (
     respond,
     simulated,
 )
+from fwc_llm.sanitize import Fields
 
 NO_KEY = "sk-fwc-llm-testing-is-no-key"
 
-Answer: TypeAlias = (
-    "str | bool | float | Reply | Exception | Surrogate | Mapping[str, Any] | None"
-)
+Answer: TypeAlias = "str | bool | float | Reply | Exception | Surrogate | Fields | None"
 Source: TypeAlias = "Answer | Path | Sequence[Answer] | Callable[[Call], Answer]"
 
 
@@ -132,10 +131,10 @@ class Answers:
             body = failure.body
         return httpx2.Response(status, headers=headers, json=body, request=request)
 
-    def _answer(self, call: Call) -> Reply | Mapping[str, Any]:
+    def _answer(self, call: Call) -> Reply | Fields:
         """The source's answer; exceptions of the test's function are kept for `check`."""
         try:
-            answer: Reply | Mapping[str, Any] | Exception | None = self._source(call)
+            answer: Reply | Fields | Exception | None = self._source(call)
             if isinstance(answer, Surrogate):
                 return self._simulated(answer, call)
             if not isinstance(answer, Mapping | Exception | None):

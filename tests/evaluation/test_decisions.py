@@ -52,7 +52,7 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
         assert f'api = "{api}"' in experiment
         again = evaluate(CENSUS, "surrogate", out=asked.folder, **options)
         with Journal(again.folder) as journal:
-            assert again.data == score(RunFolder(again.folder), journal)
+            assert again.data == score(RunFolder(again.folder), journal)[0]
         options = {**SMALL, "base_url": url, "api": "decisions"}
         with pytest.raises(FwcError, match="api: chat, now decisions"):
             evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **options)

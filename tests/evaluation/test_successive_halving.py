@@ -221,7 +221,7 @@ def test_kinds_take_turns_and_what_a_table_refuses_is_named(three: Task) -> None
 def test_every_strategy_that_chooses_once_and_tells_the_truth_is_tried(
     two: Task,
 ) -> None:
-    found = recipes(two, 8)
+    found = recipes(two, [8])
     tried = {recipe.strategy for recipe in found}
     assert {"fwc", "fwc-counter", "balanced", "random", "kmedoids", "strata"} <= tried
     assert found[0].strategy == "strata", "no other lead has been shown"

@@ -141,7 +141,7 @@ def passage(
         wrong.append(f"{twice} answered requests were asked again")
     with Journal(folder) as journal:
         records = list(journal.records())
-        result = Result(folder, score(RunFolder(folder), journal))
+        result = Result(folder, score(RunFolder(folder), journal)[0])
     answered = Counter(
         record["request"] for record in records if record["text"] is not None
     )

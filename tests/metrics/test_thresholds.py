@@ -55,8 +55,6 @@ def test_every_point_is_what_its_threshold_answers(
         assert curve.accuracy[place] == pytest.approx(found.accuracy)
         assert curve.gap[place] == pytest.approx(found.dp_gap, nan_ok=True)
         assert curve.ties[place] == (p == threshold).sum()
-        assert curve.place(threshold) == place
-        assert curve.place(threshold - 1e-9) == place
 
 
 @settings(max_examples=25, deadline=None)

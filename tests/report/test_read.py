@@ -247,7 +247,7 @@ def test_report_rescore_and_compare_need_nothing_but_the_folder(tmp_path: Path) 
     folder = tmp_path / "elsewhere" / "run"
     assert missing_table(folder) == ""
     with Journal(folder) as journal:
-        again = score(RunFolder(folder), journal)
+        again, _ = score(RunFolder(folder), journal)
     assert again["rows"]["lost"] == 48
     assert compare_runs(read_run(folder), read_run(folder))["changed"] == []
     (tmp_path / "elsewhere" / "task" / "people.csv").unlink()

@@ -10,6 +10,7 @@ import pytest
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
+from fwc_llm.models import Client
 from fwc_llm.models.base import Attempts, Messages, Reply, Usage
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.decisions import DecisionModel
@@ -68,8 +69,8 @@ def calls(n: int, tail: int = 100) -> list[PlannedCall]:
 
 
 def test_a_forecast_counts_everything() -> None:
-    numbers = forecast(Model("test"), calls(10), PRICE, counter=Counter())  # type: ignore[arg-type]
-    assert (numbers.calls, numbers.prompt_tokens, numbers.longest_prompt) == (
+    numbers = forecast(Model("test"), Client(), calls(10), 10, PRICE, Counter())  # type: ignore[arg-type]
+    assert (numbers.requests, numbers.prompt_tokens, numbers.longest_prompt) == (
         10,
         16_000,
         1600,
@@ -81,7 +82,7 @@ def test_a_forecast_counts_everything() -> None:
     assert numbers.dollars == pytest.approx(
         ((16_000 - 12_672) * 10 + 12_672 * 1 + 200 * 100) / 1e6
     )
-    half = forecast(Model("test"), calls(10), PRICE, batch=True, counter=Counter())  # type: ignore[arg-type]
+    half = forecast(Model("test"), Client(batch=True), calls(10), 10, PRICE, Counter())  # type: ignore[arg-type]
     assert half.dollars_most == pytest.approx((16_000 * 10 + 200 * 100) / 2e6)
 
 
@@ -89,8 +90,8 @@ def test_a_prompt_beyond_the_context_is_refused() -> None:
     with pytest.raises(
         FwcError, match="test:0 has 1990 tokens and its reply up to 20: "
     ):
-        forecast(Model("test"), calls(1, tail=490), PRICE, counter=Counter())  # type: ignore[arg-type]
-    forecast(Model("test"), calls(1, tail=480), PRICE, counter=Counter())  # type: ignore[arg-type]
+        forecast(Model("test"), Client(), calls(1, tail=490), 1, PRICE, Counter())  # type: ignore[arg-type]
+    forecast(Model("test"), Client(), calls(1, tail=480), 1, PRICE, Counter())  # type: ignore[arg-type]
 
 
 def run(folder: Path, model: Model, max_cost: float) -> tuple[Any, Budget]:

@@ -85,7 +85,7 @@ class Probabilities(Answers):
 
 def rescore(folder: Path) -> Result:
     with Journal(folder) as journal:
-        return Result(folder, score(RunFolder.existing(folder), journal))
+        return Result(folder, score(RunFolder.existing(folder), journal)[0])
 
 
 def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -13,7 +13,14 @@ from fwc_llm.files import reason, whole_file
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.retry import AttemptError, FailureScope
-from fwc_llm.sanitize import as_single_line, parse_uint, redact
+from fwc_llm.sanitize import (
+    Fields,
+    Json,
+    as_single_line,
+    mapping_of,
+    parse_uint,
+    redact,
+)
 
 if TYPE_CHECKING:
     import openai
@@ -88,7 +95,7 @@ class BatchClient:
     async def submit(self, file_id: str) -> str:
         """Find or create an uploaded file's batch (two would cost twice); return its id."""
 
-        async def call(client: "openai.AsyncOpenAI") -> dict[str, Any]:
+        async def call(client: "openai.AsyncOpenAI") -> Json:
             found = await self._batch_of(client, file_id, _USELESS)
             if found is not None:
                 return found
@@ -186,9 +193,9 @@ class BatchClient:
 
     async def _batch_of(
         self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]
-    ) -> dict[str, Any] | None:
+    ) -> Json | None:
         """The file's batch among the 1,000 newest, if its status is not `useless`; or None."""
-        cursor: dict[str, Any] = {}
+        cursor: Json = {}
         for _ in range(_PAGES):
             response = await client.batches.with_raw_response.list(
                 limit=_PAGE, **cursor
@@ -208,7 +215,7 @@ class BatchClient:
             cursor = {"after": self._id(batches[-1])}
         return None
 
-    def _body(self, response: Any) -> dict[str, Any]:
+    def _body(self, response: Any) -> Json:
         """The JSON object of a response. The SDK's own classes are not built: they check no field,
         and a failure to build them is not the service's.
         """
@@ -219,7 +226,7 @@ class BatchClient:
             )
         return body
 
-    def _id(self, answer: Mapping[str, Any], name: str = "id") -> str:
+    def _id(self, answer: Fields, name: str = "id") -> str:
         """The id in a service's answer, validated because it becomes part of URLs."""
         value = answer.get(name)
         if (
@@ -232,12 +239,14 @@ class BatchClient:
             )
         return value
 
-    def _read(self, batch: Mapping[str, Any]) -> BatchState:
+    def _read(self, batch: Fields) -> BatchState:
         """Read the body of a batch, any of whose fields may be missing or odd."""
-        counts = _mapping(batch.get("request_counts"))
-        details = _mapping(batch.get("errors")).get("data")
+        counts = mapping_of(batch.get("request_counts"))
+        details = mapping_of(batch.get("errors")).get("data")
         errors = (
-            [_mapping(error) for error in details] if isinstance(details, list) else []
+            [mapping_of(error) for error in details]
+            if isinstance(details, list)
+            else []
         )
         texts = [
             str(error.get("message") or error.get("code") or "") for error in errors[:3]
@@ -251,10 +260,6 @@ class BatchClient:
         return BatchState(
             str(batch.get("status", "")), done[0], done[1], files[0], files[1], words
         )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,8 @@ from fwc_llm.models.openai.retry import (
 )
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
+    Fields,
+    Json,
     described,
     hide_variable,
     parse_json,
@@ -81,13 +83,13 @@ _MOST_NOTICES = 50  # limit for services that name another model with every repl
 Notice = Callable[[str], None]
 
 
-def completion_limit(parameters: Mapping[str, Any]) -> int | None:
+def completion_limit(parameters: Fields) -> int | None:
     """The largest number of tokens of one reply; None if no parameter limits it."""
     limits = [parse_uint(parameters.get(name)) for name in _LIMITS]
     return max((limit for limit in limits if limit), default=None)
 
 
-def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
+def check_parameters(params: Fields, ours: Collection[str]) -> None:
     """`FwcError` for a parameter in `ours`, or one that may hold an API key."""
     for parameter, value in params.items():
         text = json.dumps({parameter: value}, default=str)
@@ -109,7 +111,7 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
 
 def request_parameters(
     name: str, client: Client, words: Sequence[str] = YES_OR_NO
-) -> dict[str, Any]:
+) -> Json:
     """The parameters of every request: defaults by the model's family, and `params`."""
     params = client.params
     logprobs = client.logprobs
@@ -117,7 +119,7 @@ def request_parameters(
     family = family_of(name)
     off = logprobs and family.reasons and family.effort_none and EFFORT not in params
     reasons = family.reasons and params.get(EFFORT) != "none" and not off
-    sent: dict[str, Any] = {} if reasons and family.openai else {"temperature": 0}
+    sent: Json = {} if reasons and family.openai else {"temperature": 0}
     if off:
         sent[EFFORT] = "none"
     if not any(limit in params for limit in _LIMITS):
@@ -159,7 +161,7 @@ class Service:
     where_to_look = "check its name"  # advice after "does not know the model"
     key_hint = "check the key, or name its variable with --api-key-env"
     address: Any = None  # the service's, if it is known
-    parameters: Mapping[str, Any]  # sent with the messages; before any adaptation
+    parameters: Fields  # sent with the messages; before any adaptation
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
         if not name.strip():
@@ -216,7 +218,7 @@ class Service:
             )
 
 
-def _without_custom_headers() -> dict[str, Any]:
+def _without_custom_headers() -> Json:
     """Headers that make the SDK omit those of OPENAI_CUSTOM_HEADERS."""
     import openai
 
@@ -365,7 +367,7 @@ class ChatModel(Service):
             f"it may be retired, see {DEPRECATIONS}, or your account has no access"
         )
 
-    def _request_parameters(self, words: Sequence[str]) -> Mapping[str, Any]:
+    def _request_parameters(self, words: Sequence[str]) -> Fields:
         """The parameters of every request, which are part of its identity."""
         return request_parameters(self._served_name, self._options, words)
 
@@ -485,7 +487,7 @@ class ChatModel(Service):
     def _left(self, began: float) -> float:
         return began + self._deadline - time.monotonic()
 
-    def request_body(self, messages: Messages) -> dict[str, Any]:
+    def request_body(self, messages: Messages) -> Json:
         """The request's body for `messages`, without refused parameters."""
         return {"model": self._served_name, "messages": messages, **self._sent}
 
@@ -528,7 +530,7 @@ class ChatModel(Service):
         self.simulated |= is_simulation(reply.model, reply.fingerprint)
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
-    async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":
+    async def _post(self, body: Json, began: float) -> "httpx2.Response":
         """Send one HTTP request through the SDK; every failure becomes an `AttemptError`."""
         import httpx2
 
@@ -576,9 +578,7 @@ class ChatModel(Service):
             FailureScope.ATTEMPT, f"{reason} ({self._cause(error)})", sent=sent
         )
 
-    def _adapt(
-        self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]
-    ) -> bool:
+    def _adapt(self, failure: AttemptError, messages: Messages, sent: Fields) -> bool:
         """Omit or rename a default parameter that is refused; return whether to send again."""
         name = failure.parameter
         if name in self._options.params or name not in sent:

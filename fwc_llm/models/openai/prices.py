@@ -1,19 +1,18 @@
 """Token prices and parameters of model families."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field, NonNegativeFloat, ValidationError
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.models.base import Usage
-from fwc_llm.sanitize import parse_toml
+from fwc_llm.sanitize import Fields, Json, parse_toml
 from fwc_llm.validation import first_error
 
 _PRICES = Path(__file__).with_name("prices.toml")
@@ -94,14 +93,14 @@ class Price(BaseModel, frozen=True):
         cost = prompts * times[0] + usage.completion_tokens * self.output * times[1]
         return cost * (self.batch if batch else 1.0) / 1e6
 
-    def unknown_parameter(self, sent: Mapping[str, Any]) -> str | None:
+    def unknown_parameter(self, sent: Fields) -> str | None:
         """The first parameter that may change the price, and nobody knows how."""
         for name, value in sent.items():
             if name not in _FREE and str(value) not in self.parameters.get(name, {}):
                 return name
         return None
 
-    def of(self, sent: Mapping[str, Any]) -> "Price | None":
+    def of(self, sent: Fields) -> "Price | None":
         """The price of requests with these parameters; None if it is not known."""
         if self.unknown_parameter(sent) is not None:
             return None
@@ -133,7 +132,7 @@ def price_of(
     model: str,
     path: str | Path | None = None,
     api: str = "chat",
-    sent: Mapping[str, Any] | None = None,
+    sent: Fields | None = None,
 ) -> Price | None:
     """The price of `model` in the file `path` or the built-in file, or None.
 
@@ -151,9 +150,7 @@ def price_of(
     return prices[name].of(sent or {})
 
 
-def why_unpriced(
-    model: str, path: str | Path | None, api: str, sent: Mapping[str, Any]
-) -> str:
+def why_unpriced(model: str, path: str | Path | None, api: str, sent: Fields) -> str:
     """Why `price_of` gives None, and what to do."""
     price = price_of(model, path, api)
     if price is None:
@@ -225,7 +222,7 @@ class Family:
 
 
 @cache
-def _families() -> dict[str, Any]:
+def _families() -> Json:
     return parse_toml(_FAMILIES.read_text(encoding="utf-8"))
 
 

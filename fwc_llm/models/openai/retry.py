@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
-from fwc_llm.sanitize import as_single_line, mapping_of, parse_uint
+from fwc_llm.sanitize import Fields, as_single_line, mapping_of, parse_uint
 
 QUOTA_CODES = {
     "insufficient_quota",
@@ -190,7 +190,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return min(max(seconds, 0.0), _LONGEST_WAIT)
 
 
-def _error(body: Any) -> tuple[Mapping[str, Any], str]:
+def _error(body: Any) -> tuple[Fields, str]:
     """The error object and its message, from any of the usual response formats."""
     error = mapping_of(body).get("error", mapping_of(body))
     if not isinstance(error, Mapping):
@@ -203,7 +203,7 @@ def _error(body: Any) -> tuple[Mapping[str, Any], str]:
     return error, as_single_line(str(message))
 
 
-def _word(error: Mapping[str, Any], name: str) -> str:
+def _word(error: Fields, name: str) -> str:
     """A field of an error, such as its code, on one line of at most 100 characters."""
     return as_single_line(str(error.get(name) or ""))[:_LONGEST_WORD]
 

@@ -26,13 +26,8 @@ from numpy.typing import NDArray
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
-from fwc_llm.models.surrogate.prompt_reader import (
-    CATEGORICAL,
-    NUMERIC,
-    Person,
-    Reading,
-    read,
-)
+from fwc_llm.models.surrogate.prompt_reader import Person, Reading, read
+from fwc_llm.sanitize import Json
 
 NAME = "surrogate"
 # Standard deviations of Adult's numeric attributes over adult.data, for the distance between
@@ -46,71 +41,42 @@ FORMS = (
     "rates",
     "vote+surprise",
 )  # the first is the default; held-out fit is equal
-# Adult's categories; any other value sets all indicators of its attribute to 0.
-_LEVELS = {
-    "occupation": (
-        "Adm-clerical",
-        "Armed-Forces",
-        "Craft-repair",
-        "Exec-managerial",
-        "Farming-fishing",
-        "Handlers-cleaners",
-        "Machine-op-inspct",
-        "Other-service",
-        "Priv-house-serv",
-        "Prof-specialty",
-        "Protective-serv",
-        "Sales",
-        "Tech-support",
-        "Transport-moving",
-    ),
-    "workclass": (
-        "Private",
-        "Self-emp-not-inc",
-        "Self-emp-inc",
-        "Federal-gov",
-        "Local-gov",
-        "State-gov",
-        "Without-pay",
-    ),
-    "marital status": (
-        "Married-civ-spouse",
-        "Never-married",
-        "Divorced",
-        "Separated",
-        "Widowed",
-        "Married-spouse-absent",
-        "Married-AF-spouse",
-    ),
-    "relationship": (
-        "Husband",
-        "Wife",
-        "Own-child",
-        "Not-in-family",
-        "Unmarried",
-        "Other-relative",
-    ),
-    "race": ("White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other"),
-}
+# Attributes with a feature for each category; categories without one have none of these.
+_CATEGORIES = ("occupation", "workclass", "marital status", "relationship", "race")
 _PROFESSIONAL = ("Exec-managerial", "Prof-specialty")
 _OFFICE = (*_PROFESSIONAL, "Tech-support", "Sales", "Adm-clerical", "Protective-serv")
 _MARRIED = ("Married-civ-spouse", "Married-AF-spouse")
 _count_words = lru_cache(maxsize=8192)(lambda text: len(text.split()))
 
 
-def features(person: Person) -> dict[str, float]:
-    """The features of one person by name, on their natural scales."""
+@cache
+def _packaged() -> Json:
+    """The file that `evals/fit_surrogate.py` writes."""
+    text = Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+@cache
+def feature_names() -> tuple[str, ...]:
+    """The names of the features, in the order of `vector`."""
+    return tuple(_packaged()["world"])
+
+
+@cache
+def _products() -> list[list[str]]:
+    """The names of features that are products, with those of their two factors."""
+    return [[name, *name.split(" × ")] for name in feature_names() if " × " in name]
+
+
+def _features(person: Person) -> dict[str, float]:
+    """The features of one person by name, on their natural scales; absent ones are 0."""
     age = person.number("age")
     hours = person.number("hours per week")
     schooling = person.number("highest education level") - 10  # 10 is some college
     gain = person.number("capital gain")
     loss = person.number("capital loss")
-    male = float(person.word("sex") == "Male")
-    married = float(person.word("marital status") in _MARRIED)
-    professional = float(person.word("occupation") in _PROFESSIONAL)
-    office = float(person.word("occupation") in _OFFICE)
-    bachelor = float(schooling >= 3)
-    by_name = {
+    by_name = {f"{name} {person.word(name)}": 1.0 for name in _CATEGORIES}
+    return by_name | {
         "age": age,
         "years under 25": max(0.0, 25 - age),
         "years under 32": max(0.0, 32 - age),
@@ -120,9 +86,9 @@ def features(person: Person) -> dict[str, float]:
         "schooling over high school": max(0.0, schooling + 1),
         "schooling over associate": max(0.0, schooling - 2),
         "some college or more": float(schooling >= 0),
-        "bachelor or more": bachelor,
+        "bachelor or more": float(schooling >= 3),
         "master or more": float(schooling >= 4),
-        "male": male,
+        "male": float(person.word("sex") == "Male"),
         "log gain": float(np.log1p(max(gain, 0.0))),
         "any gain": float(gain > 0),
         "gain over 5000": float(gain > 5000),
@@ -135,37 +101,24 @@ def features(person: Person) -> dict[str, float]:
         "from the United States": float(
             person.word("native country") == "United-States"
         ),
-        "professional": professional,
-        "office": office,
-        "married": married,
-        "professional × bachelor": professional * bachelor,
-        "professional × married": professional * married,
-        "married × schooling": married * schooling,
-        "married × hours": married * (hours - 40),
-        "married × male": married * male,
-        "married × age": married * (age - 38),
-        "married × bachelor": married * bachelor,
-        "office × schooling": office * schooling,
-        "hours × schooling": (hours - 40) * schooling,
-        "age × schooling": (age - 38) * schooling,
-        "male × schooling": male * schooling,
+        "professional": float(person.word("occupation") in _PROFESSIONAL),
+        "office": float(person.word("occupation") in _OFFICE),
+        "married": float(person.word("marital status") in _MARRIED),
     }
-    for attribute, levels in _LEVELS.items():
-        value = person.word(attribute)
-        by_name |= {f"{attribute} {level}": float(value == level) for level in levels}
-    return by_name
-
-
-def feature_names() -> tuple[str, ...]:
-    """The names of the features, in the order of `vector`."""
-    nobody = Person((0.0,) * len(NUMERIC), ("",) * len(CATEGORICAL))
-    return tuple(features(nobody))
 
 
 @lru_cache(maxsize=8192)
 def vector(person: Person) -> NDArray[np.float64]:
-    """`features` as a cached array (p,) in fixed order; do not modify it."""
-    return np.fromiter(features(person).values(), dtype=np.float64)
+    """The features as a cached array (p,), with products of two; do not modify it."""
+    plain = _features(person)
+    factors = plain | {
+        "age": plain["age"] - 38,
+        "hours": plain["hours"] - 40,
+        "bachelor": plain["bachelor or more"],
+    }
+    products = {name: factors[one] * factors[other] for name, one, other in _products()}
+    by_name = plain | products
+    return np.array([by_name.get(name, 0.0) for name in feature_names()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,9 +140,7 @@ class Coefficients:
     @cache
     def fitted(cls, form: str = FORMS[0]) -> "Coefficients":
         """The packaged coefficients of a form, written by `evals/fit_surrogate.py`."""
-        content = json.loads(
-            Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8")
-        )
+        content = _packaged()
         names = feature_names()
         fitted = content["forms"][form]
         return cls(

@@ -13,6 +13,7 @@ from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, Usage
 from fwc_llm.models.decisions import conversation
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.prompt_reader import UnreadablePromptError
+from fwc_llm.sanitize import Fields, Json
 
 PATHS = CHAT, RESPONSES, DECISIONS = "/chat/completions", "/responses", "/decisions"
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -29,20 +30,11 @@ class Failure(Exception):  # noqa: N818 (users read it as a noun: answer with a 
     param: str | None = None
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> Json:
         """The response body."""
-        if self.status < 500:
-            kind = "invalid_request_error"
-        else:
-            kind = "server_error"
-        return {
-            "error": {
-                "message": self.message,
-                "type": kind,
-                "param": self.param,
-                "code": self.code,
-            }
-        }
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        error = {"message": self.message, "param": self.param, "code": self.code}
+        return {"error": {**error, "type": kind}}
 
 
 def _invalid(message: str, param: str | None = None) -> Failure:
@@ -58,11 +50,11 @@ class Call:
     """
 
     path: str
-    body: Mapping[str, Any] = field(repr=False)
+    body: Fields = field(repr=False)
     messages: Sequence[Message]
-    question: Mapping[str, Any] | None = None
-    questions: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
-    form: Mapping[str, Any] | None = field(default=None, repr=False)
+    question: Fields | None = None
+    questions: Sequence[Fields] = field(default=(), repr=False)
+    form: Fields | None = field(default=None, repr=False)
 
     @property
     def model(self) -> str:
@@ -79,7 +71,7 @@ def read_call(path: str, content: bytes) -> Call:
         raise _invalid(f"the request's body cannot be read: {error!r}") from None
 
 
-def _call(path: str, body: Mapping[str, Any]) -> Call:
+def _call(path: str, body: Fields) -> Call:
     if path.endswith(DECISIONS):
         if not body["questions"]:
             raise _invalid("questions: at least one is needed", "questions")
@@ -111,7 +103,7 @@ def _joined(content: Any) -> str:
     return "".join(part["text"] for part in content)
 
 
-def _schema(text_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _schema(text_format: Fields) -> Fields | None:
     """The JSON schema of a text format; None for plain text."""
     kind = text_format.get("type", "text")
     if kind == "text":
@@ -119,13 +111,11 @@ def _schema(text_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if kind not in ("json_object", "json_schema"):
         raise _invalid(f"no text has the format {kind!r}")
     named_schema = text_format.get("json_schema") or text_format
-    schema: Mapping[str, Any] = named_schema.get("schema") or {}
+    schema: Fields = named_schema.get("schema") or {}
     return schema
 
 
-def respond(
-    call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]
-) -> Mapping[str, Any]:
+def respond(call: Call, answer_to: Callable[[Call], Reply | Fields]) -> Fields:
     """Build the response body from `answer_to`, called for each answer of `call`.
 
     A mapping is taken unchanged, as the whole body or the answer to one question.
@@ -153,26 +143,18 @@ def _is_json(text: str | None) -> bool:
 
 def simulated(model: Surrogate, call: Call) -> Reply:
     """The surrogate's reply to a chat or question; a chat may set temperature and seed."""
+    own = {"temperature": model.temperature, "seed": model.seed}
+    asked = {name: call.body[name] for name in own if call.body.get(name) is not None}
     try:
-        if call.question is not None:
-            p = _simulated_p_yes(model, call.messages)
-            return Reply(
-                "", p_yes=p, model=f"{model.name} (simulated)", fingerprint=SIMULATED
-            )
-        temperature = call.body.get("temperature")
-        seed = call.body.get("seed")
-        reply = Surrogate(
-            model.temperature if temperature is None else temperature,
-            model.seed if seed is None else seed,
-            model.form,
-        ).reply(call.messages)
-    except UnreadablePromptError as error:
         if call.question is None:
-            where = "messages"
-        else:
-            where = "input"
+            return Surrogate(**own | asked, form=model.form).reply(call.messages)
+        p = _simulated_p_yes(model, call.messages)
+        return Reply(
+            "", p_yes=p, model=f"{model.name} (simulated)", fingerprint=SIMULATED
+        )
+    except UnreadablePromptError as error:
+        where = "messages" if call.question is None else "input"
         raise Failure(400, str(error), "unreadable_prompt", param=where) from None
-    return reply
 
 
 def _simulated_p_yes(model: Surrogate, messages: Messages) -> float:
@@ -182,9 +164,7 @@ def _simulated_p_yes(model: Surrogate, messages: Messages) -> float:
     return model.p_yes(messages)
 
 
-def _decision_body(
-    call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]
-) -> Mapping[str, Any]:
+def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Fields]) -> Fields:
     """The response body with answers to all questions of a call; `usage` counts words."""
     answers = []
     model = call.model
@@ -221,7 +201,7 @@ def _decision_body(
     }
 
 
-def _counts(usage: Usage, prompt: str, completion: str) -> dict[str, Any]:
+def _counts(usage: Usage, prompt: str, completion: str) -> Json:
     """The `usage` object, with the interface's names `prompt` and `completion`."""
     return {
         f"{prompt}_tokens": usage.prompt_tokens,
@@ -239,7 +219,7 @@ def _new_id(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex}"
 
 
-def chat_body(call: Call, reply: Reply) -> dict[str, Any]:
+def chat_body(call: Call, reply: Reply) -> Json:
     """The response body with `reply` to a chat."""
     return {
         "id": _new_id("chatcmpl"),
@@ -252,15 +232,11 @@ def chat_body(call: Call, reply: Reply) -> dict[str, Any]:
     }
 
 
-def _choice(call: Call, reply: Reply) -> dict[str, Any]:
+def _choice(call: Call, reply: Reply) -> Json:
     """The choice in the response to a chat."""
     request = call.body
     content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": content,
-        "refusal": refusal,
-    }
+    message: Json = {"role": "assistant", "content": content, "refusal": refusal}
     logprobs = None
     if request.get("logprobs") and reply.logprobs:
         logprobs = {"content": [_token(call, reply.logprobs)], "refusal": None}
@@ -272,19 +248,14 @@ def _choice(call: Call, reply: Reply) -> dict[str, Any]:
     }
 
 
-def _responses_body(call: Call, reply: Reply) -> dict[str, Any]:
+def _responses_body(call: Call, reply: Reply) -> Json:
     """The response body with `reply` for the Responses API."""
-    request = call.body
-    part: dict[str, Any] = {
-        "type": "output_text",
-        "text": reply.text,
-        "annotations": [],
-    }
+    part: Json = {"type": "output_text", "text": reply.text, "annotations": []}
     if reply.refusal:
         part = {"type": "refusal", "refusal": reply.text}
     reason = _INCOMPLETE.get(str(reply.finish_reason))
     status = "incomplete" if reason else "completed"
-    item: dict[str, Any] = {
+    item: Json = {
         "type": "message",
         "id": _new_id("msg"),
         "role": "assistant",
@@ -303,19 +274,14 @@ def _responses_body(call: Call, reply: Reply) -> dict[str, Any]:
         "metadata": {"system_fingerprint": reply.fingerprint}
         if reply.fingerprint
         else {},
-        "instructions": request.get("instructions"),
-        "parallel_tool_calls": True,
-        "temperature": request.get("temperature"),
-        "tools": request.get("tools") or [],
-        "tool_choice": request.get("tool_choice") or "auto",
         "usage": _counts(reply.usage or Usage(), "input", "output"),
     }
 
 
-def _token(call: Call, logprobs: Sequence[tuple[str, float]]) -> dict[str, Any]:
+def _token(call: Call, logprobs: Sequence[tuple[str, float]]) -> Json:
     """The log-probability entry of the answer, with the likeliest tokens."""
 
-    def entry(token: str, logprob: float) -> dict[str, Any]:
+    def entry(token: str, logprob: float) -> Json:
         return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
 
     top = call.body.get("top_logprobs") or 0
