@@ -375,7 +375,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     answers = next(iter(files.values())).dropna()
     fitted = LogisticRegression(C=0.5, max_iter=300)
     place = table.rows.get_indexer(pd.Index(answers["row"]))
-    features, _ = table.encoded
+    features = table.encoded
     fitted.fit(features[place], answers["answer"] == "yes")
     odds = features @ fitted.coef_[0] + fitted.intercept_[0]
     above = np.prod(

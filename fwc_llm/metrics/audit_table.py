@@ -11,6 +11,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Codes, Floats, levels_of, undefined_is_nan
 from fwc_llm.metrics.run_answers import (
     ArmAnswers,
+    ByArm,
     RunAnswers,
     as_names,
     names_of,
@@ -199,7 +200,7 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
             )
 
 
-def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
+def check_arms(by_arm: ByArm) -> None:
     """Raise `FwcError` unless all arms were asked the same questions, each question once."""
     names = list(by_arm)
     questions = dict(zip(names, questions_of(list(by_arm.values())), strict=True))

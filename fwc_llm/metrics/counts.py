@@ -5,7 +5,7 @@ explains them (docs/statistics.md, "What is estimated").
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -148,6 +148,11 @@ COUNTED: tuple[Metric, ...] = tuple(
 )
 
 
+def sums_by(of: Codes, parts: int) -> Callable[[npt.ArrayLike], Floats]:
+    """Return a function that sums values (n,) by their part `of` (n,)."""
+    return lambda values: np.bincount(of, values, parts)
+
+
 @undefined_is_nan
 def quotient(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
     """Return part / whole (n,); NaN or infinite for a whole of 0."""
@@ -171,18 +176,11 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
     """Return the distinct names, sorted, and the index (n,) of each name; names are texts or
     categories.
     """
-    import pandas as pd
-
     if hasattr(names, "categories"):
-        occurs = np.bincount(names.codes, minlength=len(names.categories)) > 0
-        code = (np.cumsum(occurs) - 1)[names.codes]
-        texts = names.categories[occurs]
-    else:
-        code, different = pd.factorize(np.asarray(names), use_na_sentinel=False)
-        inverse, texts = pd.factorize(pd.Index(different.astype(np.str_), dtype="str"))
-        code = inverse[code]
-    order = texts.argsort()
-    return texts[order].tolist(), np.argsort(order)[code]
+        levels = sorted(names.remove_unused_categories().categories)
+        return levels, names.set_categories(levels).codes.astype(np.int64)
+    different, code = np.unique(np.asarray(names).astype(np.str_), return_inverse=True)
+    return different.tolist(), code.astype(np.int64)
 
 
 def plain(value: Any) -> Any:

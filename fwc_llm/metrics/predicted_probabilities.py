@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import logit
 
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import Codes, Floats, undefined_is_nan
+from fwc_llm.metrics.counts import Codes, Floats, sums_by, undefined_is_nan
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers
@@ -146,7 +146,8 @@ def calibrate(sample: ArmArrays, owner: Codes, owners: int) -> Calibration:
     p = np.asarray(sample.p_yes)
     off = p - sample.label
     weight = sample.weights
-    total = np.bincount(owner, weight, owners)
+    by_owner = sums_by(owner, owners)
+    total = by_owner(weight)
     pooled = replace(sample, repeat=np.zeros_like(sample.repeat), assist=None)
     halved = (1.0 + off) / 2  # from 0 to 1
     by_label = sample.design.labels_fixed
@@ -156,12 +157,12 @@ def calibrate(sample: ArmArrays, owner: Codes, owners: int) -> Calibration:
         freedom = np.maximum(1.0, shares.freedom)
     variance = 4 * shares.influence.over_units + shares.two_rows
     reach = sample.critical_values(freedom) * np.sqrt(variance)
-    difference = np.bincount(owner, weight * off, owners) / total
+    difference = by_owner(weight * off) / total
     bins = owner * BINS + np.minimum((p * BINS).astype(np.int64), BINS - 1)
     errors = np.abs(np.bincount(bins, weight * off, owners * BINS))
     return Calibration(
-        mean=np.bincount(owner, weight * p, owners) / total,
-        share=np.bincount(owner, weight * sample.label, owners) / total,
+        mean=by_owner(weight * p) / total,
+        share=by_owner(weight * sample.label) / total,
         difference=difference,
         low=np.maximum(-1.0, difference - reach),
         high=np.minimum(1.0, difference + reach),

@@ -30,9 +30,9 @@ from fwc_llm.metrics.counts import (
     UNPARSED,
     Codes,
     Floats,
+    sums_by,
     undefined_is_nan,
 )
-from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import NOT_ASSISTED
 from fwc_llm.metrics.variance import ArmArrays
@@ -43,7 +43,6 @@ MOST = 50_000  # rows not asked about that are predicted: of more rows, a sample
 FOLDS = 10
 _C = 0.5  # inverse strength of the predictor's ridge penalty
 _LARGEST = 2.0  # largest λ: predictions are shrunken, so the best λ may be above 1
-BY_CHANCE = 0.001  # probability of refusing rows that were drawn at random
 _CELL = "group and label"
 _COMMON = 10  # rows of a category, at least, that has a column of its own
 RATES_ASSISTED = (
@@ -67,8 +66,8 @@ class FeatureTable:
     features: pd.DataFrame
 
     @cached_property
-    def encoded(self) -> tuple[Floats, list[str]]:
-        """Features (N, p), standardised or one-hot, and group by label; names (p,)."""
+    def encoded(self) -> Floats:
+        """Features (N, p), standardised or one-hot, and group by label."""
         values = self.features.select_dtypes("number", exclude=["timedelta", "complex"])
         values = values.astype(np.float64)
         # larger and infinite numbers count as missing
@@ -78,14 +77,10 @@ class FeatureTable:
         values = (values - values.mean()) / spread.where(spread > 0, 1.0)
         texts = self.features.drop(columns=values.columns).astype(str)
         texts[_CELL] = self.group.astype(str) + self.label.astype(str).astype(object)
-        matrix = [values.to_numpy()]
-        names = [*map(str, values)]
-        for name, column in texts.items():
-            common = column.map(column.value_counts()) >= _COMMON
-            part = pd.get_dummies(column.where(common, ""), dtype=np.float64)
-            matrix.append(part.to_numpy())
-            names += [str(name)] * part.shape[1]
-        return np.hstack(matrix), names
+        counts = texts.apply(lambda column: column.map(column.value_counts()))
+        common = texts.where(counts >= _COMMON, "")
+        words = pd.get_dummies(common, dtype=np.float64)
+        return np.hstack([values.to_numpy(), words.to_numpy()])
 
 
 @dataclass(frozen=True)
@@ -127,8 +122,6 @@ class Predictions:
         cell = sample.cell
         by_cell = np.full(2 * sample.groups, -1, dtype=np.int64)
         by_cell[cell] = stratum
-        if (by_cell[cell] != stratum).any():
-            return None  # strata that are no cells or groups, as in conditional parity
         if (
             strata <= sample.groups
         ):  # strata are groups: a cell without questions belongs to its group
@@ -142,10 +135,10 @@ class Predictions:
                 np.bincount(by_cell[used], values.ravel()[used], strata), float
             )
 
+        by_stratum = sums_by(stratum, strata)
         rest = of_cells(self.rows * eligible)
         asked_share = (
-            eligible[sample.label]
-            / np.bincount(stratum, eligible[sample.label], strata)[stratum]
+            eligible[sample.label] / by_stratum(eligible[sample.label])[stratum]
         )
         if_no, if_yes = (np.tile(hit, sample.groups) for hit in hits)
         hit = self.predicted * if_yes[cell] + (1 - self.predicted) * if_no[cell]
@@ -155,11 +148,10 @@ class Predictions:
             * (self.rows * eligible).ravel()
         )
         means = np.stack([of_cells(fold) for fold in predictions]) / rest  # (K, C)
-        part = np.bincount(stratum, weight, strata)
+        part = by_stratum(weight)
         psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
         away = np.nan_to_num(
-            asked_share
-            * (hit - np.bincount(stratum, asked_share * hit, strata)[stratum])
+            asked_share * (hit - by_stratum(asked_share * hit)[stratum])
         )
         # U rows within strata.
         many = 1 + int(sample.row.max())
@@ -167,6 +159,7 @@ class Predictions:
             stratum * many + sample.row, return_index=True, return_inverse=True
         )
         of = key // many
+        by_row = sums_by(of, strata)
         fold = self.fold[first]
         answers, control, sampled, counted_of = (
             np.bincount(inverse, values) for values in (psi, away, asked_share, weight)
@@ -178,25 +171,18 @@ class Predictions:
         weights = np.clip(np.nan_to_num(shared / squared), 0.0, _LARGEST)[
             :, None
         ]  # λ by the other folds
-        number, enough = (
-            np.bincount(of, values > 0, strata) for values in (sampled, counted_of)
-        )
+        number, enough = (by_row(values > 0) for values in (sampled, counted_of))
         weights = weights * rest / (rest + number)  # (K, C)
-        before = np.bincount(of, answers**2, strata)
+        before = by_row(answers**2)
         corrected = answers - weights[fold, of] * control
-        after = np.bincount(of, corrected**2, strata)
-        spread = (
-            np.bincount(stratum, asked_share * hit**2, strata)
-            - np.bincount(stratum, asked_share * hit, strata) ** 2
-        )
+        after = by_row(corrected**2)
+        spread = by_stratum(asked_share * hit**2) - by_stratum(asked_share * hit) ** 2
         total_spread = after + (weights**2).mean(0) * spread / rest
         worth = before / total_spread
         scale = np.sqrt(total_spread / after)
         of_question = weights[self.fold, stratum]
-        shift = -np.bincount(
-            stratum,
-            of_question * asked_share * (hit - means[self.fold, stratum]),
-            strata,
+        shift = -by_stratum(
+            of_question * asked_share * (hit - means[self.fold, stratum])
         )
         moved = share + shift
         used = (
@@ -224,26 +210,11 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
     first = next(iter(samples.values()))
     if first.weight is not None or first.cluster is not None:
         raise FwcError(NOT_ASSISTED)
-    names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
-    if not table.rows.is_unique:
-        raise FwcError(
-            f"the table has two rows {table.rows[table.rows.duplicated()][0]!r}: name each once"
-        )
-    position = table.rows.get_indexer(pd.Index(names))
-    if (position < 0).any():
-        raise FwcError(
-            f"the table lacks the row {names[int(np.argmin(position))]!r}, which was asked about"
-        )
-    group, label = (
-        values[position[first.row]] for values in (table.group, table.label)
-    )
-    other = group != np.array(run.groups, object)[first.group]
-    other |= label != first.label
-    if other.any():
-        name = names[first.row[int(np.argmax(other))]]
-        raise FwcError(
-            f"the row {name!r} has another group or label in the table than in the answers"
-        )
+    names = pd.unique(np.concatenate([a.row for a in run.answers.values()]))
+    position = table.rows.get_indexer(names)
+    lacking = names[position < 0]
+    if len(lacking):
+        raise FwcError(f"the table lacks the row {lacking[0]!r}, which was asked about")
     if first.rows < MIN_ROWS:
         return replace(run, assist=True)
     rest = np.setdiff1d(np.arange(len(table.rows)), position)
@@ -251,19 +222,13 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
         pd.Index(table.group, dtype=object)
     )
     rest = rest[code[rest] >= 0]
-    cells = 2 * code + table.label
-    cell = cells[rest]
+    cell = (2 * code + table.label)[rest]
     size = np.bincount(cell, minlength=2 * first.groups).astype(np.float64)
     if len(rest) > MOST:
         chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
         rest = rest[chosen]
         cell = cell[chosen]
-    if first.design.labels_fixed:
-        stratum = cells
-    else:
-        stratum = code
-    check_balance(table, np.unique(position[first.row]), rest, stratum.astype(np.int64))
-    x, _ = table.encoded
+    x = table.encoded
     rows = int(first.row.max()) + 1
     fold = np.random.default_rng(0).permutation(rows) % FOLDS
     for arm, sample in samples.items():
@@ -272,37 +237,6 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
         found = _predictions(sample, x[asked_rows], fold[sample.row], *of_rest)
         assists |= {} if found is None else {arm: found}
     return replace(run, assists=assists, assist=True)
-
-
-def check_balance(
-    table: FeatureTable, asked_rows: Codes, rest: Codes, stratum: Codes
-) -> None:
-    """Refuse rows asked about that differ from all other rows beyond chance.
-
-    The test compares the mean of a feature, less its mean in all rows of the stratum (N,), with its
-    standard error, which is at least that of all rows, for a part of the rows of each stratum. Its
-    level is `BY_CHANCE` over all columns (Bonferroni).
-    """
-    everyone = np.concatenate([asked_rows, rest])
-    x, names = table.encoded
-    off = pd.DataFrame(x[everyone])
-    strata = stratum[everyone]
-    off = off - off.groupby(strata).transform("mean")
-    there = np.bincount(strata)
-    asked = np.bincount(stratum[asked_rows], minlength=len(there))
-    left = 1 - (asked / np.maximum(there, 1))[stratum[asked_rows]].mean()
-    sampled = off.to_numpy()[: len(asked_rows)]
-    variance = np.maximum((sampled**2).mean(0), (off.to_numpy() ** 2).mean(0))
-    n = len(asked_rows)
-    variance = np.maximum(variance, 1e-24) * max(left, 0.01) / n
-    errors = np.abs(sampled.mean(0)) / np.sqrt(variance)
-    worst = int(np.argmax(errors))
-    level = 1 - BY_CHANCE / len(errors)
-    if errors[worst] > critical_value(2, 1, max(1.0, n - 1.0), level):
-        raise FwcError(
-            f"the rows with answers differ from the others in {names[worst]!r} beyond chance: "
-            "prediction-powered estimates need answers to rows drawn at random"
-        )
 
 
 @undefined_is_nan

@@ -5,7 +5,6 @@ list, and tables, sentences and gates look records up (docs/format.md).
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -114,10 +113,7 @@ class Records(Sequence[Record]):
         self._list = list(records)
         self._keys = {record.key for record in self._list}
         if len(self._keys) < len(self._list):
-            twice = next(
-                k for k, n in Counter(r.key for r in self._list).items() if n > 1
-            )
-            raise ValueError(f"two records of {twice}")
+            raise ValueError("two records have one key")
 
     def and_also(self, more: Iterable[Record]) -> "Records":
         """Add the records of numbers that are not there yet."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -127,6 +127,9 @@ def unknown_of(groups: Sequence[str]) -> tuple[int, ...]:
     return tuple(index for index, group in enumerate(groups) if not is_known(group))
 
 
+ByArm: TypeAlias = Mapping[str, ArmAnswers]
+
+
 @dataclass(frozen=True)
 class View:
     """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's
@@ -182,14 +185,14 @@ class RunAnswers:
     and groups left out. With `assist`, values use the predictions `assists`.
     """
 
-    answers: Mapping[str, ArmAnswers]
+    answers: ByArm
     groups: tuple[str, ...]
     design: SamplingDesign = AS_THEY_FALL
-    counterfactuals: Mapping[str, ArmAnswers] = field(default_factory=dict)
+    counterfactuals: ByArm = field(default_factory=dict)
     attributes: tuple[str, ...] = ()
     against: str = ""
     unused: tuple[str, ...] = ()
-    probes: Mapping[str, ArmAnswers] = field(default_factory=dict)
+    probes: ByArm = field(default_factory=dict)
     assists: Mapping[str, Assist] = field(default_factory=dict)
     assist: bool = False
 
@@ -294,7 +297,7 @@ class RunAnswers:
 
 
 def samples_of(
-    answers: Mapping[str, ArmAnswers], groups: Sequence[str], design: SamplingDesign
+    answers: ByArm, groups: Sequence[str], design: SamplingDesign
 ) -> dict[str, ArmArrays]:
     """Return sets of answers as arrays, sorted by repeat and row, numbered alike in all sets."""
     repeats = np.unique(np.concatenate([np.unique(a.repeat) for a in answers.values()]))

@@ -9,14 +9,14 @@ from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.records import Record
-from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, samples_of
+from fwc_llm.metrics.run_answers import ArmAnswers, ByArm, RunAnswers, samples_of
 from fwc_llm.metrics.variance import THESE_EXAMPLES, scope_words
 
 METRICS = "accuracy", "dp_gap"
 
 
 def threshold_records(
-    run: RunAnswers, at_threshold: Mapping[str, ArmAnswers], ties: Mapping[str, int]
+    run: RunAnswers, at_threshold: ByArm, ties: Mapping[str, int]
 ) -> Iterator[Record]:
     """Yield results at the threshold, paired by row, of the arms that `ties` counts."""
     for arm, count in ties.items():

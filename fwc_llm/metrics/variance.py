@@ -23,6 +23,7 @@ from fwc_llm.metrics.counts import (
     Flags,
     Floats,
     levels_of,
+    sums_by,
     undefined_is_nan,
 )
 from fwc_llm.metrics.intervals import (
@@ -556,6 +557,7 @@ def mean_shares(
     known `rate`. Strata are groups and labels if `by_label`, else the owners.
     """
     stratum, strata = (sample.cell, 2 * sample.groups) if by_label else (owner, owners)
+    by_stratum = sums_by(stratum, strata)
     used = counted * sample.weights
     index = sample.repeat * owners + owner
     shape = (sample.repeats, owners)
@@ -570,8 +572,8 @@ def mean_shares(
         used > 0, used / (n_rows.reshape(shape) * defined).ravel()[index], 0.0
     )
     values = np.where(defined > 0, np.nansum(per_repeat, 0) / defined, np.nan)
-    part = np.bincount(stratum, weight, strata)
-    share = np.bincount(stratum, weight * value, strata) / part
+    part = by_stratum(weight)
+    share = by_stratum(weight * value) / part
     share = np.where(
         share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share)
     )
@@ -591,10 +593,10 @@ def mean_shares(
         )
     size = np.bincount(stratum, minlength=strata)
     # If some answers are not parsed at random, weight shifts between strata of unequal shares.
-    parsed = np.bincount(stratum, counted > 0, strata) / size
+    parsed = by_stratum(counted > 0) / size
     shift = part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
     low, high = wilson(share, rows)
-    residual = residual - (np.bincount(stratum, residual, strata) / size)[stratum]
+    residual = residual - (by_stratum(residual) / size)[stratum]
 
     def total(parts: Floats) -> Floats:
         sums = np.bincount(of_stratum, np.where(part > 0, parts, 0.0), owners)
@@ -652,13 +654,13 @@ def _effective_rows(
     one unit m times. The correlation ρ is the larger of the stratum's own and that of all strata
     together, from 0 to 1; it is 1 if it cannot be estimated.
     """
-    part, squares = (
-        np.bincount(stratum, power, strata) for power in (weight, weight**2)
-    )
+    by_stratum = sums_by(stratum, strata)
+    part = by_stratum(weight)
+    squares = by_stratum(weight**2)
     questions = part**2 / squares
     off = np.where(weight > 0, weight * (value - share[stratum]), 0.0)
-    n_rows = np.bincount(stratum, weight > 0, strata)
-    independent = n_rows / (n_rows - 1) * np.bincount(stratum, off**2, strata)
+    n_rows = by_stratum(weight > 0)
+    independent = n_rows / (n_rows - 1) * by_stratum(off**2)
     if not np.isin(value, (0.0, 1.0)).all():
         questions = questions * np.where(
             independent > 0, share * (1 - share) * squares / independent, 1.0
@@ -669,17 +671,15 @@ def _effective_rows(
         number = int(sample.unit.max(initial=-1)) + 1
         key, unit_of = np.unique(stratum * number + sample.unit, return_inverse=True)
         of = key // number
+    by_unit = sums_by(of, strata)
     sums = np.bincount(unit_of, weight)
     alone = np.bincount(unit_of, weight**2)
-    more = np.bincount(of, sums**2, strata) / squares - 1.0
-    seen = np.bincount(of, sums > 0, strata)
-    excess = (
-        seen / (seen - 1) * np.bincount(of, np.bincount(unit_of, off) ** 2, strata)
-        - independent
-    )
+    more = by_unit(sums**2) / squares - 1.0
+    seen = by_unit(sums > 0)
+    excess = seen / (seen - 1) * by_unit(np.bincount(unit_of, off) ** 2) - independent
     estimable = (independent > 0) & (seen > 1) & (more > _ROUNDING)
     of_known = np.isin(sample.group, sample.known_groups)
-    together = estimable & (np.bincount(stratum, of_known, strata) > 0)
+    together = estimable & (by_stratum(of_known) > 0)
     pooled = 1.0
     if together.any():
         pooled = excess[together].sum() / (independent * more)[together].sum()

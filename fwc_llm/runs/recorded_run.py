@@ -22,8 +22,10 @@ from fwc_llm.metrics.prediction_powered import Predictions, assisted_answers
 from fwc_llm.metrics.records import lost_rows_records
 from fwc_llm.metrics.run_answers import (
     ArmAnswers,
+    ByArm,
     RunAnswers,
     as_names,
+    names_of,
     one_name,
     questions_of,
 )
@@ -64,13 +66,11 @@ class Run:
     results: Fields
     arms: tuple[str, ...]
     groups: tuple[str, ...]  # by their base rate in the test rows, lowest first
-    answers: Mapping[str, ArmAnswers]  # of unchanged rows
-    counterfactuals: Mapping[str, ArmAnswers]  # of changed rows, like `probes`
-    probes: Mapping[str, ArmAnswers]
+    answers: ByArm  # of unchanged rows
+    counterfactuals: ByArm  # of changed rows, like `probes`
+    probes: ByArm
     examples: "Mapping[str, dict[int, Shots]]"  # by arm and repeat
-    at_threshold: Mapping[str, ArmAnswers] = field(
-        default_factory=dict
-    )  # P(yes) compared with it
+    at_threshold: ByArm = field(default_factory=dict)  # P(yes) compared with it
     assists: Mapping[str, Assist] = field(
         default_factory=dict
     )  # predictions of the answers
@@ -204,18 +204,12 @@ class Run:
         shots = self.shots(arm)
         if shots:
             contents = {
-                r: str([(e.row, e.label, w) for e, w in drawn.shown()])
-                for r, drawn in shots.items()
-            }
-            sets = {
-                text: str(number)
-                for number, text in enumerate(dict.fromkeys(contents.values()))
+                repeat: str([(e.row, e.label, w) for e, w in drawn.shown()])
+                for repeat, drawn in shots.items()
             }
             repeats, position = np.unique(a.repeat, return_inverse=True)
-            return as_names(
-                np.array([sets.get(contents.get(int(r), ""), "") for r in repeats])[
-                    position
-                ]
+            return names_of(
+                position, [contents.get(repeat, "") for repeat in repeats.tolist()]
             )
         zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
         if zero or not (self.folder / "shots").is_dir():
@@ -365,9 +359,7 @@ def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
     return replace(run, assist=True)
 
 
-def _told(
-    answers: Mapping[str, ArmAnswers], counterfactual: bool
-) -> dict[str, ArmAnswers]:
+def _told(answers: ByArm, counterfactual: bool) -> dict[str, ArmAnswers]:
     """Answers about changed rows, of counterfactuals or probes, by arm with any."""
     by_arm = {}
     for arm, a in answers.items():

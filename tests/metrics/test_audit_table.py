@@ -119,7 +119,7 @@ def test_what_a_number_is_of_is_there_once(seed: int) -> None:
     assert len(found.and_also(impact.records)) == len(found) + len(
         impact.records
     ) - len(again)
-    with pytest.raises(ValueError, match="two records of"):
+    with pytest.raises(ValueError, match="two records have one key"):
         Records([found[0], found[0]])
 
 
