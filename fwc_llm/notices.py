@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from fwc_llm.sanitize import redact, replace_invisible
 
 LOG = logging.getLogger("fwc_llm")
+Say: TypeAlias = Callable[[str], None]
 
 
 class FwcWarning(UserWarning):
@@ -134,7 +135,7 @@ def context_of_caller() -> Context:
 
 
 @contextmanager
-def to_command_line(show: Callable[[str], None]) -> Iterator[None]:
+def to_command_line(show: Say) -> Iterator[None]:
     """Within the block messages name flags, and `show` prints notices, each once."""
     seen = set[str]()
     token = _in_command_line.set(True)

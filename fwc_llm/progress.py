@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.notebook import in_notebook
+from fwc_llm.notices import Say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +71,7 @@ class Silent:
     """Shows nothing; base class of `Terminal` and `Notebook`."""
 
     @contextmanager
-    def working(self, words: str) -> Iterator[Callable[[str], None]]:
+    def working(self, words: str) -> Iterator[Say]:
         """Show `words` during a step; call the yielded function to change them."""
         yield lambda words: None
 
@@ -103,7 +104,7 @@ class Terminal(Silent):
         self._console, self._seconds = console, seconds
 
     @contextmanager
-    def working(self, words: str) -> Iterator[Callable[[str], None]]:
+    def working(self, words: str) -> Iterator[Say]:
         """Show `words` until the step ends, then remove them."""
         from rich.text import Text
 
@@ -129,7 +130,7 @@ class Notebook(Silent):
         self._output: Any = None
 
     @contextmanager
-    def working(self, words: str) -> Iterator[Callable[[str], None]]:
+    def working(self, words: str) -> Iterator[Say]:
         """Show the step; when it ends, show its duration."""
         began = time.monotonic()
         latest = words

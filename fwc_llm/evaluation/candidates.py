@@ -1,10 +1,11 @@
 """The candidates of `tune`: sets of examples by strategy, slots, seed, order."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
 from fwc_llm.errors import FwcError
+from fwc_llm.notices import Say
 from fwc_llm.runs.splits import Split
 from fwc_llm.sanitize import Fields, Json
 from fwc_llm.shots import is_per_row, select_shots, strategies
@@ -128,7 +129,7 @@ def choose_candidates(
     orders: Sequence[str] | None,
     seed: int,
     names: Sequence[str] | None = None,
-    progress: Callable[[str], None] = lambda words: None,
+    progress: Say = lambda words: None,
 ) -> tuple[list[Candidate], list[str]]:
     """Choose `count` candidates; also return the reasons for kinds that failed."""
     kinds = recipes(task, sizes, names)

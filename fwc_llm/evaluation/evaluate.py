@@ -27,7 +27,7 @@ from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
-from fwc_llm.notices import context_of_caller, tell
+from fwc_llm.notices import Say, context_of_caller, tell
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import BatchRun, batches_under_way
@@ -72,7 +72,7 @@ def evaluate(
     allow_changed_data: bool = False,
     cancel_batch: bool = False,
     progress: bool | None = None,
-    on_step: Callable[[str], None] | None = None,
+    on_step: Say | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     **options: Unpack[EvaluateKeywords],
 ) -> Result:
@@ -195,7 +195,7 @@ def prepare(
     client: Client,
     data_dir: str | Path | None = None,
     allow_changed_data: bool = False,
-    on_step: Callable[[str], None] | None = None,
+    on_step: Say | None = None,
     named: str | None = None,
     no_rows: bool = False,
     fail_if: Sequence[str] = (),

@@ -80,7 +80,7 @@ class Client(Options):
         False, "Ask live, at full price, what a batch refused or lost.", SERVICE
     )
     max_cost: float | None = option(
-        None, "Stop before the run costs more than this, in dollars.", COST
+        None, "Stop before the run costs more than this, in dollars.", COST, gt=0
     )
     prices: str | Path | None = option(
         None, "Your own price file (TOML), in dollars per million tokens.", COST

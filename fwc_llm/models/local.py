@@ -17,9 +17,10 @@ from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import YES_OR_NO, Notice, Service, request_parameters
+from fwc_llm.models.openai.chat import YES_OR_NO, Service, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError, FailureScope
+from fwc_llm.notices import Say
 from fwc_llm.sanitize import Fields, Json, parse_uint, replace_invisible, utf8_safe
 
 PREFIX = "gguf:"
@@ -65,7 +66,7 @@ class LocalModel(Service):
         self,
         name: str,
         client: Client,
-        notice: Notice | None = None,
+        notice: Say | None = None,
         words: Sequence[str] = YES_OR_NO,
     ) -> None:
         self.where, self._path = name, model_file(name)

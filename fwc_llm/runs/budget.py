@@ -176,8 +176,6 @@ class Budget:
         counter: TokenCounter | None = None,
         elsewhere: float = 0.0,  # cost of other runs under the same limit
     ) -> None:
-        if not max_cost > 0.0:
-            raise FwcError(f"--max-cost is {max_cost:g}: it must be above 0 dollars")
         self.price = price
         self.max_cost = max_cost
         self.spent = self._elsewhere = elsewhere

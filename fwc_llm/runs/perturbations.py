@@ -80,19 +80,11 @@ def name_variants(
     lists = _file()["names"]
     drawn = crc32(row.encode())
     words = {_word(str(value)) for value in values.values() if isinstance(value, str)}
+    sex = next((sex for sex in lists if sex in words), list(lists)[drawn % 2])
+    race = next((race for race in lists[sex] if race in words), "white")
     for attribute, names in levels.items():
         for level in names:
             word = _word(level)
-            sex = next(
-                (candidate for candidate in lists if candidate in words),
-                list(lists)[drawn % 2],
-            )
-            race = next(
-                (candidate for candidate in lists[sex] if candidate in words), "white"
-            )
-            if word in lists:
-                chosen = lists[word][race]
-            else:
-                chosen = lists[sex][word]
+            chosen = lists[word][race] if word in lists else lists[sex][word]
             first = chosen[drawn // 2 % len(chosen)]
             yield f"names:{attribute}={level}", {**values, FIRST_NAME: first}

@@ -1,7 +1,7 @@
 """The plan of a run: test rows, examples of arms, and the resulting calls."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +12,7 @@ from fwc_llm.answers import PARSER
 from fwc_llm.cell_rules import TaskRow
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
+from fwc_llm.notices import Say
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.arms import Arm, read_arms
 from fwc_llm.runs.defaults import fit_defaults
@@ -271,7 +272,7 @@ def make_plan(
     sources: Sequence[str | Shots],
     settings: Settings,
     allow_changed_data: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Say | None = None,
     split: "Split | None" = None,
     model: Model | None = None,
 ) -> Plan:
@@ -298,9 +299,7 @@ def make_plan(
     return _drawn(bare, progress, split)
 
 
-def _drawn(
-    plan: Plan, progress: Callable[[str], None] | None, split: "Split | None"
-) -> Plan:
+def _drawn(plan: Plan, progress: Say | None, split: "Split | None") -> Plan:
     """Complete a plan with the rows and examples of every repeat."""
     task = plan.task
     settings = plan.settings
@@ -326,7 +325,7 @@ def _drawn(
 
 
 def _examples(
-    plan: Plan, drawn: "Split", index: int, progress: Callable[[str], None] | None
+    plan: Plan, drawn: "Split", index: int, progress: Say | None
 ) -> dict[str, Shots]:
     """The examples of every arm in a repeat, but for arms with new examples for every row."""
     settings = plan.settings

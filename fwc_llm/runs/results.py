@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _MOST_REASONS = 5
 _NO_REPLY = ("error", "unfinished")
+# Keys of run.json and of its settings that results.json repeats.
+_OF_RUN = ("task", "model", "simulated", "simulated_answers")
+_OF_SETTINGS = ("api", "n_test", "base_parity", "seed", "repeats")
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
@@ -110,9 +113,8 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
     parameters = described.get("parameters") or {}
     greedy = parameters.get("temperature") == 0
     replies = Replies(journal, described.get("words"), greedy)
-    if replies.simulated and not described.get(
-        "simulated_answers", described["simulated"]
-    ):
+    described.setdefault("simulated_answers", described["simulated"])
+    if replies.simulated and not described["simulated_answers"]:
         described = folder.change(simulated=True, simulated_answers=True)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     settings = described["settings"]
@@ -157,19 +159,11 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
 
     unread = unread_summary(rows, parameters)
     unknown = journal.unknown + journal.unknown_batch
-    simulated_answers = described.get("simulated_answers", described["simulated"])
     data = {
         "format": "fwc-llm-results/2",
-        "task": described["task"],
-        "model": described["model"],
-        "api": settings["api"],
-        "simulated": described["simulated"],
-        "simulated_answers": simulated_answers,
+        **{name: described[name] for name in _OF_RUN},
         "reference": described.get("reference", False),
-        **{
-            name: settings[name]
-            for name in ("n_test", "base_parity", "seed", "repeats")
-        },
+        **{name: settings[name] for name in _OF_SETTINGS},
         "returned_models": replies.models,
         "rows": described.get("rows"),
         "requests": len(rows),
@@ -192,16 +186,14 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
     }
     data |= {name: value for name, value in further.items() if value}
     if rule is not None:
-        missing = sum(row["reason"] in _NO_REPLY for row in validation)
         data |= {
             "threshold": rule,
             "pool_requests": len(validation),
-            "pool_unanswered": missing,
+            "pool_unanswered": sum(row["reason"] in _NO_REPLY for row in validation),
+            "thresholds": [
+                _thresholds(name, by_arm[name], chosen) for name in described["arms"]
+            ],
         }
-        data["thresholds"] = [
-            _thresholds(name, by_arm.get(name, ()), chosen)
-            for name in described["arms"]
-        ]
     folder.write_json("results.json", data)
     return data | ({"reparsed": reparsed} if reparsed else {})
 

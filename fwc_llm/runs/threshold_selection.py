@@ -77,20 +77,15 @@ def choose_thresholds(
     rule: float | str, rows: Iterable[Row], keys: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], Json]:
     """The threshold of every (arm, repeat) in `keys`, None if no row has a P(yes)."""
-    by_key: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    if rule not in FITTED:
+        return {key: {"repeat": key[1], "threshold": float(rule)} for key in keys}
+    by_key = defaultdict[tuple[str, int], list[Row]](list)
     for row in rows:
         by_key[str(row["arm"]), int(row["repeat"])].append(row)
-    if rule in FITTED:
-        fixed = None
-    else:
-        fixed = {"threshold": float(rule)}
-    return {
-        key: {"repeat": key[1], **(fixed or _chosen(str(rule), by_key[key]))}
-        for key in keys
-    }
+    return {key: {"repeat": key[1], **_chosen(rule, by_key[key])} for key in keys}
 
 
-def _chosen(rule: str, rows: Sequence[Row]) -> Json:
+def _chosen(rule: float | str, rows: Sequence[Row]) -> Json:
     from fwc_llm.metrics.decision_thresholds import (
         HALF,
         at_base_rate,
@@ -122,6 +117,4 @@ def at_threshold(row: Row, threshold: float | None) -> str:
     """Yes if P(yes) is at least the threshold, else no; "" if either is None."""
     if threshold is None or row["p_yes"] is None:
         return ""
-    if row["p_yes"] >= threshold:
-        return "yes"
-    return "no"
+    return "yes" if row["p_yes"] >= threshold else "no"

@@ -133,8 +133,9 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
 
 
 def test_a_limit_is_a_positive_number() -> None:
-    with pytest.raises(FwcError, match="must be above 0"):
-        Budget(Model("test"), PRICE, 0.0)
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(FwcError, match=r"max_cost: .*greater than 0"):
+            Client(max_cost=wrong)
 
 
 @pytest.mark.parametrize(

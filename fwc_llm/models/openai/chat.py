@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from fwc_llm.models.openai.retry import (
     Pace,
     http_failure,
 )
+from fwc_llm.notices import Say
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
     Fields,
@@ -79,8 +80,6 @@ ATTEMPT_SECONDS = 60.0
 _BLIP_SECONDS = 20.0  # since its last reply, a service may fail any number of times
 _MOST_REFUSALS = 12  # consecutive 429s, with doubling pauses, that stop the run
 _MOST_NOTICES = 50  # limit for services that name another model with every reply
-
-Notice = Callable[[str], None]
 
 
 def completion_limit(parameters: Fields) -> int | None:
@@ -163,7 +162,7 @@ class Service:
     address: Any = None  # the service's, if it is known
     parameters: Fields  # sent with the messages; before any adaptation
 
-    def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
+    def __init__(self, name: str, notice: Say | None, breaker: int) -> None:
         if not name.strip():
             raise FwcError("the model's name is empty: name one with --model")
         self.name, self._notice, self._breaker = name, notice, breaker
@@ -302,7 +301,7 @@ class ChatModel(Service):
         self,
         name: str,
         client: Client | None = None,
-        notice: Notice | None = None,
+        notice: Say | None = None,
         *,
         timeout: float | None = None,
         backoff: float = 0.5,
