@@ -150,7 +150,7 @@ COUNTED: tuple[Metric, ...] = tuple(
 
 def sums_by(of: Codes, parts: int) -> Callable[[npt.ArrayLike], Floats]:
     """Return a function that sums values (n,) by their part `of` (n,)."""
-    return lambda values: np.bincount(of, values, parts)
+    return lambda values: np.asarray(np.bincount(of, values, parts), np.float64)
 
 
 @undefined_is_nan

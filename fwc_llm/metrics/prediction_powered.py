@@ -210,7 +210,8 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
     first = next(iter(samples.values()))
     if first.weight is not None or first.cluster is not None:
         raise FwcError(NOT_ASSISTED)
-    names = pd.unique(np.concatenate([a.row for a in run.answers.values()]))
+    asked = np.concatenate([answers.row for answers in run.answers.values()])
+    names = pd.Index(asked).unique()
     position = table.rows.get_indexer(names)
     lacking = names[position < 0]
     if len(lacking):
