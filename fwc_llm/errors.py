@@ -31,7 +31,7 @@ from typing import (
 )
 
 from fwc_llm.notices import spoken
-from fwc_llm.sanitize import kind_of, redact
+from fwc_llm.sanitize import Fields, Json, kind_of, redact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +45,8 @@ class Scored(Protocol):
     """The part of `fwc_llm.Result` that the error of a stopped run carries."""
 
     folder: Path
-    data: dict[str, Any]  # results.json
-    arms: list[dict[str, Any]]
+    data: Json  # results.json
+    arms: list[Json]
     unanswered: int
     to_frame: Callable[[], "pd.DataFrame"]
     answers: Callable[[], "pd.DataFrame"]
@@ -151,7 +151,7 @@ def check_index(given: Any, table: Any, name: str) -> None:
 
 
 def check_call(
-    takes: Signature, arguments: Sequence[Any], options: Mapping[str, Any], name: str
+    takes: Signature, arguments: Sequence[Any], options: Fields, name: str
 ) -> BoundArguments:
     """`InputTypeError` with the available names for arguments that a function does not take."""
     try:

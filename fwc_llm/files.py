@@ -12,15 +12,11 @@ from shlex import quote
 from typing import IO, Any, Literal
 
 from fwc_llm.errors import FwcError, near, require
-from fwc_llm.sanitize import redact
+from fwc_llm.sanitize import Json, redact
 
 LARGEST_FILE = 1 << 28  # bytes of a file that is read as a whole
 _PACKAGE = Path(__file__).resolve().parent
-_TEXT: dict[str, Any] = {
-    "encoding": "utf-8",
-    "errors": "backslashreplace",
-    "newline": "",
-}
+_TEXT: Json = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
 is_file = (
     os.path.isfile
 )  # returns False for a name that the system refuses, where Path.is_file may raise

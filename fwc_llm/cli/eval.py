@@ -16,6 +16,7 @@ from fwc_llm.files import resource_dir
 from fwc_llm.models import Client
 from fwc_llm.options import EXPERIMENT, SERVICE
 from fwc_llm.runs.settings import Settings
+from fwc_llm.sanitize import Json
 
 RECORDED = (
     "recorded"  # name of the packaged experiment with recorded replies of a real model
@@ -194,7 +195,7 @@ def evaluate(
     settle_runs(gates, [result.run for result in asked_about], document)
 
 
-def _wordings(text: str | None) -> dict[str, Any]:
+def _wordings(text: str | None) -> Json:
     """The settings for --template; a folder's name may contain commas."""
     if text is None:
         return {}

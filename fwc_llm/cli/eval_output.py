@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fwc_llm.cli import console
 from fwc_llm.cli.flags import print_json
@@ -20,6 +20,7 @@ from fwc_llm.runs.budget import where_asked
 from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import Group, answered_requests
+from fwc_llm.sanitize import Fields, Json
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.evaluate import Job
@@ -269,7 +270,7 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
     return None
 
 
-def reparsed(results: Mapping[str, Any]) -> list[str]:
+def reparsed(results: Fields) -> list[str]:
     """A sentence on recorded answers that this version's parser reads differently, or []."""
     from fwc_llm.answers import PARSER
 
@@ -282,7 +283,7 @@ def reparsed(results: Mapping[str, Any]) -> list[str]:
     return [text] * bool(counts)
 
 
-def run_json(result: "Result", price: "Price | None" = None) -> dict[str, Any]:
+def run_json(result: "Result", price: "Price | None" = None) -> Json:
     """A run in the JSON of commands; without any reply, it has no statistics."""
     from fwc_llm.metrics.counts import plain
     from fwc_llm.report.cost import cost
@@ -290,7 +291,7 @@ def run_json(result: "Result", price: "Price | None" = None) -> dict[str, Any]:
     results = result.data
     parameters = RunFolder(result.folder).describe().get("parameters") or {}
     facts = {name: value for name, value in results.items() if name != "records"}
-    document: dict[str, Any] = {
+    document: Json = {
         "folder": str(result.folder),
         "results": facts,
         "records": [],
@@ -304,7 +305,7 @@ def run_json(result: "Result", price: "Price | None" = None) -> dict[str, Any]:
     return document
 
 
-def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> dict[str, Any]:
+def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> Json:
     """The JSON of `fwc-llm eval --json`, before its gates are decided."""
     prices = {job.model.name: job.price for job in jobs if job.model.name in results}
     runs = [run_json(results[name], price) for name, price in prices.items()]

@@ -5,13 +5,12 @@ import re
 from collections.abc import Collection
 from os.path import isdir
 from pathlib import Path
-from typing import Any
 
 from fwc_llm.cli.flags import read_pairs, words
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.evaluation.experiment_file import placed_model
 from fwc_llm.files import read_text, reason
-from fwc_llm.sanitize import parse_toml
+from fwc_llm.sanitize import Json, parse_toml
 
 _LARGEST = 1 << 20  # bytes
 _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
@@ -19,7 +18,7 @@ _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
 _A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")
 
 
-def read_experiment(path: Path, names: Collection[str]) -> dict[str, Any]:
+def read_experiment(path: Path, names: Collection[str]) -> Json:
     """A file's options, of these names; paths are relative to the file."""
     try:
         content = parse_toml(read_text(path, _LARGEST))
@@ -46,7 +45,7 @@ def read_experiment(path: Path, names: Collection[str]) -> dict[str, Any]:
     return _placed(options, path.absolute().parent)
 
 
-def read_further(pairs: list[str] | None, names: Collection[str]) -> dict[str, Any]:
+def read_further(pairs: list[str] | None, names: Collection[str]) -> Json:
     """The options of `--set KEY=VALUE`, which only experiment files have otherwise."""
     given = read_pairs(pairs, "--set")
     options = {key.replace("-", "_"): value for key, value in given.items()}
@@ -56,7 +55,7 @@ def read_further(pairs: list[str] | None, names: Collection[str]) -> dict[str, A
     return options
 
 
-def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _placed(options: Json, folder: Path) -> Json:
     """Resolve paths relative to the experiment file's folder."""
 
     def place(path: str | Path) -> str:

@@ -22,7 +22,7 @@ from fwc_llm.options import (
     extended,
     facts_of,
 )
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import Fields, Json, parse_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -221,12 +221,12 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
     )
 
 
-def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
+def read(model: type[_O], options: Fields, **others: Any) -> _O:
     """Convert flags, or values of an experiment file, to an options model.
 
     `others` are further values by field.
     """
-    values: dict[str, Any] = {}
+    values: Json = {}
     for name, field in model.model_fields.items():
         flag = facts_of(field)["flag"] or name
         value = options.get(flag)
@@ -241,7 +241,7 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
     return model(**values | others)
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def given(options: Fields) -> Json:
     """The flags that have a value."""
     return {name: value for name, value in options.items() if value is not None}
 
@@ -252,9 +252,9 @@ def words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for pair in found if (word := "".join(pair)).strip())
 
 
-def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
+def read_pairs(pairs: list[str] | None, flag: str) -> Json:
     """Parse the pairs of `flag`: values are JSON if valid, else text."""
-    by_name: dict[str, Any] = {}
+    by_name: Json = {}
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator or not key:
@@ -294,7 +294,7 @@ def open_task(
     return load_task(name, data_dir, protected=protected, weight=column)
 
 
-def print_json(document: Mapping[str, Any]) -> None:
+def print_json(document: Fields) -> None:
     """Print a document as JSON; NaN and infinities become null."""
     from fwc_llm.metrics.counts import plain
 

@@ -1,6 +1,6 @@
 """`fwc-llm power`: the differences that a design detects, or the sample size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.sample_sizes import needed
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
+from fwc_llm.sanitize import Fields
 from fwc_llm.shots import is_per_row
 
 _QUESTIONS = {
@@ -104,7 +105,7 @@ def _arms(shots: str) -> list[str]:
     return arms
 
 
-def _print_needed(detect: float, designs: Sequence[Mapping[str, Any]]) -> None:
+def _print_needed(detect: float, designs: Sequence[Fields]) -> None:
     from fwc_llm.report.table_model import Section, terminal
 
     rows = []

@@ -8,7 +8,7 @@ from fwc_llm.cli import flags
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, reason
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import Json, parse_json
 
 _SETTINGS = ("m", "epsilon", "n_test", "base_parity", "seed", "api", "template")
 
@@ -90,7 +90,7 @@ def prompt(
     notes(f"{title}; {len(messages)} messages, {tokens}")
 
 
-def _read(record: str) -> dict[str, Any]:
+def _read(record: str) -> Json:
     """Read a JSON object from a file, or from standard input for "-"."""
     try:
         content = parse_json(

@@ -1,15 +1,14 @@
 """`fwc-llm report` and `fwc-llm compare`: results of runs in many formats."""
 
 import os.path
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fwc_llm.cli import console, flags
 from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, in_shell, is_file, write_whole
 from fwc_llm.runs.group import expanded
+from fwc_llm.sanitize import Fields
 
 
 @flags.command("report")
@@ -59,7 +58,7 @@ def report(
     console.notes(f"wrote {path}")
 
 
-def draw(document: Mapping[str, Any], folder: Path) -> None:
+def draw(document: Fields, folder: Path) -> None:
     """Write a document's charts to `folder`, and print their paths."""
     from fwc_llm.report.figures import write_figures
 

@@ -8,13 +8,14 @@ marked as simulated. evals/results/census.md compares them with Adult.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.meaning import Meaning
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.taskfile import TaskFile
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
             codes[band["name"]] = np.searchsorted(band["from"], values, side="right")[
                 codes[node["name"]]
             ]
-    columns: dict[str, Any] = {}
+    columns: Json = {}
     for name, values in network["joint"]["values"].items():
         columns[name] = np.array(values, dtype=object)[codes[name]]
     for node in network["nodes"]:
@@ -98,10 +99,7 @@ def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
 
 
 def _draw(
-    node: Mapping[str, Any],
-    codes: Mapping[str, np.ndarray],
-    n: int,
-    rng: np.random.Generator,
+    node: Fields, codes: Mapping[str, np.ndarray], n: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw one node's codes (n,) given the codes of its parents.
 

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.metrics.arm_estimates import UNDEFINED, share_limits
 from fwc_llm.metrics.counts import Floats, quotient
@@ -84,11 +85,8 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
 def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
     """Pair the answers to unchanged rows with those to their variants, in the same order."""
     factual_ids, other = questions_of([factual, changed])
-    order = np.argsort(factual_ids, kind="stable")
-    position = order[
-        np.minimum(np.searchsorted(factual_ids[order], other), len(factual_ids) - 1)
-    ]
-    paired = factual_ids[position] == other
+    position = pd.Index(factual_ids).get_indexer(other)
+    paired = position >= 0
     return factual.where(position[paired]), changed.where(paired)
 
 

@@ -291,10 +291,10 @@ def effective_sample_size(
     V is the variance, for a gap or ratio that of the two groups farthest apart.
     """
     metric = BY_KEY[key]
-    judged = plain.sample.eligible_groups
     rate = f"{metric.rates[0]} of all"
     places: Any = [np.array([0])]
     if metric.kind != "share":
+        judged = plain.sample.eligible_groups
         values = {rate: assisted.counted(rate).values[judged] for rate in metric.rates}
         rate = max(values, key=lambda name: np.ptp(values[name]))
         if len(judged) < 2 or np.isnan(values[rate]).any():
@@ -303,9 +303,8 @@ def effective_sample_size(
     variances = []
     for shares in (plain.counted(rate), assisted.counted(rate)):
         factor, _ = shares.spread(*places)
-        variances.append(
-            float(factor[0] ** 2 * sum(shares.plain[index][0] for index in places))
-        )
-    if not all(np.isfinite(variance) and variance > 0 for variance in variances):
+        variances.append(factor[0] ** 2 * sum(shares.plain[at][0] for at in places))
+    before, after = variances
+    if not (0 < before < np.inf and 0 < after < np.inf):
         return None
-    return round(plain.sample.rows * variances[0] / variances[1])
+    return round(float(plain.sample.rows * before / after))

@@ -15,6 +15,7 @@ from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
+from fwc_llm.sanitize import Json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,11 +83,9 @@ class Audit(Ambiguous):
         """The records as a table, one line per number (docs/format.md)."""
         return self.records.to_frame()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Facts and `records` as plain values for JSON."""
-        found: dict[str, Any] = plain(
-            {**self.statistics.plain(), "records": self.records}
-        )
+        found: Json = plain({**self.statistics.plain(), "records": self.records})
         return found
 
     def plot(self) -> "Figure":

@@ -5,7 +5,7 @@ of a run.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.taskfile import LAYOUT
 from fwc_llm.words import CROSSING, YES_NO, Words
 
@@ -46,7 +47,7 @@ _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "scor
 class AuditOfFile:
     """An audit of a file."""
 
-    document: dict[str, Any]  # for JSON
+    document: Json  # for JSON
     crossed: Audit
     notes: Sequence[str]
     left_out: Sequence[str]  # the notes on rows that are not audited
@@ -54,7 +55,7 @@ class AuditOfFile:
     # The source of the answers: the file's name (`predictions`), `answer` and `label` (columns),
     # `threshold` (if answers were computed from P(yes)), `numbered` (True if the file has no row
     # ids).
-    about: Mapping[str, Any]
+    about: Fields
 
     @property
     def audits(self) -> dict[str, Audit]:
@@ -75,7 +76,7 @@ class AuditOfFile:
             for name, audit in self.audits.items()
         ]
 
-    def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
+    def report(self, with_rows: bool = False, with_law: bool = False) -> Json:
         """The document for reports, as from `make_document`; `runs` has every audit."""
         described = [self._describe(audit) for audit in self.audits.values()]
         known = set[tuple[Any, ...]]()
@@ -97,7 +98,7 @@ class AuditOfFile:
             step_of(self.subjects),
         )
 
-    def _describe(self, audit: Audit) -> dict[str, Any]:
+    def _describe(self, audit: Audit) -> Json:
         names = list(audit.answered.attributes)
         digest = self.document["files"]["predictions"]["sha256"]
         where = {**self.about, "sha256": digest, "protected": names}
@@ -198,7 +199,7 @@ def audit_of_file(
         },
         "versions": versions(),
     }
-    about: dict[str, Any] = {
+    about: Json = {
         "predictions": predictions.name,
         "answer": source,
         "label": label,

@@ -1,9 +1,9 @@
 """`AuditOptions`: the columns and rules of an audit, for the commands `audit` and `monitor`."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from fwc_llm.options import OUTPUT, VERDICT, Options, option
+from fwc_llm.sanitize import Fields
 from fwc_llm.taskfile import About
 
 FURTHER = "Further columns"
@@ -145,4 +145,4 @@ class AuditOptions(Options):
     )
     about: About = option(About, "Statements about data and tool.", flag="")
     fail_if: tuple[str, ...] = option((), "Conditions of gates.", flag="")
-    settings: Mapping[str, Any] = option(dict, "Options of verdicts.", flag="")
+    settings: Fields = option(dict, "Options of verdicts.", flag="")

@@ -1,9 +1,9 @@
 """Compares two runs of one task: changed settings, and differences of the answers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 
@@ -25,6 +25,7 @@ from fwc_llm.report.table_model import (
     terminal,
 )
 from fwc_llm.runs.recorded_run import Run, check_same_task
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.taskfile import without_key
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 BEFORE, AFTER = "the first run", "the second run"
 
 
-class RunComparison(dict[str, Any]):
+class RunComparison(Json):
     """Changes between two runs; see `compare_runs` for the keys."""
 
     def to_frame(self) -> "pd.DataFrame":
@@ -231,9 +232,7 @@ def _compare_arm(
     return is_paired, test, records
 
 
-def _changed(
-    first: Mapping[str, Any], second: Mapping[str, Any]
-) -> Iterator[dict[str, str]]:
+def _changed(first: Fields, second: Fields) -> Iterator[dict[str, str]]:
     """Yield the keys of run.json with different values, except those shown elsewhere."""
     sections = [
         (first.get(name) or {}, second.get(name) or {})
@@ -246,7 +245,7 @@ def _changed(
                 yield {"name": name, "first": words[0], "second": words[1]}
 
 
-def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
+def comparison_sections(compared: Fields) -> tuple[Section, Section]:
     """The section of changes, and the section with every arm before and after."""
     first, second = (compared[side]["label"] for side in ("first", "second"))
     changed = [
@@ -279,7 +278,7 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     return head, Section("", headings, rows, list(_notes(compared)), keys=2)
 
 
-def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
+def _notes(compared: Fields) -> Iterator[str]:
     arms = compared["arms"]
     yield "Gaps and differences are in points, with 95 % intervals."
     if any(arm["paired"] for arm in arms):

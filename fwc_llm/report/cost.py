@@ -1,18 +1,13 @@
 """The usage of a run, as counted by the provider, and its cost."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from fwc_llm.models.base import Usage
 from fwc_llm.models.openai.prices import Price, no_price, price_of
+from fwc_llm.sanitize import Fields, Json
 
 
-def cost(
-    results: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    price: Price | None = None,
-) -> dict[str, Any]:
+def cost(results: Fields, parameters: Fields, price: Price | None = None) -> Json:
     """Requests, tokens and dollars of a run, and `words` on them.
 
     `results` is results.json, `parameters` those of requests.
@@ -20,7 +15,7 @@ def cost(
     live, batched = (
         Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage")
     )
-    costs: dict[str, Any] = {
+    costs: Json = {
         "requests": results.get("requests"),
         "unanswered": results.get("unanswered"),
         "usage": asdict(live + batched),
@@ -46,7 +41,7 @@ def cost(
     return costs | {"words": _words(costs, results)}
 
 
-def _words(costs: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+def _words(costs: Fields, results: Fields) -> str:
     """The usage and its price in words."""
     usage = costs["usage"]
     asked = (costs["requests"] or 0) > (costs["unanswered"] or 0)

@@ -18,6 +18,7 @@ from fwc_llm.models.base import Reply
 from fwc_llm.models.bodies import read_batch_line
 from fwc_llm.models.inspect import read_log, sample_reply
 from fwc_llm.models.openai.retry import AttemptError
+from fwc_llm.sanitize import Json
 from fwc_llm.taskfile import DEFAULT_MARKERS
 
 
@@ -39,7 +40,7 @@ def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
     return table_of_rows(path, rows, source.markers)
 
 
-def _batch(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _batch(path: Path, rows: list[Json]) -> list[Json]:
     """The lines of a Batch API's output file: reply, model and id."""
     replies = []
     for row in rows:
@@ -64,7 +65,7 @@ def _batch(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return table
 
 
-def _inspect(path: Path) -> Iterator[dict[str, Any]]:
+def _inspect(path: Path) -> Iterator[Json]:
     """Yield the samples of any Inspect log: reply, target, metadata and scores."""
     log = read_log(path)
     for sample in log.samples or ():
@@ -85,7 +86,7 @@ def _inspect(path: Path) -> Iterator[dict[str, Any]]:
         yield _row(sample_reply(sample), about, sample.metadata, scores)
 
 
-def _row(reply: Reply, about: dict[str, Any], *more: Any) -> dict[str, Any]:
+def _row(reply: Reply, about: Json, *more: Any) -> Json:
     """A row: the reply, how it ended, the decision in it, and entries of `more` mappings."""
     answer = parse_answer(reply)
     row = (

@@ -1,6 +1,6 @@
 """Charts of runs as files, by matplotlib (extra `plot`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from fwc_llm.notebook import badges
 from fwc_llm.number_format import percent
 from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels, save, short
 from fwc_llm.runs.folder import file_name
+from fwc_llm.sanitize import Fields
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,10 +59,10 @@ def overview(
     return figure
 
 
-def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]:
+def write_figures(document: Fields, folder: str | Path) -> list[Path]:
     """Write a figure of all runs with the same groups as SVG and PDF; return the paths."""
     folder = Path(folder)
-    alike = dict[tuple[str, ...], list[Mapping[str, Any]]]()
+    alike = dict[tuple[str, ...], list[Fields]]()
     for run in document["runs"]:
         groups = tuple(group.group for group in run["statistics"].groups)
         alike.setdefault(groups, []).append(run)

@@ -1,9 +1,8 @@
 """Renders reports of run folders in any format."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import json_text
@@ -21,6 +20,7 @@ from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.records_csv import as_csv, records_csv
 from fwc_llm.report.sections import grid, overview
 from fwc_llm.report.table_model import Section, escaped, markdown, texts
+from fwc_llm.sanitize import Fields
 
 FORMATS = ("html", "md", "json", "csv", "tex", "ll144", "comment")
 # What pandas leaves as it is, and LaTeX's default font prints as other characters.
@@ -65,9 +65,7 @@ def render(
     return write_document(document, format, appendix)
 
 
-def write_document(
-    document: Mapping[str, Any], format: str, appendix: bool = False
-) -> str:
+def write_document(document: Fields, format: str, appendix: bool = False) -> str:
     """A document as text in one of `FORMATS`; `appendix` as in `render`."""
     if format == "json":
         return json_text(plain(document))
@@ -95,7 +93,7 @@ def write_document(
     return page(document, appendix)
 
 
-def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
+def write_summaries(made: Sequence[Fields], kind: str) -> str:
     """Summaries of Local Law 144 as "csv" (only the tables), "md" or "html"."""
     if kind == "csv":
         return as_csv(
@@ -120,7 +118,7 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
     )
 
 
-def _opening(document: Mapping[str, Any], level: int) -> Iterator[str]:
+def _opening(document: Fields, level: int) -> Iterator[str]:
     """Yield title, answer and grid of several runs; of one run, the title alone."""
     yield from (f"{'#' * level} {escaped(document['title'])}", "")
     yield from _findings(document["findings"])
@@ -134,7 +132,7 @@ def _findings(findings: Sequence[str]) -> Iterator[str]:
     yield ""
 
 
-def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
+def _markdown(document: Fields) -> Iterator[str]:
     yield from _opening(document, 1)
     for run in document["runs"]:
         yield from _head(run, 2)
@@ -148,7 +146,7 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _tex(document: Mapping[str, Any]) -> Iterator[str]:
+def _tex(document: Fields) -> Iterator[str]:
     """Yield the first table of a run, or that of several models, for LaTeX with booktabs."""
     models = models_of(document)
     tables = [(run["label"], sections_of(run)[0]) for run in document["runs"]]
@@ -172,7 +170,7 @@ def _booktabs(table: Section, caption: str) -> str:
     return str(made).translate(_TEX)
 
 
-def _head(run: Mapping[str, Any], level: int) -> Iterator[str]:
+def _head(run: Fields, level: int) -> Iterator[str]:
     """Yield a run's name, marks, description and findings."""
     yield from (f"{'#' * level} {escaped(run['label'])}", "")
     marks = caveats(run["simulated"], run["reference"])
@@ -184,7 +182,7 @@ def _head(run: Mapping[str, Any], level: int) -> Iterator[str]:
     yield from _findings(run["findings"])
 
 
-def _comment(document: Mapping[str, Any]) -> Iterator[str]:
+def _comment(document: Fields) -> Iterator[str]:
     """Yield the lines of a pull request comment: findings and first tables."""
     yield from _opening(document, 3)
     for run in document["runs"]:

@@ -2,9 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -16,6 +14,7 @@ from fwc_llm.report.narrative import IS_THAT_GOOD
 from fwc_llm.report.provenance import DECISIONS, SIGNED
 from fwc_llm.report.sections import DEFINITIONS, grid, overview
 from fwc_llm.report.table_model import TableCell
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.shots.base import Certificate
 
 _POLICY = (
@@ -23,7 +22,7 @@ _POLICY = (
 )
 
 
-def page(document: Mapping[str, Any], appendix: bool = False) -> str:
+def page(document: Fields, appendix: bool = False) -> str:
     """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
     models = models_of(document)
@@ -76,7 +75,7 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def _script() -> dict[str, Any]:
+def _script() -> Json:
     """The `script` of a page with rows, and the `policy` that allows no other script."""
     source = (files("fwc_llm.report") / "templates" / "rows.js").read_text(
         encoding="utf-8"

@@ -18,7 +18,7 @@ from fwc_llm.report.impact import ImpactTables
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.records_csv import head
 from fwc_llm.report.table_model import Section
-from fwc_llm.sanitize import listed, replace_invisible
+from fwc_llm.sanitize import Fields, Json, listed, replace_invisible
 from fwc_llm.words import UNKNOWN, is_known
 
 RULE = "Summary of results under 6 RCNY §§ 5-301 to 5-304"
@@ -51,7 +51,7 @@ _COUNTS = {
 }
 
 
-def summaries(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def summaries(document: Fields) -> list[Json]:
     """The summary of every run of a document (`make_document`)."""
     return [
         summary(
@@ -66,11 +66,11 @@ def summaries(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def summary(
     impact: Impact,
-    heading: Mapping[str, Any],
+    heading: Fields,
     about: Mapping[str, str | None],
     audited: str | None,
     because: str = "",
-) -> dict[str, Any]:
+) -> Json:
     """The public summary of § 5-303; all its lines share the cells of `heading`.
 
     The argument `about` has the statements of [about] in a task file, `audited` is the time of the
@@ -137,13 +137,13 @@ def _difference(records: Records) -> str:
     )
 
 
-def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[dict[str, Any]]:
+def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[Json]:
     view = tables.view
     first = {"arm": arm, "table": view.name}
     unknown = dict.fromkeys(_COUNTS, 0)
     scored = any(tables.of("above_median", arm, level).known for level in view.levels)
     for level in view.levels:
-        counts: dict[str, Any] = {}
+        counts: Json = {}
         for name, metrics in _COUNTS.items():
             found = [tables.of(metric, arm, level) for metric in metrics]
             counts[name] = sum(int(record.value) for record in found if record.known)
@@ -198,7 +198,7 @@ def _note(
     return "; ".join([*parts, *kept])
 
 
-def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
+def missing(summarized: Fields) -> Iterator[str]:
     """Yield notes for the publisher: check the law, and entries that are not stated."""
     yield ADVICE
     names = ABOUT | FOR_LAW
@@ -207,7 +207,7 @@ def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
         yield f"Not stated in the summary (--about KEY=TEXT): {'; '.join(words)}."
 
 
-def sections(summarized: Mapping[str, Any]) -> Section:
+def sections(summarized: Fields) -> Section:
     """A summary as a section: statements by § 5-303, then the table of each attribute."""
     stated = [
         (name.replace("§ 5-", "§\u00a05\u2011").replace(" (", "\u00a0("), text)
@@ -218,7 +218,7 @@ def sections(summarized: Mapping[str, Any]) -> Section:
             "What is published, § 5-303", ["Entry", "Stated"], stated, name="stated"
         )
     ]
-    tables: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    tables: dict[tuple[str, str], list[Fields]] = {}
     for line in summarized["lines"]:
         tables.setdefault((line["arm"], line["table"]), []).append(line)
     headings = {

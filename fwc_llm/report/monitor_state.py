@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.sanitize import Json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,7 @@ class State:
 
     database: sqlite3.Connection
     path: Path
-    summary: dict[str, Any]
+    summary: Json
 
     def add(self, decisions: Iterable[tuple[Any, ...]], where: Path) -> None:
         """Add the decisions of the file `where` that are new.
@@ -120,7 +121,7 @@ def open_state(path: Path) -> Iterator[State]:
         ) from None
 
 
-def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
+def _summary(database: sqlite3.Connection, path: Path) -> Json:
     """The summary of a file, new where it is empty; `FwcError` for another one, or part of one."""
     schema = "SELECT sql FROM sqlite_master WHERE sql NOT NULL"
     tables = tuple(sql for (sql,) in database.execute(schema))
@@ -143,7 +144,7 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
         )
     text, sha256 = database.execute(_SUMMARY).fetchone()
     if sha256 == _sha256(database, text):
-        summary: dict[str, Any] = json.loads(text)
+        summary: Json = json.loads(text)
         if summary["decisions"] == [*database.execute(_SUM).fetchone()]:
             summary["calls"] += 1
             return summary

@@ -1,29 +1,26 @@
 """The records of a document as CSV, one line per record."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from fwc_llm.metrics import records
-from fwc_llm.sanitize import escape_formula, replace_invisible
+from fwc_llm.sanitize import Fields, Json, escape_formula, replace_invisible
 
 COLUMNS = ("run", "task", "model", "simulated", "reference", *records.COLUMNS)
 
 
-def records_csv(document: Mapping[str, Any]) -> str:
+def records_csv(document: Fields) -> str:
     """The document's records as CSV with `COLUMNS`; undefined values are empty."""
     return as_csv(
         (line for run in document["runs"] for line in _of_run(document, run)), COLUMNS
     )
 
 
-def _of_run(
-    document: Mapping[str, Any], run: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+def _of_run(document: Fields, run: Fields) -> Iterator[Json]:
     for record in run["records"]:
         yield head(document, run) | vars(record)
 
 
-def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def as_csv(lines: Iterable[Fields], columns: Sequence[str]) -> str:
     """Lines as CSV with these columns; texts that look like formulas are escaped."""
     import pandas as pd
 
@@ -38,7 +35,7 @@ def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     return str(table.to_csv(index=False, lineterminator="\n"))
 
 
-def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
+def head(document: Fields, run: Fields) -> dict[str, str]:
     """The cells that all lines of a run share."""
     return {
         "run": run["label"],

@@ -19,7 +19,7 @@ from fwc_llm.models.recorded import FILE_NAME, Key, key_of, read_records
 from fwc_llm.notebook import visible
 from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
 from fwc_llm.runs.recorded_run import Run
-from fwc_llm.sanitize import truncate, utf8_safe
+from fwc_llm.sanitize import Fields, Json, truncate, utf8_safe
 
 _ANSWERS = {1.0: "yes", 0.0: "no"}
 MOST_ROWS = 20_000
@@ -30,7 +30,7 @@ _LONGEST_NAME = 500
 _FULL = "[left out: the page would be too large]"
 
 
-def rows_of_run(run: Run) -> dict[str, Any] | None:
+def rows_of_run(run: Run) -> Json | None:
     """The rows of a run for the page; None if the run was made with --no-rows.
 
     Keys: `shown` (number of rows on the page), `of` (number of all rows), `prompts` (whether there
@@ -59,7 +59,7 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
     return block.as_json({arm: why for arm in arms if arm not in recorded})
 
 
-def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str, Any]:
+def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> Json:
     """The rows of an audit, as `rows_of_run`; `numbered`: the file has no row ids."""
     block = RowBlock(answers, numbered=numbered)
     for number, a in enumerate(answers.values()):
@@ -102,7 +102,7 @@ class RowBlock:
         first = next(iter(answers.values()))
         self._arms, self._of = list(map(_shown, answers)), len(first)
         self._prompts, self._left = dict[tuple[Any, ...], int](), _MOST_CHARACTERS
-        self.rows: dict[tuple[int, str], dict[str, Any]] = {}
+        self.rows: dict[tuple[int, str], Json] = {}
         for position in chosen(len(first), len(answers) + -(-twins // len(first))):
             repeat = int(first.repeat[position])
             row = str(first.row[position])
@@ -115,7 +115,7 @@ class RowBlock:
                 "twins": [],
             }
 
-    def answer(self, line: Mapping[str, Any], *prompt: Messages) -> dict[str, Any]:
+    def answer(self, line: Fields, *prompt: Messages) -> Json:
         """An answer for the page, from a `line` with keys of answers.csv."""
         reply = _shown(line["reply"], _LONGEST_REPLY)
         p = float(line["p_yes"] or "nan")
@@ -136,7 +136,7 @@ class RowBlock:
             name: value for name, value in answer.items() if value not in ("", None, [])
         }
 
-    def as_json(self, missing: Mapping[str, str]) -> dict[str, Any]:
+    def as_json(self, missing: Mapping[str, str]) -> Json:
         """The return value of `rows_of_run`."""
         data = {
             "arms": self._arms,

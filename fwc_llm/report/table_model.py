@@ -16,7 +16,7 @@ from fwc_llm.metrics.counts import Metric
 from fwc_llm.metrics.records import Record
 from fwc_llm.notebook import figure, note, table
 from fwc_llm.number_format import DASH, interval, number, signed
-from fwc_llm.sanitize import replace_invisible
+from fwc_llm.sanitize import Json, replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 _LONGEST = 40  # characters of a name in the terminal
@@ -90,7 +90,7 @@ class Section:
             kept = [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"]
             object.__setattr__(self, "notes", kept)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Json:
         """The texts of the section, for JSON."""
         names = "title", "intro", "headings", "notes", "parts"
         found = {name: getattr(self, name) for name in names}

@@ -1,7 +1,6 @@
 """Compares answers at a threshold with the model's own answers (docs/protocol.md)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.threshold_effects import METRICS
@@ -9,6 +8,7 @@ from fwc_llm.number_format import DASH, number
 from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.threshold_selection import NEVER
+from fwc_llm.sanitize import Fields, Json
 
 _HEADINGS = (
     *(
@@ -26,7 +26,7 @@ _RULES = {
 }
 
 
-def threshold_section(run: Run) -> dict[str, Any] | None:
+def threshold_section(run: Run) -> Json | None:
     """How each arm's thresholds were chosen, under `arms`; None without a threshold."""
     arms = run.thresholds
     if not arms:
@@ -49,9 +49,7 @@ def _words(rule: float | str) -> str:
 
 
 def at_threshold(
-    section: Mapping[str, Any] | None,
-    stats: Statistics,
-    title: str = "At the threshold",
+    section: Fields | None, stats: Statistics, title: str = "At the threshold"
 ) -> Section:
     """`threshold_section` as a table; empty for a run without a threshold."""
     rows: list[Row] = []
@@ -66,7 +64,7 @@ def at_threshold(
     return Section(title, _HEADINGS, rows, intro=section["words"] if section else "")
 
 
-def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
+def _thresholds(per_repeat: Sequence[Fields]) -> str:
     """The threshold, or "lowest to highest" over several repeats."""
     values = sorted(
         {

@@ -1,16 +1,15 @@
 """Sections on a tuning: its candidates on the pool rows."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from fwc_llm.files import read_text
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.number_format import interval, number
 from fwc_llm.report.table_model import Section
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import Fields, parse_json
 
 FILE_NAME = "tuning.json"
 # Forms of the surrogate with equal fit to recordings disagree about the sign (evals/surrogate.md).
@@ -29,7 +28,7 @@ _SLOTS = re.compile(
 )  # shown as "Female 0:8" (no:yes)
 
 
-def tuning_goal(folder: Path) -> Mapping[str, Any]:
+def tuning_goal(folder: Path) -> Fields:
     """The tuning goal of a run: `metric`, `target`; {} without a tuning."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         goal = parse_json(read_text(folder / FILE_NAME))["goal"]
@@ -52,16 +51,16 @@ def read_tuning(folder: Path) -> Section:
     return Section("")
 
 
-def _headings(tuning: Mapping[str, Any]) -> list[str]:
+def _headings(tuning: Fields) -> list[str]:
     metric = BY_KEY[tuning["goal"]["metric"]]
     return ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"]
 
 
-def _assumed(tuning: Mapping[str, Any]) -> str:
+def _assumed(tuning: Fields) -> str:
     return ASSUMED if str(tuning.get("model")).startswith("surrogate") else ""
 
 
-def _rows(tuning: Mapping[str, Any]) -> list[list[str]]:
+def _rows(tuning: Fields) -> list[list[str]]:
     """The rows of all candidates, named by what varies between them."""
     front = tuning["front"]
     varied = [
@@ -70,9 +69,7 @@ def _rows(tuning: Mapping[str, Any]) -> list[list[str]]:
     return [_candidate(line, varied, tuning["goal"]["metric"]) for line in front]
 
 
-def _candidate(
-    line: Mapping[str, Any], varied: Collection[str], metric: str
-) -> list[str]:
+def _candidate(line: Fields, varied: Collection[str], metric: str) -> list[str]:
     """The cells of a candidate; `varied` keys are part of its name."""
     varying = "".join(
         _TOLD[key].format(line[key])
@@ -99,9 +96,7 @@ def kind_words(kind: str) -> str:
     return _SLOTS.sub(r"\1 \2:\3", kind).replace(",", ", ").replace(",  ", ", ")
 
 
-def candidates(
-    tuning: Mapping[str, Any], folder: Path, verbose: bool = False
-) -> Section:
+def candidates(tuning: Fields, folder: Path, verbose: bool = False) -> Section:
     """The candidates for the terminal: those that answered all rows, or all."""
     mark = ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
