@@ -73,7 +73,8 @@ class Forecast:
             yield f"at most {self.completion_tokens:,} completion tokens"
         if self.price is None:
             if _is_function(self.model):
-                why_unpriced = f"{self.model} is your own function, whose requests to services are not known"
+                own = f"{self.model} is your own function"
+                why_unpriced = f"{own}, whose requests to services are not known"
             yield f"cost unknown: {why_unpriced}"
             return
         least, most = f"${self.dollars:.2f}", f"${self.dollars_most:.2f}"
