@@ -85,7 +85,7 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> Iterator[Record]:
 def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
     """Pair the answers to unchanged rows with those to their variants, in the same order."""
     factual_ids, other = questions_of([factual, changed])
-    position = pd.Index(factual_ids).get_indexer(other)
+    position = pd.Index(factual_ids).get_indexer(pd.Index(other))
     paired = position >= 0
     return factual.where(position[paired]), changed.where(paired)
 
