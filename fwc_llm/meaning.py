@@ -7,7 +7,7 @@ It imports neither pandas nor numpy.
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -151,17 +151,11 @@ def values_of(option: Any) -> tuple[str, ...]:
     return tuple(map(as_text, values))
 
 
-def read_meaning(
-    counts: Mapping[str, int],
-    column: str,
-    rule: MeaningRule,
-    first: Callable[[str], Any] | None = None,
-) -> Meaning:
+def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> Meaning:
     """Decide what each value of a column means; `counts` has the number of rows of each.
 
     Values are compared without case, surrounding punctuation and forms of numbers: "Yes." is "yes",
-    1.0 is 1. `first` tells the first row of a value, for errors. Raises `FwcError` for a value
-    without a meaning.
+    1.0 is 1. Raises `FwcError` for a value without a meaning.
     """
     by_key: dict[str, list[str]] = {}
     for value in counts:
@@ -198,7 +192,7 @@ def read_meaning(
         rest = []
     if rest and not (yes and no and rule.others == "drop"):
         sides = [[by_key[key][0] for key in side] for side in (yes, no, rest)]
-        remedy = _remedy(rule, first, *sides)
+        remedy = _remedy(rule, *sides)
         numbers = all(as_number(key) is not None for key in keys)
         if rule.above and not positive and numbers and len(keys) > 2:
             split = (
@@ -340,11 +334,7 @@ def _held(counts: Mapping[str, int], column: str) -> str:
 
 
 def _remedy(
-    rule: MeaningRule,
-    first: Callable[[str], Any] | None,
-    yes: Sequence[str],
-    no: Sequence[str],
-    rest: Sequence[str],
+    rule: MeaningRule, yes: Sequence[str], no: Sequence[str], rest: Sequence[str]
 ) -> str:
     """What to say about values without a meaning; every option works as it is written."""
     if not yes and len(no) + len(rest) < 3:
@@ -362,12 +352,9 @@ def _remedy(
         drop = rule.written(**new, **({} if rule.others else {"others": "drop"}))
         new.pop("negative", None)
         every_no = rule.written(**new, others="no") + rule.instead
-        two = ""
-        if len(rest) == 3 and not yes and not no:
-            two = f", or two of the three mean yes ({rule.written(positive=rest[:2])})"
         return (
             f"say which mean yes and which no, and whether others mean no ({every_no}) "
-            f"or neither ({drop}){two}"
+            f"or neither ({drop})"
         )
     ways = [
         f"no ({rule.written(others='no')})",
@@ -376,5 +363,4 @@ def _remedy(
     if len(rest) <= _MOST_VALUES:
         ways.insert(0, f"yes ({rule.written(positive=[*yes, *rest])})")
     values = listed(rest, _MOST_VALUES, repr)
-    where = f"; {rest[0]!r} is first in row {first(rest[0])}" if first else ""
-    return f"say what to take {values} for: {' or '.join(ways)}{where}"
+    return f"say what to take {values} for: {' or '.join(ways)}"

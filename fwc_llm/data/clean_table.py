@@ -14,7 +14,7 @@ from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, read_meaning
 from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, MissingRule, TaskFile
-from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of
+from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of, is_known
 
 _LEAST_DIFFERENCE = (
     0.02  # least difference between groups' shares of lost rows that gives a warning
@@ -406,11 +406,12 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
         remedy = f"{remedy}; in the task file, a map merges values, and {split}"
     for attribute in task.protected:
         where = f"{task.path}: protected attribute {attribute.name!r}"
-        levels = table[attribute.name].unique()
-        if len(levels) == 1:
+        levels = [*filter(is_known, table[attribute.name].unique())]
+        if len(levels) < 2:
+            only = ", ".join(levels) or "none"
             raise FwcError(
-                f"{where} has only the level {levels[0]!r} in all {len(table):,} rows: nothing to "
-                "compare"
+                f"{where} has fewer than two known groups in {len(table):,} rows ({only}): "
+                f"nothing to compare"
             )
         fault = fault_of_groups(levels)
         if fault:

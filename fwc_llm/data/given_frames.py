@@ -47,11 +47,19 @@ class FrameReader:
         cells = column(frame, self._outcome)
         if self._is_clean(frame):
             return (cells == self.meaning.answers[1]).to_numpy(dtype=bool)
-        texts = outcomes(self.rules, self._edited(frame, self._outcome))
+        texts, meaning = self._meant(frame)
         _refuse(texts.isna(), texts, "has no value")
-        answers = texts.map(self.meaning.also(texts.unique()).of)
+        answers = texts.map(meaning.of)
         _refuse(answers.isna(), texts, self._neither)
         return answers.to_numpy(dtype=bool)
+
+    def _meant(self, frame: pd.DataFrame) -> tuple[pd.Series, Meaning]:
+        """The outcome's texts (n,) and their meaning; `FwcError` for one without a meaning."""
+        texts = outcomes(self.rules, self._edited(frame, self._outcome))
+        meaning = self.meaning.also(texts.dropna().unique())
+        wrong = texts.notna() & ~texts.isin(meaning.texts)
+        _refuse(wrong, texts, self._neither)
+        return texts, meaning
 
     def groups(self, frame: Any, name: str) -> pd.Series:
         """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
@@ -88,10 +96,7 @@ class FrameReader:
     def _read(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         """Raw rows as rows of a table of their own, and a mask (n,) of the rows that are kept."""
         raw = self._texts(frame, needed(self.rules))
-        texts = outcomes(self.rules, self._edited(frame, self._outcome))
-        meaning = self.meaning.also(texts.dropna().unique())
-        wrong = texts.notna() & ~texts.isin(meaning.texts)
-        _refuse(wrong, texts, self._neither)
+        _, meaning = self._meant(frame)
         pool = clean_tables(self.rules, [raw], meaning).pool
         kept = raw.index.isin(pool.index)
         if not self._are_own(pool):

@@ -264,14 +264,8 @@ def _decided(
         if not held.total():
             continue
         titles = " and ".join(how.columns[name] for name in together)
-
-        def first(text: str, names: Sequence[str] = together) -> Any:
-            return frame.index[(texts[names] == text).any(axis=1)][0]
-
         try:
-            meaning = read_meaning(
-                dict(held.most_common()), f"{where}: {titles}", rule, first
-            )
+            meaning = read_meaning(dict(held.most_common()), f"{where}: {titles}", rule)
         except FwcError as error:
             if how.columns.get("label") != "label":
                 raise

@@ -123,7 +123,7 @@ def select_shots(
     numbers = None if masses.equal else np.asarray(weights, dtype=float)
     if strategy not in {"zero", "ids"}:
         weighed = masses.values > 0
-        known = _of_known_group(task, table)
+        known = np.isin(task.sensitive(table), task.known_groups)
         free = mask & weighed & known
         if m > free.sum():
             if (weighed & known & ~mask).any():
@@ -166,15 +166,6 @@ def select_shots(
             source = task.rules.weight
         shots = replace(shots, options={**shots.options, "sample_weight": source})
     return order_shots(replace(shots, strategy=strategy), order, seed)
-
-
-def _of_known_group(task: "Task", table: "pd.DataFrame") -> "np.ndarray":
-    """Mark the rows (n,) of people whose group is known: an unknown group is no group."""
-    import numpy as np
-
-    if len(task.known_groups) == len(task.groups):  # spares reading the table's groups
-        return np.ones(len(table), dtype=bool)
-    return np.isin(task.sensitive(table), task.known_groups)
 
 
 def _check_result(shots: Any, strategy: str, request: Request) -> None:
