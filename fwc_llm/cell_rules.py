@@ -43,7 +43,21 @@ _CODES = (
 _WORDS = "(?i:eur|euros?|dollars?)"
 _AROUND = rf"(?:(?:{_CODES})\.?|{_WORDS}|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
 _IGNORED = re.compile(_AROUND)
-MARKS = "<>≤≥=+*~≈†‡"  # around numbers that a table cut off, or has a note on
+# Around numbers that a table cut off, rounded or has a note on
+MARKS = (
+    *"<>≤≥=+*~≈†‡",
+    *("ca.", "circa", "approx.", "about", "etwa", "rund", "env."),
+    *("under", "over", "up to", "unter", "über", "bis", "plus"),
+    *(
+        "or more",
+        "or less",
+        "and over",
+        "and older",
+        "und mehr",
+        "und älter",
+        "et plus",
+    ),
+)
 _SHOWN = 8  # texts that an error lists
 _LONGEST = 60  # characters of a number with its currency signs and spaces
 _AMOUNT = re.compile(  # a number with texts before and behind it
@@ -304,8 +318,8 @@ def plain_text(item: FileColumn, text: str) -> str:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
-    if item.marks:
-        text = text.strip(f"{item.marks} ")
+    for mark in item.marks:
+        text = text.removeprefix(mark).removesuffix(mark).strip()
     found = _amount_in(text) if item.unit or item.factors else None
     if found is None:
         return as_plain(text, item.written)
@@ -374,12 +388,13 @@ def fault_of_numbers(
         return fault_of_unit
     fault = _no_numbers(item.name, wrong)
     ways = {f'written = "{way}"': {"written": way} for way in get_args(Written)}
-    ways |= {f'marks = "{MARKS}"': {"marks": MARKS}}
+    marks = tuple(mark for mark in MARKS if mark in " ".join(wrong))
+    ways |= {f"marks = {_toml(marks)}": {"marks": marks}}
     for setting, change in ways.items():
         if not _not_numbers(item.model_copy(update=change), texts):
             remedy = f"set the column's {setting} in {task.place}"
             return wrong[0], f"{fault}; {remedy}"
-    marked = json.dumps([*item.markers, *wrong], ensure_ascii=False)
+    marked = _toml((*item.markers, *wrong))
     unknown = can_be_unknown(task, item) or (item.missing or task.missing) == "drop"
     dropped = "" if unknown else ', missing = "drop"'
     split = task.split_of(item)
@@ -404,6 +419,10 @@ def other_unit(
     where = f"in the numeric column {item.name!r}"
     remedy = f'convert the numbers to one unit, or set role = "drop" in {task.place}'
     return other, f"units differ {where}, {' and '.join(several)}: {remedy}"
+
+
+def _toml(texts: Sequence[str]) -> str:
+    return json.dumps(texts, ensure_ascii=False)
 
 
 def _not_numbers(item: FileColumn, texts: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ from fwc_llm.words import (
 )
 
 Others = Literal["no", "drop"]
+_MOST_COMMAS = 8  # in a value that is typed among others
 _MOST_VALUES = 8  # values that a message lists
 ABOVE = "threshold = { above = NUMBER }"  # in a task file
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
@@ -289,7 +290,7 @@ def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
     """The given values by their keys; one value may be a list, typed with commas."""
     given = [*values]
     if len(given) == 1 and _key(given[0]) not in by_key:
-        given = [part.strip() for part in given[0].split(",")]
+        given = _typed(given[0].split(","), by_key)
     found = {}
     for value in given:
         key = _key(value)
@@ -297,6 +298,19 @@ def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
             key = _SAME.get(key, key)
         found[key] = value
     return found
+
+
+def _typed(parts: Sequence[str], by_key: Collection[str]) -> list[str]:
+    """The values in a text that was cut at commas; a value may have commas itself."""
+    values = []
+    while parts:
+        texts = {
+            n: ",".join(parts[:n]) for n in range(1, 1 + min(len(parts), _MOST_COMMAS))
+        }
+        n = max((n for n, text in texts.items() if _key(text) in by_key), default=1)
+        values.append(texts[n].strip())
+        parts = parts[n:]
+    return values
 
 
 def _inferred(keys: Sequence[str]) -> tuple[list[str], list[str]]:

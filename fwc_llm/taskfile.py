@@ -141,7 +141,7 @@ class FileColumn(Checked):
     unit: str = ""
     order: Values = ()
     strip_suffix: str = ""
-    marks: str = ""  # characters that are left out around numbers: "80+" is 80 for "+"
+    marks: Values = ()  # texts that are left out around numbers: "80+" is 80 for "+"
     factors: Mapping[str, Number] = {}  # "1.9k" is 1900 for { k = 1000 }
     strip_zeros: Flag = False
     missing: MissingRule | None = None  # overrides the task's rule

@@ -124,3 +124,13 @@ def test_a_threshold_is_offered_for_numbers_alone() -> None:
         with pytest.raises(FwcError) as caught:
             read_meaning(counts, "said", MeaningRule(above="above=NUMBER"))
         assert ("above=NUMBER" in str(caught.value)) == offered
+
+
+@pytest.mark.parametrize("typed", ["Ja,Ja, mit Auflagen", "ja, mit auflagen,Ja"])
+def test_a_value_with_a_comma_can_be_typed_among_others(typed: str) -> None:
+    counts = {"Ja": 5, "Nein": 5, "Ja, mit Auflagen": 5}
+    meaning = read_meaning(counts, "said", MeaningRule((typed,)))
+    assert {*meaning.yes} == {"Ja", "Ja, mit Auflagen"}
+    assert meaning.no == ("Nein",)
+    with pytest.raises(FwcError, match=r"'mit Auflage' is none of them"):
+        read_meaning(counts, "said", MeaningRule(("Ja,mit Auflage",)))

@@ -281,7 +281,8 @@ def _not_numbers(
         yield f"{numbers.sum():,} of {counts.sum():,} values are numbers like {first!r}"
     if profile.markers:
         yield f"taken for missing: {listed(profile.markers, _LISTED, place)}"
-    marked = [cell for cell in numbers.index if {*cell} & {*profile.marks}]
+    plain = profile.but(marks=())
+    marked = [cell for cell in numbers.index if math.isnan(plain.number(cell))]
     if marked:
         first = marked[0]
         yield (
@@ -406,8 +407,8 @@ def _with_marks(profile: ColumnProfile) -> ColumnProfile:
     """The profile that also reads numbers with marks, such as "80+", "<5" and "202*"."""
     tried = profile.but(marks=MARKS)
     odd = [cell for cell in profile.odd if math.isnan(tried.number(cell))]
-    marked = "".join({*profile.odd} - {*odd})
-    marks = "".join(mark for mark in MARKS if mark in marked)
+    marked = "\n".join({*profile.odd} - {*odd})
+    marks = tuple(mark for mark in MARKS if mark in marked)
     return profile.but(marks=marks, odd=tuple(odd))
 
 
@@ -508,7 +509,11 @@ def _why_left_out(
     people = f"; {_people(name)}" if several else ""
     looks = (
         (not distinct, "drop", "it has no values"),
-        (len(distinct) == 1 and n > 2, "drop", "it has the same value in every row"),
+        (
+            len(distinct) == 1 and n > 2 and (numeric or len(seen) == n),
+            "drop",
+            "it has the same value in every row",
+        ),
         (
             are(DATE),
             "drop",
