@@ -799,9 +799,9 @@ def _of_frame(
     drafting = Drafting(Path("table"), source, table, attributes, *names)
     given = {key: value for key, value in {**answer, "words": words}.items() if value}
     taskfile = parse_taskfile(drafting.draft(Path(), given), FRAME, "table")
-    _tell_guesses(checks_of(taskfile.text), question)
     if question is not None:
         taskfile = choose(taskfile, "question", question)
+    _tell_guesses(checks_of(taskfile.text))
     raw = table.frame(drafting.raw.columns.tolist(), "row", taskfile.notations)
     tables = clean_tables(taskfile, [raw])
     return replace(
@@ -819,13 +819,10 @@ def _kept(frame: Any) -> Any:
     return frame.copy(deep=False) if isinstance(frame, pd.DataFrame) else frame
 
 
-def _tell_guesses(checks: Sequence[str], question: str | None) -> None:
-    """Warn of guesses about a frame; no guess is what the caller says."""
-    guessed = [
-        line for line in checks if not (question and line.startswith("question = "))
-    ]
-    if guessed:
-        guesses = "".join(f"\n* {line}" for line in guessed)
+def _tell_guesses(checks: Sequence[str]) -> None:
+    """Warn of guesses about a frame."""
+    if checks:
+        guesses = "".join(f"\n* {line}" for line in checks)
         tell(
             f"the data frame was read by guesses, as in {TEXT_OF_FRAME}:{guesses}",
             DataWarning,

@@ -304,16 +304,10 @@ def _fill_missing(
             filled[item.name] = counts[item.name]
             raw[item.name] = raw[item.name].mask(mask, UNKNOWN)
         else:
-            top = ""
-            if len(counts) > 1 and not item.missing:
-                unruled = _any(
-                    {one.name: missing[one.name] for one in used if not one.missing}
-                )
-                stay = f"{int((within & ~unruled).sum()):,} of {int(within.sum()):,} rows stay"
-                top = f', or all columns missing = "drop" at the top ({stay})'
             rules = _remedies(task, item, raw.loc[within, item.name])
             remedy = (
-                f"give this column {rules}{top} in {task.place}, or repair the table"
+                f"give this column {rules} in {task.place} (missing at the top is the rule of all "
+                f"columns without one), or repair the table"
             )
             if task.path == FRAME:
                 remedy = "fill the empty cells, or leave their rows out"

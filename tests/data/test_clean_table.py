@@ -217,7 +217,7 @@ BAD_DATA = {
     "several columns": (
         "?,?,f,yes\n2,a,m,no",
         {},
-        'missing = "drop" at the top (1 of 2 rows stay)',
+        "(x 1, colour 1 missing): give this column",
     ),
     "no category for the outcome": (
         "1,a,f,?\n2,a,m,no",
