@@ -13,8 +13,10 @@ import hypothesis
 import pytest
 
 from fwc_llm.data import census as census_data
+from fwc_llm.data.clean_table import CleanTables
 from fwc_llm.errors import FwcError
 from fwc_llm.models.inspect import require_inspect
+from fwc_llm.taskfile import TaskFile
 from fwc_llm.tasks import Task, load_task
 from tests.command import fwc as fwc
 from tests.people import three as three
@@ -24,6 +26,7 @@ from tests.people import two as two
 # that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+CENSUS_TABLES = census_data.census_tables
 CHECKOUT = Path(__file__).resolve().parent.parent
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -132,12 +135,25 @@ def no_network() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_census() -> Iterator[None]:
-    """The simulated tables are drawn once, not whenever a test loads the task: half a second
-    each time.
+def small_census() -> Iterator[None]:
+    """The simulated task has 5,000 rows, not 45,222, and they are drawn once: tests of anything
+    else do not depend on their number.
     """
+
+    def tables(adult: TaskFile, *sizes: int, **options: int) -> CleanTables:
+        return CENSUS_TABLES(adult, *(sizes or (3_000, 2_000)), **options)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(census_data, "simulate", cache(census_data.simulate))
+        patch.setattr(census_data, "census_tables", tables)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole_census() -> Iterator[None]:
+    """The simulated task as other processes have it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(census_data, "census_tables", CENSUS_TABLES)
         yield
 
 

@@ -114,7 +114,7 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     moved.
     """
     shots = tmp_path / "mine.json"
-    assert fwc("shots --task census --strategy random --m 2 -o", shots).code == 0
+    fwc("shots --task census --strategy random --m 2 -o", shots, code=0)
     arms = f"{shots}@random,{shots}+unweighted,fwc@given,random+instruction@random"
     line = "eval --task census --model surrogate --n-test 8 --repeats 2 --m 8"
     line += """ --set 'option={"slots": "equal"}'"""

@@ -17,6 +17,7 @@ import pytest
 from fwc_llm.cli.console import printing_aside
 from tests.command import Run, peak
 from tests.conftest import CHECKOUT
+from tests.data.tables import cycled, write_csv
 from tests.faults.loopback import HttpReply, completion, serve_in_thread
 
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07 \x9b31m \u202e"
@@ -162,11 +163,10 @@ def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(
 
 
 def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
-    rows = [
-        f"{'' if k == 7 else 'x'},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}"
-        for k in range(60)
-    ]
-    (tmp_path / "t.csv").write_text("\n".join(["[/b]:one:,sex,income", *rows]) + "\n")
+    frame = cycled(60, markup="x", sex="fm", income=["yes", "no", "no"])
+    frame.loc[7, "markup"] = ""
+    frame = frame.rename(columns={"markup": "[/b]:one:"})
+    write_csv(tmp_path / "t.csv", frame)
     assert (
         fwc(f"task init {tmp_path / 't.csv'} --protected sex --outcome income").code
         == 0

@@ -14,6 +14,11 @@ from fwc_llm.tasks import Task, census_task, load_task
 from tests.conftest import CHECKOUT
 
 
+@pytest.fixture(scope="module")
+def census(whole_census: None) -> Task:
+    return load_task("census")
+
+
 def test_its_columns_are_adults(census: Task) -> None:
     adult = load_task("adult")
     assert census.columns == adult.columns

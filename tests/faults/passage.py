@@ -116,7 +116,7 @@ def passage(
     api: str = "chat",
 ) -> list[str]:
     """Take the fault through everything in `folder`; the environment holds `KEY`. Says what is
-    wrong.
+    wrong. Without formats nothing is scored again and shown.
     """
     plan(api)
     began = time.monotonic()
@@ -141,7 +141,6 @@ def passage(
         wrong.append(f"{twice} answered requests were asked again")
     with Journal(folder) as journal:
         records = list(journal.records())
-        result = Result(folder, score(RunFolder(folder), journal)[0])
     answered = Counter(
         record["request"] for record in records if record["text"] is not None
     )
@@ -149,9 +148,9 @@ def passage(
         wrong.append(
             f"{len(answered)} of {N} answers are journaled, {answered.most_common(1)}"
         )
-    shown = {name: replace_invisible(render([folder], name)) for name in formats} | {
-        "table": _printed(result)
-    }
+    shown = {name: replace_invisible(render([folder], name)) for name in formats}
+    if formats:
+        shown["table"] = _printed(folder)
     steering = [name for name, text in shown.items() if any(map(text.count, _STEERING))]
     wrong += [f"the {name} steers a terminal" for name in steering]
     wrong += _leaks(folder, [*said, *shown.values()])
@@ -172,7 +171,10 @@ def _evaluate(model: Model, folder: Path, said: list[str], api: str) -> int:
     return 4 if result.unanswered else 0
 
 
-def _printed(result: Result) -> str:
+def _printed(folder: Path) -> str:
+    """The table of a run that is scored again."""
+    with Journal(folder) as journal:
+        result = Result(folder, score(RunFolder(folder), journal)[0])
     console: Console = SafeConsole(width=120, force_terminal=False, color_system=None)
     with console.capture() as captured:
         console.print(runs_table([result.run]))

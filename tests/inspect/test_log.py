@@ -16,7 +16,7 @@ from fwc_llm.report.document import make_document
 from tests.command import Run, read_json
 from tests.inspect.designs import CENSUS, KEY, MOCKED, REASONS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("whole_census")]
 
 
 @pytest.fixture(scope="module")
