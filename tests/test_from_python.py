@@ -595,7 +595,7 @@ def test_rows_of_a_frame_have_the_ids_of_the_table_only_if_they_are_its_rows() -
             select_shots(task, "random", 4, pool=task.pool().assign(age=wrong))
 
 
-@pytest.mark.parametrize("levels", ['f = "m", m = "f"', 'f = "M ", m = "unknown"'])
+@pytest.mark.parametrize("levels", ['f = "m", m = "f"', 'f = "M ", m = "other"'])
 def test_a_level_that_may_be_another_one_is_refused(
     tmp_path: Path, levels: str
 ) -> None:
