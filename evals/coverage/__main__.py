@@ -47,7 +47,7 @@ def as_markdown(found: Found, about: dict[str, Any]) -> str:
     rows = [["metric", *_COLUMNS, "least in"], *by_metric]
     head = ["world", *_COLUMNS, "least of"]
     theirs = about["fairlearn"]
-    refused = "; ".join(" × ".join(sorted(pair)) for pair in REFUSED)
+    refused = "; ".join(" × ".join(pair) for pair in sorted(map(sorted, REFUSED)))
     cells = sum(map(len, found.values()))
     lines = {
         f"* {world}, `{metric}`: {_told(count)}": count
