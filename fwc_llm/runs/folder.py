@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from itertools import chain, count
@@ -202,7 +203,11 @@ class RunFolder:
         return description
 
     def results(self) -> Json:
-        """The validated content of results.json."""
+        """The validated content of results.json, a large file, which is read once."""
+        return self._results
+
+    @cached_property
+    def _results(self) -> Json:
         results = self.read_json("results.json")
         path = self.path / "results.json"
         damaged = f"{path} is damaged ({rescored(self.path)} writes it again)"
@@ -232,6 +237,8 @@ class RunFolder:
         """Write a text file atomically, without keys."""
         with self._writing(name) as file:
             file.write(redact(text, by_form=False))
+        if name == "results.json":
+            vars(self).pop("_results", None)
 
     def write_answers(self, rows: Sequence[Fields]) -> None:
         """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""
