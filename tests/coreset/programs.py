@@ -1,4 +1,6 @@
-"""The problems solved by trying all, what every plan must keep, and the memory of a call."""
+"""The problems solved by trying all, what every plan must keep, plans that split rows, and the
+memory of a call.
+"""
 
 import tracemalloc
 from collections.abc import Callable
@@ -10,9 +12,11 @@ import pytest
 
 from evals.bench.constraints import Instance, by_highs
 from evals.plans import plan_of
+from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.inner_problem import Transport
+from fwc_llm.coreset.weights import Masses
 
 
 def by_cell(full: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
@@ -107,3 +111,30 @@ def certified(
     )
     assert epsilon is None or found.violation <= epsilon + 1e-9
     return found
+
+
+def alike(n: int) -> tuple[Masses, np.ndarray]:
+    """Equal masses of n rows."""
+    return Masses(np.ones(n)), np.full(n, 1 / n)
+
+
+def whole(label: np.ndarray, m: int) -> RowAssignment:
+    none = np.zeros(0, np.int64)
+    return RowAssignment(
+        label.astype(np.int32), none, none, np.zeros(0), m, *alike(len(label))
+    )
+
+
+def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
+    """Some rows split between two or three representatives, as plans do."""
+    row = np.repeat(
+        rng.permutation(len(label))[: min(len(label), 4)], rng.integers(1, 3)
+    )
+    return RowAssignment(
+        label.astype(np.int32),
+        row,
+        rng.integers(0, m, len(row)),
+        rng.random(len(row)).round(2) / 2,
+        m,
+        *alike(len(label)),
+    )

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.updates import Centres, RowAssignment, medoids
+from fwc_llm.coreset.descent.updates import Centres, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.weights import Masses
+from tests.coreset.programs import torn
 
 
 def toy(n=300, p=4, seed=0):
@@ -71,14 +71,6 @@ def test_representatives_are_real_and_distinct_candidates(support):
     assert len(np.unique(whole, axis=0)) == 16
 
 
-def shares_of(rng, n, m):
-    """A random plan in which some rows are split."""
-    label = rng.integers(0, m, n)
-    rows = rng.choice(n, 5, replace=False)
-    parts = rows, (label[rows] + 1) % m, rng.uniform(0.1, 0.9, 5)
-    return RowAssignment(label, *parts, m, Masses(np.ones(n)), np.full(n, 1 / n))
-
-
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_medoids_are_the_best_rows_left(cost):
     rng = np.random.default_rng(0)
@@ -89,7 +81,7 @@ def test_medoids_are_the_best_rows_left(cost):
             x, np.zeros(60), np.arange(60) % 2
         )
         rows = start_rows(problem, "random", rng)
-        shares = shares_of(rng, 60, 4)
+        shares = torn(rng.integers(0, 4, 60), 4, rng)
         moved = medoids(problem, shares, rows, np.arange(4))
         costs = cost_matrix(problem.table, problem.table, cost)
         present = rows.copy()
@@ -106,7 +98,7 @@ def test_medoids_are_the_best_rows_left(cost):
 def test_means_and_modes_minimise_their_shares():
     rng = np.random.default_rng(1)
     table = EncodedTable(rng.normal(size=(80, 2)), rng.integers(0, 3, (80, 1)))
-    shares = shares_of(rng, 80, 3)
+    shares = torn(rng.integers(0, 3, 80), 3, rng)
     moved = Centres(table, "sqeuclidean", 3, Threads(1)).move(shares, np.zeros((3, 3)))
     for j in range(3):
         rows, weight = shares.grouped(np.arange(3)).of(j)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,36 +17,18 @@ from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.impact import selected, who_was_selected
 from fwc_llm.report.narrative import next_step
 from fwc_llm.report.table_model import Section, markdown
+from tests.metrics.worlds import people
 
 
 def table(seed: int) -> pd.DataFrame:
     """Answers of up to three arms in up to four repeats, shuffled; with gaps, P(yes) and sets of
     examples.
     """
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(20, 90))
-    rows = pd.DataFrame(
-        {
-            "row": [f"r{n - place}" for place in range(n)],
-            "sex": rng.choice(["f", "m"], n),
-        }
-    )
-    rows["race"] = rng.choice(["B", "A", "unknown"], n)
-    rows["label"] = np.where(rng.random(n) < 0.4, "yes", "no")
-    parts = []
-    arms = int(rng.integers(1, 4))
-    repeats = int(rng.integers(1, 5))
-    for arm, repeat in product(range(arms), range(repeats)):
-        p = rng.random(n).round(2)
-        said = np.where(p > 0.5, "yes", "no").astype(object)
-        said[rng.random(n) < 0.1] = None
-        asked = rows.assign(arm=f"arm {arm}", repeat=repeat, examples=f"e{repeat}")
-        parts.append(asked.assign(p_yes=p, answer=said))
-    whole = pd.concat(parts, ignore_index=True)
-    whole["group"] = whole["sex"] + " & " + whole["race"]
-    if seed % 2:
-        return whole.sample(frac=1, random_state=seed)
-    return whole
+    n, arms, repeats = np.random.default_rng(seed).integers([20, 1, 1], [90, 4, 5])
+    drawn = people(n, seed, arms, repeats).rename(columns={"group": "sex"})
+    race = np.array(["B", "A", "unknown"])[drawn["person"] % 3]
+    frame = drawn.assign(race=race, group=drawn["sex"] + " & " + race)
+    return frame.drop(columns=["person", "score", "weight", "job", "reason"])
 
 
 def close(one: Iterable[Record], other: Iterable[Record]) -> bool:

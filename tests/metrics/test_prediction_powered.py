@@ -63,6 +63,15 @@ def ask(
     )
 
 
+def asked(
+    seed: int, n: int = 200, rows: int = 4000, repeats: int = 1
+) -> tuple[RunAnswers, FeatureTable]:
+    """Answers about some rows of a table, and the table."""
+    rng = np.random.default_rng(seed)
+    table, chance = world(rng, n=rows)
+    return ask(rng, table, chance, n, repeats), table
+
+
 def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimates]:
     assisted = assisted_answers(run, table)
     return ArmEstimates(run.samples["answers"]), ArmEstimates(
@@ -114,9 +123,7 @@ def test_intervals_hold_and_nothing_is_biased(
 
 
 def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
-    rng = np.random.default_rng(1)
-    table, chance = world(rng)
-    plain, assisted = both(ask(rng, table, chance), table)
+    plain, assisted = both(*asked(1))
     rates = assisted.counted("selection_rate").values
     assert assisted[GAP].value == pytest.approx(np.ptp(rates))
     for narrow, wide in zip(assisted.rates(), plain.rates(), strict=True):
@@ -130,17 +137,13 @@ def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
 
 
 def test_a_table_without_a_row_that_was_asked_about_is_refused() -> None:
-    rng = np.random.default_rng(8)
-    table, chance = world(rng)
-    run = ask(rng, table, chance)
+    run, table = asked(8)
     with pytest.raises(FwcError, match="lacks the row"):
         assisted_answers(run, replace(table, rows=table.rows + "x"))
 
 
 def test_too_few_rows_change_nothing_and_a_note_says_so() -> None:
-    rng = np.random.default_rng(9)
-    table, chance = world(rng)
-    run = ask(rng, table, chance, 39)
+    run, table = asked(9, n=39)
     plain, few = both(run, table)
     assert few["accuracy"].low == plain["accuracy"].low
     notes = statistics(assisted_answers(run, table)).notes
@@ -169,9 +172,7 @@ def test_a_group_of_few_rows_falls_back_by_itself() -> None:
 
 
 def test_all_answers_about_a_row_are_in_one_fold() -> None:
-    rng = np.random.default_rng(5)
-    table, chance = world(rng, n=300)
-    run = ask(rng, table, chance, 200, repeats=3)
+    run, table = asked(5, rows=300, repeats=3)
     sample = assisted_answers(run, table).samples["answers"]
     pairs = set(zip(sample.row.tolist(), sample.assist.fold.tolist(), strict=True))
     assert len(pairs) == len(set(sample.row.tolist()))
@@ -179,9 +180,7 @@ def test_all_answers_about_a_row_are_in_one_fold() -> None:
 
 
 def test_weights_are_refused_and_odd_columns_are_read() -> None:
-    rng = np.random.default_rng(12)
-    table, chance = world(rng)
-    run = ask(rng, table, chance)
+    run, table = asked(12)
     answers = run.answers["answers"]
     weighted = replace(answers, weight=np.ones(len(answers)))
     with pytest.raises(FwcError, match="takes neither weights nor people"):

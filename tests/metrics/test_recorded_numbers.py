@@ -32,53 +32,10 @@ from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import statistics
+from tests.metrics.worlds import people
 
 FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "format.md"
-
-
-def people(
-    n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm"
-) -> pd.DataFrame:
-    """Answers of `arms` to the same n rows in every repeat, some of them unread, with P(yes)."""
-    rng = np.random.default_rng(seed)
-    rows = pd.DataFrame(
-        {"row": [f"r{k}" for k in range(n)], "person": rng.integers(0, n // 2, n)}
-    )
-    rows["group"] = np.array([*names])[rng.integers(0, len(names), n)]
-    rows["label"] = np.where(
-        rng.random(n) < 0.3 + 0.3 * (rows["group"] == names[0]), "yes", "no"
-    )
-    rows["score"], rows["weight"] = rng.normal(size=n), rng.integers(0, 5, n) / 4
-    rows["job"] = rng.choice(["office", "field"], n)
-    tables = []
-    for arm in range(arms):
-        for repeat in range(repeats):
-            wish = (
-                (rows["label"] == "yes")
-                + 0.4 * arm * (rows["group"] == names[0])
-                + 0.5 * rows["score"]
-            )
-            p = (1 / (1 + np.exp(-2 * (wish - 0.6 + rng.normal(0, 0.5, n))))).round(1)
-            said = np.where(p > 0.5, "yes", "no").astype(object)
-            why = np.where(
-                rng.random(n) < 0.06,
-                rng.choice(["refused", "filtered", "error"], n),
-                "",
-            )
-            said[why != ""] = None
-            examples = f"e{repeat}" if arm else "none"
-            tables.append(
-                rows.assign(
-                    arm=f"arm {arm}",
-                    repeat=repeat,
-                    p_yes=p,
-                    answer=said,
-                    reason=why,
-                    examples=examples,
-                )
-            )
-    return pd.concat(tables, ignore_index=True).sample(frac=1, random_state=seed)
 
 
 def designed(run: RunAnswers, **options: Any) -> RunAnswers:
@@ -181,6 +138,11 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield ("planning", plain({"found": [smallest(plan), needed]}))
 
 
+@pytest.fixture(scope="module")
+def found_cases() -> list[tuple[str, Any]]:
+    return list(cases())
+
+
 def numbers(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every number and verdict of records and documents, with its place."""
     if isinstance(content, Record):
@@ -198,9 +160,11 @@ def numbers(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, float(f"{content:.6g}") if isinstance(content, float) else content
 
 
-def test_the_numbers_of_each_design_are_those_recorded() -> None:
+def test_the_numbers_of_each_design_are_those_recorded(
+    found_cases: list[tuple[str, Any]],
+) -> None:
     recorded = json.loads(FILE.read_text(encoding="utf-8"))
-    for name, content in cases():
+    for name, content in found_cases:
         places, values = zip(*numbers(content), strict=True)
         assert len(values) == len(recorded[name]), name
         for place, value, expected in zip(places, values, recorded[name], strict=True):
@@ -211,10 +175,12 @@ def test_the_numbers_of_each_design_are_those_recorded() -> None:
             assert value == near, f"{name}: {place}"
 
 
-def test_a_p_value_agrees_with_the_interval_beside_it() -> None:
+def test_a_p_value_agrees_with_the_interval_beside_it(
+    found_cases: list[tuple[str, Any]],
+) -> None:
     """Whether replies are unread, groups many, or comparisons corrected."""
     told = 0
-    for name, content in cases():
+    for name, content in found_cases:
         for record in records_in(content):
             if record.p == record.p and record.low == record.low:
                 equal = 1.0 if record.metric.endswith("ratio") else 0.0
@@ -250,10 +216,12 @@ def records_in(content: Any) -> Iterator[Record]:
             yield from records_in(part)
 
 
-def test_the_page_of_the_format_names_every_metric_and_scope() -> None:
+def test_the_page_of_the_format_names_every_metric_and_scope(
+    found_cases: list[tuple[str, Any]],
+) -> None:
     page = PAGE.read_text(encoding="utf-8")
     ends = "|".join(re.findall(r"`METRIC(_\w+)`", page))
-    for name, content in cases():
+    for name, content in found_cases:
         for record in records_in(content):
             assert record.scope in page, name
             metric = re.sub(r"^(threshold|ties_at)_\w+", r"\1_half", record.metric)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from hypothesis import strategies as st
 
 from fwc_llm.metrics.arm_estimates import ArmEstimates
@@ -58,6 +59,50 @@ def losing(
     lost = rng.random(len(sample.answer)) < share
     reason = np.where(lost, REASONS.index(why), 0)
     return replace(sample, answer=np.where(lost, np.nan, sample.answer), reason=reason)
+
+
+def people(
+    n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm"
+) -> pd.DataFrame:
+    """Answers of `arms` to the same n rows in every repeat, some of them unread, with P(yes)."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(
+        {"row": [f"r{k}" for k in range(n)], "person": rng.integers(0, n // 2, n)}
+    )
+    rows["group"] = np.array([*names])[rng.integers(0, len(names), n)]
+    rows["label"] = np.where(
+        rng.random(n) < 0.3 + 0.3 * (rows["group"] == names[0]), "yes", "no"
+    )
+    rows["score"], rows["weight"] = rng.normal(size=n), rng.integers(0, 5, n) / 4
+    rows["job"] = rng.choice(["office", "field"], n)
+    tables = []
+    for arm in range(arms):
+        for repeat in range(repeats):
+            wish = (
+                (rows["label"] == "yes")
+                + 0.4 * arm * (rows["group"] == names[0])
+                + 0.5 * rows["score"]
+            )
+            p = (1 / (1 + np.exp(-2 * (wish - 0.6 + rng.normal(0, 0.5, n))))).round(1)
+            said = np.where(p > 0.5, "yes", "no").astype(object)
+            why = np.where(
+                rng.random(n) < 0.06,
+                rng.choice(["refused", "filtered", "error"], n),
+                "",
+            )
+            said[why != ""] = None
+            examples = f"e{repeat}" if arm else "none"
+            tables.append(
+                rows.assign(
+                    arm=f"arm {arm}",
+                    repeat=repeat,
+                    p_yes=p,
+                    answer=said,
+                    reason=why,
+                    examples=examples,
+                )
+            )
+    return pd.concat(tables, ignore_index=True).sample(frac=1, random_state=seed)
 
 
 def answers_of(

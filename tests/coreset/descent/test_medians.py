@@ -7,42 +7,16 @@ import pytest
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.updates import Centres, RowAssignment
+from fwc_llm.coreset.descent.updates import Centres
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.medians import Groups, medians
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses, read_weights
+from tests.coreset.programs import torn, whole
 
 
 def numbers(x: np.ndarray) -> EncodedTable:
     return EncodedTable(x, np.empty((len(x), 0), np.int32))
-
-
-def alike(n: int) -> tuple[Masses, np.ndarray]:
-    """Equal masses of n rows."""
-    return Masses(np.ones(n)), np.full(n, 1 / n)
-
-
-def whole(label: np.ndarray, m: int) -> RowAssignment:
-    none = np.zeros(0, np.int64)
-    return RowAssignment(
-        label.astype(np.int32), none, none, np.zeros(0), m, *alike(len(label))
-    )
-
-
-def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
-    """Some rows split between two or three representatives, as plans do."""
-    row = np.repeat(
-        rng.permutation(len(label))[: min(len(label), 4)], rng.integers(1, 3)
-    )
-    return RowAssignment(
-        label.astype(np.int32),
-        row,
-        rng.integers(0, m, len(row)),
-        rng.random(len(row)).round(2) / 2,
-        m,
-        *alike(len(label)),
-    )
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
