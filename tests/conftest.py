@@ -28,6 +28,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CENSUS_TABLES = census_data.census_tables
 CHECKOUT = Path(__file__).resolve().parent.parent
+LONG = {
+    "test_snippets.py",
+    "test_quick.py",
+    "test_site.py",
+    "test_demonstration.py",
+    "test_compiled.py",
+}
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -68,8 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"data_dir", "rank_files"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("data")
-    # A minute's test first: at the end all other processes would wait for it.
-    items.sort(key=lambda item: item.path.name != "test_snippets.py")
+    # Minutes' tests first: at the end all other processes would wait for them.
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

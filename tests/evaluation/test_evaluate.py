@@ -1,7 +1,6 @@
 """The whole line, from a table to numbers on disk, against a real HTTP service on loopback."""
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from tests.faults.loopback import (
     Service,
     completion,
     serve_in_thread,
+    with_logprobs,
 )
 from tests.wordings import in_german
 
@@ -269,14 +269,7 @@ def ask_26(url: str, out: Path, **options: Any) -> Result:
 
 def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) -> None:
     """The service says Yes, and that No was likelier; with a temperature, that may be."""
-    top = [
-        {"token": "No", "logprob": math.log(0.9)},
-        {"token": "Yes", "logprob": math.log(0.1)},
-    ]
-    body = completion("Yes")
-    body["choices"][0]["logprobs"] = {
-        "content": [{"token": "Yes", "logprob": -2.3, "top_logprobs": top}]
-    }
+    body = with_logprobs(completion("Yes"), ("Yes", {"No": 0.9, "Yes": 0.1}))
     with serve_in_thread(lambda request: HttpReply(body)) as url:
         for temperature, unknown in ((0, 26), (1, 0)):
             options = {"logprobs": True, "params": {"temperature": temperature}}

@@ -2,8 +2,16 @@
 
 import asyncio
 import json
+import math
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -170,6 +178,21 @@ def completion(
         "system_fingerprint": "fp_1",
         **changes,
     }
+
+
+def with_logprobs(body: Any, *positions: tuple[str, Mapping[str, float]]) -> Any:
+    """The completion with its tokens, each with the likeliest at its place and their
+    probabilities.
+    """
+    content = [_position(token, top) for token, top in positions]
+    body["choices"][0]["logprobs"] = {"content": content}
+    return body
+
+
+def _position(token: str, top: Mapping[str, float]) -> dict[str, Any]:
+    likeliest = [{"token": text, "logprob": math.log(p)} for text, p in top.items()]
+    logprob = math.log(top.get(token, 1.0))
+    return {"token": token, "logprob": logprob, "top_logprobs": likeliest}
 
 
 def decision(

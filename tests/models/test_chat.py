@@ -13,7 +13,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models import Usage
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.openai.chat import ChatModel
-from tests.faults.loopback import HttpReply, completion
+from tests.faults.loopback import HttpReply, completion, with_logprobs
 from tests.faults.table import Raw
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
@@ -236,11 +236,9 @@ def test_how_other_makers_say_that_a_reply_ended(finish: str, reason: str) -> No
     assert parse_answer(read_reply(body)).reason == reason
 
 
-def _position(token: str, *top: str) -> dict[str, Any]:
-    tokens = [
-        {"token": text, "logprob": -0.5 - n} for n, text in enumerate(top or (token,))
-    ]
-    return {"token": token, "logprob": -0.5, "top_logprobs": tokens}
+def falling(*top: str) -> dict[str, float]:
+    """Texts, each less likely than the one before."""
+    return {text: math.exp(-0.5 - n) for n, text in enumerate(top)}
 
 
 @pytest.mark.parametrize(
@@ -285,10 +283,8 @@ def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
     answer = next(
         (word for word, *_ in tokens for word in re.findall("yes|no$", word)), "yes"
     )
-    body = completion(f'{{"answer": "{answer}"}}', "gpt-4")
-    body["choices"][0]["logprobs"] = {
-        "content": [_position(*token) for token in tokens]
-    }
+    places = [(token, falling(*top or [token])) for token, *top in tokens]
+    body = with_logprobs(completion(f'{{"answer": "{answer}"}}', "gpt-4"), *places)
     route = provider.post("/chat/completions").respond(json=body)
     reply = ask(quick(answer_format="json", logprobs=True))
     schema = sent(route)["response_format"]["json_schema"]["schema"]
@@ -302,38 +298,20 @@ def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
 @pytest.mark.parametrize(
     ("text", "tokens", "expected"),
     [
-        ("YES", [("Y", 0.9, {"Y": 0.9, "NO": 0.1}), ("ES", 1.0, {"ES": 1.0})], 0.9),
+        ("YES", [("Y", {"Y": 0.9, "NO": 0.1}), ("ES", {"ES": 1.0})], 0.9),
         (
             "Yes.",
-            [
-                ("Ye", 0.9, {"Ye": 0.9, "No": 0.1}),
-                ("s", 0.8, {"s": 0.8, "ah": 0.2}),
-                (".", 1.0, {}),
-            ],
+            [("Ye", {"Ye": 0.9, "No": 0.1}), ("s", {"s": 0.8, "ah": 0.2}), (".", {})],
             0.878,
         ),
-        ("Yes", [("No", 0.9, {"No": 0.9, "Yes": 0.1})], None),
-        ("No", [("No", 0.5, {"No": 0.5, "Y": 0.45})], None),
+        ("Yes", [("No", {"No": 0.9, "Yes": 0.1})], None),
+        ("No", [("No", {"No": 0.5, "Y": 0.45})], None),
     ],
 )
 def test_p_yes_follows_the_tokens_of_the_answer(
-    text: str, tokens: list[tuple[str, float, dict[str, float]]], expected: float | None
+    text: str, tokens: list[tuple[str, dict[str, float]]], expected: float | None
 ) -> None:
-    body = completion(text, "m")
-    body["choices"][0]["logprobs"] = {
-        "content": [
-            {
-                "token": token,
-                "logprob": math.log(p),
-                "top_logprobs": [
-                    {"token": each, "logprob": math.log(share)}
-                    for each, share in top.items()
-                ],
-            }
-            for token, p, top in tokens
-        ]
-    }
-    found = probability(read_reply(body))
+    found = probability(read_reply(with_logprobs(completion(text, "m"), *tokens)))
     assert found == (None if expected is None else pytest.approx(expected, abs=0.001))
 
 
