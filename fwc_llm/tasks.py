@@ -357,11 +357,6 @@ class Task:
         )
         return tuple(rates.sort_values(kind="stable").index.tolist())
 
-    @property
-    def known_groups(self) -> tuple[str, ...]:
-        """The groups without "unknown", in the same order: those of which examples are shown."""
-        return tuple(filter(is_known, self.groups))
-
     def cells_of(self, frame: "IntoFrame") -> "np.ndarray":
         """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
         import pandas as pd
@@ -471,6 +466,11 @@ def revealing_columns(task: Task) -> tuple[str, ...]:
                 names.append(column.name)
                 break
     return tuple(names)
+
+
+def known_groups(task: Task) -> tuple[str, ...]:
+    """The groups without "unknown", in the same order: those of which examples are shown."""
+    return tuple(filter(is_known, task.groups))
 
 
 def given_rows(task: Task) -> "tuple[Any, pd.Index]":

@@ -402,7 +402,7 @@ def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
         where = f"{task.path}: protected attribute {attribute.name!r}"
         levels = [*filter(is_known, table[attribute.name].unique())]
         if len(levels) < 2:
-            only = ", ".join(levels) or "none"
+            only = ", ".join(map(repr, levels)) or "none"
             raise FwcError(
                 f"{where} has fewer than two known groups in {len(table):,} rows ({only}): "
                 f"nothing to compare"

@@ -17,7 +17,7 @@ from fwc_llm.runs.splits import (
 )
 from fwc_llm.sanitize import Json, listed
 from fwc_llm.shots.base import DEFAULT_M
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, known_groups
 from fwc_llm.words import is_known
 
 _LISTED = 4  # groups that a note names, at most
@@ -147,7 +147,7 @@ def _fit_rows(
         many = f"{wanted} test rows are too many: {as_they_fall} are drawn"
         return as_they_fall, None, many if as_they_fall < wanted else ""
     nearest = nearest_whole(groups, wanted, parity)
-    reserve = -(-m // (2 * len(cells.task.known_groups)))
+    reserve = -(-m // (2 * len(known_groups(cells.task))))
     fitting = min(nearest, cells.most(parity, reserve))
     is_idle = cell_counts(groups, nearest, parity) == 0
     if fitting < _LEAST and is_default:

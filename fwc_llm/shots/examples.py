@@ -13,6 +13,7 @@ from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.weights import random_order, read_weights
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
+from fwc_llm.tasks import known_groups
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.rivals.base import LabelledTable
@@ -225,7 +226,7 @@ def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) 
     group with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the
     average.
     """
-    groups = task.known_groups
+    groups = known_groups(task)
     if len(groups) > 1:
         steps = np.linspace(-1.0, 1.0, len(groups))
     else:
@@ -241,7 +242,7 @@ def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) 
 
 def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
     """Parse counts, keyed by the table's level and label 0 or 1."""
-    groups = task.known_groups
+    groups = known_groups(task)
     levels = {level.lower(): level for level in groups}
     if len(task.protected) == 1:
         words = dict(task.column(task.protected[0]).values)

@@ -78,7 +78,7 @@ def select_shots(
 
     from fwc_llm.coreset.checks import candidate_mask, check_epsilon
     from fwc_llm.coreset.weights import read_weights
-    from fwc_llm.tasks import as_task, is_queried, sampling_weights
+    from fwc_llm.tasks import as_task, is_queried, known_groups, sampling_weights
 
     m = int(m)
     seed = int(seed)
@@ -123,7 +123,7 @@ def select_shots(
     numbers = None if masses.equal else np.asarray(weights, dtype=float)
     if strategy not in {"zero", "ids"}:
         weighed = masses.values > 0
-        known = np.isin(task.sensitive(table), task.known_groups)
+        known = np.isin(task.sensitive(table), known_groups(task))
         free = mask & weighed & known
         if m > free.sum():
             if (weighed & known & ~mask).any():

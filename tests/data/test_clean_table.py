@@ -177,7 +177,7 @@ BAD_DATA = {
     "one level": (
         "1,a,f,yes\n2,b,f,no",
         {},
-        "'sex' has fewer than two known groups in 2 rows (f)",
+        "'sex' has fewer than two known groups in 2 rows ('f')",
     ),
     "many levels": (
         "\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)),
