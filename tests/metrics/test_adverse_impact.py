@@ -127,21 +127,13 @@ def test_limits_hold_for_every_answer_that_unread_replies_might_have_had() -> No
     unread = [0, 1, 2, 60, 61]
     frame.loc[unread, "answer"] = None
     records = audit(frame, label=None, min_group=1).records
-    limits = {
-        (metric, group): next(
-            r for r in records if (r.metric, r.group) == (metric, group)
-        )
-        for metric in ("selection_rate", "impact_ratio")
-        for group in "ab"
-    }
-    gap = next(r for r in records if r.metric == "selection_rate_difference")
+    gap = records.where(metric="selection_rate_difference")[0]
     for told in product(["yes", "no"], repeat=len(unread)):
         frame.loc[unread, "answer"] = told
         rates = frame["answer"].eq("yes").groupby(frame["group"]).mean()
         for group in "ab":
-            rate, ratio = (
-                limits[metric, group] for metric in ("selection_rate", "impact_ratio")
-            )
+            rate = records.where(metric="selection_rate", group=group)[0]
+            ratio = records.where(metric="impact_ratio", group=group)[0]
             assert rate.low < rates[group] < rate.high
             assert ratio.low < rates[group] / rates.max() <= ratio.high
         assert gap.low < rates[gap.group] - rates[gap.against] < gap.high
