@@ -42,6 +42,8 @@ from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
 _LOOKED_AT = 1000  # different texts of a column in which a notation is sought
 _TITLES = 5  # first rows that may be the header in a table of merged cells
+_GRIDS = "csv", "excel"  # formats of tables with lines above their header
+_FRAME = "the data frame"
 _SNIFFED = 200  # records of a CSV file that are read to find its separator
 csv.field_size_limit(
     2**31 - 1
@@ -197,7 +199,8 @@ class RawTable:
 
     def _header_below(self, name: str) -> str:
         """Which of the first rows has the title `name`, as below merged cells; "" for none."""
-        for position in range(len(self.titles)):
+        has_header = self.where != _FRAME and format_of(Path(self.where)) in _GRIDS
+        for position in range(len(self.titles)) if has_header else ():
             first = zip(self.numbers, self.cells_of(position), strict=False)
             for number, cell in islice(first, _TITLES):
                 if isinstance(cell, str) and cell.strip() == name:
@@ -784,7 +787,7 @@ def frame_table(frame: Any) -> RawTable:
     titled = zip(map(title_of, names), columns, strict=True)
     if len(set(numbers)) < len(numbers):  # row ids are unique
         numbers = range(len(numbers))
-    return _table_of_columns("the data frame", titled, numbers, DEFAULT_MARKERS)
+    return _table_of_columns(_FRAME, titled, numbers, DEFAULT_MARKERS)
 
 
 def titles_of(frame: Any, names: Any) -> list[str]:

@@ -607,3 +607,20 @@ def test_a_header_below_merged_cells_is_found(
     draft = draft_task(path, ["sex"], "approved", tmp_path, skip=int(skip[1]))
     (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
     assert len(load_task(tmp_path / "t.toml").pool()) == 40
+
+
+def test_a_cell_that_is_called_like_a_column_is_a_header_in_files_alone(
+    tmp_path: Path,
+) -> None:
+    frame = pd.DataFrame({"group": ["f", "m", "said"], "other": ["yes", "no", "yes"]})
+    (tmp_path / "t.jsonl").write_text(frame.to_json(orient="records", lines=True))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    tables = [
+        frame_table(frame.set_index("other", drop=False)),
+        open_file(tmp_path / "t.jsonl"),
+    ]
+    for table in tables:
+        with pytest.raises(FwcError, match="there is no column 'said'; there are"):
+            table.texts("said")
+    with pytest.raises(FwcError, match="no column 'said': if row 4 is the header"):
+        open_file(tmp_path / "t.csv").texts("said")
