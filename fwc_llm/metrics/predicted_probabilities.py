@@ -86,9 +86,10 @@ class Probabilities:
             return
         known = self.known
         values, inverse = np.unique(self.p, return_inverse=True)
-        share = np.bincount(inverse, known.weights / known.weights.sum())
-        above = values[share[::-1].cumsum()[::-1] <= 0.5 + _ROUNDING]
-        said = (self.p >= above.min(initial=np.inf)).astype(np.float64)
+        reaching = np.bincount(inverse, known.weights)[::-1].cumsum()[::-1]
+        half = known.weights.sum() * (0.5 + _ROUNDING)
+        threshold = values[reaching <= half].min(initial=np.inf)
+        said = (self.p >= threshold).astype(np.float64)
         design = replace(known.design, model=False)
         found = ArmEstimates(replace(known, answer=said, design=design))
         of: Any = {"scope": "these rows", "n": len(self.p)}
