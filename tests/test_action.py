@@ -13,6 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from fwc_llm.gates import parse_condition
 from tests.conftest import CHECKOUT
+from tests.data.tables import cycled, write_csv
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 
 ACTION: dict[str, Any] = yaml.safe_load((CHECKOUT / "action.yml").read_text())
@@ -150,11 +151,9 @@ def audit(
     folder: Path, github: GitHub, **inputs: Any
 ) -> tuple[int, str, dict[str, str]]:
     """Women are selected half as often; a name of a group that is Markdown, and calls somebody."""
-    lines = [
-        f"{('@octocat|*m*', 'w')[n % 2]},{'yes' if n % (8 if n % 2 else 4) == n % 2 else 'no'}"
-        for n in range(400)
-    ]
-    (folder / "decisions.csv").write_text("\n".join(["sex,answer", *lines]) + "\n")
+    said = ["yes", "yes", "no", "no", "yes", "no", "no", "no"]
+    frame = cycled(400, sex=["@octocat|*m*", "w"], answer=said)
+    write_csv(folder / "decisions.csv", frame)
     return run(folder, github, **{"command": "audit", "arguments": AUDIT, **inputs})
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
-from tests.data.tables import CSV, small_task, write_task
+from tests.data.tables import CSV, cycled, small_task, write_task
 
 
 def test_a_table_comes_out_typed_and_named_by_line(tmp_path: Path) -> None:
@@ -355,12 +355,9 @@ def test_a_map_is_compared_as_groups_are(tmp_path: Path) -> None:
 
 
 def test_the_remedy_for_missing_numbers_works_as_it_is_written(tmp_path: Path) -> None:
-    rows = [
-        f"{'?' if n == 5 else n},red,{'fm'[n % 2]},{'yn'[n // 2 % 2]}"
-        for n in range(40)
-    ]
-    csv = "\n".join(["x,colour,sex,y", *rows])
-    task = small_task(tmp_path, csv)
+    x = [*range(5), "?", *range(6, 40)]
+    frame = cycled(40, x=x, colour=["red"], sex="fm", y="yynn")
+    task = small_task(tmp_path, frame.to_csv(index=False))
     with pytest.raises(FwcError) as caught:
         task.pool()
     remedy = re.findall(

@@ -1,6 +1,5 @@
 """A run's folder is read as it was written, and a damaged one is refused in one clear line."""
 
-import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs
 from fwc_llm.runs.recorded_run import score_run as score
 from tests.command import read_json
+from tests.data.tables import cycled, write_csv
 from tests.models.four_members import FourMembers
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import MakeRun, lines, write_run
@@ -158,30 +158,21 @@ def many(folder: Path, answers: int = MANY) -> RunFolder:
     write_run(folder, repeats=1)
     run = RunFolder(folder)
     run.write_json("run.json", run.describe() | {"arms": ["zero"], "calls": answers})
-    with (folder / "answers.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(ANSWER_COLUMNS)
-        for place in range(answers):
-            said = ("yes", "no")[place % 2]
-            label = ("yes", "no")[place % 3 == 0]
-            group = "f" if place % 5 else "'=m"
-            p = f"{place % 1000 / 1000:.3f}"
-            reply = f"{said}, because of {place}. " * 5
-            writer.writerow(
-                (
-                    "zero",
-                    0,
-                    f"row {place}",
-                    "",
-                    group,
-                    label,
-                    said,
-                    "",
-                    p,
-                    reply,
-                    "false",
-                )
-            )
+    frame = cycled(
+        answers,
+        arm=["zero"],
+        repeat=[0],
+        row=[f"row {place}" for place in range(answers)],
+        variant=[""],
+        group=["'=m", "f", "f", "f", "f"],
+        label=["no", "yes", "yes"],
+        answer=["yes", "no"],
+        reason=[""],
+        p_yes=[f"{place / 1000:.3f}" for place in range(1000)],
+        reply=[f"Said, because of {place}. " * 5 for place in range(answers)],
+        simulated=["false"],
+    )
+    write_csv(folder / "answers.csv", frame[[*ANSWER_COLUMNS]])
     return run
 
 
