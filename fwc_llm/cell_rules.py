@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.sanitize import listed, parse_json, utf8_safe
+from fwc_llm.sanitize import Fields, listed, parse_json, utf8_safe
 from fwc_llm.taskfile import (
     UNKNOWN,
     Column,
@@ -538,13 +538,13 @@ class TaskRow:
     """
 
     task: str
-    values: Mapping[str, Any] = field(repr=False)
+    values: Fields = field(repr=False)
     notes: tuple[str, ...] = ()
     fingerprint: str = field(repr=False, default="")
 
 
 def clean_record(
-    task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]
+    task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Fields
 ) -> TaskRow:
     """Clean a raw row of the table's file; errors as in `Task.record`.
 

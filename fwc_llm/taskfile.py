@@ -24,7 +24,7 @@ from pydantic import (
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, read_text
-from fwc_llm.sanitize import parse_toml
+from fwc_llm.sanitize import Json, parse_toml
 from fwc_llm.validation import Checked, check
 from fwc_llm.words import (
     UNKNOWN as UNKNOWN,
@@ -684,7 +684,7 @@ def asks_the_same(text: str, other: str) -> bool:
         return False
 
 
-def _asked(text: str) -> dict[str, Any]:
+def _asked(text: str) -> Json:
     task = parse_taskfile(text, Path("task.toml"))
     readers = {
         "title",

@@ -25,7 +25,7 @@ from fwc_llm.files import (
 from fwc_llm.meaning import values_of
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.notices import LOG, DataWarning, tell
-from fwc_llm.sanitize import kind_of, parse_json
+from fwc_llm.sanitize import Fields, Json, kind_of, parse_json
 from fwc_llm.taskfile import (
     FRAME,
     TEXT_OF_FRAME,
@@ -72,7 +72,7 @@ class Task:
     _frozen: FrozenTask | None = None
     _frame: "tuple[Any, pd.Index] | None" = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         """The fields, and the tables if they are read; not what is computed from them."""
         kept = {item.name for item in fields(self)} | {"_tables"}
         return {name: value for name, value in vars(self).items() if name in kept}
@@ -406,7 +406,7 @@ def table_files(task: Task) -> tuple[Path, ...] | None:
     return task._locate()
 
 
-def has_row(task: Task, row: Any, cells: Mapping[str, Any]) -> bool:
+def has_row(task: Task, row: Any, cells: Fields) -> bool:
     """Whether the table has a row with this id and exactly these `cells` to show.
 
     False for a frozen task, which has no table.

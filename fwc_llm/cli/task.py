@@ -12,7 +12,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, failing_as, in_shell, resource_dir, write_whole
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import Json, listed
 from fwc_llm.taskfile import LAYOUT, checks_of
 from fwc_llm.words import is_known
 
@@ -74,7 +74,7 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
             lines(f"  {location}{task['licence']}; {task['citation']}")
 
 
-def _described(task: "Task") -> dict[str, Any]:
+def _described(task: "Task") -> Json:
     """A task as plain values; without the table, its facts are None."""
     from fwc_llm.tasks import table_files
 

@@ -13,6 +13,7 @@ import pandas as pd
 from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, read_meaning
+from fwc_llm.sanitize import Json
 from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, MissingRule, TaskFile
 from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of, is_known
 
@@ -74,7 +75,7 @@ class RowCount:
             f"{share.min():.1%}; the results do not speak of who is left out"
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """The counts as in run.json, results.json and reports."""
 
         def rows(read: int, kept: int) -> dict[str, int]:

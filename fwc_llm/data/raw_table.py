@@ -37,7 +37,7 @@ from fwc_llm.cell_rules import (
 )
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
-from fwc_llm.sanitize import parse_json, utf8_safe
+from fwc_llm.sanitize import Json, parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
 _LOOKED_AT = 1000  # different texts of a column in which a notation is sought
@@ -493,7 +493,7 @@ def json_value(path: Path, content: bytes) -> Any:
     return values
 
 
-def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
+def json_rows(path: Path, value: Any) -> list[Json]:
     """The rows in a JSON value, which is a list of objects or one object."""
     if isinstance(value, list):
         rows = value
@@ -515,7 +515,7 @@ def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
 
 
 def table_of_rows(
-    where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]
+    where: Path | str, rows: Sequence[Json], markers: Iterable[str]
 ) -> RawTable:
     """Convert objects to a table; nested keys become columns with a path."""
     titles = list(dict.fromkeys(key for row in rows for key in row))

@@ -33,7 +33,7 @@ from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
 from fwc_llm.meaning import are_decisions, means_yes, usual_meaning
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import Fields, listed
 from fwc_llm.taskfile import FileColumn, Source, Written, parse_taskfile
 from fwc_llm.words import (
     DATE,
@@ -679,7 +679,7 @@ class Drafting:
         """The numbers of a column, without missing ones."""
         return self.cells[name].dropna().map(self.profiles[name].number)
 
-    def draft(self, folder: Path, answer: Mapping[str, Any] = {}) -> str:
+    def draft(self, folder: Path, answer: Fields = {}) -> str:
         """The text of a task file in `folder`; `answer` has keys of [outcome], if any."""
         task = parse_taskfile(self._text(folder, answer), self.path)
         try:
@@ -692,7 +692,7 @@ class Drafting:
         repeated = f"# CHECK: {found.repeated}\n" if found.repeated else ""
         return self._text(folder, answer) + repeated
 
-    def _text(self, folder: Path, answer: Mapping[str, Any]) -> str:
+    def _text(self, folder: Path, answer: Fields) -> str:
         positive, above, lines = self._answer()
         if answer.keys() - {"words"}:
             lines = []
@@ -823,7 +823,7 @@ def _check(doubt: str) -> str:
     return f" # CHECK: {_one_line(doubt, _LONGEST)}" if doubt else ""
 
 
-def _toml_lines(values: Mapping[str, Any]) -> list[str]:
+def _toml_lines(values: Fields) -> list[str]:
     return [f"{key} = {_toml(value)}" for key, value in values.items()]
 
 
