@@ -679,7 +679,7 @@ class Drafting:
         """The numbers of a column, without missing ones."""
         return self.cells[name].dropna().map(self.profiles[name].number)
 
-    def draft(self, folder: Path, answer: Fields = {}) -> str:
+    def draft(self, folder: Path, answer: Mapping[str, Any] = {}) -> str:
         """The text of a task file in `folder`; `answer` has keys of [outcome], if any."""
         task = parse_taskfile(self._text(folder, answer), self.path)
         try:
