@@ -2,16 +2,17 @@
 
 The library gives notices as `warnings` of the categories below, and facts by `logging` (logger
 "fwc_llm"). The command line prints both. Messages are written with the flags of the command line;
-in Python, `spoken` turns them into arguments.
+`spoken` turns them into arguments in Python, and into --set in a command without the flag.
 """
 
 import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from fwc_llm.sanitize import redact, replace_invisible
@@ -43,15 +44,15 @@ class SampleWarning(FwcWarning):
 # Flags whose arguments in Python have other names, and flags without a value.
 ARGUMENTS = {"option": "strategy_options", "param": "params", "shots": "arms"}
 SWITCHES = (
-    "allow-changed-data",
+    "allow_changed_data",
     "assist",
     "batch",
-    "cancel-batch",
+    "cancel_batch",
     "counterfactual",
-    "finish-live",
+    "finish_live",
     "force",
     "logprobs",
-    "no-watch",
+    "no_watch",
     "strict",
 )
 _WORDS = (
@@ -64,15 +65,29 @@ _FLAG = re.compile(
     r"(?P<command>`[^`]*`)|(?<!install )--(?P<name>[a-z](?:[a-z\d-]*[a-z\d])?)"
     rf"(?:[ =](?P<value>{_VALUE}))?"
 )
-_in_command_line: ContextVar[bool] = ContextVar("in_command_line", default=False)
+# Returns the options that the running command takes by --set alone; None in Python.
+_without_flag: ContextVar[Callable[[], Collection[str]] | None] = ContextVar(
+    "without_flag", default=None
+)
 
 
 def spoken(text: str) -> str:
-    """A message with options as the caller writes them: `--n-test 24`, or `n_test=24` in Python."""
-    if _in_command_line.get():
-        return text
+    """A message with options as the caller writes them: `--epsilon 0`, `--set epsilon=0`, or
+    `epsilon=0` in Python.
+    """
+    without_flag = _without_flag.get()
+    if without_flag is not None:
+        return _FLAG.sub(partial(_in_command, without_flag()), text)
     text = _SETTING.sub(_setting, text.replace("the same command", "the same call"))
     return _FLAG.sub(_argument, _PARAMETER.sub(_parameter, text))
+
+
+def _in_command(without_flag: Collection[str], flag: re.Match[str]) -> str:
+    name = (flag["name"] or "").replace("-", "_")
+    if name not in without_flag:
+        return flag[0]
+    usual = "true" if name in SWITCHES else "…"
+    return f"--set {name}={flag['value'] or usual}"
 
 
 def _setting(flag: re.Match[str]) -> str:
@@ -89,7 +104,7 @@ def _argument(flag: re.Match[str]) -> str:
     name = ARGUMENTS.get(flag["name"], flag["name"].replace("-", "_"))
     value = flag["value"]
     if value is None:
-        return f"{name}=True" if flag["name"] in SWITCHES else name
+        return f"{name}=True" if name in SWITCHES else name
     if value == "none":
         return f"{name}=None"
     if value[0].isdigit() or value[0].isupper() or value[0] == "'":
@@ -135,10 +150,15 @@ def context_of_caller() -> Context:
 
 
 @contextmanager
-def to_command_line(show: Say) -> Iterator[None]:
-    """Within the block messages name flags, and `show` prints notices, each once."""
+def to_command_line(
+    show: Say, without_flag: Callable[[], Collection[str]] = tuple
+) -> Iterator[None]:
+    """Within the block messages name flags, and `show` prints notices, each once.
+
+    `without_flag` returns the options that the running command takes by --set alone.
+    """
     seen = set[str]()
-    token = _in_command_line.set(True)
+    token = _without_flag.set(without_flag)
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
@@ -160,4 +180,4 @@ def to_command_line(show: Say) -> Iterator[None]:
             yield
         finally:
             LOG.removeHandler(handler)
-            _in_command_line.reset(token)
+            _without_flag.reset(token)

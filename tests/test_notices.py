@@ -71,13 +71,24 @@ def test_options_are_named_as_the_caller_writes_them(
         assert str(FwcError(flags)) == spoken(flags) == flags
 
 
+def test_a_command_without_a_flag_takes_it_by_set() -> None:
+    without = {"epsilon", "min_group", "cluster", "assist"}
+    written = {
+        "use --epsilon none.": "use --set epsilon=none.",
+        "lower --min-group 12, or --n-test 8": "lower --set min_group=12, or --n-test 8",
+        "name --cluster 'of whom'": "name --set cluster='of whom'",
+        "--cluster counts people": "--set cluster=… counts people",
+        "leave out --assist": "leave out --set assist=true",
+        "--set epsilon=none": "--set epsilon=none",
+        "`fwc-llm shots --epsilon 0`": "`fwc-llm shots --epsilon 0`",
+    }
+    with to_command_line(print, lambda: without):
+        assert {text: str(FwcError(text)) for text in written} == written
+
+
 def test_switches_are_the_options_without_a_value() -> None:
     fields = Settings.model_fields | Client.model_fields
-    switches = {
-        name.replace("_", "-")
-        for name, field in fields.items()
-        if field.annotation is bool
-    }
+    switches = {name for name, field in fields.items() if field.annotation is bool}
     assert switches <= {*SWITCHES}
 
 

@@ -3,7 +3,6 @@
 import atexit
 import gc
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterable
@@ -62,7 +61,7 @@ class WithoutKeys:
 
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line and its exit code."""
-    with to_command_line(_note):
+    with to_command_line(_note, _without_flag):
         _main()
 
 
@@ -104,15 +103,14 @@ def _main() -> None:
         ):  # typer returns this code after Ctrl-C
             raise KeyboardInterrupt
     except FwcError as error:
-        message = _in_place(" ".join(str(error).split()))
+        message = " ".join(str(error).split())
         _to_junit(message)
         code = _refuse(f"fwc-llm: {message}", error.exit_code)
     except _USAGE_ERROR as error:
         message = error.format_message()
         option = (getattr(error, "option_name", None) or "").removeprefix("--")
-        command = error.ctx.info_name if error.ctx else ""
-        if option.replace("-", "_") in IN_FILES.get(command, ()):
-            message = f"{command} has no flag --{option}: --set {option}=VALUE sets it"
+        if option.replace("-", "_") in _without_flag():
+            message = f"there is no flag --{option}: --set {option}=VALUE sets it"
         if message:  # empty if typer has shown the help
             usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
             message = f"{message.rstrip('.')}; --help says more"
@@ -131,13 +129,10 @@ def _main() -> None:
         sys.exit(code)
 
 
-def _in_place(message: str) -> str:
-    """The message with options that the command only takes by --set written so."""
+def _without_flag() -> frozenset[str]:
+    """The options that the command in `sys.argv` takes by --set alone."""
     command = next((word for word in sys.argv[1:] if word in IN_FILES), "")
-    for name in IN_FILES.get(command, ()):
-        flag = re.escape(f"--{name.replace('_', '-')}")
-        message = re.sub(rf"{flag} (none|[\d.]*\d)\b", rf"--set {name}=\1", message)
-    return message
+    return IN_FILES.get(command, frozenset())
 
 
 def _to_junit(reason: str, begun: bool = True) -> None:

@@ -95,26 +95,20 @@ class Gates:
         suites: dict[str, list[Check]] = {}
         remedy = ""
         if self.conditions:
-            from fwc_llm.gates import decide
-            from fwc_llm.gates.decide import error_of
-            from fwc_llm.gates.sentences import MORE
-            from fwc_llm.report.narrative import more_rows
+            from fwc_llm.gates.decide import checked, error_of
+            from fwc_llm.gates.sentences import of_either_kind
+            from fwc_llm.report.narrative import step_of
 
-            for subject in several:
-                decided = (
-                    check
-                    for condition in self.conditions
-                    for check in decide(condition, subject.stats)
-                )
-                unique = {check.condition: check for check in decided}
+            texts = [condition.text for condition in self.conditions]
+            judged = [subject._replace(conditions=texts) for subject in several]
+            for subject in judged:
+                found = checked(subject.stats, texts)
+                unique = {check.condition: check for check in found}
                 suites[subject.name] = list(unique.values())
-                if not remedy and any(
-                    check.lacking in MORE for check in unique.values()
-                ):
-                    step, command = more_rows(subject.stats, subject.run)
-                    remedy = step + f": {command}" * bool(command)
             error = error_of(sum(map(len, suites.values())))
-            marks = [error, *marks] if error else marks
+            odds = of_either_kind([one.metric for one in self.conditions])
+            marks = [*filter(None, [error]), *odds, *marks]
+            remedy = ": ".join(filter(None, step_of(judged)))
         self.conclude(suites, marks, document, remedy)
 
     def conclude(
@@ -126,7 +120,7 @@ class Gates:
     ) -> None:
         """Print and write the outcomes; raise the error that fails the command, if any.
 
-        `remedy` says what to do where more rows would decide.
+        `remedy` is the next step where a check cannot say.
         """
         if document is not None:
             document["gates"] = [

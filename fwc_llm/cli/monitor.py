@@ -87,9 +87,7 @@ def monitor(
         seen = watch(opened, decisions, gates.conditions, repeated, since, layout)
         checks = [judged.check() for judged in seen.judged]
         if report is not None:
-            write_whole(
-                page(seen, checks, title or f"Decisions in {decisions.name}"), report
-            )
+            write_whole(page(seen, checks, decisions, title), report)
     notes(*seen.notes, f"wrote {report}" if report is not None else "")
     if not as_json:
         for section in sections(seen):

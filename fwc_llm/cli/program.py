@@ -40,9 +40,8 @@ EVERYDAY = {
     "as_json",
     "tune": "task protected model target_dp max_loss rows candidates m out base_url max_cost "
     "as_json",
-    "audit": "predictions protected answer label positive p_yes missing weight cluster out report "
-    "fail_if "
-    "as_json",
+    "audit": "predictions protected answer label positive p_yes missing weight cluster about out "
+    "report fail_if junit as_json",
     "shots": "task protected strategy m epsilon option out as_json",
 }
 

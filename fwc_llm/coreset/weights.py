@@ -25,7 +25,7 @@ class Masses:
     @cached_property
     def equal(self) -> bool:
         """Whether all masses are equal."""
-        return bool(self.values.min() == self.values.max())
+        return bool((self.values == self.values[:1]).all())
 
     @cached_property
     def total(self) -> float:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from fwc_llm.errors import Ambiguous
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.gates.condition import GateCondition, parse_condition
-from fwc_llm.gates.sentences import MORE, in_words, who_gets_how_much
+from fwc_llm.gates.sentences import MORE, in_words, still_open, who_gets_how_much
 from fwc_llm.metrics.arm_comparison import SAME
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
@@ -192,7 +192,7 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
         why = f"{SAME} in both arms, so no number of rows would tell"
         return check(f"{told}; {why}")
     lacking: Lacking = stats.units
-    why = f"too few {stats.units} to tell"
+    why = "too few rows to tell"
     of_answers = unread and metric.source == "answers" and read.known
     if of_answers and lacks_answers(readings.ends, read.ends, settles):
         more = MORE[stats.units]
@@ -203,6 +203,7 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
             remedy = "only fewer such replies" if settles(*read.ends) else remedy
         why = f"{unread:,} replies have no answer, and each may be a yes or a no"
         why = f"{why}: {remedy} would settle it"
+    why = still_open(metric, record, condition, why)
     return check(f"{told}; {why}", lacking=lacking)
 
 

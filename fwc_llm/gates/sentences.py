@@ -1,12 +1,13 @@
 """Who gets how much, in words: terminal, page, gates, JUnit and monitor print these sentences."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 
 from fwc_llm.gates.condition import GateCondition
 from fwc_llm.metrics.counts import BY_KEY, Metric
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.number_format import DASH, interval, number, signed
+from fwc_llm.number_format import number, signed
 
 MORE: Mapping[str, str] = {  # what narrows intervals, by the units that were drawn
     "rows": "more rows",
@@ -28,17 +29,11 @@ def in_words(arm: str) -> str:
     return "zero-shot" if arm == "zero" else cut(arm)
 
 
-def decimals(rates: Mapping[str, float], gap: float) -> int:
-    """One where whole points would read as if the gap were not that of the rates, else none."""
-    whole = [round(100 * rate, 0) for rate in rates.values()]
-    return int(max(whole) - min(whole) != round(100 * gap, 0))
-
-
-def who_gets(rates: Mapping[str, float], digits: int = 0) -> str:
+def who_gets(rates: Mapping[str, float]) -> str:
     """The rates of yes of the groups with the lowest and the highest."""
     order = sorted(rates, key=rates.__getitem__)
     low, high = (
-        f"{number(rates[name], digits, 100)} % of {cut(name)}"
+        f"{number(rates[name], 1, 100)} % of {cut(name)}"
         for name in (order[0], order[-1])
     )
     if len(rates) > 2:
@@ -46,34 +41,41 @@ def who_gets(rates: Mapping[str, float], digits: int = 0) -> str:
     return f"yes for {low} and {high}"
 
 
-def points(value: float, digits: int = 0) -> str:
+def points(value: float) -> str:
     """A share in percentage points."""
-    text = number(value, digits, 100)
-    return f"{text} point" + "s" * (text != "1")
+    return f"{number(value, 1, 100)} points"
 
 
-def measured(
-    metric: Metric, record: Record, limit: GateCondition | None = None, least: int = 0
-) -> str:
-    """A metric in words, with its interval and its limit; `least` is the fewest decimals."""
-    scale = metric.scale
-    digits = _digits(record, limit, 2 if metric.kind == "ratio" else least)
-    value = number(record.value, digits, scale)
+def measured(metric: Metric, record: Record, limit: GateCondition | None = None) -> str:
+    """A metric in words, with its interval and its limit."""
+    value = number(record.value, metric.digits, metric.scale)
     text = f"{metric.words} {value} %"
     if limit is not None and limit.minus:
         both = f"{in_words(record.arm)} less that of {in_words(limit.minus)}"
-        text = f"{metric.words} of {both}: {signed(record.value, digits, scale)}"
+        value = signed(record.value, metric.digits, metric.scale)
+        text = f"{metric.words} of {both}: {value}"
     elif metric.key == "accuracy":
         text = f"{value} % right"
     elif metric.kind == "ratio":
         text = f"a {metric.words} of {value}"
     elif metric.kind == "gap":
-        text = f"a {metric.words} of {points(record.value, digits)}"
-    brackets = [interval(record.ends, digits, scale)]
+        text = f"a {metric.words} of {value} points"
+    brackets = [" to ".join(_end(end, metric, limit) for end in record.ends)]
+    if math.isnan(record.low):
+        brackets = []
     if limit is not None:
         brackets.append(f"limit: {in_limits(limit)}")
-    known = [part for part in brackets if part != DASH]
-    return f"{text} ({'; '.join(known)})" if known else text
+    return f"{text} ({'; '.join(brackets)})" if brackets else text
+
+
+def _end(end: float, metric: Metric, limit: GateCondition | None) -> str:
+    """An end of an interval, with further decimals where it would read as the limit."""
+    digits = metric.digits
+    if limit is not None and not math.isclose(end, limit.bound, abs_tol=1e-9):
+        ends = metric.scale * end, metric.scale * limit.bound
+        while round(ends[0], digits) == round(ends[1], digits):
+            digits += 1
+    return number(end, digits, metric.scale)
 
 
 def in_limits(condition: GateCondition) -> str:
@@ -82,16 +84,27 @@ def in_limits(condition: GateCondition) -> str:
     return f"{_LIMITS[condition.operator]} {bound:g}"
 
 
-def _digits(record: Record, limit: GateCondition | None, least: int) -> int:
-    """The decimals with which no end of an interval looks like the limit."""
-    if limit is None:
-        return least
-    for digits in (least, least + 1):
-        places = digits if least == 2 else digits + 2
-        ends = {round(end, places) for end in record.ends}
-        if round(limit.bound, places) not in ends:
-            return digits
-    return least + 2
+def still_open(metric: Metric, record: Record, limit: GateCondition, why: str) -> str:
+    """Why it is open whether a limit is kept; a gap or difference that is shown is said so."""
+    none = 1.0 if metric.kind == "ratio" else 0.0
+    compares = metric.kind != "share" or limit.minus is not None
+    if not compares or not (record.low > none or record.high < none):
+        return why
+    what = "a gap" if limit.minus is None else "a difference"
+    return f"{what} is shown, but not whether it keeps to the limit: {why}"
+
+
+def of_either_kind(keys: Collection[str]) -> list[str]:
+    """A note where the EO gap stands beside the gaps of which it is the larger."""
+    either = BY_KEY["eo_gap"]
+    parts = [key for key in keys if {*BY_KEY[key].rates} < {*either.rates}]
+    if either.key not in keys or not parts:
+        return []
+    words = f"the {either.words} (equalized odds)"
+    kinds = "the gaps among true yes and among true no"
+    return [
+        f"{words.capitalize()} is the larger of {kinds}, and its interval is wider."
+    ]
 
 
 def who_gets_how_much(
@@ -102,16 +115,12 @@ def who_gets_how_much(
 ) -> str:
     """The rates of yes and the gap of an arm, or the metric of a `limit`."""
     metric = BY_KEY[limit.metric if limit is not None else stats.lead]
-    record = record or stats.of(metric.key, arm)
+    text = measured(metric, record or stats.of(metric.key, arm), limit)
     rates = {name: rate.value for name, rate in stats.rates(arm).items()}
     compared = (
         metric.rates[0] in ("selection_rate", "label_rate") and metric.kind != "share"
     )
     if not compared or not rates or (limit is not None and limit.minus):
-        return measured(metric, record, limit)
-    digits = 0
-    if metric.key == "dp_gap":
-        digits = decimals(rates, record.value)
-    text = measured(metric, record, limit, digits)
+        return text
     between = ";" if metric.rates == ("label_rate",) else ","
-    return f"{who_gets(rates, digits)}{between} {text}"
+    return f"{who_gets(rates)}{between} {text}"

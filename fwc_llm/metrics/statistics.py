@@ -16,7 +16,7 @@ from fwc_llm.metrics.arm_estimates import (
     ParityWithinStrata,
     conditional_parity,
 )
-from fwc_llm.metrics.intervals import TOO_FEW
+from fwc_llm.metrics.intervals import NOWHERE, TOO_FEW
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_records
 from fwc_llm.metrics.predicted_probabilities import Probabilities, decision_notes
 from fwc_llm.metrics.prediction_powered import (
@@ -28,6 +28,7 @@ from fwc_llm.metrics.records import Record, Records, record_of, with_readings
 from fwc_llm.metrics.run_answers import RunAnswers, View
 from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
+from fwc_llm.number_format import interval, number
 from fwc_llm.sanitize import Json, listed
 from fwc_llm.words import is_known
 
@@ -42,6 +43,7 @@ _FATES: Mapping[Unread, str] = {  # what is done with replies without an answer,
     "assumption.",
 }
 _LOST = "Requests without a reply: {}; they are left out: values are of the rows with a reply."
+NOT_KNOWN = "Not judged, because the category of these people is not known"
 Units = Literal["rows", "people"]
 
 
@@ -384,8 +386,12 @@ def _true_answers(run: RunAnswers) -> Iterator[Record]:
     for metric in counts.COUNTED:
         if metric.headline:
             attribute = "" if metric.kind == "share" else view.name
-            value = perfect[metric.key].value
-            yield Record(metric=metric.key, value=value, attribute=attribute, **of)
+            found = perfect[metric.key]
+            low, high = NOWHERE
+            if metric.key == "dp_gap" and not perfect.sample.design.labels_fixed:
+                low, high = found.decisive
+            ends: Any = {"value": found.value, "low": low, "high": high}
+            yield Record(metric=metric.key, attribute=attribute, **ends, **of)
     shares = perfect.counted("selection_rate").values.tolist()
     for group, share in zip(view.levels, shares, strict=True):
         yield Record(
@@ -421,10 +427,7 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         yield f"Judged, though with {fewer}, because a gap takes two groups: {group_words(few)}."
     unknown = [name for name in run.groups if not is_known(name)]
     if unknown:
-        yield (
-            f"Not judged, because the category of these people is not known: "
-            f"{group_words(unknown)}."
-        )
+        yield f"{NOT_KNOWN}: {group_words(unknown)}."
     if sample.weight is not None:
         yield "Rates, gaps and true shares are weighted; counts of rows are not."
     if len(run.groups) < 2:
@@ -493,8 +496,7 @@ def _about_predictions(run: RunAnswers, content: Statistics) -> Iterator[str]:
         gap = content.of("dp_gap", arm.arm, scope=records.ASSISTED)
         if gap.known and not arm.alike:
             worth = f", effective sample size {rows_in_words(gap.n)}" if gap.n else ""
-            limits = f"{gap.value:.2f} ({gap.low:.2f} to {gap.high:.2f})"
-            yield f"{arm.arm}, assisted: DP gap {limits}{worth}."
+            yield f"{arm.arm}, assisted: DP gap {_in_points(gap)}{worth}."
 
 
 def fates(arms: Sequence[ArmFacts], unread: Unread) -> Iterator[str]:
@@ -526,19 +528,22 @@ def _about_arms(content: Statistics) -> Iterator[str]:
         if silent:
             yield f"{arm.arm}: no parsed answer in group {group_words(silent)}."
         if arm.within_strata is not None:
-            verdict = content.of("dp_gap", arm.arm, scope=records.STRATA_SCOPE).verdict
-            yield f"{arm.arm}: {_within_strata(arm.within_strata, verdict)}"
+            gap = content.of("dp_gap", arm.arm, scope=records.STRATA_SCOPE)
+            yield f"{arm.arm}: {_within_strata(arm.within_strata, gap)}"
 
 
-def _within_strata(within: ParityWithinStrata, verdict: str) -> str:
+def _in_points(gap: Record) -> str:
+    return f"{number(gap.value, 1, 100)} ({interval(gap.ends, 1, 100)})"
+
+
+def _within_strata(within: ParityWithinStrata, gap: Record) -> str:
     dropped = len(within.dropped)
     lacking = f"; {dropped} strata that lack a group are left out" if dropped else ""
     if not within.groups:
         return f"no stratum has answers of two groups{lacking}."
-    low, high = within.estimate.decisive
     return (
-        f"within {within.strata} strata the DP gap is {within.estimate.value:.3f} "
-        f"({low:.3f} to {high:.3f}), of {' and '.join(within.groups)}: {verdict}{lacking}."
+        f"within {within.strata} strata the DP gap is {_in_points(gap)}, of "
+        f"{' and '.join(within.groups)}: {gap.verdict}{lacking}."
     )
 
 

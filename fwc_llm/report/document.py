@@ -153,7 +153,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.paper(stats),
         sections.attributes(stats),
         who_was_selected(
-            run["audit"], stats.records, first_table=_opens_with_groups(run)
+            run["audit"], stats.records, after_first=_opens_with_groups(run)
         ),
         sections.coverage(stats, run["unread"]),
         sections.lost(run["rows"]),
@@ -173,8 +173,7 @@ def first_sections(run: Mapping[str, Any]) -> list[Section]:
     """Who gets how much, and of an audit with one arm the groups' impact ratios."""
     found = [sections.first(run["statistics"], run["outcomes"])]
     if _opens_with_groups(run):
-        records = run["statistics"].records
-        found.append(selected(run["audit"], records, run["audit"].views[-1]))
+        found.append(selected(run["audit"], run["statistics"].records))
     return found
 
 

@@ -50,7 +50,7 @@ _RATES = {rate: rate.replace("_", " ").capitalize() for rate in CONFUSION}
 
 
 _RATIOS = "impact_ratio", "scoring_impact_ratio"
-_MOST_NOT_JUDGED = 3  # groups in a first table
+_MOST = 20  # groups in a first table
 _MOST_NAMED = 6  # groups in a note
 
 
@@ -117,9 +117,15 @@ class ImpactTables:
         headings = [*keys, *columns]
         return Section(title, headings, rows, notes, keys=len(keys), **more)
 
-    def selected(self, most: int = 0) -> Section:
-        """Selection rates and impact ratios; `most` limits the groups and leaves out counts."""
-        lines = self.lines
+    def selected(self, most: int = 0, brief: bool = False) -> Section:
+        """Selection rates and impact ratios; `most` limits the groups, and `brief` leaves out
+        counts.
+        """
+        lines = [
+            (arm, level)
+            for arm in self.impact.arms
+            for level in self._few(arm, most or len(self.view.levels))
+        ]
         columns: dict[str, Any] = {
             "Selected": self._chosen,
             "Selected, %": partial(self._rate, "selection_rate"),
@@ -129,12 +135,7 @@ class ImpactTables:
         }
         if any(self.of("accuracy", *at).known for at in lines):
             columns["Accuracy %"] = partial(self._rate, "accuracy")
-        if most:
-            lines = [
-                (arm, level)
-                for arm in self.impact.arms
-                for level in self._few(arm, most)
-            ]
+        if brief:
             del columns["Selected"], columns["Shortfall"]
         if self.impact.weighted:
             weighted = {"Selected": "Selected, unweighted"}
@@ -143,24 +144,21 @@ class ImpactTables:
             }
             columns = {weighted.get(name, name): cell for name, cell in columns.items()}
         title = f"Who was selected, by {self.view.name}"
-        if most:
-            rest = [at for at in self.lines if at not in lines]
-            more = sum(self.ratio(*at).known for at in rest)
-            notes = [f"{more} more groups have ratios between the last two."] * (
-                more > 0
-            )
+        more = len(self.lines) - len(lines)
+        notes = [f"{more} more groups are in the report, “Who was selected”."]
+        notes *= more > 0
+        if brief:
             return self._table(title, columns, notes, lines)
-        reasons = self._reasons({"impact_ratio": "Impact ratio"})
+        notes += self._reading()
+        notes += self._reasons({"impact_ratio": "Impact ratio"})
         intro = (
             "Selection rates in per cent and impact ratios (rate over the highest rate), with "
             "95 % intervals."
         )
         first = 2 + self.several
         scales = {first: Scale(0.0, 1.0, factor=100.0), first + 1: Scale(0.0, 1.0, 0.8)}
-        notes = [*self._reading(), *reasons]
-        return self._table(
-            title, columns, notes, intro=intro, name="selection", scales=scales
-        )
+        more_of: Any = {"intro": intro, "name": "selection", "scales": scales}
+        return self._table(title, columns, notes, lines, **more_of)
 
     def _chosen(self, arm: str, level: str) -> str:
         return (
@@ -187,17 +185,19 @@ class ImpactTables:
         lacking = self.of("shortfall", arm, level, highest)
         return f"{lacking.value:,.0f}" if lacking.known else DASH
 
-    def _few(self, arm: str, most: int) -> list[str]:
-        """At most `most` levels: the lowest impact ratios and the highest, then the largest of
-        those that are not judged.
+    def _few(self, arm: str, most: int) -> Sequence[str]:
+        """All levels or, of more than `most`, those with the lowest impact ratios and the highest,
+        then the largest of those that are not judged.
         """
-        ratios = {level: self.ratio(arm, level) for level in self.view.levels}
-        judged = [level for level in ratios if ratios[level].known]
+        levels = self.view.levels
+        if len(levels) <= most:
+            return levels
+        ratios = {level: self.ratio(arm, level) for level in levels}
+        judged = [level for level in levels if ratios[level].known]
         judged.sort(key=lambda level: ratios[level].value)
-        others = [level for level in ratios if level not in judged]
+        others = [level for level in levels if level not in judged]
         others.sort(key=lambda level: -self.of("rows", arm, level).value)
-        few = _MOST_NOT_JUDGED if judged else most
-        return [*judged[: most - 1], *judged[most - 1 :][-1:], *others[:few]]
+        return [*judged[: most - 1], *judged[most - 1 :][-1:], *others][:most]
 
     @property
     def named_pairs(self) -> Sequence[tuple[str, str, str]]:
@@ -278,14 +278,15 @@ def _or_undefined(cell: TableCell) -> TableCell:
 
 
 def who_was_selected(
-    impact: Impact, records: Records, first_table: bool = False
+    impact: Impact, records: Records, after_first: bool = False
 ) -> Section:
-    """The section on selection; `first_table` leaves out the last attribute's selection."""
+    """The section on selection; `after_first` leaves out what `selected` shows whole."""
     parts = list[Section]()
     for view in impact.views:
         tables = ImpactTables(impact, view, records)
+        opened = after_first and view is impact.views[-1]
         if impact.kind != WITHHELD:
-            if not (first_table and view is impact.views[-1]):
+            if not opened or len(view.levels) > _MOST:
                 parts.append(tables.selected())
             parts.append(tables.pairs())
         if any(tables.of("true_positives", *at).known for at in tables.lines):
@@ -294,6 +295,7 @@ def who_was_selected(
     return Section("Who was selected", intro=intro, parts=parts, name="impact")
 
 
-def selected(impact: Impact, records: Records, view: View, most: int = 0) -> Section:
-    """The table of one attribute's selection rates and impact ratios."""
-    return ImpactTables(impact, view, records).selected(most)
+def selected(impact: Impact, records: Records, brief: bool = False) -> Section:
+    """The first table of selection rates and impact ratios, by all attributes crossed."""
+    tables = ImpactTables(impact, impact.views[-1], records)
+    return tables.selected(_MOST, brief)

@@ -2,7 +2,7 @@
 period.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check
 from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of
-from fwc_llm.gates.sentences import measured, who_gets
+from fwc_llm.gates.sentences import measured, of_either_kind, still_open, who_gets
 from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.audit_table import AnswerTable, answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Metric
@@ -26,6 +26,7 @@ from fwc_llm.metrics.period_gaps import (
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.statistics import NOT_KNOWN
 from fwc_llm.report.monitor_state import State
 from fwc_llm.report.predictions_reader import HowRead, open_file, read_answers
 from fwc_llm.sanitize import listed
@@ -73,7 +74,8 @@ class Judged:
             outcome = OUTSIDE
             reason += f"; outside in {listed(outside, _MOST_PERIODS)}"
         elif outcome == CANNOT_SAY:
-            reason += "; wait for more decisions"
+            wait = "wait for more decisions"
+            reason += f"; {still_open(metric, pooled, self.condition, wait)}"
         return Check(self.condition.text, outcome, reason, pooled.value, *pooled.ends)
 
 
@@ -142,6 +144,8 @@ def watch(
     more = [group for group in groups if group not in earlier]
     if earlier and more:
         notes.append(f"groups not seen before (or renamed): {', '.join(more)}")
+    notes += _not_judged(dict(zip(groups, counts.sum((0, 2, 3)).tolist(), strict=True)))
+    notes += of_either_kind([condition.metric for condition in conditions])
     starts = summary["since"]
     if since not in (None, *periods):
         raise FwcError(
@@ -160,6 +164,22 @@ def watch(
     return Monitored(periods, groups, counts, starts, judged, notes)
 
 
+def _not_judged(decisions: Mapping[str, int]) -> Iterator[str]:
+    """Yield notes on groups, given their numbers of decisions, that are in no gap or ratio."""
+    told = {name: f"{name} ({n:,} decided)" for name, n in decisions.items()}
+    unknown = [told[name] for name in decisions if not is_known(name)]
+    few = [
+        told[name]
+        for name, n in decisions.items()
+        if is_known(name) and n < MIN_DECISIONS
+    ]
+    reasons = {NOT_KNOWN: unknown}
+    reasons |= {f"Not judged, with fewer than {MIN_DECISIONS} decisions": few}
+    for reason, names in reasons.items():
+        if names:
+            yield f"{reason}: {', '.join(names)}."
+
+
 def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
     """Raise `FwcError` for a condition that cannot be monitored."""
     metric = BY_KEY[condition.metric]
@@ -171,7 +191,7 @@ def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
         or condition.operator[0] != worse
     ):
         raise FwcError(
-            f'"{condition.text}" cannot be monitored: name one of {listed(may, 8)}, without [...], '
+            f'"{condition.text}" cannot be monitored: name one of {", ".join(may)}, without [...], '
             "as a gap > NUMBER, or another < NUMBER"
         )
     if not labelled and {*metric.rates} - {"selection_rate", "coverage"}:

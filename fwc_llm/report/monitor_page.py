@@ -1,8 +1,11 @@
 """Output of `fwc-llm monitor`: tables of periods, JSON document, HTML page."""
 
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from fwc_llm.files import sha256
 from fwc_llm.gates import Check
 from fwc_llm.gates.decide import IN_WORDS
 from fwc_llm.gates.sentences import in_limits
@@ -10,7 +13,8 @@ from fwc_llm.metrics.audit_table import ALONE
 from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.records import Record
 from fwc_llm.report.monitor import Judged, Monitored, rates_compared
-from fwc_llm.report.table_model import Row, Section, metric_cell, rates_cell
+from fwc_llm.report.table_model import Cells, Row, Section, metric_cell, rates_cell
+from fwc_llm.runs.folder import command, versions
 
 _UNITS = {"gap": " points", "share": " %", "ratio": ""}
 
@@ -43,24 +47,30 @@ def sections(seen: Monitored) -> list[Section]:
 
 def _periods(seen: Monitored, judged: Judged) -> Section:
     metric = BY_KEY[judged.condition.metric]
+    one_rate = len(metric.rates) == 1  # a gap of two rates is that of neither
     rows = list[Row]()
     for period, counts in zip(seen.periods[::-1], seen.counts[::-1], strict=True):
         rates = rates_cell(rates_compared(counts, metric, seen.groups))
         value = metric_cell(judged.of_periods.get(period, Record()), metric)
         outcome = judged.outcomes.get(period, "not judged")
-        rows.append([period, outcome, rates, value, f"{counts.sum():,}"])
+        cells: Cells = [period, outcome, *[rates] * one_rate, value]
+        rows.append([*cells, f"{counts.sum():,}"])
     starts = [f"Call {s['call']} started anew with {s['period']}." for s in seen.since]
     rate = metric.rates[0].replace("_", " ").replace("selection rate", "yes")
-    headings = ["Period", "Limits", f"{rate.capitalize()}, %", metric.kind.capitalize()]
+    headings = ["Period", "Limits", *[f"{rate.capitalize()}, %"] * one_rate]
+    headings += [metric.kind.capitalize(), "Decisions"]
     title = f"{metric.words}: {in_limits(judged.condition)}{_UNITS[metric.kind]}"
-    headings.append("Decisions")
     title = title[0].upper() + title[1:]
-    return Section(title, headings, rows, starts, name="arms periods")
+    name = "arms periods" if one_rate else ""
+    return Section(title, headings, rows, starts, name=name)
 
 
-def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
-    """An HTML page with the checks and the `sections`."""
+def page(
+    seen: Monitored, checks: Sequence[Check], decisions: Path, title: str | None
+) -> str:
+    """An HTML page with the checks, the `sections`, and the record of this call."""
     from fwc_llm.report.html import environment  # half a second to import
+    from fwc_llm.report.provenance import how_made
 
     notes = [
         "All intervals hold together at 95 %, at every call since the start. Gaps are in points. "
@@ -68,9 +78,13 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
         f"Decisions count as independent: {ALONE['cluster']}.",
         *seen.notes,
     ]
+    about: dict[str, Any] = {"created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    about |= {"command": command(), "versions": versions()}
+    made = [*how_made(about, {decisions.name: sha256(decisions)})]
+    record = Section("Record of this call", ["Entry", "Record"], made, name="stated")
     template = environment().get_template("sections.html.j2")
     return template.render(
-        title=title,
+        title=title or f"Decisions in {decisions.name}",
         answers=[f"{IN_WORDS[check.outcome]}: {check.reason}." for check in checks],
-        sections=[*sections(seen), Section("", notes=notes)],
+        sections=[*sections(seen), Section("", notes=notes), record],
     )

@@ -22,7 +22,6 @@ from fwc_llm.gates.decide import (
 from fwc_llm.gates.sentences import (
     MORE,
     cut,
-    decimals,
     in_words,
     measured,
     points,
@@ -35,7 +34,7 @@ from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import EQUAL, SHOWN, TOO_FEW
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record
-from fwc_llm.metrics.statistics import LEADS, Statistics, fates, rows_in_words
+from fwc_llm.metrics.statistics import LEADS, Statistics, fates
 from fwc_llm.metrics.variance import MIN_SETS, THIS_STRATEGY
 from fwc_llm.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
@@ -51,6 +50,7 @@ IS_THAT_GOOD = (
 )
 _MOST = 4  # most arms with a separate sentence
 _MOST_REASONS = 2  # most checks in the answer
+_WORTH = 1.5  # times the rows that are worth another run
 
 
 def caveats(simulated: bool, reference: bool) -> list[str]:
@@ -132,8 +132,8 @@ def low_coverage(stats: Statistics, least: float) -> Iterator[str]:
         coverage = stats.of("coverage", arm.arm).value
         if coverage < least:
             text = (
-                f"Only {coverage:.0%} of the questions of {arm.arm} have an answer "
-                f"that could be read (below {least:.0%})."
+                f"Only {number(coverage, 1, 100)} % of the questions of {arm.arm} have an answer "
+                f"that could be read (below {100 * least:g} %)."
             )
             yield " ".join([text, *fates([arm], stats.unread)])
 
@@ -217,7 +217,7 @@ def all_findings(
     could have missed.
     """
     answer, *others = findings(stats, created, conditions)
-    return [answer, *between, *others, *missed(stats, conditions)]
+    return [answer, *between, *others, *missed(stats)]
 
 
 def findings(
@@ -317,16 +317,14 @@ def _true_answers(stats: Statistics) -> str:
     rates = {name: rate.value for name, rate in stats.rates(TRUTH).items()}
     if len(rates) < 2:
         return ""
-    gap = stats.of("dp_gap", TRUTH).value
-    digits = decimals(rates, gap)
-    text = f"True answers are {who_gets(rates, digits)}"
+    gap = stats.of("dp_gap", TRUTH)
+    text = f"True answers are {who_gets(rates)}"
+    size = measured(BY_KEY["dp_gap"], gap)
     if stats.lead == "dp_gap":
-        text += f", a gap of {points(gap, digits)}"
-        if not float(number(gap, digits, 100)):
-            return f"{text}."
-        return f"{text}, because these people’s outcomes differ so."
-    text += f", because the rows were drawn so: a gap of {points(gap, digits)}"
-    return f"{text}, and a {BY_KEY[stats.lead].words} of 0."
+        why = ", because these people’s outcomes differ so" * (round(gap.value, 3) > 0)
+        return f"{text}, {size}{why}."
+    lead = measured(BY_KEY[stats.lead], stats.of(stats.lead, TRUTH))
+    return f"{text}, because the rows were drawn so: {size}, and {lead}."
 
 
 def _verdict_on_arms(
@@ -344,7 +342,7 @@ def _verdict_on_arms(
     if not fairer:
         return f"None is shown to be fairer than {base}."
     names = listed(fairer, _MOST, in_words)
-    rule = f"at most {points(stats.margin)} fewer right is not shown"
+    rule = f"at most {100 * stats.margin:g} points fewer right is not shown"
     return f"{names}: a smaller gap than {base}, but {rule}."
 
 
@@ -405,7 +403,7 @@ def _accuracy(stats: Statistics, arm: str) -> str:
     accuracy = stats.of("accuracy", arm)
     if not accuracy.known:
         return ""
-    right = number(accuracy.value, 0, 100)
+    right = number(accuracy.value, 1, 100)
     return f" {right} % right{_change(stats, 'accuracy', arm)}."
 
 
@@ -416,8 +414,8 @@ def _change(stats: Statistics, metric: str, arm: str) -> str:
         return ""
     ends = sorted(map(abs, test.ends))
     more = "more" if test.value > 0 else "less"
-    size = f"{number(abs(test.value), 0, 100)} {more} than {in_words(stats.base)}"
-    return f", {size} ({interval(ends, 0, 100)})"
+    size = f"{number(abs(test.value), 1, 100)} {more} than {in_words(stats.base)}"
+    return f", {size} ({interval(ends, 1, 100)})"
 
 
 def differing(
@@ -430,7 +428,7 @@ def differing(
             metric = BY_KEY[test.metric.removesuffix("_difference")]
             size = points(abs(test.value))
             side = "higher" if test.value > 0 else "lower"
-            ends = interval(sorted(map(abs, test.ends)), 0, 100)
+            ends = interval(sorted(map(abs, test.ends)), 1, 100)
             found.append(
                 f"with {in_words(test.arm)}, {metric.words} {size} {side} ({ends})"
             )
@@ -471,25 +469,9 @@ def _undecided(stats: Statistics) -> Iterator[str]:
         yield why.format(listed(names, _MOST, in_words), in_words(stats.base))
 
 
-def missed(stats: Statistics, conditions: Sequence[str] = ()) -> Iterator[str]:
-    """Yield sentences on the gaps and differences with a power below 80 %, and on the rows that
-    would show gaps within the margin, where it is the limit.
-    """
+def missed(stats: Statistics) -> Iterator[str]:
+    """Yield a sentence on the gaps and differences with a power below 80 %."""
     words = BY_KEY[stats.lead].words
-    needed = {
-        arm.arm: stats.of(f"{stats.lead}_rows_needed", arm.arm) for arm in stats.arms
-    }
-    rows = [
-        f"{rows_in_words(int(found.value))}{f' ({in_words(arm)})' * (len(needed) > 1)}"
-        for arm, found in needed.items()
-        if found.known
-    ]
-    if rows and not conditions:
-        of_people = " of more people" * (stats.units == "people")
-        yield (
-            f"If the groups are treated alike, {listed(rows, _MOST)} rows{of_people} would show "
-            f"a {words} of at most {points(stats.margin)}, 4 times in 5."
-        )
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     alone = [stats.of(f"{stats.lead}_detectable", arm) for arm in telling]
     sizes = dict[str, float]()
@@ -517,7 +499,7 @@ def _unseen(gap: str, alone: float, sizes: Mapping[str, float], between: str) ->
     may miss; NaN where unknown.
     """
     known = {
-        name: points(min(1.0, size), 1)
+        name: points(min(1.0, size))
         for name, size in {"": alone, **sizes}.items()
         if not math.isnan(size)
     }
@@ -555,7 +537,8 @@ def next_step(
         return "find out first why answers are lacking", ""
     if suspects:
         return f"check column {cut(suspects[0])} first", ""
-    few = stats.units in lacking or TOO_FEW in verdicts
+    limit_lacks_rows = stats.units in lacking
+    few = limit_lacks_rows or TOO_FEW in verdicts
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(
             run, "--model gpt-6-luna --dry-run", "-asked"
@@ -569,7 +552,9 @@ def next_step(
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
         return step, ""
-    if same and all(same) and (run or stats.units not in lacking):
+    if limit_lacks_rows:
+        return more_rows(stats, run)
+    if same and all(same):
         others = "try other examples: these change no answer"
         return others if run else "compare other decisions: these are the same", ""
     if "draws" in lacking or any(_lacks_draws(pair) for pair in stats.pairs):
@@ -592,19 +577,24 @@ def next_step(
 
 
 def more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:
-    """More rows of the run's table, a quarter of which is left for examples, or of a larger."""
+    """More rows, and the command that asks about as many as the run's table has."""
     more = MORE[stats.units]
     if stats.heavy:
         return f"get {more}: one alone holds a quarter or more of a group’s rows", ""
-    why = f"{more}: four times as many show differences half as large"
-    if run is None:
-        return f"get {why}", ""
-    times = int(min(4, 0.75 * run.rows_there / run.n_test))
-    if times < 2:
-        return f"get a table with {why}", ""
-    if times < 4:
-        why = f"{more}: {times} times as many are in the table"
-    return f"get {why}", _again(run, f"--n-test {times * run.n_test}", "-more")
+    step = f"get {more}: four times as many show differences half as large"
+    alike = [arm.arm for arm in stats.arms if arm.alike]
+    if alike:
+        names = listed(alike, _MOST, in_words)
+        step += f", but tell nothing of {names}, whose answers are all alike"
+    if run is None or not run.most_rows:
+        return step, ""
+    wanted = 4 * run.n_test
+    rows = min(wanted, run.most_rows)
+    if rows < wanted:
+        step += f"; this table has {max(rows, run.n_test):,} to ask about"
+    if rows < _WORTH * run.n_test:
+        return step, ""
+    return step, _again(run, f"--n-test {rows}", "-more")
 
 
 def _again(run: "Run | None", options: str = "", name: str = "") -> str:
@@ -652,7 +642,7 @@ def all_alike(stats: Statistics) -> Iterator[str]:
             rates = stats.rates(arm.arm, "selection_rate_at_median")
             would = who_gets({name: rate.value for name, rate in rates.items()})
             text += (
-                f" P(yes) ranks rows (AUC {number(auc.value, 2)}, {interval(auc.ends, 2)}): "
+                f" P(yes) ranks rows (AUC {number(auc.value)}, {interval(auc.ends)}): "
                 f"with its median as the line, the model would say {would}, "
                 f"{measured(BY_KEY['dp_gap'], gap)}, {measured(BY_KEY['accuracy'], right)}."
             )
@@ -668,13 +658,12 @@ def _silence(stats: Statistics, arm: str) -> Iterator[str]:
         shares = stats.rates(arm, rate)
         if gap.verdict in SHOWN and shares:
             order = sorted(shares, key=lambda name: shares[name].value)
-            points = number(gap.value, 0, 100)
             low, high = (
-                number(shares[name].value, 0, 100) for name in (order[0], order[-1])
+                number(shares[name].value, 1, 100) for name in (order[0], order[-1])
             )
             text = (
-                f"replies for {cut(order[-1])} are {rate} {points} points more often than for "
-                f"{cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 0, 100)})."
+                f"replies for {cut(order[-1])} are {rate} {points(gap.value)} more often than for "
+                f"{cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 1, 100)})."
             )
             yield f"{in_words(arm)}: {text}"
 

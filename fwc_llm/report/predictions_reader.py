@@ -5,7 +5,7 @@ Groups, outcomes and numbers are read by the rules of tasks: `words.groups_of`,
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -256,6 +256,7 @@ def _decided(
     texts = frame[[*values]]
     neither = np.zeros(len(frame), dtype=np.bool_)
     notes = list[str]()
+    problems = list[str]()
     for rule in dict.fromkeys(rules.values()):
         together = [name for name in values if rules[name] == rule]
         held = Counter[str]()
@@ -267,10 +268,8 @@ def _decided(
         try:
             meaning = read_meaning(dict(held.most_common()), f"{where}: {titles}", rule)
         except FwcError as error:
-            if how.columns.get("label") != "label":
-                raise
-            none = spoken("--label ''")
-            raise FwcError(f"{error}; if no column has true answers: {none}") from None
+            problems.append(str(error))
+            continue
         means = dict.fromkeys(meaning.no, 0.0) | dict.fromkeys(meaning.yes, 1.0)
         for name in together:
             own = {text: n for text, n in values[name].items() if n}
@@ -280,7 +279,35 @@ def _decided(
             unknown = meaning.unknown if name == "label" else ()
             neither |= texts[name].isin([*meaning.dropped, *unknown]).to_numpy()
             frame[name] = texts[name].map(means).astype(np.float64)
+    if problems and how.columns.get("label") == "label":
+        none = spoken("--label ''")
+        problems.append(f"if no column has true answers: {none}")
+    if how.missing == "refuse":
+        problems += _lacking(_empty(frame, neither, how), where, how)
+    if problems:
+        raise FwcError("; ".join(problems))
     return neither, notes
+
+
+def _empty(frame: pd.DataFrame, neither: Any, how: HowRead) -> pd.DataFrame:
+    """Which needed cells are empty, but for rows (n,) that are left out anyway."""
+    needed = [name for name in how.columns if name not in _MAY_BE_EMPTY]
+    empty: pd.DataFrame = frame[needed].isna() & ~neither[:, None]
+    return empty
+
+
+def _lacking(empty: pd.DataFrame, where: Path | str, how: HowRead) -> Iterator[str]:
+    """Yield what to do about the empty cells of each column."""
+    for name in empty.columns[empty.any()]:
+        n = int(empty[name].sum())
+        without = ""
+        if name == "label":
+            without = f"without {spoken('--label')}, rates of yes are of all rows; "
+        yield (
+            f"{where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
+            f"({n:,} row{'s' * (n > 1)} in total); {without}"
+            f"{how.rule('label').written(missing='drop')} leaves such rows out"
+        )
 
 
 def _kept(
@@ -292,21 +319,9 @@ def _kept(
     how: HowRead,
 ) -> tuple[Any, list[str]]:
     """A mask (n,) of rows that have an answer or none, and all else that is needed; notes."""
-    needed = [name for name in how.columns if name not in _MAY_BE_EMPTY]
-    empty = frame[needed].isna() & ~neither[:, None]
-    lacking = [str(name) for name in needed if empty[name].any()]
-    for name in lacking if how.missing == "refuse" else ():
-        n = int(empty[name].sum())
-        without = ""
-        if name == "label":
-            without = f"without {spoken('--label')}, rates of yes are of all rows; "
-        raise FwcError(
-            f"{where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
-            f"({n:,} row{'s' * (n > 1)} in total); {without}"
-            f"{how.rule('label').written(missing='drop')} leaves such rows out"
-        )
+    empty = _empty(frame, neither, how)
     lost = empty.any(axis=1).to_numpy()
-    without = ", ".join(how.columns[name] for name in lacking)
+    without = ", ".join(how.columns[name] for name in empty.columns[empty.any()])
     masks = {
         f"are left out, whose {titles} is neither yes nor no": neither,
         f"have no {without} and are left out": lost,

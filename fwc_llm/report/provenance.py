@@ -1,7 +1,7 @@
 """The record of a run to sign: purpose, data, limits, hashes; and the cost."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +10,7 @@ from fwc_llm.files import sha256
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import Row, Section
 from fwc_llm.runs.recorded_run import Run
+from fwc_llm.version import __version__
 
 DECISIONS = "audit"  # key of a document's `about` for the source of audited decisions
 NOT_STATED = "not stated in the task file"
@@ -82,7 +83,7 @@ def record(run: Mapping[str, Any]) -> Section:
     about = run["about"]
     hashes = run["provenance"]["hashes"]
     if DECISIONS in about:  # an audit's only file is the table
-        rows: list[Row] = [("Date of the audit", as_words(about.get("created")))]
+        rows = list[Row]()
         hashes = {about[DECISIONS]["predictions"]: hashes["answers.csv"]}
     else:
         task = provenance["task"] or {}
@@ -97,7 +98,6 @@ def record(run: Mapping[str, Any]) -> Section:
             "Licence of the data": task.get("licence"),
             "Citation": task.get("citation"),
             "Note on the data": task.get("note"),
-            "Date of the run": as_words(about.get("created")),
             "Model": as_words(about["model"]),
             "Model as returned": as_words(about.get("returned_models") or ""),
             "Parameters": as_words(about.get("parameters") or ""),
@@ -108,11 +108,18 @@ def record(run: Mapping[str, Any]) -> Section:
             for key, name in ABOUT.items()
         ]
         rows += [(name, text) for name, text in optional.items() if text]
-    rows.append(("Command", about["command"] or "not recorded"))
-    rows.append(("Versions", as_words(about.get("versions", {}))))
-    rows.append(("Report made by", f"fwc-llm {provenance['report_version']}"))
-    rows += [(f"sha256 of {name}", digest) for name, digest in hashes.items()]
+    rows += how_made(about, hashes)
     return Section("Record of this audit", ["Entry", "Record"], rows, name="record")
+
+
+def how_made(about: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[Row]:
+    """Yield when, how and by which versions numbers were made, and from which files."""
+    yield "Date", as_words(about.get("created"))
+    yield "Command", about["command"] or "not recorded"
+    yield "Versions", as_words(about.get("versions", {}))
+    yield "Report made by", f"fwc-llm {__version__}"
+    for name, digest in hashes.items():
+        yield f"sha256 of {name}", digest
 
 
 def costs(run: Mapping[str, Any]) -> Section:

@@ -49,7 +49,7 @@ DEFINITIONS = {  # of terms in headings
     "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity "
     "ratio).",
     "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds "
-    "difference).",
+    "difference). Its interval allows for both gaps, so it is wider than theirs.",
     "TPR gap": "the gap in true positive rates (equal opportunity).",
     "FPR gap": "the gap in false positive rates.",
     "Precision gap": "the gap in precision, the share of true yes among answers of yes (predictive "

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 GOOD = f"Is that good? {IS_THAT_GOOD}"
 _MOST_NOTES = 4
-_MOST_GROUPS = 10
 _NO_PROBABILITY = (
     "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to "
     "judge."
@@ -120,7 +119,7 @@ def _body(
     yield terminal(replace(table, title=""))
     notes = [] if verbose else [note for note in _notes(stats) if note not in above]
     yield from (Text(note, style="dim") for note in notes)
-    yield from map(Text, missed(stats, audited.conditions))
+    yield from map(Text, missed(stats))
 
 
 def _end(several: Sequence[Subject], page: str = "") -> Iterator[RenderableType]:
@@ -161,7 +160,7 @@ def audit_summary(
         stats = audited.stats
         table = None
         if len(stats.arms) == 1:
-            table = selected(impact, stats.records, impact.views[-1], _MOST_GROUPS)
+            table = selected(impact, stats.records, brief=True)
         parts.append(Text(f"{predictions} by {audited.name}", style="bold"))
         parts += _body(audited, created, table, verbose, above)
         above += _notes(stats)

@@ -396,6 +396,8 @@ def _training(task: "Task", repeat: Repeat) -> Training:
     from fwc_llm.shots.examples import features_frame
 
     pool = repeat.split.pool.drop(index=repeat.validation.index)
+    if pool.empty:
+        raise FwcError("no row is left to fit the model on: lower --n-test")
     return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 

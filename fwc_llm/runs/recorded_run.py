@@ -36,7 +36,7 @@ from fwc_llm.metrics.variance import Assist
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
-from fwc_llm.runs.splits import cell_counts, table_of
+from fwc_llm.runs.splits import cell_counts, table_of, whole_step
 from fwc_llm.sanitize import Fields, Json, parse_json
 
 if TYPE_CHECKING:
@@ -115,19 +115,28 @@ class Run:
         return int(self.described["settings"]["n_test"])
 
     @property
-    def rows_there(self) -> float:
-        """The number of rows in the table for a run of this design; infinite if not recorded."""
+    def most_rows(self) -> int:
+        """The most test rows for a run of this design, beside a quarter of each cell, or the
+        examples of a cell, for prompts; 0 if the table's rows are not recorded.
+        """
         population = self.described.get("population")
         if not population:
-            return np.inf
+            return 0
         settings = self.described["settings"]
+        parity = settings["base_parity"]
         there = np.array([[of_group["no"], of_group["yes"]] for of_group in population])
-        if settings["base_parity"] is None:
-            return float(there.sum())
-        groups = [of_group["group"] for of_group in population]
-        needed = cell_counts(groups, settings["n_test"], settings["base_parity"])
-        times = there[needed > 0] / needed[needed > 0]
-        return float(settings["n_test"] * times.min())
+        drawn = self.n_test * there / there.sum()
+        step = 1
+        if parity is not None:
+            groups = [of_group["group"] for of_group in population]
+            drawn = cell_counts(groups, self.n_test, parity)
+            step = whole_step(groups, parity)
+        examples = settings["m"] / there.size
+        spared = np.where(there - drawn < examples, 0, examples)
+        kept = np.maximum(there / 4, spared)
+        asked = drawn > 0
+        times = ((there - kept)[asked] / drawn[asked]).min()
+        return int(self.n_test * times + 1e-9) // step * step
 
     @property
     def times(self) -> int:

@@ -56,10 +56,6 @@ def draw_split(
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
-        if pool.empty:
-            raise FwcError(
-                f"no row is left for examples: lower --n-test ({n_test:,}) below the table's rows"
-            )
     return Split(pool, test, ~equal_rows(task, pool, test))
 
 

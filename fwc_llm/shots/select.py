@@ -99,8 +99,10 @@ def select_shots(
         table = task.pool()
     else:
         table, kept = task.cleaned(pool)
-        if not len(kept):
-            raise FwcError("pool: the data frame has no rows")
+        if not len(kept) and strategy != "zero":
+            raise FwcError(
+                "no row is left for examples: give a pool with rows, or lower --n-test"
+            )
         candidates = candidate_mask(candidates, len(kept))[kept]
         if sample_weight is not None:
             read_weights(sample_weight, len(kept))

@@ -216,6 +216,22 @@ THREE = "sex,said\n" + "".join(
 )
 
 
+def test_all_that_is_to_be_said_of_answers_and_labels_is_asked_at_once(
+    fwc: Run, tmp_path: Path
+) -> None:
+    """Who is refused has no outcome, and who is approved one of two."""
+    path = tmp_path / "three.csv"
+    outcomes = iter(["repaid", "repaid", "default"] * 20)
+    head, *lines = THREE.split()
+    rows = [f"{line},{next(outcomes) if 'approved' in line else ''}" for line in lines]
+    path.write_text("\n".join([f"{head},was", *rows]))
+    call = f"audit {path} --answer said --label was --protected sex --min-group 1"
+    asked = fwc(call, code=2).line
+    remedies = ["--others drop", "--negative default", "--missing drop"]
+    assert all(remedy in asked for remedy in remedies)
+    fwc(" ".join([call, *remedies]), code=0)
+
+
 @pytest.mark.parametrize(
     ("options", "rates", "words"),
     [

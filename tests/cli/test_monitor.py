@@ -2,6 +2,7 @@
 hides.
 """
 
+import hashlib
 import json
 import re
 import resource
@@ -98,9 +99,13 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     reason = document["gates"][0]["reason"]
     assert reason.endswith("; outside in 2026-11-04")
     text = page.read_text()
-    shown = ("outside", "cannot say")
-    assert [text.count(f'"number">{word}</span>') for word in shown] == [1, 5]
-    assert "dp_gap" not in text
+    words = ("outside", "cannot say")
+    assert [text.count(f'"number">{word}</span>') for word in words] == [1, 5]
+    shown, _, made = text.partition("Record of this call")
+    assert "dp_gap" not in shown
+    digest = hashlib.sha256((tmp_path / "decisions.csv").read_bytes()).hexdigest()
+    assert digest in made
+    assert "fwc-llm monitor " in made
     assert "several decisions of one person make these intervals too narrow" in text
     again = watch(
         day(5, 3000, 0.04), "--json"
@@ -357,10 +362,22 @@ def test_answers_and_labels_have_a_meaning_each_in_every_file(
 def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     frame = day(1, 3000, 0.0)
     frame.loc[frame.index % 3 == 0, ["sex", "approved"]] = ["keine Angabe", "yes"]
-    document = json.loads(watch(frame, "--json", code=0).out)
+    frame.loc[:8, "sex"] = "x"
+    counted = watch(frame, "--json", code=0)
+    document = json.loads(counted.out)
     assert document["gates"][0]["outcome"] == "within"
     assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
-    assert np.sum(document["history"][0]["counts"]["unknown"]) == 1000
+    assert np.sum(document["history"][0]["counts"]["unknown"]) == 997
+    assert "is not known: unknown (997 decided)." in counted.err
+    assert "fewer than 30 decisions: x (9 decided)." in counted.err
+
+
+def test_equalized_odds_beside_one_of_its_gaps_is_explained(watch: Run) -> None:
+    frame = day(1, 2000, 0.2).assign(was=day(2, 2000)["approved"])
+    gates = ["--fail-if", "tpr_gap > 0.05", "--fail-if", "eo_gap > 0.2"]
+    seen = watch(frame, "--label", "was", *gates)
+    assert "equalized odds) is the larger of" in seen.err
+    assert "a gap is shown, but not whether it keeps to the limit: wait" in seen.out
 
 
 def test_times_have_zones_and_come_late(watch: Run) -> None:

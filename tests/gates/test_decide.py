@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fwc_llm import FwcError, audit
 from fwc_llm.gates import Check, GateCondition, all_of, decide, parse_condition
 from fwc_llm.gates.decide import Outcome, junit_xml, outcome_of
+from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.number_format import number
 
 
@@ -65,10 +66,10 @@ def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> N
         check = found.check(f"{metric}[zero] {operator} {bound!r}")
         assert check.outcome == said, (operator, bound)
         assert (check.low, check.high) == pytest.approx((low, high))
-        ends = (
-            number(end, 2, 1 if metric == "dp_ratio" else 100) for end in (low, high)
-        )
-        assert " to ".join(ends) in check.reason or metric == "dp_ratio"
+        of = BY_KEY[metric]
+        at_limit = low if abs(low - bound) < abs(high - bound) else high
+        (free,) = {low, high} - {at_limit}
+        assert number(free, of.digits, of.scale) in check.reason
 
 
 def test_every_arm_is_meant_where_none_is_named() -> None:
@@ -93,7 +94,7 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     )
     assert check.outcome == "within"
     assert check.reason.startswith(
-        "gap of fwc less that of zero-shot: −38 (−59 to −16; limit"
+        "gap of fwc less that of zero-shot: −38.4 (−58.8 to −16.3; limit"
     )
     other = found.check("dp_gap[zero] - dp_gap[fwc] > 0")
     assert other.outcome == "outside"

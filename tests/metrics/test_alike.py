@@ -186,7 +186,7 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
         "Cannot say: answered no to all 200 rows: the gap is 0 because all"
     )
     right = (result.answers()["label"] == "no").mean()
-    assert f"{100 * right:.0f} % right" in first, (
+    assert f"{100 * right:.1f} % right" in first, (
         "accuracy is told where answers are alike"
     )
     answers = result.answers()
@@ -195,7 +195,7 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     told = stats.rates("zero", "selection_rate_at_median")
     assert {name: record.value for name, record in told.items()} == pytest.approx(rates)
     for text in (" ".join(str(found).split()), render([result.folder], "md")):
-        assert f"{100 * max(rates.values()):.0f} %" in text
+        assert f"{100 * max(rates.values()):.1f} %" in text
         assert "Next: try other prompts" in text, (
             "P(yes) does not tell rows apart, either"
         )

@@ -210,7 +210,7 @@ def test_weights_order_the_groups_and_are_named() -> None:
 
 
 def table_of(found: Audit) -> Section:
-    return selected(found.impact, found.records, found.impact.views[-1])
+    return selected(found.impact, found.records)
 
 
 def test_a_person_who_holds_a_quarter_of_a_group_is_named() -> None:
@@ -230,7 +230,7 @@ def test_a_person_who_holds_a_quarter_of_a_group_is_named() -> None:
     )
     check = found.check("dp_gap > 0.1")
     assert (check.outcome, check.lacking) == ("cannot say", "people")
-    assert check.reason.endswith("too few people to tell")
+    assert check.reason.endswith("too few rows to tell"), "as the verdict"
     several = audit(frame, answer="said", protected="sex", label=None, cluster="person")
     step, _ = next_step(several.statistics)
     assert step.startswith("get rows of more people: four times as many")
@@ -347,7 +347,7 @@ def test_whose_group_is_unknown_stands_in_the_tables_and_is_judged_nowhere() -> 
     told = found.to_frame().query("metric == 'selection_rate' and group == 'unknown'")
     assert told["n"].tolist() == [50]
     assert "unknown 66.0 (of 50, not judged)" in str(found)
-    short = selected(found.impact, found.records, found.impact.views[-1], 10)
+    short = selected(found.impact, found.records, brief=True)
     assert [row[0] for row in short.rows] == ["F", "M", "unknown"]
     assert short.rows[-1][-1] == "not judged: 50 rows"
 

@@ -106,7 +106,7 @@ def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> No
         answers().assign(group=lambda frame: frame["group"].replace("F", "<F>"))
     )
     text = str(found)
-    for words in ("Accuracy %", "DP gap", "yes for 28 % of <F>"):
+    for words in ("Accuracy %", "DP gap", "yes for 28.2 % of <F>"):
         assert words in text
     words = "".join(ElementTree.fromstring(found._repr_html_()).itertext())
     for part in ("<F>", "Yes, %", "95 % interval"):

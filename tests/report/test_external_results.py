@@ -141,7 +141,7 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
     words = f"audit {tmp_path / 'batch.jsonl'} {column} --protected sex --key row"
     words += f" --population {tmp_path / 'people.csv'}"
     outcome = fwc(words, "--fail-if", f"{metric}_gap > 0.1", code=5)
-    assert f"outside  a {metric} gap of 25 points (" in outcome.out
+    assert f"outside  a {metric} gap of 25.0 points (" in outcome.out
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_rate_of_missing_answers_is_not_known_from_blanks(
 
     frame["reason"] = frame["said"].isna().map({True: reason, False: ""})
     frame.to_csv(path, index=False)
-    assert f"a {metric} gap of 50 points (" in fwc(words, code=5).out
+    assert f"a {metric} gap of 50.0 points (" in fwc(words, code=5).out
     audited = audit(frame, answer="said", protected="sex")
     assert audited.check(f"{metric} > 0.1").outcome == "outside"
     rates = audited.statistics.rates("answers", metric)

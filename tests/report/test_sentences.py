@@ -17,7 +17,7 @@ from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import SHOWN, TOO_FEW
 from fwc_llm.metrics.records import READ, TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.report.narrative import best_arms, findings, next_step
+from fwc_llm.report.narrative import best_arms, findings, missed, next_step
 from fwc_llm.report.sections import first
 from fwc_llm.runs.recorded_run import read_run
 from tests.command import read_json
@@ -93,10 +93,9 @@ def check_sentences(stats: Statistics) -> None:
         assert text.startswith(check.reason.removeprefix(f"{arm}: ")), text
         undecided = "too few rows" in text or "would settle it" in text
         assert undecided == (check.outcome == CANNOT_SAY)
-        assert (
-            f"{100 * gap.value:.0f} point" in text
-            or f"{100 * gap.value:.1f} point" in text
-        )
+        assert f" {100 * gap.value:.1f} points (" in text, "as in the table"
+        shown = "a gap is shown" in text
+        assert shown == (check.outcome == CANNOT_SAY and gap.low > 0)
         changes = [
             stats.of(f"{key}_difference", arm, against=stats.base)
             for key in (stats.lead, "accuracy")
@@ -156,14 +155,42 @@ def test_no_interval_looks_as_if_it_ended_at_the_limit() -> None:
         assert shown not in measured(BY_KEY["dp_gap"], record, limit) or high == 0.053
 
 
-def test_rates_that_do_not_differ_by_the_gap_have_a_decimal() -> None:
-    said = np.repeat([1, 0, 1, 0], [265, 735, 269, 731])
+@pytest.mark.parametrize("bound", [0.05, 0.1])
+def test_a_number_is_rounded_in_one_way_whatever_its_limit(bound: float) -> None:
+    limit = parse_condition(f"dp_gap > {bound}")
+    text = measured(BY_KEY["dp_gap"], Record(value=0.026, low=0, high=0.0541), limit)
+    assert text == f"a gap of 2.6 points (0.0 to 5.4; limit: at most {100 * bound:g})"
+
+
+def test_a_gap_that_is_shown_is_said_so_where_only_its_size_is_open() -> None:
+    said = np.repeat([1, 0, 1, 0], [500, 500, 570, 430])
     rows = pd.DataFrame({"group": np.repeat(["a", "b"], 1000), "answer": said})
-    answer = findings(audit(rows, label=None).statistics)[0]
-    assert "yes for 26.5 % of a and 26.9 % of b, a gap of 0.4 points" in answer
+    stats = audit(rows, label=None).statistics
+    shown = (
+        "a gap is shown, but not whether it keeps to the limit: too few rows to tell"
+    )
+    for condition in ("dp_gap > 0.05", "dp_ratio < 0.9"):
+        (check,) = checked(stats, [condition])
+        assert check.outcome == CANNOT_SAY
+        assert check.reason.endswith(f"; {shown}")
+    assert shown in findings(stats)[0]
+    (check,) = checked(stats, ["accuracy > 0.5"])
+    assert "shown" not in check.reason
 
 
-@pytest.mark.parametrize(("there", "offered"), [(40, 160), (20, 120), (13, 0)])
+def test_all_rows_are_never_said_to_show_what_they_did_not() -> None:
+    """More rows are four times as many, whatever a gap needs if groups are alike."""
+    said = np.repeat([1, 0, 1, 0], [500, 500, 530, 470])
+    rows = pd.DataFrame({"group": np.repeat(["a", "b"], 1000), "answer": said})
+    stats = audit(rows, label=None).statistics
+    assert stats.of("dp_gap_rows_needed", "answers").known
+    assert not [line for line in missed(stats) if "would show" in line]
+    assert next_step(stats)[0].startswith("get more rows: four times as many")
+
+
+@pytest.mark.parametrize(
+    ("there", "offered"), [(40, 160), (20, 120), (13, 72), (9, 0), (0, 0)]
+)
 @pytest.mark.parametrize("parity", [0.5, None])
 def test_no_more_rows_are_offered_than_the_table_has(
     make_run: MakeRun, there: int, offered: int, parity: float | None
@@ -175,13 +202,13 @@ def test_no_more_rows_are_offered_than_the_table_has(
     described["population"] = [
         {"group": "a", "no": 3 * there, "yes": there},
         {"group": "b", "no": there, "yes": 3 * there},
-    ]
+    ][: 2 * there]
     (folder / "run.json").write_text(json.dumps(described))
     (folder / "experiment.toml").write_text('model = "gpt"')
     run = read_run(folder)
     step, command = next_step(run.statistics, (), run)
     assert "more rows" in step
-    assert ("3 times as many" in step) == (offered == 120)
+    assert ("this table has" in step) == (0 < there < 40)
     assert re.findall(r"--n-test (\d+)", command) == [str(offered)] * bool(offered)
 
 
@@ -236,7 +263,8 @@ def test_one_group_that_is_judged_has_no_gap_and_no_sentence_on_one() -> None:
     assert "True answers" not in findings(stats)[0]
     rows["group"] = ["a", "b"] * 200
     stats = audit(rows.assign(answer=["yes", "yes", "no", "no"] * 100)).statistics
-    assert "50 % of b, a gap of 0 points. " in findings(stats)[0]
+    assert "50.0 % of b, a gap of 0.0 points (0.0 to " in findings(stats)[0]
+    assert "differ so" not in findings(stats)[0]
 
 
 def test_too_few_draws_of_examples_have_a_remedy_of_their_own() -> None:
@@ -266,6 +294,7 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
     assert (change.verdict, change.reason) == ("", "the answers are the same")
     conditions = ["accuracy[y] - accuracy[x] < 0"]
     assert "more rows" not in next_step(stats, conditions)[0]
+    assert next_step(stats)[0].startswith("get more rows"), "a gap lacks rows"
     assert "y: the same answers as x." in findings(stats)
     limits = {row[0]: row[1] for row in first(stats, {"y": CANNOT_SAY}).rows}
     assert limits == {"x": "no limit", "y": CANNOT_SAY, TRUTH: ""}

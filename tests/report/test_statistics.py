@@ -87,7 +87,7 @@ def test_the_first_picture_has_each_group_at_its_rate(make_run: MakeRun) -> None
             assert right == (None if arm == "true answers" else true[group])
         assert row[3].text == f"{100 * found.of('label_gap', arm).value:.1f}"
         assert row[4].text == f"{100 * found.of('dp_gap', arm).value:.1f}"
-    perfect = f"a gap of {100 * found.of('dp_gap', 'true answers').value:.0f} points"
+    perfect = f"a gap of {100 * found.of('dp_gap', 'true answers').value:.1f} points"
     assert perfect in findings(found)[0]
     assert Scale(0.0, 0.5).at(2.0) == 100.0
 

@@ -223,8 +223,11 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(
     with pytest.raises(FwcError, match="the most that work are 80"):
         make_plan(small, ["zero"], Settings(n_test=200))
     assert make_plan(small, ["zero"], Settings(n_test=40)).settings.n_test == 40
-    with pytest.raises(FwcError, match="no row is left for examples"):
-        make_plan(small, ["zero"], Settings(n_test=490, base_parity=None))
+    every = Settings(n_test=490, base_parity=None)
+    assert len(make_plan(small, ["zero"], every).repeats[0].split.test) == 490
+    for arms in (["zero", "fwc"], ["nearest"]):
+        with pytest.raises(FwcError, match="no row is left for examples"):
+            make_plan(small, arms, every)
     assert fit_defaults(small, Settings(n_test=40, m=4))[0] == Settings(
         n_test=40, m=4, base_parity=0.5
     )
