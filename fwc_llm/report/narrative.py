@@ -585,7 +585,7 @@ def more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:
     alike = [arm.arm for arm in stats.arms if arm.alike]
     if alike:
         names = listed(alike, _MOST, in_words)
-        step += f", but tell nothing of {names}, whose answers are all alike"
+        step += f", but no gap of {names}, whose answers are all alike"
     if run is None or not run.most_rows:
         return step, ""
     wanted = 4 * run.n_test
