@@ -85,7 +85,7 @@ def in_limits(condition: GateCondition) -> str:
 
 
 def still_open(metric: Metric, record: Record, limit: GateCondition, why: str) -> str:
-    """Why it is open whether a limit is kept; a gap or difference that is shown is said so."""
+    """Why it is open whether a limit is kept, and whether a gap or difference is shown."""
     none = 1.0 if metric.kind == "ratio" else 0.0
     compares = metric.kind != "share" or limit.minus is not None
     if not compares or not (record.low > none or record.high < none):

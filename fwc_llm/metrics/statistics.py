@@ -43,7 +43,6 @@ _FATES: Mapping[Unread, str] = {  # what is done with replies without an answer,
     "assumption.",
 }
 _LOST = "Requests without a reply: {}; they are left out: values are of the rows with a reply."
-NOT_KNOWN = "Not judged, because the category of these people is not known"
 Units = Literal["rows", "people"]
 
 
@@ -427,7 +426,10 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         yield f"Judged, though with {fewer}, because a gap takes two groups: {group_words(few)}."
     unknown = [name for name in run.groups if not is_known(name)]
     if unknown:
-        yield f"{NOT_KNOWN}: {group_words(unknown)}."
+        yield (
+            f"Not judged, because the category of these people is not known: "
+            f"{group_words(unknown)}."
+        )
     if sample.weight is not None:
         yield "Rates, gaps and true shares are weighted; counts of rows are not."
     if len(run.groups) < 2:

@@ -50,7 +50,6 @@ _RATES = {rate: rate.replace("_", " ").capitalize() for rate in CONFUSION}
 
 
 _RATIOS = "impact_ratio", "scoring_impact_ratio"
-_MOST = 20  # groups in a first table
 _MOST_NAMED = 6  # groups in a note
 
 
@@ -105,27 +104,19 @@ class ImpactTables:
         title: str,
         columns: Mapping[str, Callable[[str, str], TableCell | str]],
         notes: Sequence[str] = (),
-        lines: Sequence[tuple[str, str]] = (),
         **more: Any,
     ) -> Section:
-        """A table of `lines` (arm, level), by default of all; `columns` have a cell for each."""
+        """A table with a line for each arm and level; `columns` make its cells."""
         keys = [self.view.name, *["Arm"] * self.several]
         rows: list[Row] = []
-        for arm, level in lines or self.lines:
+        for arm, level in self.lines:
             cells = (cell(arm, level) for cell in columns.values())
             rows.append([self.name(arm, level), *[arm] * self.several, *cells])
         headings = [*keys, *columns]
         return Section(title, headings, rows, notes, keys=len(keys), **more)
 
-    def selected(self, most: int = 0, brief: bool = False) -> Section:
-        """Selection rates and impact ratios; `most` limits the groups, and `brief` leaves out
-        counts.
-        """
-        lines = [
-            (arm, level)
-            for arm in self.impact.arms
-            for level in self._few(arm, most or len(self.view.levels))
-        ]
+    def selected(self, brief: bool = False) -> Section:
+        """Selection rates and impact ratios; `brief` leaves out counts, notes and charts."""
         columns: dict[str, Any] = {
             "Selected": self._chosen,
             "Selected, %": partial(self._rate, "selection_rate"),
@@ -133,7 +124,7 @@ class ImpactTables:
             "Four fifths": self._verdict,
             "Shortfall": self._shortfall,
         }
-        if any(self.of("accuracy", *at).known for at in lines):
+        if any(self.of("accuracy", *at).known for at in self.lines):
             columns["Accuracy %"] = partial(self._rate, "accuracy")
         if brief:
             del columns["Selected"], columns["Shortfall"]
@@ -144,21 +135,18 @@ class ImpactTables:
             }
             columns = {weighted.get(name, name): cell for name, cell in columns.items()}
         title = f"Who was selected, by {self.view.name}"
-        more = len(self.lines) - len(lines)
-        notes = [f"{more} more groups are in the report, “Who was selected”."]
-        notes *= more > 0
         if brief:
-            return self._table(title, columns, notes, lines)
-        notes += self._reading()
-        notes += self._reasons({"impact_ratio": "Impact ratio"})
+            return self._table(title, columns)
+        notes = [*self._reading(), *self._reasons({"impact_ratio": "Impact ratio"})]
         intro = (
             "Selection rates in per cent and impact ratios (rate over the highest rate), with "
             "95 % intervals."
         )
         first = 2 + self.several
         scales = {first: Scale(0.0, 1.0, factor=100.0), first + 1: Scale(0.0, 1.0, 0.8)}
-        more_of: Any = {"intro": intro, "name": "selection", "scales": scales}
-        return self._table(title, columns, notes, lines, **more_of)
+        return self._table(
+            title, columns, notes, intro=intro, name="selection", scales=scales
+        )
 
     def _chosen(self, arm: str, level: str) -> str:
         return (
@@ -184,20 +172,6 @@ class ImpactTables:
         highest = self.references["impact_ratio"].get(arm, "")
         lacking = self.of("shortfall", arm, level, highest)
         return f"{lacking.value:,.0f}" if lacking.known else DASH
-
-    def _few(self, arm: str, most: int) -> Sequence[str]:
-        """All levels or, of more than `most`, those with the lowest impact ratios and the highest,
-        then the largest of those that are not judged.
-        """
-        levels = self.view.levels
-        if len(levels) <= most:
-            return levels
-        ratios = {level: self.ratio(arm, level) for level in levels}
-        judged = [level for level in levels if ratios[level].known]
-        judged.sort(key=lambda level: ratios[level].value)
-        others = [level for level in levels if level not in judged]
-        others.sort(key=lambda level: -self.of("rows", arm, level).value)
-        return [*judged[: most - 1], *judged[most - 1 :][-1:], *others][:most]
 
     @property
     def named_pairs(self) -> Sequence[tuple[str, str, str]]:
@@ -280,13 +254,12 @@ def _or_undefined(cell: TableCell) -> TableCell:
 def who_was_selected(
     impact: Impact, records: Records, after_first: bool = False
 ) -> Section:
-    """The section on selection; `after_first` leaves out what `selected` shows whole."""
+    """The section on selection; `after_first` leaves out the last attribute's selection."""
     parts = list[Section]()
     for view in impact.views:
         tables = ImpactTables(impact, view, records)
-        opened = after_first and view is impact.views[-1]
         if impact.kind != WITHHELD:
-            if not opened or len(view.levels) > _MOST:
+            if not (after_first and view is impact.views[-1]):
                 parts.append(tables.selected())
             parts.append(tables.pairs())
         if any(tables.of("true_positives", *at).known for at in tables.lines):
@@ -297,5 +270,4 @@ def who_was_selected(
 
 def selected(impact: Impact, records: Records, brief: bool = False) -> Section:
     """The first table of selection rates and impact ratios, by all attributes crossed."""
-    tables = ImpactTables(impact, impact.views[-1], records)
-    return tables.selected(_MOST, brief)
+    return ImpactTables(impact, impact.views[-1], records).selected(brief)

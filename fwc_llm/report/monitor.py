@@ -2,7 +2,7 @@
 period.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from fwc_llm.metrics.period_gaps import (
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.statistics import NOT_KNOWN
 from fwc_llm.report.monitor_state import State
 from fwc_llm.report.predictions_reader import HowRead, open_file, read_answers
 from fwc_llm.sanitize import listed
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 _MOST_GROUPS = 100  # limit because all pairs of groups are compared
 _MOST_PERIODS = 3  # periods that a sentence lists, at most
 _RATES = {*RATES} - {"label_rate"}
+_NOT_JUDGED = f"Not judged, because the category is not known or has fewer than {MIN_DECISIONS} decisions"
 _DAY = r"^(\d{4}-?\d\d(?:-?\d\d)?)(?:[T ]|$)"  # of a time in ISO 8601, or a month
 
 
@@ -144,7 +144,14 @@ def watch(
     more = [group for group in groups if group not in earlier]
     if earlier and more:
         notes.append(f"groups not seen before (or renamed): {', '.join(more)}")
-    notes += _not_judged(dict(zip(groups, counts.sum((0, 2, 3)).tolist(), strict=True)))
+    decided = zip(groups, counts.sum((0, 2, 3)).tolist(), strict=True)
+    apart = [
+        f"{group} ({n:,} decided)"
+        for group, n in decided
+        if n < MIN_DECISIONS or not is_known(group)
+    ]
+    if apart:
+        notes.append(f"{_NOT_JUDGED}: {', '.join(apart)}.")
     notes += of_either_kind([condition.metric for condition in conditions])
     starts = summary["since"]
     if since not in (None, *periods):
@@ -162,22 +169,6 @@ def watch(
         for condition in conditions
     ]
     return Monitored(periods, groups, counts, starts, judged, notes)
-
-
-def _not_judged(decisions: Mapping[str, int]) -> Iterator[str]:
-    """Yield notes on groups, given their numbers of decisions, that are in no gap or ratio."""
-    told = {name: f"{name} ({n:,} decided)" for name, n in decisions.items()}
-    unknown = [told[name] for name in decisions if not is_known(name)]
-    few = [
-        told[name]
-        for name, n in decisions.items()
-        if is_known(name) and n < MIN_DECISIONS
-    ]
-    reasons = {NOT_KNOWN: unknown}
-    reasons |= {f"Not judged, with fewer than {MIN_DECISIONS} decisions": few}
-    for reason, names in reasons.items():
-        if names:
-            yield f"{reason}: {', '.join(names)}."
 
 
 def check_monitored(condition: GateCondition, labelled: bool = True) -> None:

@@ -244,7 +244,7 @@ def findings(
         if len(stats.arms) > 1:
             sentences += [
                 _verdict_on_arms(stats, best, conditions),
-                f"{_subject(stats, lead, best)}:",
+                f"{'Best, ' * (best == [lead])}{in_words(lead)}:",
             ]
         answer = _about_arm(stats, lead, conditions)
         begins = sentences[-1].endswith(".")
@@ -283,13 +283,6 @@ def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
         check.reason for check in found if check.outcome == outcome != WITHIN_LIMITS
     ]
     return f"{short} {listed(reasons, _MOST_REASONS, by='; ')}." if reasons else short
-
-
-def _subject(stats: Statistics, arm: str, best: Sequence[str] = ()) -> str:
-    """The way of asking that a sentence is about; the only one of the `best` is named so."""
-    if len(stats.arms) == 1:
-        return ""
-    return f"Best, {in_words(arm)}" if best == [arm] else in_words(arm)
 
 
 def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
