@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fwc_llm.files import in_shell, read_text
+from fwc_llm.gates.decide import OUTSIDE as OUTSIDE_LIMITS
 from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
 from fwc_llm.gates.decide import (
     Check,
@@ -530,7 +531,8 @@ def next_step(
         return "find out first why answers are lacking", ""
     if suspects:
         return f"check column {cut(suspects[0])} first", ""
-    limit_lacks_rows = stats.units in lacking
+    broken = worst(checks) == OUTSIDE_LIMITS and run is None
+    limit_lacks_rows = stats.units in lacking and not broken
     few = limit_lacks_rows or TOO_FEW in verdicts
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(

@@ -101,7 +101,7 @@ def select_shots(
         table, kept = task.cleaned(pool)
         if not len(kept) and strategy != "zero":
             raise FwcError(
-                "no row is left for examples: give a pool with rows, or lower --n-test"
+                "no row is left for examples: lower --n-test, or give another pool"
             )
         candidates = candidate_mask(candidates, len(kept))[kept]
         if sample_weight is not None:

@@ -302,6 +302,18 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
     assert check.lacking == "rows", "this limit may be settled by more rows"
 
 
+def test_more_rows_are_not_said_to_show_a_gap_of_answers_that_are_all_alike() -> None:
+    rows = rows_of(100)
+    said = {"x": "no", "y": np.random.default_rng(1).choice(["yes", "no"], 100)}
+    parts = [rows.assign(arm=arm, answer=answers) for arm, answers in said.items()]
+    stats = audit(pd.concat(parts)).statistics
+    assert [check.lacking for check in checked(stats)] == ["", "rows"]
+    step, _ = next_step(stats)
+    assert step.startswith("get more rows")
+    assert step.endswith("no gap of x, whose answers are all alike")
+    assert "rows" not in next_step(stats, ["dp_gap[x] > 0.1"])[0]
+
+
 def test_a_difference_to_an_arm_without_answers_names_both() -> None:
     rows = rows_of(60, label="yes")
     said = {"x": ["yes", "no"] * 30, "y": [None] * 60}
