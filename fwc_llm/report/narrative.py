@@ -533,7 +533,7 @@ def next_step(
         return f"check column {cut(suspects[0])} first", ""
     broken = worst(checks) == OUTSIDE_LIMITS and run is None
     limit_lacks_rows = stats.units in lacking and not broken
-    few = limit_lacks_rows or TOO_FEW in verdicts
+    few = limit_lacks_rows or (TOO_FEW in verdicts and not conditions)
     if run and (run.simulated_answers or run.reference) and (best or not few):
         return "ask a language model, beginning with the price", _again(
             run, "--model gpt-6-luna --dry-run", "-asked"

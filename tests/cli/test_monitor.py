@@ -149,7 +149,9 @@ def test_a_period_shows_the_groups_that_its_gap_compares(
     frame = day(1).replace({"sex": names})
     frame.loc[:9, ["sex", "approved"]] = ["x", "no"]
     monkeypatch.setattr(console.out, "width", 80)
-    shown = watch(frame).out
+    result = watch(frame)
+    assert "fewer than 30 decisions: x (10 decided)." in result.err
+    shown = result.out
     table, _ = shown.split("Decisions\n")
     assert [*table.split("\n")[-1].split()] == ["Period", "Limits", "Yes,", "%", "Gap"]
     lines = shown.splitlines()[1:5]
@@ -362,13 +364,12 @@ def test_answers_and_labels_have_a_meaning_each_in_every_file(
 def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     frame = day(1, 3000, 0.0)
     frame.loc[frame.index % 3 == 0, ["sex", "approved"]] = ["keine Angabe", "yes"]
-    frame.loc[:8, "sex"] = "x"
     counted = watch(frame, "--json", code=0)
     document = json.loads(counted.out)
     assert document["gates"][0]["outcome"] == "within"
     assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
-    assert np.sum(document["history"][0]["counts"]["unknown"]) == 997
-    assert "decisions: unknown (997 decided), x (9 decided)." in counted.err
+    assert np.sum(document["history"][0]["counts"]["unknown"]) == 1000
+    assert "decisions: unknown (1,000 decided)." in counted.err
 
 
 def test_equalized_odds_beside_one_of_its_gaps_is_explained(watch: Run) -> None:

@@ -130,7 +130,7 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
         words += f" --n-test 60 --concurrency 1 --out {tmp_path / 'run'}"
         done = fwc(words, code=0)
         assert "Only 33.3 % of the questions of zero" in done.out.splitlines()[1]
-        assert "Only 33%" in fwc(words, "--strict", code=4).line
+        assert "Only 33.3 % of" in fwc(words, "--strict", code=4).line
         assert "Only" not in fwc(f"{words} --strict --set min_coverage=0.3", code=0).out
     unread = "ost frequent among the replies without an answer: 40 times “Hm.”. Remedy: try another"
     assert unread in " ".join(done.err.split())
@@ -156,7 +156,7 @@ def test_lost_requests_are_left_out_and_no_interval_allows_for_them(
     page = result.report(tmp_path / "page.md").read_text()
     told = "Requests without a reply: zero 10; they are left out"
     coverage = "Only 75.0 % of the questions of zero have an answer that could be read"
-    assert f"{coverage} (below 80%). {told}" in page
+    assert f"{coverage} (below 80 %). {told}" in page
     assert page.count(told) == 3
     assert "each is a yes or a no" not in page
 
