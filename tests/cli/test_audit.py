@@ -219,11 +219,11 @@ THREE = "sex,said\n" + "".join(
 def test_all_that_is_to_be_said_of_answers_and_labels_is_asked_at_once(
     fwc: Run, tmp_path: Path
 ) -> None:
-    """Who is refused has no outcome, and who is approved one of two."""
+    """Three decisions; two outcomes, one without a usual meaning, and some unknown."""
     path = tmp_path / "three.csv"
-    outcomes = iter(["repaid", "repaid", "default"] * 20)
+    outcomes = ["repaid", "repaid", "default", ""] * 30
     head, *lines = THREE.split()
-    rows = [f"{line},{next(outcomes) if 'approved' in line else ''}" for line in lines]
+    rows = [f"{line},{was}" for line, was in zip(lines, outcomes, strict=True)]
     path.write_text("\n".join([f"{head},was", *rows]))
     call = f"audit {path} --answer said --label was --protected sex --min-group 1"
     asked = fwc(call, code=2).line
