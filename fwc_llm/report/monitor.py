@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 _MOST_GROUPS = 100  # limit because all pairs of groups are compared
 _MOST_PERIODS = 3  # periods that a sentence lists, at most
 _RATES = {*RATES} - {"label_rate"}
-_NOT_JUDGED = f"Not judged, because the category is not known or has fewer than {MIN_DECISIONS} decisions"
+_NOT_JUDGED = (
+    "Not judged, because the category is not known or has fewer than "
+    f"{MIN_DECISIONS} decisions"
+)
 _DAY = r"^(\d{4}-?\d\d(?:-?\d\d)?)(?:[T ]|$)"  # of a time in ISO 8601, or a month
 
 
