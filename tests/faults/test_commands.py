@@ -22,6 +22,7 @@ from tests.faults.loopback import (
     refusal,
     serve_in_thread,
 )
+from tests.people import make_people, write_people
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +73,8 @@ class Service:
 
 
 def command(url: str, out: Path) -> list[str]:
-    words = "eval --task census --shots zero,random --m 4 --model test-model"
+    task = write_people(out.parent / "people", make_people(400, 2))
+    words = f"eval --task {task} --shots zero,random --m 4 --model test-model"
     words += f" --n-test {N} --base-url {url}/v1 --api-key-env PLANTED_KEY"
     words += f" --set deadline=20 --concurrency 4 --out {out}"
     return [sys.executable, "-m", "fwc_llm", *words.split()]

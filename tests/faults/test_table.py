@@ -19,6 +19,7 @@ from tests.faults.loopback import Service, serve_in_thread
 from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY, Fault
 from tests.faults.targets import TARGETS, one_case
+from tests.people import make_people, write_people
 
 # The formats of decisions share a client: they take turns here, and evals.faults tries everything
 # with both.
@@ -70,7 +71,8 @@ def test_damage_ends_in_a_refusal_at_worst(name: str) -> None:
 def test_a_run_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
     out = tmp_path / "run"
     service = Service(lambda body: "Yes")
-    words = "eval --task census --model m --shots zero --n-test 80 --concurrency 8"
+    task = write_people(tmp_path, make_people(400, 2))
+    words = f"eval --task {task} --model m --shots zero --n-test 80 --concurrency 8"
     with serve_in_thread(service) as url:
         command = [sys.executable, "-m", "fwc_llm", *words.split()]
         command += ["--out", str(out), "--base-url", f"{url}/v1"]
