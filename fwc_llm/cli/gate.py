@@ -17,6 +17,7 @@ from fwc_llm.files import in_shell, is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import expanded
+from fwc_llm.sanitize import Json
 
 if TYPE_CHECKING:
     from fwc_llm.gates import Check, GateCondition
@@ -89,7 +90,7 @@ class Gates:
         self,
         several: "Sequence[Subject]",
         marks: Sequence[str] = (),
-        document: dict[str, Any] | None = None,
+        document: Json | None = None,
     ) -> None:
         """Decide every condition for every subject; print the outcomes, or the `document`."""
         suites: dict[str, list[Check]] = {}
@@ -115,7 +116,7 @@ class Gates:
         self,
         suites: "Mapping[str, Sequence[Check]]",
         marks: Sequence[str],
-        document: dict[str, Any] | None,
+        document: Json | None,
         remedy: str = "",
     ) -> None:
         """Print and write the outcomes; raise the error that fails the command, if any.
@@ -173,7 +174,7 @@ class Gates:
 
 
 def settle_runs(
-    gates: Gates, runs: "Sequence[Run]", document: dict[str, Any] | None = None
+    gates: Gates, runs: "Sequence[Run]", document: Json | None = None
 ) -> None:
     """Decide the gates for runs, all complete (`check_whole`); see `Gates.settle`."""
     from fwc_llm.gates.sentences import points
@@ -250,7 +251,5 @@ def gate(
         gates.begin(list(dict.fromkeys(arms)))
         for folder in folders:
             check_whole(folder)
-        document: dict[str, Any] | None = (
-            {"format": "fwc-llm-gate/1"} if as_json else None
-        )
+        document: Json | None = {"format": "fwc-llm-gate/1"} if as_json else None
         settle_runs(gates, read_runs(folders, unread), document)

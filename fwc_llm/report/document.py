@@ -1,6 +1,6 @@
 """The document behind all report formats: statistics, examples, prompts, cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from fwc_llm.report.threshold_section import at_threshold, threshold_section
 from fwc_llm.report.tuning import read_tuning
 from fwc_llm.runs.folder import GROUP_FILE
 from fwc_llm.runs.recorded_run import Run, read_runs
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def make_document(
     with_rows: bool = False,
     unread: Unread | None = None,
     of_law: bool = False,
-) -> dict[str, Any]:
+) -> Json:
     """Read runs of one task; return the content of their report.
 
     Keys: `format`, `task`, `title`, `simulated`, `reference`, `findings` (sentences on several
@@ -111,10 +112,10 @@ def of_runs(runs: Sequence[Run], models: Sequence[Subject]) -> list[str]:
 def document_of(
     task: str,
     title: str,
-    runs: Sequence[Mapping[str, Any]],
+    runs: Sequence[Fields],
     answers: Sequence[str],
     step: tuple[str, str],
-) -> dict[str, Any]:
+) -> Json:
     """The document of described runs, with `answers` on all of them; see `make_document`."""
     following = f"Next: {step[0]}."
     findings = [*answers, following]
@@ -133,7 +134,7 @@ def document_of(
     }
 
 
-def models_of(document: Mapping[str, Any]) -> sections.Models:
+def models_of(document: Fields) -> sections.Models:
     """The runs of several models; none of one run, and of audits by several attributes."""
     runs = document["runs"]
     if len(runs) == 1 or DECISIONS in runs[0]["about"]:
@@ -141,7 +142,7 @@ def models_of(document: Mapping[str, Any]) -> sections.Models:
     return [(run["label"], run["statistics"], run["outcomes"]) for run in runs]
 
 
-def sections_of(run: Mapping[str, Any]) -> list[Section]:
+def sections_of(run: Fields) -> list[Section]:
     """The non-empty sections of one entry of a document's `runs`, in order."""
     stats = run["statistics"]
     is_run = DECISIONS not in run["about"]
@@ -169,7 +170,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
     return [section for section in made if section]
 
 
-def first_sections(run: Mapping[str, Any]) -> list[Section]:
+def first_sections(run: Fields) -> list[Section]:
     """Who gets how much, and of an audit with one arm the groups' impact ratios."""
     found = [sections.first(run["statistics"], run["outcomes"])]
     if _opens_with_groups(run):
@@ -177,7 +178,7 @@ def first_sections(run: Mapping[str, Any]) -> list[Section]:
     return found
 
 
-def _opens_with_groups(run: Mapping[str, Any]) -> bool:
+def _opens_with_groups(run: Fields) -> bool:
     return DECISIONS in run["about"] and len(run["statistics"].arms) == 1
 
 
@@ -220,7 +221,7 @@ def find_task(
     return task, ""
 
 
-def describe_run(run: Run, of_law: bool = False) -> dict[str, Any]:
+def describe_run(run: Run, of_law: bool = False) -> Json:
     """A run as an entry of a document; `of_law` as in `make_document`."""
     impact = run.impact(of_law)
     stats = run.statistics_with(impact)
@@ -258,9 +259,9 @@ def describe_run(run: Run, of_law: bool = False) -> dict[str, Any]:
     )
 
 
-def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
+def entry(label: str, arms: Sequence[str], **described: Any) -> Json:
     """An entry of a document's `runs`; keys not in `described` are empty."""
-    made: dict[str, Any] = {"label": label, "folder": "", "api": "chat", "unread": ""}
+    made: Json = {"label": label, "folder": "", "api": "chat", "unread": ""}
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "threshold"))
     made |= {"outcomes": {}, "tuning": Section("")}
@@ -270,7 +271,7 @@ def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
     return made
 
 
-def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
+def _examples(run: Run, arm: str) -> list[Json]:
     """The examples of each draw, with exact and displayed weights and the certificate."""
     from fwc_llm.shots.storage import shots_json
 

@@ -29,7 +29,7 @@ from fwc_llm.report.table_model import (
     difference,
     valued,
 )
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import Json, listed
 
 _LAW = (
     "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from "
@@ -117,7 +117,7 @@ class ImpactTables:
 
     def selected(self, brief: bool = False) -> Section:
         """Selection rates and impact ratios; `brief` leaves out counts, notes and charts."""
-        columns: dict[str, Any] = {
+        columns: Json = {
             "Selected": self._chosen,
             "Selected, %": partial(self._rate, "selection_rate"),
             "Impact ratio": self._ratio,
@@ -208,7 +208,7 @@ class ImpactTables:
 
     def confused(self) -> Section:
         """Confusion matrices and their rates."""
-        columns: dict[str, Any] = {
+        columns: Json = {
             title: partial(self.count, cell) for cell, title in _CELLS.items()
         }
         columns |= {

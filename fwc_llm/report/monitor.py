@@ -28,7 +28,7 @@ from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import State
 from fwc_llm.report.predictions_reader import HowRead, open_file, read_answers
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import Fields, Json, listed
 from fwc_llm.words import CROSSING, is_known
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Monitored:
     periods: Sequence[str]
     groups: Sequence[str]
     counts: Codes
-    since: Sequence[Mapping[str, Any]]
+    since: Sequence[Fields]
     judged: Sequence[Judged]
     notes: Sequence[str]
 
@@ -101,7 +101,7 @@ def watch(
     state: State,
     path: Path,
     conditions: Sequence[GateCondition],
-    options: Mapping[str, Any],
+    options: Fields,
     since: str | None = None,
     layout: Mapping[str, Any] = {},
 ) -> Monitored:
@@ -238,7 +238,7 @@ def rates_compared(
 
 
 def _add(
-    state: State, path: Path, groups: Collection[str], layout: Mapping[str, Any]
+    state: State, path: Path, groups: Collection[str], layout: Fields
 ) -> list[str]:
     """Add the new decisions of a file to the state with these groups; return notes on rows."""
     import pandas as pd
@@ -275,10 +275,7 @@ def _add(
 
 
 def _read(
-    path: Path,
-    summary: dict[str, Any],
-    groups: Collection[str],
-    layout: Mapping[str, Any],
+    path: Path, summary: Json, groups: Collection[str], layout: Fields
 ) -> AnswerTable:
     """The table of a file's decisions; `summary` gets its values."""
     options = summary["asked"]

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from fwc_llm.files import sha256
 from fwc_llm.gates import Check
@@ -15,13 +14,14 @@ from fwc_llm.metrics.records import Record
 from fwc_llm.report.monitor import Judged, Monitored, rates_compared
 from fwc_llm.report.table_model import Cells, Row, Section, metric_cell, rates_cell
 from fwc_llm.runs.folder import command, versions
+from fwc_llm.sanitize import Json
 
 _UNITS = {"gap": " points", "share": " %", "ratio": ""}
 
 
-def document(seen: Monitored) -> dict[str, Any]:
+def document(seen: Monitored) -> Json:
     """The document for JSON: counts and metrics by period, pooled metrics, starts."""
-    history: list[dict[str, Any]] = []
+    history: list[Json] = []
     for period, counts in zip(seen.periods, seen.counts, strict=True):
         entry = {
             "period": period,
@@ -78,7 +78,7 @@ def page(
         f"Decisions count as independent: {ALONE['cluster']}.",
         *seen.notes,
     ]
-    about: dict[str, Any] = {"created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    about: Json = {"created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     about |= {"command": command(), "versions": versions()}
     made = [*how_made(about, {decisions.name: sha256(decisions)})]
     record = Section("Record of this call", ["Entry", "Record"], made, name="stated")

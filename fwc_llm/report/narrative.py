@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fwc_llm.files import in_shell, read_text
 from fwc_llm.gates.decide import OUTSIDE as OUTSIDE_LIMITS
@@ -40,7 +40,7 @@ from fwc_llm.metrics.variance import MIN_SETS, THIS_STRATEGY
 from fwc_llm.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import listed
+from fwc_llm.sanitize import Fields, listed
 from fwc_llm.words import is_known
 
 if TYPE_CHECKING:
@@ -110,9 +110,7 @@ def _how(run: "Run") -> str:
     return f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
 
 
-def what_was_decided(
-    audit: Mapping[str, Any], arms: list[str], stats: Statistics
-) -> str:
+def what_was_decided(audit: Fields, arms: list[str], stats: Statistics) -> str:
     """A paragraph on an audit of decisions; `audit` describes their source."""
     against = "" if stats.labelled else "; the true outcomes are not known"
     against = f" with {audit['label']}" * stats.labelled + against
@@ -663,7 +661,7 @@ def _silence(stats: Statistics, arm: str) -> Iterator[str]:
             yield f"{in_words(arm)}: {text}"
 
 
-def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
+def lost_lines(rows: Fields | None) -> list[str]:
     """Sentences on the `rows` of results.json: lost ones, and the outcome's values."""
     if rows and rows.get("outcome"):
         meaning = [f"Outcome: {rows['outcome']}."]

@@ -29,6 +29,7 @@ from fwc_llm.models.base import Reply
 from fwc_llm.notices import spoken
 from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
+from fwc_llm.sanitize import Json
 from fwc_llm.taskfile import Written
 from fwc_llm.words import (
     GROUPS_REMEDY,
@@ -126,7 +127,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     """Read a file or data frame as the table for an audit."""
     columns = how.columns
     _check_names(how)
-    table: dict[str, Any] = {role: raw.texts(title) for role, title in columns.items()}
+    table: Json = {role: raw.texts(title) for role, title in columns.items()}
     if not table.keys() & {"answer", "p_yes", "score"}:
         ways = spoken("predictions (--answer) or probabilities (--p-yes)")
         raise FwcError(f"no column has the answers: name that of {ways}")
@@ -365,7 +366,7 @@ def _different(answers: "pd.Series[Any]") -> set[str]:
     return {text.casefold() for text in texts if not is_unknown(text)}
 
 
-def _parsed_replies(table: dict[str, Any], words: Words, raw: "RawTable") -> list[str]:
+def _parsed_replies(table: Json, words: Words, raw: "RawTable") -> list[str]:
     """Replace replies by their answers, and the reasons for missing ones; return a note."""
     ended = {name: raw.texts(name) for name in _ENDED if name in raw.titles}
     cells = pd.DataFrame({"text": table["answer"]} | ended, dtype=object)

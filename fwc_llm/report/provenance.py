@@ -10,6 +10,7 @@ from fwc_llm.files import sha256
 from fwc_llm.report.sections import as_words
 from fwc_llm.report.table_model import Row, Section
 from fwc_llm.runs.recorded_run import Run
+from fwc_llm.sanitize import Fields, Json
 from fwc_llm.version import __version__
 
 DECISIONS = "audit"  # key of a document's `about` for the source of audited decisions
@@ -32,7 +33,7 @@ SIGNED = ("Name", "Role and organisation", "Date", "Signature")
 _FILES = ("run.json", "answers.csv", "results.json", "journal.jsonl")
 
 
-def provenance(run: Run) -> dict[str, Any]:
+def provenance(run: Run) -> Json:
     """The record of a run, for JSON.
 
     Keys: `about` ([about] of the task file), `task` (question, licence, citation, note; None if the
@@ -77,7 +78,7 @@ def _recorded(run: Run) -> Any:
     return None
 
 
-def record(run: Mapping[str, Any]) -> Section:
+def record(run: Fields) -> Section:
     """The section with the record to sign of one entry of a document's `runs`."""
     provenance = run["provenance"]
     about = run["about"]
@@ -112,7 +113,7 @@ def record(run: Mapping[str, Any]) -> Section:
     return Section("Record of this audit", ["Entry", "Record"], rows, name="record")
 
 
-def how_made(about: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[Row]:
+def how_made(about: Fields, hashes: Mapping[str, str]) -> Iterator[Row]:
     """Yield when, how and by which versions numbers were made, and from which files."""
     yield "Date", as_words(about.get("created"))
     yield "Command", about["command"] or "not recorded"
@@ -122,7 +123,7 @@ def how_made(about: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[Ro
         yield f"sha256 of {name}", digest
 
 
-def costs(run: Mapping[str, Any]) -> Section:
+def costs(run: Fields) -> Section:
     """The section with requests, tokens and price of a run."""
     cost = run["cost"]
     asked = f"{cost['requests'] or 0:,} requests, {cost['unanswered'] or 0:,} without a reply"

@@ -26,6 +26,7 @@ from fwc_llm.report.table_model import (
     rates_cell,
     valued,
 )
+from fwc_llm.sanitize import Fields
 from fwc_llm.words import is_known
 
 HEADLINE = [metric for metric in TABLE if metric.headline]
@@ -291,7 +292,7 @@ def compared(stats: Statistics, pairs: Sequence[tuple[str, str]]) -> list[Row]:
     return rows
 
 
-def lost(counts: Mapping[str, Any] | None) -> Section:
+def lost(counts: Fields | None) -> Section:
     """The rows lost before the run, by group; `counts` is `rows` of results.json."""
     title = "Rows lost before the run"
     if not counts or not counts["lost"]:

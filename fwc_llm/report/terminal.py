@@ -1,8 +1,8 @@
 """Terminal output: findings, one table and notes; with --verbose all sections."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -27,6 +27,7 @@ from fwc_llm.report.narrative import (
 )
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
+from fwc_llm.sanitize import Fields
 
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
@@ -174,6 +175,6 @@ def _notes(stats: Statistics) -> list[str]:
     return [*notes[:_MOST_NOTES], *strata]
 
 
-def everything(run: Mapping[str, Any]) -> RenderableType:
+def everything(run: Fields) -> RenderableType:
     """All sections except the first of a document's run, for rich to print."""
     return Group(*map(terminal, sections_of(run)[1:]))
