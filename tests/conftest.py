@@ -148,7 +148,9 @@ def small_census() -> Iterator[None]:
     """
 
     def tables(adult: TaskFile, *sizes: int, **options: int) -> CleanTables:
-        return CENSUS_TABLES(adult, *(sizes or (3_000, 2_000)), **options)
+        if not sizes:
+            options = {"n_pool": 3_000, "n_test": 2_000} | options
+        return CENSUS_TABLES(adult, *sizes, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(census_data, "simulate", cache(census_data.simulate))
