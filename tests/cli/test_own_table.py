@@ -51,7 +51,7 @@ def test_an_odd_table_goes_the_whole_way_at_the_defaults(
     drafted = fwc("task init", path, *columns, code=0)
     task = path.with_suffix(".toml")
     names = [column.name for column in load_task(task).features]
-    assert names == ["yes", "job title", "threshold"]
+    assert names == ["yes", "job title", 'note "x"', "threshold"]
     (check,) = re.findall("^Next: fwc-llm (.+)", drafted.out, re.MULTILINE)
     assert "refused: --model surrogate" in fwc(check, code=0).out
     run = tmp_path / "run"
