@@ -21,7 +21,7 @@ from fwc_llm.words import (
     YES_WORDS,
     as_number,
     folded,
-    is_unknown,
+    unknown_values,
 )
 
 Others = Literal["no", "drop"]
@@ -167,7 +167,8 @@ def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> M
     no = [key for key in negatives if key in by_key]
     absent = [value for key, value in positives.items() if key not in by_key]
     positive = bool(yes)
-    keys = [key for key in by_key if not is_unknown(key) or key in (*yes, *no)]
+    known = {*_known({*by_key}), *yes, *no}
+    keys = [key for key in by_key if key in known]
     if not no and {*keys} != {*yes} and not rule.column:
         absent += negatives.values()
     for value in absent:
@@ -206,7 +207,7 @@ def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> M
     def texts(keys: Sequence[str]) -> tuple[str, ...]:
         return tuple(value for key in keys for value in by_key[key])
 
-    unknown = [key for key in by_key if key not in keys]
+    unknown = [key for key in by_key if key not in known]
     return Meaning(texts(yes), texts(no), texts(rest), texts(unknown))
 
 
@@ -237,10 +238,7 @@ def own_rules(
     """The rules of columns, which have a meaning each if they share no value, or if the caller
     says so.
     """
-    keys = {
-        name: {_key(text) for text in texts if not is_unknown(text)}
-        for name, texts in values.items()
-    }
+    keys = {name: _known({*map(_key, texts)}) for name, texts in values.items()}
     every = set[str]().union(*keys.values())
     sizes = [len(own) for own in keys.values()]
     apart = sum(sizes) == len(every) and min(sizes) > 1
@@ -318,7 +316,8 @@ def _inferred(keys: Sequence[str]) -> tuple[list[str], list[str]]:
     if len(keys) == 2:
         for one, other in (keys, keys[::-1]):
             if _is_opposite(one, other):
-                return [one], [other]
+                sides = ([one], [other])
+                return sides[::-1] if one in _NO else sides
     # Without 0 beside it, 1 is a code: it is good in one file, and denied in another.
     is_code = len(keys) > 1 and "0" not in keys
     yes = [key for key in keys if key in _YES and not (is_code and key == "1")]
@@ -338,10 +337,15 @@ def _is_opposite(one: str, other: str) -> bool:
     )
 
 
+def _known(keys: set[str]) -> set[str]:
+    """The keys of values that are not unknown."""
+    return keys.difference(unknown_values(keys))
+
+
 def _held(counts: Mapping[str, int], column: str) -> str:
-    known = [pair for pair in counts.items() if not is_unknown(pair[0])] or [
-        *counts.items()
-    ]
+    keys = _known({*map(_key, counts)})
+    known = [pair for pair in counts.items() if _key(pair[0]) in keys]
+    known = known or [*counts.items()]
     values = listed(known, _MOST_VALUES, lambda pair: f"{pair[0]!r} ({pair[1]:,})")
     verb = "have" if " and " in column else "has"
     return f"{column} {verb} {len(known)} value{'s' * (len(known) > 1)}: {values}"

@@ -195,6 +195,9 @@ _FOR_NUMBERS = (
     rf"{_OF_PEOPLE}|na|none|nil|nan|nd|nc|ka|sd|x|xx|tbd|tba|..|...|…|---|***|entfällt|néant"
     "|#n/a|#na|#value!|#ref!|#div/0!|#null!|#num!|#name?|#nv|#wert!|#bezug!"
 )
+_OF_OUTCOMES = (
+    "|na|null|nan|nd|<na>|#n/a|(leer)|-|--|–|—|---|?|*|/|tbd|tba"  # and marks alone
+)
 # Of missing values in many surveys; beside "25-34" and ">74", no group of people
 MISSING_CODE = re.compile(r"-?([789])\1+|-[1789]|666|6666|1111")
 DATE = (
@@ -219,6 +222,19 @@ def is_unknown(cell: str) -> bool:
 def is_marker(cell: str) -> bool:
     """Whether a cell among numbers marks a missing value ("k.A.", "-", "#N/A")."""
     return cell.strip().casefold() in _FOR_NUMBERS.split("|") or is_unknown(cell)
+
+
+def unknown_values(values: Collection[str]) -> list[str]:
+    """The values of an outcome, in small letters, that mean "unknown".
+
+    "na" or "-" beside two others is a missing value; beside one other it may be its opposite.
+    """
+    marks = _OF_OUTCOMES.split("|")
+    stated = [value for value in values if is_unknown(value)]
+    found = [value for value in values if value in marks and value not in stated]
+    if len(values) - len(stated) - len(found) < 2:
+        return stated
+    return stated + found
 
 
 def is_unknown_category(level: str) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm import FwcError
-from fwc_llm.meaning import MeaningRule, read_meaning, values_of
+from fwc_llm.meaning import MeaningRule, read_meaning, usual_meaning, values_of
 from fwc_llm.notices import to_command_line
 
 
@@ -37,6 +37,25 @@ def test_given_values_are_compared_without_case_and_forms_of_numbers() -> None:
     assert read_meaning(counts, "said", MeaningRule(others="drop")).dropped == ("open",)
     with pytest.raises(FwcError, match="cannot mean both"):
         read_meaning({"a": 1, "b": 1}, "said", MeaningRule(("a",), ("A",)))
+
+
+@pytest.mark.parametrize("word", ["rejected", "denied", "abgelehnt", "refused"])
+@pytest.mark.parametrize("negation", ["not", "nicht"])
+def test_the_negation_of_a_word_for_no_means_yes(word: str, negation: str) -> None:
+    values = {word: 3, f"{negation} {word}": 4}
+    assert usual_meaning(values).yes == (f"{negation} {word}",)
+    assert usual_meaning({"hired": 3, "not hired": 4}).yes == ("hired",)
+
+
+@pytest.mark.parametrize("mark", ["NA", "na", "NULL", "null", "-", ".", "TBD"])
+def test_a_mark_beside_two_values_is_a_missing_one(mark: str) -> None:
+    rule = MeaningRule(("0",), options="command line")
+    meaning = read_meaning({"0": 5, "1": 4, mark: 2}, "default", rule)
+    assert (meaning.yes, meaning.no, meaning.unknown) == (("0",), ("1",), (mark,))
+    assert read_meaning({"yes": 5, "no": 4, mark: 2}, "said", MeaningRule()).unknown
+    # Beside one value it may be the opposite: "A" is approved, "NA" not approved.
+    pair = {"A": 5, mark: 2}
+    assert read_meaning(pair, "said", MeaningRule(("A",))).no == (mark,)
 
 
 @given(st.dictionaries(st.text(max_size=8), st.integers(1, 9), min_size=1, max_size=4))

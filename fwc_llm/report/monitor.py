@@ -155,6 +155,14 @@ def watch(
     ]
     if apart:
         notes.append(f"{_NOT_JUDGED}: {', '.join(apart)}.")
+    total = int(counts.sum())
+    unread = int(counts[..., UNPARSED].sum())
+    if unread:
+        notes.append(
+            f"{unread:,} of {total:,} decisions have no answer that was read: rates and limits "
+            "are of the others. fwc-llm audit judges what such decisions could change; "
+            "coverage_gap compares their share between groups."
+        )
     notes += of_either_kind([condition.metric for condition in conditions])
     starts = summary["since"]
     if since not in (None, *periods):

@@ -372,6 +372,14 @@ def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     assert "decisions: unknown (1,000 decided)." in counted.err
 
 
+def test_decisions_without_an_answer_are_named(watch: Run) -> None:
+    frame = day(1, 3000, 0.0)
+    assert "no answer that was read" not in watch(frame.head(1000), code=0).err
+    frame.loc[frame.index[1000:1200], "approved"] = ""
+    said = watch(frame).err
+    assert "200 of 3,000 decisions have no answer that was read" in said
+
+
 def test_equalized_odds_beside_one_of_its_gaps_is_explained(watch: Run) -> None:
     frame = day(1, 2000, 0.2).assign(was=day(2, 2000)["approved"])
     gates = ["--fail-if", "tpr_gap > 0.05", "--fail-if", "eo_gap > 0.2"]

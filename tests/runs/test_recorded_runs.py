@@ -25,7 +25,10 @@ VERSIONS = sorted((CHECKOUT / "tests" / "recorded_runs").glob("v*"))
 
 @pytest.fixture(params=VERSIONS, ids=lambda path: path.name)
 def recorded(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    whole_census: None,
 ) -> Any:
     """A copy of what a version wrote, which is the current folder, and the numbers that it gave."""
     folder = shutil.copytree(request.param, tmp_path / "recorded")
