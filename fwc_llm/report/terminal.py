@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 GOOD = f"Is that good? {IS_THAT_GOOD}"
 _MOST_NOTES = 4
+_MOST_ROWS = 20  # of the first table
 _NO_PROBABILITY = (
     "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to "
     "judge."
@@ -117,6 +118,9 @@ def _body(
     yield Text(found[0], style="bold")
     yield from map(Text, found[1:])
     table = table or sections.first(stats, audited.outcomes)
+    if len(table.rows) > _MOST_ROWS:
+        line = f"The first {_MOST_ROWS} rows are shown; the report has more."
+        table = replace(table, rows=table.rows[:_MOST_ROWS], notes=[line])
     yield terminal(replace(table, title=""))
     notes = [] if verbose else [note for note in _notes(stats) if note not in above]
     yield from (Text(note, style="dim") for note in notes)

@@ -137,7 +137,7 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     words = f"audit {table} --protected first,second --answer answer --label label"
     out, kilobytes = peak(f"{words} --report {page}")
     assert kilobytes < 500_000
-    assert len(out.splitlines()) < 150
+    assert len(out.splitlines()) < 200  # three tables of 20 groups
     assert "The first 100 of" in page.read_text()
     assert page.stat().st_size < 5_000_000
 
