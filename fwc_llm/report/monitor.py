@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import in_shell
 from fwc_llm.gates import Check
 from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of
@@ -123,9 +124,7 @@ def watch(
     recorded = summary.setdefault("asked", now)
     changed = [name for name in now if recorded[name] != now[name]]
     if changed:
-        began = listed(
-            changed, 5, lambda name: f"--{name.replace('_', '-')} {recorded[name]}"
-        )
+        began = listed(changed, 5, lambda name: _typed(name, recorded[name]))
         raise FwcError(
             f"{state.path} was begun with {began}: repeat it, or name another --state"
         )
@@ -180,6 +179,18 @@ def watch(
         for condition in conditions
     ]
     return Monitored(periods, groups, counts, starts, judged, notes)
+
+
+def _typed(name: str, value: Any) -> str:
+    """A recorded option as it is typed."""
+    flag = f"--{name.replace('_', '-')}"
+    if not value:
+        return f"no {flag}"
+    if name == "fail_if":
+        return " ".join(f"{flag} {in_shell(text)}" for text in value)
+    if isinstance(value, list | tuple):
+        value = ",".join(value)
+    return f"{flag} {in_shell(value)}"
 
 
 def check_monitored(condition: GateCondition, labelled: bool = True) -> None:

@@ -246,11 +246,7 @@ def test_other_settings_and_places_leave_the_state_as_it_was(
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
     for *more, why in (
-        (
-            "--fail-if",
-            "dp_gap > 0.2",
-            "begun with --fail-if ['dp_gap > 0.1']: repeat it",
-        ),
+        ("--fail-if", "dp_gap > 0.2", "begun with --fail-if 'dp_gap > 0.1': repeat it"),
         (
             "--period",
             "week",
