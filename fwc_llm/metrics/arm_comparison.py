@@ -354,17 +354,21 @@ def compare(
     second_name: str = "",
     aligned: bool = True,
     metrics: Sequence[str] = tuple(BY_KEY),
+    one_strategy: bool = False,
 ) -> ComparedArms:
     """Compare two arms, second minus first, without verdicts; a row has the same number in both.
 
     `aligned`: both were asked the same questions in the same order, like the arms of one run.
     Otherwise rows that both were asked about still count as pairs, but the two arms' repeats are
-    unrelated.
+    unrelated. `one_strategy`: where one arm's examples were drawn anew, a single set of the other is
+    a draw, too.
     """
     samples = [arm.sample for arm in arms]
     of_these = {metric: _test(metric, arms, aligned, False) for metric in metrics}
     unknown = {metric: Estimate(test.value) for metric, test in of_these.items()}
     drawn = [sample.number_of_sets for sample in samples if sample.sets is not None]
+    if one_strategy and drawn:
+        drawn += [1 for of in samples if of.sets is None and not of.per_row]
     scope: Scope = THESE_EXAMPLES
     tests = of_these
     reason = ""
@@ -373,8 +377,8 @@ def compare(
         fewest = min(drawn, default=MIN_SETS)
         if fewest < MIN_SETS:
             reason = (
-                f"cannot be told with {fewest} draws of examples: to compare strategies takes "
-                f"{MIN_SETS} repeats, each with its own examples"
+                f"cannot be told with {fewest} draw{'s' * (fewest > 1)} of examples: "
+                f"to compare strategies takes {MIN_SETS} repeats, each with its own examples"
             )
             tests = unknown
         elif drawn:

@@ -212,7 +212,7 @@ def _compare_arm(
         ArmEstimates(replace(samples["second"], design=designs[1])),
     )
     aligned = same_table and question_sets[0] == question_sets[1]
-    test = compare(estimates, BEFORE, arm, aligned)
+    test = compare(estimates, BEFORE, arm, aligned, one_strategy=True)
     if set(first.groups) != set(
         second.groups
     ):  # gaps of each run by its own groups, without differences

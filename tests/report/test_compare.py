@@ -57,6 +57,16 @@ def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
     assert "Paired on the rows" in text
 
 
+def test_one_draw_of_examples_tells_nothing_of_their_strategy(fwc: Run) -> None:
+    asked = "eval --model surrogate --task census --shots random --m 4 --n-test 60"
+    fwc(f"{asked} --repeats 5 --out many", code=0)
+    fwc(f"{asked} --seed 1 --out one", code=0)
+    compared = compare_runs(read_run(Path("one")), read_run(Path("many")))
+    told = [r for r in compared["records"] if r.scope == "this strategy" and r.verdict]
+    assert not told
+    assert "cannot be told with 1 draw of examples" in str(compared)
+
+
 @pytest.mark.parametrize(
     ("second_rates", "told_apart"), [(UNFAIR, False), (FAIR, True)]
 )
