@@ -360,8 +360,8 @@ def compare(
 
     `aligned`: both were asked the same questions in the same order, like the arms of one run.
     Otherwise rows that both were asked about still count as pairs, but the two arms' repeats are
-    unrelated. `one_strategy`: where one arm's examples were drawn anew, a single set of the other is
-    a draw, too.
+    unrelated. `one_strategy`: where one arm's examples were drawn anew, a single set of the other
+    is a draw, too.
     """
     samples = [arm.sample for arm in arms]
     of_these = {metric: _test(metric, arms, aligned, False) for metric in metrics}
