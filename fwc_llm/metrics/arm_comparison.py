@@ -360,7 +360,7 @@ def compare(
 
     `aligned`: both were asked the same questions in the same order, like the arms of one run.
     Otherwise rows that both were asked about still count as pairs, but the two arms' repeats are
-    unrelated. `one_strategy`: where one arm's examples were drawn anew, a single set of the other
+    unrelated. `one_strategy`: where one arm's examples were drawn again, a single set of the other
     is a draw, too.
     """
     samples = [arm.sample for arm in arms]
