@@ -34,7 +34,7 @@ from fwc_llm.runs.batch import BatchRun, batches_under_way
 from fwc_llm.runs.budget import Budget, Forecast, forecast
 from fwc_llm.runs.execute import Execution, ExecutionSummary, Watch
 from fwc_llm.runs.folder import RunFolder, file_name
-from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
+from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings, SettingsKeywords
@@ -364,16 +364,9 @@ class Job:
             ):
                 begin = self.client.batch and not cancel_batch
                 batches = BatchRun(
-                    model,
-                    plan.calls(),
-                    journal,
-                    on_progress,
-                    budget,
-                    begin,
-                    cancel_batch,
+                    model, plan.calls, journal, on_progress, budget, begin, cancel_batch
                 )
-                await batches.run()
-                left = self._unanswered(plan, journal)
+                left = await batches.run()
                 if left and begin and not self.client.finish_live:
                     stopped = batches.stopped or self._why_left(left, journal)
                     answered = plan.n_calls - len(left)
@@ -401,16 +394,6 @@ class Job:
     def _on_this_machine(self) -> bool:
         about = traits(self.model)
         return about.local or is_local(about.address or self.client.base_url)
-
-    def _unanswered(self, plan: Plan, journal: Journal) -> dict[str, PlannedCall]:
-        """The calls without a reply, by request."""
-        parameters = parameters_json(self.model)
-        left = {}
-        for call in plan.calls():
-            request = call_id(parameters, call)
-            if not journal.answered(request):
-                left[request] = call
-        return left
 
     def _price_of(self, calls: Mapping[str, PlannedCall]) -> str:
         live = self.client.updated(batch=False)

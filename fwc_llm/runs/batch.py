@@ -32,13 +32,7 @@ from fwc_llm.models.openai.batch_api import (
 from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.journal import (
-    Journal,
-    PlannedCall,
-    call_id,
-    make_record,
-    parameters_json,
-)
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.sanitize import mapping_of, parse_json
 from fwc_llm.validation import first_error
 
@@ -50,7 +44,7 @@ POLL_GROWTH = 1.5
 
 
 class _BatchPart(BaseModel, extra="forbid", strict=True):
-    """One batch: its requests are in `name`.jsonl, their calls in `name`.calls.jsonl."""
+    """One batch: its requests are in `name`.jsonl."""
 
     name: Annotated[str, Field(pattern=r"^[0-9]{4,8}$")]
     requests: NonNegativeInt
@@ -72,15 +66,16 @@ def batches_under_way(folder: str | Path) -> bool:
 
 @dataclass
 class BatchRun:
-    """Sends all unanswered `calls` through the Batch API, and waits for the replies.
+    """Sends all unanswered calls through the Batch API, and waits for the replies.
 
+    `calls` returns the run's requests, always the same ones.
     No new batches are written without `begin`, and while earlier ones are not collected; with
     `cancel`, the service is first asked to stop those. `stopped` is the reason why the budget left
     requests out of batches.
     """
 
     model: Model
-    calls: Iterable[PlannedCall]
+    calls: Callable[[], Iterable[PlannedCall]]
     journal: Journal
     progress: Callable[[Progress], None] | None = None
     budget: Budget | None = None
@@ -97,8 +92,11 @@ class BatchRun:
         self.stopped: str | None = None
         self.limit = self.budget or Budget(self.model)
 
-    async def run(self) -> None:
-        """Write, submit and collect; `ProviderError` if a batch is refused as a whole."""
+    async def run(self) -> dict[str, PlannedCall]:
+        """Write, submit and collect; the calls without a reply, by request id.
+
+        `ProviderError` if a batch is refused as a whole.
+        """
         try:
             if self.begin and not self._under_way:
                 self._write_requests()
@@ -109,6 +107,11 @@ class BatchRun:
             await self._wait()
         finally:
             await self.model.aclose()
+        return {
+            request: call
+            for request, call in self._planned()
+            if not self.journal.answered(request)
+        }
 
     @property
     def _under_way(self) -> list[_BatchPart]:
@@ -118,48 +121,42 @@ class BatchRun:
         """Write batches for the calls that are unanswered and in no earlier batch."""
         self.limit.start(self.journal)
         size = MOST_BYTES
-        with failing_as(StorageError, f"cannot write to {self.folder}: "):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with ExitStack() as files:
-                for request, call in self._unanswered():
-                    body = self.client.request_body(call.messages)
-                    content = {
-                        "custom_id": request,
-                        "method": "POST",
-                        "url": ENDPOINT,
-                        "body": body,
-                    }
-                    text = json.dumps(content, ensure_ascii=False) + "\n"
-                    line = text.encode("utf-8", "backslashreplace")
-                    if (
-                        size + len(line) > MOST_BYTES
-                        or self.parts[-1].requests >= MOST_REQUESTS
-                    ):
-                        files.close()
-                        self.parts.append(
-                            _BatchPart(name=f"{len(self.parts) + 1:04}", requests=0)
-                        )
-                        size = 0
-                        requests, index = (
-                            files.enter_context(
-                                whole_file(self._path(self.parts[-1], kind), "xb")
-                            )
-                            for kind in ("jsonl", "calls.jsonl")
-                        )
-                    requests.write(line)
-                    known = (call.arm, call.repeat, call.row, call.variant)
-                    entry = (request, *known, call.messages, call.fixed)
-                    index.write(json.dumps(entry).encode() + b"\n")
-                    self.parts[-1].requests += 1
-                    size += len(line)
+        with (
+            failing_as(StorageError, f"cannot write to {self.folder}: "),
+            ExitStack() as files,
+        ):
+            for request, call in self._unanswered():
+                content = {
+                    "custom_id": request,
+                    "method": "POST",
+                    "url": ENDPOINT,
+                    "body": self.client.request_body(call.messages),
+                }
+                text = json.dumps(content, ensure_ascii=False) + "\n"
+                line = text.encode("utf-8", "backslashreplace")
+                if size + len(line) > MOST_BYTES or part.requests >= MOST_REQUESTS:
+                    files.close()
+                    part = _BatchPart(name=f"{len(self.parts) + 1:04}", requests=0)
+                    self.parts.append(part)
+                    size = 0
+                    file = files.enter_context(
+                        whole_file(self._path(part, "jsonl"), "xb")
+                    )
+                file.write(line)
+                part.requests += 1
+                size += len(line)
         self._save()
+
+    def _planned(self) -> Iterator[tuple[str, PlannedCall]]:
+        """Yield (request id, call) of the run."""
+        parameters = parameters_json(self.model)
+        for call in self.calls():
+            yield call_id(parameters, call), call
 
     def _unanswered(self) -> Iterator[tuple[str, PlannedCall]]:
         """Yield (request id, call) of calls to send, as far as the budget allows."""
-        had = {request for part in self.parts for request, _ in self._index(part)}
-        parameters = parameters_json(self.model)
-        for call in self.calls:
-            request = call_id(parameters, call)
+        had = {request for part in self.parts for request in self._requests(part)}
+        for request, call in self._planned():
             answered = self.journal.answered(request)
             self.skipped += answered
             if answered or request in had:
@@ -167,7 +164,6 @@ class BatchRun:
             if not self.limit.reserve(self.limit.most(call.messages, batch=True)):
                 self.stopped = self.limit.why
                 return
-            had.add(request)
             yield request, call
 
     def _path(self, part: _BatchPart, kind: str) -> Path:
@@ -179,7 +175,7 @@ class BatchRun:
             if part.batch_id is not None:
                 continue
             if not self.begin or any(
-                self.journal.answered(request) for request, _ in self._index(part)
+                self.journal.answered(request) for request in self._requests(part)
             ):
                 if part.file_id is not None:
                     part.batch_id = await self.client.find(part.file_id)
@@ -208,7 +204,7 @@ class BatchRun:
                 except GoneError:
                     if not self.cancel:
                         raise
-                    self._lose(self._index(part))
+                    self._lose(self._calls(part).items())
                     part.collected = True
                     self._save()
             if self.progress is not None:
@@ -232,7 +228,7 @@ class BatchRun:
             why = state.errors or "no reason given"
             again = "the same command submits it again; without --batch its requests are asked live"
             raise ProviderError(f"the Batch API refused a batch ({why}): {again}")
-        calls = dict(self._index(part))
+        calls = self._calls(part)
         failures = dict[str, AttemptError]()
         for kind, file_id in (
             ("output", state.output_file),
@@ -274,7 +270,8 @@ class BatchRun:
         if reply.usage is not None:
             expected = self.limit.most(call.messages)
             self.limit.learn(expected, self.limit.dollars(reply.usage))
-        self._keep(request, call, reply, unknown=reply.usage is None)
+        unknown = int(reply.usage is None)
+        self.limit.keep(self.journal, request, call, reply, unknown, batch=True)
 
     def _record_losses(
         self,
@@ -313,37 +310,26 @@ class BatchRun:
         billed: bool = True,
     ) -> None:
         """Record why requests have no reply, and that they may have been charged."""
+        lost = Reply(None, error=why)
         for request, call in requests:
-            self._keep(request, call, Reply(None, error=why), unknown=billed)
+            self.limit.keep(self.journal, request, call, lost, int(billed), batch=True)
 
-    def _keep(
-        self, request: str, call: PlannedCall, reply: Reply, unknown: bool
-    ) -> None:
-        """Write a reply to the journal; `unknown`: it may have been charged, for any usage."""
-        record = make_record(request, call, reply, self.journal.words)
-        record["batch"] = True
-        if unknown:
-            record["unknown_attempts"] = 1
-            record["most_usage"] = dict(vars(self.limit.worst_case(call.messages)))
-        self.journal.append(record)
-
-    def _index(self, part: _BatchPart) -> Iterator[tuple[str, PlannedCall]]:
-        """Yield (request id, call) of a batch."""
-        path = self._path(part, "calls.jsonl")
+    def _requests(self, part: _BatchPart) -> set[str]:
+        """The request ids of a batch."""
+        path = self._path(part, "jsonl")
         restore = f"): restore it, or remove {self.folder}"
         with (
-            failing_as(FwcError, f"{path} is damaged (", restore, (TypeError,)),
+            failing_as(FwcError, f"{path} is damaged (", restore),
             open_binary(path) as lines,
         ):
-            for line in lines:
-                request, arm, repeat, row, variant, messages, fixed = parse_json(line)
-                bytes.fromhex(request)
-                yield (
-                    request,
-                    PlannedCall(
-                        arm, int(repeat), row, variant, list(messages), fixed=int(fixed)
-                    ),
-                )
+            return {str(mapping_of(parse_json(line))["custom_id"]) for line in lines}
+
+    def _calls(self, part: _BatchPart) -> dict[str, PlannedCall]:
+        """The calls of a batch by request id."""
+        requests = self._requests(part)
+        return {
+            request: call for request, call in self._planned() if request in requests
+        }
 
     def _save(self) -> None:
         self.journal.check_in_place()  # do not recreate a deleted folder

@@ -4,17 +4,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf
-from typing import TYPE_CHECKING
-
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Model, Usage, traits
+from fwc_llm.models.base import Messages, Model, Reply, Usage, traits
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
+from fwc_llm.runs.journal import Journal, PlannedCall, make_record
 from fwc_llm.sanitize import Json
-
-if TYPE_CHECKING:
-    from fwc_llm.runs.journal import Journal, PlannedCall
 
 # OpenAI caches prompt prefixes of at least 1024 tokens, in steps of 128 tokens.
 _CACHE_FROM = 1024
@@ -86,7 +82,7 @@ class Forecast:
 def forecast(
     model: Model,
     client: Client,
-    calls: "Iterable[PlannedCall]",
+    calls: Iterable[PlannedCall],
     n: int,
     price: Price | None,
     counter: TokenCounter | None = None,
@@ -201,7 +197,7 @@ class Budget:
         )
         return f"stopped before --max-cost: {used}; raise it and run again to continue"
 
-    def start(self, journal: "Journal") -> None:
+    def start(self, journal: Journal) -> None:
         """Reset: the cost so far is that of the journal, and nothing is reserved."""
         if self.price is not None:
             self.spent = self._elsewhere + journal.cost(self.price)
@@ -240,6 +236,23 @@ class Budget:
         self._reserved += dollars
         self.under_way += 1
         return True
+
+    def keep(
+        self,
+        journal: Journal,
+        request: str,
+        call: PlannedCall,
+        reply: Reply,
+        unknown: int,
+        **further: bool,
+    ) -> Json:
+        """Write a reply; `unknown` attempts may have been charged, each at most its worst case."""
+        record = make_record(request, call, reply, journal.words) | further
+        if unknown:
+            record["unknown_attempts"] = unknown
+            record["most_usage"] = dict(vars(self.worst_case(call.messages)))
+        journal.append(record)
+        return record
 
     def settle(self, reserved: float, dollars: float, unknown: int = 0) -> None:
         """Replace a reserve by `dollars`; each of `unknown` further attempts costs the reserve."""

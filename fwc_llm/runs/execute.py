@@ -15,13 +15,7 @@ from fwc_llm.models.openai.prices import Price
 from fwc_llm.notices import LOG
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.journal import (
-    Journal,
-    PlannedCall,
-    call_id,
-    make_record,
-    parameters_json,
-)
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.unread import KEPT_BACK, NO_P, frequent_texts, unread_remedy
 from fwc_llm.sanitize import Fields, Json
@@ -175,13 +169,8 @@ class Execution:
     def _keep(
         self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts"
     ) -> Json:
-        record = make_record(request, call, reply, self.journal.words)
-        if attempts.unknown:
-            record |= {
-                "unknown_attempts": attempts.unknown,
-                "most_usage": dict(vars(self.limit.worst_case(call.messages))),
-            }
-        self.journal.append(record)
+        unknown = attempts.unknown
+        record = self.limit.keep(self.journal, request, call, reply, unknown)
         if reply.text is not None:
             self.answers[record["answer"] or "unread"] += 1
             if self.answers.total() == EARLY and (early := early_words(self.answers)):

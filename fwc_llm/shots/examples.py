@@ -2,9 +2,8 @@
 
 import math
 import re
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,7 @@ _Item = TypeVar("_Item")
 LABELS = ("no", "yes")
 COUNTER = "counter"  # slots against the base rates
 _PAIR = re.compile(r"\s*(.+):([^:=]+)=\s*(-?\d+)\s*")
-_made: dict[str, tuple[tuple[Any, ...], Any]] = {}
+_made: "dict[str, tuple[Task, pd.DataFrame, Any]]" = {}
 
 
 def make_shots(
@@ -160,14 +159,12 @@ def features_frame(
 
 
 def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _Item:
-    """Cache the result of `make` by `name` until the pool is deleted, or another pool uses the
-    name.
-    """
-    key = (id(request.pool), request.task.name, request.task.fingerprint)
-    if name not in _made or _made[name][0] != key:
-        _made[name] = key, make()
-        weakref.finalize(request.pool, _made.pop, name, None)
-    return _made[name][1]  # type: ignore[no-any-return]
+    """The result of `make`, kept by `name` as long as task and pool stay the same."""
+    task, pool, made = _made.get(name, (None, request.pool, None))
+    if task is not request.task or not pool.equals(request.pool):
+        made = make()
+        _made[name] = request.task, request.pool, made
+    return cast("_Item", made)
 
 
 def labelled_pool(

@@ -4,11 +4,12 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from fwc_llm.errors import FwcError, check_index, checked, require
 from fwc_llm.progress import choose as show
-from fwc_llm.sanitize import described, parse_finite
+from fwc_llm.sanitize import described
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
 from fwc_llm.shots.registry import find_strategy, strategies
 
@@ -136,9 +137,7 @@ def select_shots(
                 f"m is {m}, but only {free.sum()} rows may become examples{why}: lower m"
             )
         mask = free
-        if (
-            not known.all()
-        ):  # a table of known groups stays the same object: see `once_a_pool`
+        if not known.all():
             table = table[known]
             mask = mask[known]
             numbers = None if numbers is None else numbers[known]
@@ -207,26 +206,16 @@ def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
 
 
 def check_examples(examples: tuple[Example, ...], where: str) -> None:
-    """Raise `FwcError` for duplicate rows, labels other than yes and no, or invalid weights."""
-    rows = [example.row for example in examples]
-    twice, times = Counter(rows).most_common(1)[0] if rows else ("", 0)
-    if times > 1:
-        raise FwcError(f"{where}: the row {twice!r} occurs twice")
-    for example in examples:
-        if example.label not in {"yes", "no"}:
-            raise FwcError(
-                f"{where}: row {example.row!r} has the label {example.label!r}, not 'yes' or 'no'"
-            )
-        weight = example.weight
-        if weight is not None and not (
-            (number := parse_finite(weight)) is not None and number >= 0
-        ):
-            raise FwcError(
-                f"{where}: row {example.row!r} has the weight {repr(weight)[:60]}; weights are "
-                f"finite and "
-                "not negative"
-            )
+    """Raise `FwcError` for duplicate rows and invalid weights."""
+    for row, times in Counter(example.row for example in examples).items():
+        if times > 1:
+            raise FwcError(f"{where}: the row {row!r} occurs twice")
     weighted = [example.weight for example in examples if example.weight is not None]
+    for weight in weighted:
+        if not 0 <= weight < inf:
+            raise FwcError(
+                f"{where}: a row has the weight {weight}; weights are finite and not negative"
+            )
     if weighted and len(weighted) < len(examples):
         raise FwcError(f"{where}: some rows have a weight and some have none")
     if weighted and sum(weighted) <= 0:

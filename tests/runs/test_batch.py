@@ -78,7 +78,7 @@ async def run(
 ) -> ExecutionSummary | None:
     async with asking(service, folder) as (model, journal):
         await BatchRun(
-            model, calls(), journal, poll_seconds=0.0, backoff=0.001, **options
+            model, calls, journal, poll_seconds=0.0, backoff=0.001, **options
         ).run()
         if then_live:
             return await Execution(model, calls(), journal, concurrency=1).run()
@@ -254,7 +254,7 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
                 budget.worst_case(calls()[0].messages), batch=True
             )
             await BatchRun(
-                model, calls(), journal, budget=budget, poll_seconds=0.0
+                model, calls, journal, budget=budget, poll_seconds=0.0
             ).run()
             return await Execution(model, calls(), journal, budget=budget).run()
 
@@ -283,7 +283,7 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(
                 TokenCounter("x", fetch=False),
             )
             await BatchRun(
-                model, calls(), journal, budget=budget, poll_seconds=0.0
+                model, calls, journal, budget=budget, poll_seconds=0.0
             ).run()
             await Execution(model, calls(), journal, budget=budget).run()
             return budget
@@ -403,7 +403,7 @@ def test_the_key_is_in_no_file_of_a_batch(
             model,
             journal,
         ):
-            await BatchRun(model, calls(), journal, poll_seconds=0.0).run()
+            await BatchRun(model, calls, journal, poll_seconds=0.0).run()
 
     asyncio.run(go())
     for path in (tmp_path / "batch").iterdir():
