@@ -75,37 +75,38 @@ def open_model(
         raise FwcError(f"the model's name has the form of a key: {remedy}")
     if client.api_key_env is not None:
         hide_variable(client.api_key_env)
-    default_service = client.base_url is None
-    if not default_service and name.startswith(("python:", "gguf:", "replay:")):
-        raise FwcError(
-            f"{name} is asked in this process, not at {client.base_url}: leave out one of the two"
-        )
-    in_process = default_service and (
-        name == "baseline" or name.partition(":")[0] == "surrogate"
-    )
-    if in_process or name.startswith("python:"):
-        _name_unused(name, client)
-    if name.partition(":")[0] == "surrogate" and default_service:
+    kind, colon, form = name.partition(":")
+    prefix = kind + colon
+    if client.base_url is not None:
+        if prefix in ("python:", "gguf:", "replay:"):
+            raise FwcError(
+                f"{name} is asked in this process, not at {client.base_url}: leave out one of the "
+                f"two"
+            )
+    elif kind == "surrogate":
         from fwc_llm.models.surrogate.model import FORMS, Surrogate
 
-        return Surrogate(form=name.partition(":")[2] or FORMS[0])
-    if name == "baseline" and default_service:
+        _name_unused(name, client)
+        return Surrogate(form=form or FORMS[0])
+    elif name == "baseline":
         from fwc_llm.models.baseline import Baseline
 
+        _name_unused(name, client)
         return Baseline()
-    if name.startswith("gguf:") or (name == "smollm2" and default_service):
+    if prefix == "gguf:" or (name == "smollm2" and client.base_url is None):
         from fwc_llm.models.local import LocalModel
 
         return LocalModel(name, client, tell, words)
-    if name.startswith("replay:"):
+    if prefix == "replay:":
         from fwc_llm.models.replay import Replay
 
         return Replay(name, client)
-    if name.startswith("python:"):
+    if prefix == "python:":
         from fwc_llm.models.functions import imported_model
 
+        _name_unused(name, client)
         return imported_model(name, client.deadline)
-    if name.startswith("azure:"):
+    if prefix == "azure:":
         from fwc_llm.models.openai.chat import AzureModel
 
         return AzureModel(name, client, tell, words=words)
@@ -113,7 +114,7 @@ def open_model(
         from fwc_llm.models.decisions import DecisionModel
 
         return DecisionModel(name, client, tell, api=api)
-    if default_service and not os.environ.get("OPENAI_BASE_URL"):
+    if client.base_url is None and not os.environ.get("OPENAI_BASE_URL"):
         _check_spelling(name)
     from fwc_llm.models.openai.chat import ChatModel
 

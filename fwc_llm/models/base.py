@@ -14,7 +14,7 @@ from typing import (
     runtime_checkable,
 )
 
-from fwc_llm.errors import checked_class
+from fwc_llm.errors import FwcError, checked_class
 from fwc_llm.sanitize import Fields
 
 if TYPE_CHECKING:
@@ -218,15 +218,6 @@ class RowContext:
     variant: str = ""
 
 
-def _accept(*_: object) -> None:
-    """Default of `require_key` and `check`: no objection."""
-
-
-def _no_pause() -> float:
-    """Default of `pause_left`."""
-    return 0.0
-
-
 @dataclass(frozen=True)
 class Traits:
     """The optional members of a model, with their defaults.
@@ -259,11 +250,32 @@ class Traits:
     local: bool = False
     opened_as: str = ""
     completion_limit: int | None = None
-    require_key: Callable[[], None] = _accept
-    check: Callable[[Messages], None] = _accept
+    require_key: Callable[[], None] = lambda: None
+    check: Callable[[Messages], None] = lambda messages: None
     ask_row: Callable[[Messages, RowContext], Awaitable[Reply]] | None = None
     ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
-    pause_left: Callable[[], float] = _no_pause
+    pause_left: Callable[[], float] = lambda: 0.0
+
+
+class Unconnected:
+    """Base of models without connections."""
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+class FromTable(Unconnected):
+    """Base of models that answer from rows of the table (`Traits.ask_row`) and read no prompt."""
+
+    name: str
+    reference = True
+    completion_limit = 1
+
+    async def ask(self, messages: Messages) -> Reply:
+        """Raise `FwcError`: there is no row."""
+        raise FwcError(
+            f"{self.name} answers from a table, not from a prompt: use `evaluate`"
+        )
 
 
 def traits(model: Model) -> Traits:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Reply, RowContext, Training, Usage
+from fwc_llm.models.base import FromTable, Messages, Reply, RowContext, Training, Usage
 from fwc_llm.sanitize import Fields
 
 if TYPE_CHECKING:
@@ -105,22 +104,14 @@ def _columns(
     return scales, ranks
 
 
-class Baseline:
-    """The logistic regression as a `Model`; see `Traits.ask_row`."""
+class Baseline(FromTable):
+    """The logistic regression as a `Model`."""
 
     name = NAME
-    reference = True
-    completion_limit = 1
 
     def __init__(self) -> None:
         self.parameters = {"penalty": _PENALTY}
         self._fitted: WeakKeyDictionary[Training, TableModel] = WeakKeyDictionary()
-
-    async def ask(self, messages: Messages) -> Reply:
-        """Raise `FwcError`: this model answers from rows, not from prompts."""
-        raise FwcError(
-            "the baseline answers from a table, not from a prompt: use it with `evaluate`"
-        )
 
     async def ask_row(self, messages: Messages, asked: RowContext) -> Reply:
         """Answer for the row, with P(yes); the messages are ignored."""
@@ -136,6 +127,3 @@ class Baseline:
             usage=Usage(),
             model=f"{NAME} (logistic regression)",
         )
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Reply, RowContext, Usage
+from fwc_llm.models.base import FromTable, Messages, Reply, RowContext, Usage
 from fwc_llm.models.identity import digest_of_fitted
 from fwc_llm.models.returned import read_answer
 from fwc_llm.sanitize import Fields, described, kind_of
 
 
-class EstimatorModel:
+class EstimatorModel(FromTable):
     """A classifier that was fitted on columns of the task's table; it reads no prompt.
 
     It gets a data frame of one row: of the frame that `load_task` got, with its own dtypes, else of
@@ -26,9 +26,7 @@ class EstimatorModel:
     probabilities that are not those of one row.
     """
 
-    reference = True
     local = True
-    completion_limit = 1
     _row: Callable[[RowContext], Any]
     _shapes: Collection[tuple[int, ...]] = ((1, 2), (1, 1), (1,))
     _yes: int
@@ -61,12 +59,6 @@ class EstimatorModel:
         model._yes = yes
         return model
 
-    async def ask(self, messages: Messages) -> Reply:
-        """Raise `FwcError`: a classifier answers from rows, not from prompts."""
-        raise FwcError(
-            f"{self.name} answers from a table, not from a prompt: use `evaluate`"
-        )
-
     async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
         """Answer for the row, with P(yes); the messages are ignored. An exception is an error."""
         import numpy as np
@@ -86,6 +78,3 @@ class EstimatorModel:
             )
         reply = read_answer(np.ravel(found)[self._yes])
         return replace(reply, finish_reason="stop", usage=Usage(), model=self.name)
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""

@@ -137,7 +137,7 @@ class LocalModel(Service):
         self._server, self._turn = None, asyncio.Semaphore(self._engine["slots"])
 
     def _answer(self, body: Fields) -> Json:
-        """llama.cpp's response, with log-probabilities up to the first token with a letter."""
+        """llama.cpp's response."""
         try:
             answered = self._opened().handle_chat_completions(body)
         except (
@@ -145,15 +145,6 @@ class LocalModel(Service):
             ValueError,
         ) as error:  # the model's chat template or a parameter is at fault
             return {"error": {"message": str(error)}}
-        if "choices" in answered and "response_format" not in body:
-            logprobs = answered["choices"][0].get("logprobs") or {}
-            tokens = logprobs.get("content") or []
-            letters = (
-                n
-                for n, token in enumerate(tokens, 1)
-                if any(map(str.isalpha, token["token"]))
-            )
-            logprobs["content"] = tokens[: next(letters, None)]
         engine = f"xllamacpp {version('xllamacpp')}"
         return {**answered, "model": self._path.name, "system_fingerprint": engine}
 

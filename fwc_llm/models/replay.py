@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.files import failing_as, home_expanded, read_text, sha256
-from fwc_llm.models.base import Messages, Reply, RowContext
+from fwc_llm.models.base import Messages, Reply, RowContext, Unconnected
 from fwc_llm.models.client import Client
 from fwc_llm.models.recorded import FILE_NAME, Key, key_of, read_records, reply_of
 from fwc_llm.sanitize import Fields, Json, parse_json, replace_invisible
@@ -29,7 +29,7 @@ class _Source(BaseModel, strict=True):
     reference: bool | None = None
 
 
-class Replay:
+class Replay(Unconnected):
     """Replays the recorded replies of a run, without a model, a network or a key.
 
     A question gets the reply to the same messages in the same arm, repeat, row and variant; if
@@ -43,10 +43,8 @@ class Replay:
         self.opened_as = name
         folder = home_expanded(name.removeprefix(PREFIX))
         described = folder / "run.json"
-        packed = folder / f"{FILE_NAME}.gz"
-        if packed.is_file():
-            journal = packed
-        else:
+        journal = folder / f"{FILE_NAME}.gz"
+        if not journal.is_file():
             journal = folder / FILE_NAME
         with failing_as(
             FwcError,
@@ -64,18 +62,13 @@ class Replay:
         )
         self.parameters: Fields = {**source.parameters, REPLAYED: sha256(journal)}
         self.api = str(source.settings.get("api", "chat"))
-        if source.simulated_answers is None:
-            answers = source.simulated
-        else:
-            answers = source.simulated_answers
-        self.simulated, self.reference = answers, bool(source.reference)
-        if client.max_tokens is None:
-            tokens = {}
-        else:
-            tokens = {"max_tokens": client.max_tokens}
-        for option, value in {**client.params, **tokens}.items():
+        self.simulated = source.simulated_answers
+        if self.simulated is None:
+            self.simulated = source.simulated
+        self.reference = bool(source.reference)
+        for option, value in {"max_tokens": client.max_tokens, **client.params}.items():
             recorded = source.parameters.get(option)
-            if recorded != value:
+            if value not in (None, recorded):
                 was = f"the run in {self._folder} was asked with {recorded!r}"
                 raise FwcError(f"{option} is {value!r}, but {was}: leave it out")
         self._replies: dict[str, dict[Key, Reply]] = defaultdict(dict)
@@ -112,9 +105,6 @@ class Replay:
             never = "was never asked"
         question = f"arm {replace_invisible(context.arm)!r}, row {replace_invisible(context.row)}"
         return self._reply(messages, key, question, never)
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
 
     def _reply(
         self, messages: Messages, key: Key | None, question: str, never: str

@@ -34,10 +34,8 @@ def _checked(reply: Reply) -> Reply:
     """The reply, cleaned for the journal; with an error if a field is invalid."""
     try:
         reply = TypeAdapter(Reply).validate_python(vars(reply))
-        if json.dumps(reply.raw):
-            raw = reply.raw
-        else:
-            raw = None
+        json.dumps(reply.raw)
+        raw = reply.raw
     except ValidationError as wrong:
         field = str(wrong.errors()[0]["loc"][0])
         return Reply(

@@ -120,7 +120,8 @@ class BatchRun:
     def _write_requests(self) -> None:
         """Write batches for the calls that are unanswered and in no earlier batch."""
         self.limit.start(self.journal)
-        size = MOST_BYTES
+        part = _BatchPart(name="0000", requests=MOST_REQUESTS)
+        size = 0
         with (
             failing_as(StorageError, f"cannot write to {self.folder}: "),
             ExitStack() as files,

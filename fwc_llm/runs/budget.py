@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf
+
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, Reply, Usage, traits
 from fwc_llm.models.client import Client, is_local

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
+from fwc_llm.models.base import SIMULATED, Messages, Reply, Unconnected, Usage
 from fwc_llm.models.surrogate.prompt_reader import Person, Reading, read
 from fwc_llm.sanitize import Json
 
@@ -198,7 +198,7 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
     return np.array([1.0, say @ (2 * yes - 1), say @ (yes - expected), *rates])
 
 
-class Surrogate:
+class Surrogate(Unconnected):
     """The simulated model; at a `temperature` above 0, seed and prompt decide the draw."""
 
     simulated = True
@@ -258,9 +258,6 @@ class Surrogate:
             model=f"{self.name} (simulated)",
             fingerprint=f"{SIMULATED} {_stamp(self.form)}",
         )
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
 
     def _p_yes(self, reading: Reading) -> float:
         fitted = self._fitted
