@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Unconnected, Usage
 from fwc_llm.models.surrogate.prompt_reader import Person, Reading, read
-from fwc_llm.sanitize import Json
+from fwc_llm.sanitize import Json, parse_toml
 
 NAME = "surrogate"
 # Standard deviations of Adult's numeric attributes over adult.data, for the distance between
@@ -43,9 +43,7 @@ FORMS = (
 )  # the first is the default; held-out fit is equal
 # Attributes with a feature for each category; categories without one have none of these.
 _CATEGORIES = ("occupation", "workclass", "marital status", "relationship", "race")
-_PROFESSIONAL = ("Exec-managerial", "Prof-specialty")
-_OFFICE = (*_PROFESSIONAL, "Tech-support", "Sales", "Adm-clerical", "Protective-serv")
-_MARRIED = ("Married-civ-spouse", "Married-AF-spouse")
+_SOME_COLLEGE = 10  # highest education level
 _count_words = lru_cache(maxsize=8192)(lambda text: len(text.split()))
 
 
@@ -68,43 +66,33 @@ def _products() -> list[list[str]]:
     return [[name, *name.split(" × ")] for name in feature_names() if " × " in name]
 
 
+@cache
+def _made() -> Json:
+    """How features are made of attributes."""
+    return parse_toml(
+        Path(__file__).with_name("features.toml").read_text(encoding="utf-8")
+    )
+
+
 def _features(person: Person) -> dict[str, float]:
     """The features of one person by name, on their natural scales; absent ones are 0."""
-    age = person.number("age")
-    hours = person.number("hours per week")
-    schooling = person.number("highest education level") - 10  # 10 is some college
-    gain = person.number("capital gain")
-    loss = person.number("capital loss")
-    by_name = {f"{name} {person.word(name)}": 1.0 for name in _CATEGORIES}
-    return by_name | {
-        "age": age,
-        "years under 25": max(0.0, 25 - age),
-        "years under 32": max(0.0, 32 - age),
-        "years over 45": max(0.0, age - 45),
-        "years over 60": max(0.0, age - 60),
-        "schooling": schooling,
-        "schooling over high school": max(0.0, schooling + 1),
-        "schooling over associate": max(0.0, schooling - 2),
-        "some college or more": float(schooling >= 0),
-        "bachelor or more": float(schooling >= 3),
-        "master or more": float(schooling >= 4),
-        "male": float(person.word("sex") == "Male"),
-        "log gain": float(np.log1p(max(gain, 0.0))),
-        "any gain": float(gain > 0),
-        "gain over 5000": float(gain > 5000),
-        "log loss": float(np.log1p(max(loss, 0.0))),
-        "loss over 1800": float(loss > 1800),
-        "hours": hours,
-        "hours under 35": max(0.0, 35 - hours),
-        "hours over 45": max(0.0, hours - 45),
-        "45 hours or more": float(hours >= 45),
-        "from the United States": float(
-            person.word("native country") == "United-States"
-        ),
-        "professional": float(person.word("occupation") in _PROFESSIONAL),
-        "office": float(person.word("occupation") in _OFFICE),
-        "married": float(person.word("marital status") in _MARRIED),
+    numbers = {
+        "age": person.number("age"),
+        "hours": person.number("hours per week"),
+        "schooling": person.number("highest education level") - _SOME_COLLEGE,
+        "gain": person.number("capital gain"),
+        "loss": person.number("capital loss"),
     }
+    by_name = {f"{name} {person.word(name)}": 1.0 for name in _CATEGORIES} | numbers
+    for name in ("gain", "loss"):
+        by_name[f"log {name}"] = float(np.log1p(max(numbers[name], 0.0)))
+    for name, (of, side, knot) in _made()["hinges"].items():
+        by_name[name] = max(0.0, side * (numbers[of] - knot))
+    for name, (of, least) in _made()["steps"].items():
+        by_name[name] = float(numbers[of] >= least)
+    for name, (of, *words) in _made()["words"].items():
+        by_name[name] = float(person.word(of) in words)
+    return by_name
 
 
 @lru_cache(maxsize=8192)
