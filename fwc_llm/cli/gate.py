@@ -212,7 +212,7 @@ def check_whole(folder: RunFolder) -> None:
         raise IncompleteRunError(
             f"{path}: the run is not finished; no gate was decided"
         )
-    results = folder.results()
+    results = folder.results
     missing = int(results.get("unanswered") or 0)
     if missing:
         raise IncompleteRunError(

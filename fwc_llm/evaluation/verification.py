@@ -26,7 +26,7 @@ from fwc_llm.report.audit_file import audit_of_file
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.document import find_task
 from fwc_llm.report.tuning import FILE_NAME as TUNING
-from fwc_llm.runs.folder import RunFolder, file_name
+from fwc_llm.runs.folder import SUMS, RunFolder, file_name
 from fwc_llm.runs.journal import Journal, call_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.recorded_run import PREDICTIONS, Run, read_run, score_run
@@ -125,11 +125,12 @@ def verify(
 
 def _of_run(folder: RunFolder, task: Task | None, data_dir: Any) -> Iterator[Finding]:
     """Recompute the run in a temporary folder, and compare the files."""
-    run = read_run(folder.path)
-    table, missing = find_task(run, task, data_dir)
     with tempfile.TemporaryDirectory() as temporary:
         again = RunFolder(Path(temporary) / "run")
         shutil.copytree(folder.path, again.path)
+        again.unseal()  # what differs is listed
+        run = read_run(again)
+        table, missing = find_task(run, task, data_dir)
         if table is None:
             status = DIFFERS if "not the table" in missing else NOT_CHECKED
             why = f"rows, examples and prompts need the table: {missing}"
@@ -143,11 +144,11 @@ def _of_run(folder: RunFolder, task: Task | None, data_dir: Any) -> Iterator[Fin
             name = copy.relative_to(again.path).as_posix()
             path = folder.path / name
             if not is_file(path):
-                if name != PREDICTIONS:  # computed for any table
+                if name not in (PREDICTIONS, SUMS):  # older runs have none
                     yield Finding(name, DIFFERS, "it is missing")
             elif name.split("/")[0] in _RECOMPUTED:
                 yield from _differences(name, _content(path), _content(copy), versions)
-            elif name != JOURNAL:
+            elif name not in (JOURNAL, SUMS):
                 yield Finding(name, NOT_CHECKED, "nothing else confirms its content")
 
 

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +16,10 @@ from io import TextIOWrapper
 from itertools import chain, count
 from os.path import isdir, isfile
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, get_args
+from typing import IO, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from fwc_llm.answers import Reason
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import (
     LARGEST_FILE,
@@ -29,9 +28,9 @@ from fwc_llm.files import (
     json_text,
     open_binary,
     read_text,
+    sha256,
     whole_file,
 )
-from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import (
     Fields,
@@ -48,18 +47,13 @@ FORMAT = "fwc-llm-run/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 PARSED_COLUMNS = ("answer", "reason", "p_yes", "reply")
 ANSWER_COLUMNS = (*QUESTION_COLUMNS, *PARSED_COLUMNS, "simulated")
-_FIRST_COLUMNS = {
-    *QUESTION_COLUMNS,
-    "answer",
-    "reason",
-    "p_yes",
-    "reply",
-}  # of every version; never add here
 THRESHOLD = "threshold"  # variant of questions about validation rows
 COUNTERFACTUAL = (
     "counterfactual:"  # prefix of the variant of rows with a changed protected level
 )
 THRESHOLD_COLUMN = "threshold_answer"  # a further column in a run with a threshold
+SUMS = "SHA256SUMS"  # of the files that scoring writes, in the form of `sha256sum`
+SCORED = ("answers.csv", "results.json")
 GROUP_FILE = "models.json"  # in the folder of a group of runs with several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 ROW_COLUMNS = ("weight", "cluster", "stratum")  # last columns, in a run that uses them
@@ -75,7 +69,6 @@ _PACKAGES = (
     "inspect-ai",
     "xllamacpp",
 )
-_REASONS = frozenset(get_args(Reason))
 _LABELS = frozenset(("yes", "no"))
 _LONGEST_NAME = (
     100  # bytes; file systems allow 255, and a file name may combine several names
@@ -202,17 +195,35 @@ class RunFolder:
         self.write_json("run.json", description)
         return description
 
-    def results(self) -> Json:
-        """The validated content of results.json, a large file, which is read once."""
-        return self._results
-
     @cached_property
-    def _results(self) -> Json:
-        results = self.read_json("results.json")
-        path = self.path / "results.json"
-        damaged = f"{path} is damaged ({rescored(self.path)} writes it again)"
-        check(Results, results, damaged)
-        return results
+    def results(self) -> Json:
+        """The content of results.json, a large file, which is read once."""
+        self._check_sum("results.json")
+        return self.read_json("results.json")
+
+    def seal(self) -> None:
+        """Write the checksums of the files that scoring writes."""
+        sums = (f"{sha256(self.path / name)}  {name}\n" for name in SCORED)
+        self.write_text(SUMS, "".join(sums))
+
+    def unseal(self) -> None:
+        """Remove the checksums, before scoring."""
+        (self.path / SUMS).unlink(missing_ok=True)
+        vars(self).pop("results", None)
+
+    def _check_sum(self, name: str) -> None:
+        """`FwcError` for a file that is not as it was written; older runs have no checksums."""
+        path = self.path / name
+        if not isfile(path) or not isfile(self.path / SUMS):
+            return
+        with failing_as(FwcError, f"cannot read {path}: "):
+            if (
+                f"{sha256(path)}  {name}"
+                not in read_text(self.path / SUMS).splitlines()
+            ):
+                raise FwcError(
+                    f"{path} is damaged: {rescored(self.path)} writes it again"
+                )
 
     def read_json(self, name: str) -> Json:
         """Read a JSON object of the folder; `FwcError` if missing or damaged."""
@@ -237,8 +248,6 @@ class RunFolder:
         """Write a text file atomically, without keys."""
         with self._writing(name) as file:
             file.write(redact(text, by_form=False))
-        if name == "results.json":
-            vars(self).pop("_results", None)
 
     def write_answers(self, rows: Sequence[Fields]) -> None:
         """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""
@@ -256,43 +265,28 @@ class RunFolder:
                 )
 
     def read_answers(self) -> Iterator[dict[str, str]]:
-        """Yield the lines of answers.csv; `FwcError` if invalid or incomplete.
+        """Yield the lines of answers.csv; `FwcError` if it is damaged.
 
         Columns that the run's version did not write are empty, and columns of later versions are
         kept.
         """
         path = self.path / "answers.csv"
-        number = 0
-        again = f"{rescored(self.path)} writes it again"
+        self._check_sum(path.name)
         # Allow cells of any length that was ever written; the limit is global in the process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
-        never = f"; the run never began, or is damaged: {again}"
+        again = f"; the run never began, or is damaged: {rescored(self.path)} writes it again"
         with (
-            failing_as(FwcError, f"cannot read {path}: ", never, (csv.Error,)),
+            failing_as(
+                FwcError, f"cannot read {path}: ", again, (csv.Error, AttributeError)
+            ),
             TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file,
         ):
-            reader = csv.DictReader(file)
-            written = {*(reader.fieldnames or ())}
-            if not written >= _FIRST_COLUMNS:
-                raise FwcError(f"{path} does not have the columns of a run: {again}")
-            later = dict.fromkeys(
-                (name for name in PARSED_COLUMNS if name not in written), ""
-            )
-            for row in reader:
-                if not _is_answer(row):
-                    raise FwcError(
-                        f"{path} is damaged: line {reader.line_num} is not an answer; {again}"
-                    )
-                number += 1
-                row = {
-                    n: unescape_formula(cell) if cell[:1] == "'" else cell
-                    for n, cell in row.items()
+            for row in csv.DictReader(file):
+                cells = {
+                    name: unescape_formula(cell) if cell[:1] == "'" else cell
+                    for name, cell in row.items()
                 }
-                yield row | later
-        if 0 < number < (expected := self.describe().get("calls") or 0):
-            raise FwcError(
-                f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}"
-            )
+                yield dict.fromkeys(PARSED_COLUMNS, "") | cells
 
     def write_questions(
         self, rows: Sequence[Fields], name: str = "questions.jsonl"
@@ -351,22 +345,6 @@ def _shared(rows: Sequence[Fields], names: Sequence[str]) -> list[str]:
     return [name for name in names if rows and all(name in row for row in rows)]
 
 
-def _is_answer(row: Mapping[Any, Any]) -> bool:
-    """Whether a line of answers.csv is valid; None is an extra or missing cell."""
-    if None in row or None in row.values():
-        return False
-    words = {row["answer"], row.get(THRESHOLD_COLUMN, "")} <= {"yes", "no", ""} and row[
-        "label"
-    ] in _LABELS
-    try:
-        numbers = (
-            0 <= int(row["repeat"]) < 10**7 and 0.0 <= float(row["p_yes"] or 0) <= 1.0
-        )
-    except ValueError:
-        return False
-    return words and numbers and row["reason"] in _REASONS
-
-
 def rescored(folder: Path) -> str:
     """What writes the numbers of a run again, in messages."""
     path = in_shell(folder)
@@ -413,10 +391,8 @@ def _lasting(described: Fields) -> Iterator[tuple[tuple[str, str], Any]]:
                 yield (key, name), entry
 
 
-# Models of run.json, results.json and questions, with the keys that are read; further keys are
-# allowed.
+# Models of run.json and questions, with the keys that are read; further keys are allowed.
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
-_Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -458,8 +434,8 @@ def _settings(content: Json) -> Json:
         raise ValueError(str(error)) from None
 
 
-class _Run(BaseModel, strict=True):
-    """The keys that run.json and results.json share."""
+class Described(BaseModel, strict=True):
+    """The keys of run.json."""
 
     task: str
     model: str
@@ -468,11 +444,6 @@ class _Run(BaseModel, strict=True):
     reference: bool | None = None
     local: bool | None = None
     rows: _Rows | None = None
-
-
-class Described(_Run):
-    """The keys of run.json."""
-
     format: Literal["fwc-llm-run/1"]
     arms: Annotated[_Names, Field(min_length=1)]
     settings: Annotated[Json, AfterValidator(_settings)]
@@ -494,48 +465,6 @@ class Described(_Run):
     calls: _Count | None = None
     table_checks: dict[str, str] | None = None
     epochs: _Count | None = None
-
-
-class _ChosenThreshold(BaseModel, strict=True):
-    threshold: _Number | None = None
-    rows: _Count | None = None
-    known: _Count | None = None
-
-
-class _ArmThreshold(BaseModel, strict=True):
-    arm: str
-    ties: _Count
-    unknown: _Count
-    per_repeat: list[_ChosenThreshold]
-
-
-class _Value(BaseModel, strict=True):
-    metric: str
-    arm: str = ""
-    group: str = ""
-    repeat: _Count | None = None
-    scope: str = ""
-    value: _Number | None = None
-
-
-_Usage = dict[UsageKey, Annotated[int, Field(ge=0)]]
-
-
-class Results(_Run):
-    """The keys of results.json."""
-
-    records: list[_Value] | None = None
-    thresholds: list[_ArmThreshold] | None = None
-    api: str | None = None
-    threshold: str | _Number | None = None
-    requests: _Count | None = None
-    unanswered: _Count | None = None
-    samples: _Count | None = None
-    usage: _Usage | None = None
-    batch_usage: _Usage | None = None
-    unknown_usage: _Usage | None = None
-    stopped: str | None = None
-    returned_models: _Names | None = None
 
 
 def check_described(content: Fields, path: Path) -> Json:

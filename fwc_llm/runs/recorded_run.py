@@ -248,21 +248,14 @@ def read_run(path: str | Path | RunFolder, unread: Unread | None = None) -> Run:
     """Read a run's folder; `FwcError` without a run or a reply, and for a damaged run."""
     folder = path if isinstance(path, RunFolder) else RunFolder.existing(path)
     described = folder.describe()
-    results = folder.results()
+    results = folder.results
     by_arm, at_threshold = answers_by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
-    try:
-        check_arms(answers)  # paired tests need equal rows in all arms
-    except FwcError as error:
-        raise damaged(folder.path / "answers.csv", str(error)) from None
+    check_arms(answers)  # paired tests need equal rows in all arms
     groups = groups_by_rate(next(iter(answers.values())))
     for arm, a in by_arm.items():
-        strangers = sorted(
-            {*map(str, np.take(a.group.categories, np.unique(a.group.codes)))}
-            - {*groups}
-        )
-        if strangers:
-            why = f"the arm {arm!r} has the group {strangers[0]!r}, which the first has not"
+        if not {*a.group.unique()} <= {*groups}:
+            why = f"the arm {arm!r} has groups that the first has not"
             raise damaged(folder.path / "answers.csv", why)
     if all((a.reason == "error").all() for a in answers.values()):
         reasons = [
@@ -396,6 +389,7 @@ def score_run(
     results = score(folder, journal, stopped)
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
+        folder.seal()
         return results, None
     run = with_predictions(read_run(folder), task)
     if run.assists and not run.answered.assist:  # asked for later: no part of the run
@@ -403,6 +397,7 @@ def score_run(
     results["attribute"] = run.answered.attribute
     results["records"] = plain(run.statistics.records)
     folder.write_json("results.json", results)
+    folder.seal()
     return results | ({"reparsed": reparsed} if reparsed else {}), run
 
 
@@ -446,16 +441,9 @@ def answers_by_arm(
     if not names:
         raise FwcError(f"{where} is empty: the run never began")
     arm_names = names["arm"]
-    strangers = [arm for arm in arm_names.unique() if arm not in arms]
-    if strangers:
-        line = int((arm_names == strangers[0]).argmax()) + 2
-        raise damaged(
-            where,
-            f"line {line} names the arm {strangers[0]!r}, which run.json does not name",
-        )
-    silent = [arm for arm in arms if not (arm_names == arm).any()]
-    if silent:
-        raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
+    missing = {*arms} - {*arm_names.unique()}
+    if missing:
+        raise damaged(where, f"the arm {min(missing)!r} of run.json has no row")
     texts: Json = {name: names[name] for name in ("row", "variant", "group", "reason")}
     answers = ArmAnswers(
         repeat=_numbers(names["repeat"]).astype(np.int64),

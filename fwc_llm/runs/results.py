@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fwc_llm.answers import PARSER, read_answer
-from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Usage, is_simulation
 from fwc_llm.models.recorded import Key, key_of, reply_of
@@ -109,6 +108,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
     answers that this version parses differently.
     """
     journal.check_in_place()
+    folder.unseal()
     described = folder.describe()
     parameters = described.get("parameters") or {}
     greedy = parameters.get("temperature") == 0
@@ -148,12 +148,6 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
     by_arm: dict[str, list[Json]] = {}
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
-    strangers = [name for name in described["arms"] if name not in by_arm]
-    if strangers:
-        raise FwcError(
-            f"run.json names the arm {strangers[0]!r}, about which no question was asked: restore "
-            f"run.json"
-        )
     unanswered = [row for row in rows if row["reason"] in _NO_REPLY]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
 
@@ -191,7 +185,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
             "pool_requests": len(validation),
             "pool_unanswered": sum(row["reason"] in _NO_REPLY for row in validation),
             "thresholds": [
-                _thresholds(name, by_arm[name], chosen) for name in described["arms"]
+                _thresholds(name, of_arm, chosen) for name, of_arm in by_arm.items()
             ],
         }
     folder.write_json("results.json", data)

@@ -91,7 +91,7 @@ def test_several_models_are_in_one_figure_of_a_column(
     ]
     written = write_figures(make_document(runs), tmp_path / "figures")
     assert [path.name for path in written] == ["rates.pdf", "rates.svg"]
-    first, second = (Result(run, RunFolder(run).results()) for run in runs)
+    first, second = (Result(run, RunFolder(run).results) for run in runs)
     figure = first.plot(second)
     assert figure.get_figwidth() == 3.5
     assert [panel.get_title(loc="left") for panel in figure.axes] == ["a/b", "c"]
@@ -117,7 +117,7 @@ def test_a_value_draws_itself(make_run: MakeRun) -> None:
     coreset = FairCoreset(16, epsilon=0.1, random_state=0).fit(x, y, levels)
     title = "SIMULATED"
     for value, panels, words in (
-        (Result(folder, RunFolder(folder).results()), 1, {title, "zero"}),
+        (Result(folder, RunFolder(folder).results), 1, {title, "zero"}),
         (audit(answers, protected=["sex"]), 1, {"f", "m"}),
         (some_shots("fwc", "adult", 0), 1, {"weight", "yes", "no"}),
         (coreset, 2, {"0 & 1", "Descent", "lower bound"}),
@@ -132,7 +132,7 @@ def test_a_value_draws_itself(make_run: MakeRun) -> None:
 
 def test_rates_stand_at_their_values(make_run: MakeRun) -> None:
     folder = make_run(repeats=1)
-    result = Result(folder, RunFolder(folder).results())
+    result = Result(folder, RunFolder(folder).results)
     points = {
         float(x) for line in result.plot().axes[0].lines for x in line.get_xdata()
     }

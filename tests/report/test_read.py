@@ -76,36 +76,49 @@ def test_runs_of_one_model_are_told_apart_by_their_folders(
     }
 
 
+def changed_answers(folder: Path, change: Callable[..., Any]) -> None:
+    """Change the rows of answers.csv in place, or replace them by others."""
+    path = folder / "answers.csv"
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+    pd.DataFrame(change(rows) or rows).to_csv(path, index=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: rows[1:],
+        lambda rows: rows[0].update(answer="maybe"),
+        lambda rows: rows[0].update(p_yes="1.5"),
+        lambda rows: rows[-1].update(group="other"),
+        lambda rows: [row for row in rows if row["arm"] != "fwc"],
+    ],
+)
+def test_answers_that_are_not_those_written_are_refused(
+    make_run: MakeRun, change: Callable[..., Any]
+) -> None:
+    folder = make_run(repeats=1)
+    RunFolder(folder).seal()
+    assert read_run(folder).arms == ("zero", "balanced", "fwc")
+    changed_answers(folder, change)
+    with pytest.raises(FwcError, match=r"answers\.csv is damaged: `fwc-llm rescore"):
+        read_run(folder)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda rows: rows[1:], "599 of the run's 600 answers; `fwc-llm rescore"),
         (lambda rows: [rows[0], *rows], "has two answers"),
-        (lambda rows: rows[0].update(answer="maybe"), "line 2 is not an answer"),
-        (lambda rows: rows[0].update(label=""), "line 2 is not an answer"),
-        (lambda rows: rows[0].update(repeat="first"), "line 2 is not an answer"),
-        (lambda rows: rows[0].update(p_yes="1.5"), "line 2 is not an answer"),
-        (lambda rows: rows[0].update(arm="other"), "names the arm 'other'"),
-        (lambda rows: rows[-1].update(group="other"), "has the group 'other'"),
-        (
-            lambda rows: [row for row in rows if row["arm"] != "fwc"],
-            "400 of the run's 600 answers",
-        ),
         (
             lambda rows: [row | {"answer": "", "reason": "error"} for row in rows],
             "holds no reply",
         ),
     ],
 )
-def test_damaged_answers_are_refused(
+def test_answers_that_cannot_be_judged_are_refused(
     make_run: MakeRun, change: Callable[..., Any], words: str
 ) -> None:
     folder = make_run(repeats=1)
-    path = folder / "answers.csv"
-    rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
-    pd.DataFrame(change(rows) or rows).to_csv(
-        path, index=False
-    )  # changed in place, or others
+    changed_answers(folder, change)
     with pytest.raises(FwcError, match=words):
         read_run(folder)
 
@@ -116,9 +129,9 @@ def test_damaged_answers_are_refused(
         ("run.json", None, "is not a run's folder"),
         ("run.json", b"{", "damaged"),
         ("run.json", b'{"format": "fwc-llm-run/1"}', "task: it is missing"),
-        ("results.json", b"{}", "task: it is missing"),
+        ("results.json", b"{}", "results.json is damaged"),
         ("answers.csv", None, "answers.csv"),
-        ("answers.csv", b"", "columns"),
+        ("answers.csv", b"", "damaged"),
         ("answers.csv", b"\xff\xfe\x00", "damaged"),
     ],
 )
@@ -126,6 +139,7 @@ def test_damaged_files(
     make_run: MakeRun, name: str, content: bytes | None, words: str
 ) -> None:
     folder = make_run(repeats=1)
+    RunFolder(folder).seal()
     (folder / name).unlink()
     if content is not None:
         (folder / name).write_bytes(content)

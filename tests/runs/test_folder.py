@@ -97,6 +97,7 @@ def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(
     (arm,) = read_run(folder).answered.answers.values()
     assert set(arm.p_yes) == set(Probabilities.found)
     assert not (arm.p_yes == 0.5).any(), "0.49999999 is not 0.5"
+    RunFolder(folder).unseal()
     file = folder / "answers.csv"
     file.write_text(
         file.read_text().replace("0.49999999", "0.500000").replace("1e-07", "0.000000")
@@ -306,15 +307,15 @@ finally:
 
 
 def test_files_of_a_run_are_read_once(tmp_path: Path) -> None:
-    """A new run reads back what is judged; run.json is small."""
+    """A new run reads back what is judged, and once for checksums; run.json is small."""
     folder = tmp_path / "counted"
     gate = ("--fail-if", "accuracy < 0.01")
     small = ("--task", "census", "--shots", "zero,random", "--m", 2, "--n-test", 8)
     asked = python("-c", _COUNT_READS, "eval", *small, *gate, "--out", folder)
     assert asked.stderr.splitlines()[-1] == (
-        "questions.jsonl: 1 journal.jsonl: 1 answers.csv: 1 results.json: 1"
+        "questions.jsonl: 1 journal.jsonl: 1 answers.csv: 2 results.json: 2"
     )
     gated = python("-c", _COUNT_READS, "gate", folder, *gate)
     assert gated.stderr.splitlines()[-1] == (
-        "questions.jsonl: 0 journal.jsonl: 0 answers.csv: 1 results.json: 1"
+        "questions.jsonl: 0 journal.jsonl: 0 answers.csv: 2 results.json: 2"
     )
