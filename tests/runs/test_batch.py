@@ -253,9 +253,7 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
             budget.max_cost = 5.0 * budget.dollars(
                 budget.worst_case(calls()[0].messages), batch=True
             )
-            await BatchRun(
-                model, calls, journal, budget=budget, poll_seconds=0.0
-            ).run()
+            await BatchRun(model, calls, journal, budget=budget, poll_seconds=0.0).run()
             return await Execution(model, calls(), journal, budget=budget).run()
 
     outcome = asyncio.run(go())
@@ -282,9 +280,7 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(
                 1.5 * N * batched + 10 * live,
                 TokenCounter("x", fetch=False),
             )
-            await BatchRun(
-                model, calls, journal, budget=budget, poll_seconds=0.0
-            ).run()
+            await BatchRun(model, calls, journal, budget=budget, poll_seconds=0.0).run()
             await Execution(model, calls(), journal, budget=budget).run()
             return budget
 
