@@ -91,6 +91,8 @@ class BatchRun:
         self.skipped = 0
         self.stopped: str | None = None
         self.limit = self.budget or Budget(self.model)
+        # Batches of other calls may be under way in the folder, too: those of another round of tune.
+        self.own = [p for p in self.parts if not p.collected and self._calls(p)]
 
     async def run(self) -> dict[str, PlannedCall]:
         """Write, submit and collect; the calls without a reply, by request id.
@@ -115,7 +117,7 @@ class BatchRun:
 
     @property
     def _under_way(self) -> list[_BatchPart]:
-        return [part for part in self.parts if not part.collected]
+        return [part for part in self.own if not part.collected]
 
     def _write_requests(self) -> None:
         """Write batches for the calls that are unanswered and in no earlier batch."""
@@ -139,6 +141,7 @@ class BatchRun:
                     files.close()
                     part = _BatchPart(name=f"{len(self.parts) + 1:04}", requests=0)
                     self.parts.append(part)
+                    self.own.append(part)
                     size = 0
                     file = files.enter_context(
                         whole_file(self._path(part, "jsonl"), "xb")
