@@ -606,6 +606,8 @@ def _text_of(
     """The edited text of a cell, None if it is missing; a typed 7 becomes the table's "07"."""
     markers = {marker.strip() for marker in task.source.markers}
     text = cell_text(cell, markers.union(item.markers), item.written)
+    if text is None and item.name in task.filled:
+        text = ""
     if text is None or (item.use != "column" and attribute is None):
         return text
     fault = other_unit(task, item, [text])

@@ -48,6 +48,11 @@ class MeaningRule:
     column: str = ""  # "answer" or "label", if the other has a meaning of its own
 
     @property
+    def of_empty(self) -> bool:
+        """Whether empty cells have a meaning."""
+        return "" in (*self.positive, *self.negative)
+
+    @property
     def instead(self) -> str:
         """What another value of `others` replaces."""
         return f" in place of {self.written(others=self.others)}" if self.others else ""
@@ -115,11 +120,12 @@ class Meaning:
         """The values of yes and no with their rows: 'said: yes = "Ja" (12), no = "Nein" (9)'."""
         sides = []
         for side, values in (("yes", self.yes), ("no", self.no)):
-            held = [value for value in counts if value in values]
-            shown = listed(
-                held, _MOST_VALUES, lambda value: f'"{value}" ({counts[value]:,})'
-            )
-            sides.append(f"{side} = {shown}")
+            held = {
+                f'"{text}"' if text else "empty": counts.get(text) for text in values
+            }
+            shown = [f"{text} ({n:,})" for text, n in held.items() if n]
+            if shown:
+                sides.append(f"{side} = {listed(shown, _MOST_VALUES)}")
         return replace_invisible(f"{column}: {', '.join(sides)}")
 
     def of(self, value: str) -> bool | None:
@@ -156,11 +162,13 @@ def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> M
     """Decide what each value of a column means; `counts` has the number of rows of each.
 
     Values are compared without case, surrounding punctuation and forms of numbers: "Yes." is "yes",
-    1.0 is 1. Raises `FwcError` for a value without a meaning.
+    1.0 is 1. Empty cells, in `counts` as "", have a meaning only if the rule names it. Raises
+    `FwcError` for a value without a meaning.
     """
     by_key: dict[str, list[str]] = {}
     for value in counts:
-        by_key.setdefault(_key(value), []).append(value)
+        if value or rule.of_empty:
+            by_key.setdefault(_key(value), []).append(value)
     positives = _given(rule.positive, by_key)
     negatives = _given(rule.negative, by_key)
     yes = [*positives]
@@ -179,16 +187,16 @@ def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> M
         raise FwcError(
             f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no"
         )
-    usual = _inferred(keys)
-    yes = yes or [key for key in usual[0] if key not in no]
-    rest = [key for key in keys if key not in yes]
-    if not no:
-        no = (
-            rest
-            if positive and len(rest) == 1
-            else [key for key in usual[1] if key not in yes]
+    usual_yes, usual_no = _inferred([*filter(None, keys)])
+    yes = yes or [key for key in usual_yes if key not in no]
+    rest = [key for key in keys if key not in (*yes, *no)]
+    if not any(no):
+        no += (
+            rest if positive and len(rest) == 1 else filter(rest.__contains__, usual_no)
         )
-    rest = [key for key in keys if key not in yes and key not in no]
+    if no and not yes and len(rest) == 1:
+        yes = rest
+    rest = [key for key in keys if key not in (*yes, *no)]
     if yes and rule.others == "no":
         no = [*no, *rest]
         rest = []
@@ -202,13 +210,26 @@ def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> M
             )
             many = len(keys) > _MOST_VALUES
             remedy = split if many else f"{remedy}; or {split}"
-        raise FwcError(f"{_held(counts, column)}; {remedy}")
+        empty = about_empty(counts, rule)
+        raise FwcError("; ".join(filter(None, [_held(counts, column), remedy, empty])))
 
     def texts(keys: Sequence[str]) -> tuple[str, ...]:
         return tuple(value for key in keys for value in by_key[key])
 
     unknown = [key for key in by_key if key not in known]
     return Meaning(texts(yes), texts(no), texts(rest), texts(unknown))
+
+
+def about_empty(counts: Mapping[str, int], rule: MeaningRule) -> str:
+    """What to say of empty cells (in `counts` as "") beside one value, as of a ticked box; or ""."""
+    values = _known({_key(value) for value in counts if value})
+    is_one = len(values) == 1 or values <= _given(rule.positive, values).keys()
+    if rule.of_empty or not is_one or not counts.get(""):
+        return ""
+    side = {"positive": "yes"} if values <= _NO else {"negative": "no"}
+    ((option, word),) = side.items()
+    empty = "1 cell is" if counts[""] == 1 else f"{counts['']:,} cells are"
+    return f"{empty} empty: if an empty cell means {word}, {rule.written(**{option: ['']})}"
 
 
 def rules_of(
@@ -252,10 +273,17 @@ def own_rules(
     return found
 
 
-def usual_meaning(values: Iterable[str]) -> Meaning:
-    """What the values usually mean; nothing means yes if yes and no cannot be told apart."""
+def usual_meaning(
+    values: Iterable[str],
+    positive: tuple[str, ...] = (),
+    negative: tuple[str, ...] = (),
+) -> Meaning:
+    """What the values mean, usually or as is given; nothing means yes if yes and no cannot be told
+    apart.
+    """
+    rule = MeaningRule(positive, negative, others="drop")
     try:
-        return read_meaning(dict.fromkeys(values, 1), "", MeaningRule(others="drop"))
+        return read_meaning(dict.fromkeys(values, 1), "", rule)
     except FwcError:
         return Meaning((), ())
 
@@ -343,9 +371,10 @@ def _known(keys: set[str]) -> set[str]:
 
 
 def _held(counts: Mapping[str, int], column: str) -> str:
-    keys = _known({*map(_key, counts)})
-    known = [pair for pair in counts.items() if _key(pair[0]) in keys]
-    known = known or [*counts.items()]
+    held = {value: n for value, n in counts.items() if value}
+    keys = _known({*map(_key, held)})
+    known = [pair for pair in held.items() if _key(pair[0]) in keys]
+    known = known or [*held.items()]
     values = listed(known, _MOST_VALUES, lambda pair: f"{pair[0]!r} ({pair[1]:,})")
     verb = "have" if " and " in column else "has"
     return f"{column} {verb} {len(known)} value{'s' * (len(known) > 1)}: {values}"

@@ -552,6 +552,15 @@ class TaskFile(Checked):
         """The notation of numbers (`written`) by column of the file."""
         return {item.name: item.written for item in self.fields}
 
+    @property
+    def filled(self) -> set[str]:
+        """The columns whose empty cells have a meaning: the outcome, or attributes with a map."""
+        outcome = {
+            self.outcome.source: (*self.outcome.positive, *self.outcome.negative)
+        }
+        texts = outcome | {rule.source: tuple(rule.mapping) for rule in self.protected}
+        return {name for name, named in texts.items() if "" in named}
+
     def split_of(self, item: FileColumn) -> str:
         """What makes categories of a column's numbers: "bands", "threshold", or ""."""
         if item.bands:

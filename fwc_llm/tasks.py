@@ -796,9 +796,9 @@ def _of_frame(
             require(word, str, f"words[{key!r}]", "give a text")
     source = Source(file="table", format="parquet")
     names = title_of(outcome), "row", "" if weight is None else title_of(weight)
-    drafting = Drafting(Path("table"), source, table, attributes, *names)
     given = {key: value for key, value in {**answer, "words": words}.items() if value}
-    taskfile = parse_taskfile(drafting.draft(Path(), given), FRAME, "table")
+    drafting = Drafting(Path("table"), source, table, attributes, *names, answer=given)
+    taskfile = parse_taskfile(drafting.draft(Path()), FRAME, "table")
     if question is not None:
         taskfile = choose(taskfile, "question", question)
     _tell_guesses(checks_of(taskfile.text))

@@ -29,6 +29,7 @@ _GROUPS = {
     _SIMULATED: "Simulated, needs no data",
     _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
 }
+_ANSWER = "positive", "negative", "others"  # keys of [outcome]
 _FEW = 30  # a group with fewer rows has imprecise rates
 
 
@@ -95,7 +96,7 @@ def _described(task: "Task") -> Json:
     }
 
 
-@flags.command("task init", AuditOptions, names=("unknown", *LAYOUT))
+@flags.command("task init", AuditOptions, names=(*_ANSWER, "unknown", *LAYOUT))
 def init(
     table: Path = flags.argument(
         "CSV with a header line, JSON lines, Parquet or Excel file."
@@ -115,12 +116,17 @@ def init(
     from fwc_llm.tasks import load_task
 
     target = _new_file(output or table.with_suffix(".toml"), ".toml", force)
+    answer = flags.given({name: options.pop(name) for name in _ANSWER})
     text = draft_task(
         table,
         flags.words(",".join(protected)) or protected,
         outcome,
         Path(os.path.realpath(target)).parent,
         flags.words(options.pop("unknown")),
+        {
+            name: value if name == "others" else [value]
+            for name, value in answer.items()
+        },
         **flags.given(options),
     )
     write_whole(text, target, "the task file ")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
-from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, read_meaning
+from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, about_empty, read_meaning
 from fwc_llm.sanitize import Json
 from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, MissingRule, TaskFile
 from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of, is_known
@@ -123,13 +123,15 @@ def clean_tables(
     used = _used(task)
     written = raw.copy(deep=False)
     for item in used:
-        raw[item.name] = edited(item, raw[item.name])
+        raw[item.name] = edited(task, item, raw[item.name])
     lost = _conditions(task, raw)
     _check_numbers(task, used, written[~_any(lost)])
     outcome = task.outcome.source
     kept = ~_any(lost)
     raw.loc[kept, outcome] = outcomes(task, raw.loc[kept, outcome])
-    stay = complete(used, task.missing, raw[kept])
+    stay = complete(
+        [item for item in used if item.name != outcome], task.missing, raw[kept]
+    )
     meaning = meaning or outcome_meaning(task, raw.loc[kept, outcome], stay)
     neither = raw[outcome].isin([*meaning.dropped, *meaning.unknown])
     lost[f"{outcome} neither yes nor no"] = neither.to_numpy()
@@ -199,8 +201,10 @@ def needed(task: TaskFile) -> list[str]:
     return [item.name for item in task.fields if item.use == "id" or item.name in used]
 
 
-def edited(item: FileColumn, cells: pd.Series) -> pd.Series:
+def edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
     """A column's texts (n,) with its rules applied; NaN for missing values."""
+    if item.name in task.filled:
+        cells = cells.fillna("")
     known = cells.mask(cells.isin(item.markers))
     return _mapped(known, partial(cell_rules.edited, item))
 
@@ -275,13 +279,18 @@ def outcome_meaning(task: TaskFile, cells: pd.Series, stay: pd.Series) -> Meanin
     if rule.above is not None:
         no, yes = rule.sides
         return Meaning((yes,), (no,))
-    counts = counted(cells, stay)
+    counts = counted(cells.fillna(""), stay)
     described = MeaningRule(
         rule.positive, rule.negative, rule.others, "python", "above=NUMBER"
     )
     if task.path != FRAME:
         described = replace(described, options="task file", above=ABOVE)
-    return read_meaning(counts, f"{task.path}: outcome {rule.source!r}", described)
+    where = f"{task.path}: outcome {rule.source!r}"
+    meaning = read_meaning(counts, where, described)
+    empty = about_empty(counts, described)
+    if empty:
+        raise FwcError(f"{where} has no other value than {meaning.texts[0]!r}; {empty}")
+    return meaning
 
 
 def _fill_missing(

@@ -182,7 +182,7 @@ class FrameReader:
 
     def _edited(self, frame: Any, name: str) -> pd.Series:
         """The texts of a raw column after the column's rules; NaN for missing values."""
-        return edited(self._field(name), self._texts(frame, [name])[name])
+        return edited(self.rules, self._field(name), self._texts(frame, [name])[name])
 
 
 def column(frame: Any, name: str) -> pd.Series:

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,7 +32,14 @@ from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_so
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
-from fwc_llm.meaning import are_decisions, means_yes, usual_meaning
+from fwc_llm.meaning import (
+    Meaning,
+    MeaningRule,
+    about_empty,
+    are_decisions,
+    means_yes,
+    usual_meaning,
+)
 from fwc_llm.sanitize import Fields, listed
 from fwc_llm.taskfile import FileColumn, Source, Written, parse_taskfile
 from fwc_llm.words import (
@@ -556,9 +563,11 @@ def draft_task(
     outcome: str,
     folder: Path,
     unknown: Collection[str] = (),
+    answer: Mapping[str, Any] = {},
     **layout: Any,
 ) -> str:
-    """Draft the text of a task file, to stand in `folder`, for a table; `layout` as in `Source`.
+    """Draft the text of a task file, to stand in `folder`, for a table; `layout` as in `Source`,
+    `answer` as of `Drafting`.
 
     What its author should check stands in it (`checks_of`).
     """
@@ -566,13 +575,15 @@ def draft_task(
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
-    drafting = Drafting(path, source, table, protected, outcome, path.name, "", unknown)
-    return drafting.draft(folder)
+    names = protected, outcome, path.name, ""
+    return Drafting(path, source, table, *names, unknown, answer).draft(folder)
 
 
 @dataclass
 class Drafting:
-    """Drafts a task for a table, whose row ids begin with `label`."""
+    """Drafts a task for a table, whose row ids begin with `label`; `answer` has keys of [outcome],
+    if any.
+    """
 
     path: Path
     source: Source
@@ -582,6 +593,7 @@ class Drafting:
     label: str
     weight: str = ""
     unknown: Collection[str] = ()
+    answer: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         special = [*self.protected, self.outcome, *filter(None, [self.weight])]
@@ -648,6 +660,8 @@ class Drafting:
         missing = float(self.cells[name].isna().mean())
         if not missing or profile.use != "column" or profile.missing == "drop":
             return profile
+        if name == self.outcome and "" in self.answer.get("negative", ()):
+            return profile
         share = _percent(missing)
         few = missing <= _FEW_MISSING
         rule = "drop" if few else "category"
@@ -679,9 +693,9 @@ class Drafting:
         """The numbers of a column, without missing ones."""
         return self.cells[name].dropna().map(self.profiles[name].number)
 
-    def draft(self, folder: Path, answer: Mapping[str, Any] = {}) -> str:
-        """The text of a task file in `folder`; `answer` has keys of [outcome], if any."""
-        task = parse_taskfile(self._text(folder, answer), self.path)
+    def draft(self, folder: Path) -> str:
+        """The text of a task file in `folder`."""
+        task = parse_taskfile(self._text(folder), self.path)
         try:
             table = clean_tables(task, [self.raw]).pool
         except FwcError:  # it cannot be used yet
@@ -690,14 +704,16 @@ class Drafting:
         for name, doubt in found.columns.items():
             self.profiles[name] = self.profiles[name].checked(doubt)
         repeated = f"# CHECK: {found.repeated}\n" if found.repeated else ""
-        return self._text(folder, answer) + repeated
+        return self._text(folder) + repeated
 
-    def _text(self, folder: Path, answer: Fields) -> str:
+    def _text(self, folder: Path) -> str:
         positive, above, lines = self._answer()
+        answer = dict(self.answer)
         if answer.keys() - {"words"}:
+            yes = answer.get("positive") or self._meaning()[0].yes
+            answer |= {"positive": yes} if yes else {}
             lines = []
-            values = answer.get("positive", [positive])
-            positive = values[0] if len(values) == 1 else "…"
+            positive = yes[0] if len(yes) == 1 else "…"
             above = answer.get("threshold", {}).get("above")
         question = draft_question(self.outcome, positive, above)
         data = {"file": os.path.relpath(self.path, folder).replace(os.sep, "/")}
@@ -736,18 +752,20 @@ class Drafting:
             middle = float(self._numbers(self.outcome).median())
             doubt = _check("above which number is the answer yes? this is the median")
             return None, middle, [f"# threshold = {{ above = {middle:g} }}{doubt}"]
-        cells = self.cells[self.outcome]
-        used = [
-            profile for profile in self.profiles.values() if profile.use == "column"
-        ]
-        counts = counted(cells, complete(used, "error", self.cells))
+        meaning, counts = self._meaning()
 
         def rows(values: Sequence[str]) -> str:
             return listed(
                 values, _MOST, lambda text: f"{_one_line(text)} ({counts[text]:,})"
             )
 
-        meaning = usual_meaning(counts)
+        empty = about_empty(counts, MeaningRule(options="task file"))
+        if empty:
+            (value,) = filter(None, counts)
+            line = empty.rpartition(", ")[2]
+            doubt = _check(f"{rows([value])} is the only value, and {empty}")
+            return value, None, [f"# {line}{doubt}"]
+        counts.pop("", None)
         if not (meaning.yes and meaning.no):
             doubt = _check(f"name the values that mean yes, of {rows([*counts])}")
             lines = [f"# positive = […]{doubt}"]
@@ -769,6 +787,18 @@ class Drafting:
             lines.append(f'# others = "drop"{_check(doubt)}')
         return meaning.yes[0], None, lines
 
+    def _meaning(self) -> tuple[Meaning, dict[str, int]]:
+        """The meaning of the outcome's values, and the number of rows of each, "" for empty."""
+        used = [
+            profile
+            for profile in self.profiles.values()
+            if profile.use == "column" and profile.name != self.outcome
+        ]
+        cells = self.cells[self.outcome].fillna("")
+        counts = counted(cells, complete(used, "error", self.cells))
+        sides = [tuple(self.answer.get(side, ())) for side in ("positive", "negative")]
+        return usual_meaning(counts, *sides), counts
+
     def _protected(self, name: str) -> list[str]:
         """The column, with doubts about its groups, and a threshold for many numbers."""
         cells = self.cells[name].dropna()
@@ -786,6 +816,10 @@ class Drafting:
                 f"In {name}, {listed(codes, _LISTED)} are codes: say what they mean in "
                 '[values], and which mean unknown (missing_marker and missing = "category")'
             )
+        if different == 1 and name != self.outcome:
+            one = cells.iloc[0]
+            line = f"map = {_toml({one: one, '': f'no {one}'})}"
+            doubts.append(f"one value, {one}: if an empty cell is a group, too, {line}")
         levels = cells.map(groups).value_counts()
         if len(levels) > _FEW or (levels < _SMALL).any():
             few = "some with few rows; map = { … } can give several one name"

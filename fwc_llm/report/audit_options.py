@@ -62,7 +62,7 @@ class AuditOptions(Options):
     )
     negative: str | None = option(
         None,
-        "Values that mean no, of answers and labels, comma-separated.",
+        "Values that mean no, comma-separated; '' is an empty cell.",
         "",
         metavar=_VALUES,
     )

@@ -19,7 +19,7 @@ from fwc_llm.data.clean_table import counted, crossed
 from fwc_llm.data.task_inference import notation
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
-from fwc_llm.meaning import MeaningRule, own_rules, read_meaning
+from fwc_llm.meaning import MeaningRule, about_empty, own_rules, read_meaning
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.audit_table import FILE_ROW, AnswerTable, unused_columns
 from fwc_llm.metrics.counts import Floats
@@ -150,6 +150,16 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         reasons = filled(raw.texts("reason"))
         if set(reasons.unique()) <= set(get_args(Reason)):
             table["reason"] = reasons
+    read = [name for name in ("answer", "label") if name in columns]
+    if how.words is not None:
+        read = [name for name in read if name != "answer"]
+    for (
+        name
+    ) in read:  # beside answers, labels of both kinds have none where they are empty
+        if how.rule(name).of_empty and (
+            len(read) < 2 or len(table[name].categories) < 2
+        ):
+            table[name] = filled(table[name])
     if "answer" in table and how.words is None and not how.rule("answer").positive:
         _check_probabilities(table["answer"], how, raw)
     for name in _NUMBERS.keys() & table:
@@ -173,9 +183,6 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     groups.index = frame.index
     if {"answer", "label"} <= {*frame}:
         _check_labelled(frame, raw.where, how)
-    read = [name for name in ("answer", "label") if name in columns]
-    if how.words is not None:
-        read = [name for name in read if name != "answer"]
     values = {
         name: dict.fromkeys(sorted(how.values.get(name, ())), 0) | counted(frame[name])
         for name in read
@@ -236,7 +243,10 @@ def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
         blank = int((texts.codes < 0).sum())
         if blank:
             of_all = f"{blank:,} of {len(texts):,} rows"
-            notes.append(f"{of_all} have no {name} and are of the group {UNKNOWN!r}.")
+            note = f"{of_all} have no {name} and are of the group {UNKNOWN!r}"
+            if len(counts) == 1:
+                note += "; if an empty cell is a group, write its name into these cells"
+            notes.append(f"{note}.")
         merged = {text: groups.get(text, text) for text in (*counts, UNKNOWN)}
         found[name] = mapped(filled(texts, UNKNOWN), merged.__getitem__)
     return pd.DataFrame(found), notes
@@ -266,11 +276,15 @@ def _decided(
         if not held.total():
             continue
         titles = " and ".join(how.columns[name] for name in together)
+        held[""] += int(texts[together].isna().sum().sum())
         try:
             meaning = read_meaning(dict(held.most_common()), f"{where}: {titles}", rule)
         except FwcError as error:
             problems.append(str(error))
             continue
+        empty = about_empty(held, rule)
+        if empty:
+            notes.append(f"{titles}: {empty}.")
         means = dict.fromkeys(meaning.no, 0.0) | dict.fromkeys(meaning.yes, 1.0)
         for name in together:
             own = {text: n for text, n in values[name].items() if n}

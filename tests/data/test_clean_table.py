@@ -220,9 +220,9 @@ BAD_DATA = {
         "(x 1, colour 1 missing): give this column",
     ),
     "no category for the outcome": (
-        "1,a,f,?\n2,a,m,no",
+        "1,a,f,?\n2,a,m,no\n3,a,m,yes",
         CATEGORY,
-        "(1 of 2 rows stay)",
+        "(2 of 3 rows stay)",
     ),
 }
 

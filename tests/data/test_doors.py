@@ -21,6 +21,7 @@ from fwc_llm.report.audit_file import audit_of_file
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.taskfile import checks_of
 from fwc_llm.tasks import Task
+from tests.command import Run
 
 N = 240
 PAIRS = [  # what means yes, and what means no
@@ -248,6 +249,53 @@ def test_unknown_groups_are_one_and_a_dropped_column_is_named_as_such() -> None:
         assert row.values["group"] == "unknown"
     with pytest.raises(FwcError, match=r"in the table, but left out.*weight='zip'"):
         select_shots(task, "fwc", 4, column_weights={"zip": 2})
+
+
+@pytest.mark.parametrize("tick", ["x", "ja", "✓", "approved"])
+def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
+    fwc: Run, tmp_path: Path, tick: str
+) -> None:
+    """A ticked box: rows without a tick are refusals, and messages offer it."""
+    frame = answered(pd.Series(["f", "m"] * 120))
+    yes = frame["said"] == "yes"
+    frame["said"] = np.where(yes, tick, "")
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    found = load_task(frame, protected="group", outcome="said", negative="")
+    counts = {
+        group: (int((~of).sum()), int(of.sum()))
+        for group, of in yes.groupby(frame["group"])
+    }
+    assert of_task(found) == counts
+    answers = audit(frame, answer="said", label=None, protected="group", negative="")
+    assert of_answers(answers.answered) == counts
+    options = AuditOptions(protected=("group",), answer="said", negative="")
+    assert of_answers(audit_of_file(path, options).crossed.answered) == counts
+    draft = f"task init {path} --protected group --outcome said --force"
+    offered = "if an empty cell means no, "
+    assert f'{offered}negative = [""]' in " ".join(fwc(draft, code=0).out.split())
+    assert "240 of 240 rows kept" in fwc(draft, "--negative", "", code=0).out
+    assert of_task(load_task(tmp_path / "t.toml")) == counts
+    ticked = f"audit {path} --protected group --answer said --positive {tick}"
+    assert f"{offered}--negative ''" in " ".join(fwc(ticked, code=0).out.split())
+    for positive in (None, tick):
+        with pytest.raises(FwcError, match=f"{offered}negative=''"):
+            load_task(frame, protected="group", outcome="said", positive=positive)
+
+
+def test_a_map_makes_a_group_of_empty_cells(tmp_path: Path) -> None:
+    frame = answered(pd.Series(["x", ""] * 120))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
+    (line,) = [one for one in checks_of(draft) if "if an empty cell is a group" in one]
+    group_map = line.rpartition("too, ")[2].partition(";")[0]
+    (tmp_path / "t.toml").write_text(f"{draft}{group_map}\n", encoding="utf-8")
+    task = load_task(tmp_path / "t.toml")
+    assert {*task.groups} == {"x", "no x"}
+    assert task.record({"group": "", "age": 30}).values["group"] == "no x"
+    assert {*task.sensitive(frame)} == {"x", "no x"}
+    notes = audit(frame, answer="said", label=None, protected="group").answered.unused
+    assert any("if an empty cell is a group" in note for note in notes)
 
 
 def answered(group: pd.Series) -> pd.DataFrame:
