@@ -221,7 +221,7 @@ def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> M
 
 
 def about_empty(counts: Mapping[str, int], rule: MeaningRule) -> str:
-    """What to say of empty cells (in `counts` as "") beside one value, as of a ticked box; or ""."""
+    """What to say of empty cells (in `counts` as "") beside one value, as of a ticked box."""
     values = _known({_key(value) for value in counts if value})
     is_one = len(values) == 1 or values <= _given(rule.positive, values).keys()
     if rule.of_empty or not is_one or not counts.get(""):

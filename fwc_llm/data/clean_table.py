@@ -54,21 +54,13 @@ class RowCount:
 
     @property
     def warning(self) -> str | None:
-        """A warning if groups' shares of lost rows differ (chi-squared test), else None."""
-        from scipy.special import chdtrc  # scipy.stats takes a second to import
-
+        """A warning if groups' shares of lost rows differ, else None."""
         counts = self.counts[
             (self.counts["kept"] > 0) | ~self.counts.index.str.contains(UNKNOWN)
         ]
         lost = counts["read"] - counts["kept"]
         share = lost / counts["read"]
-        if len(counts) < 2 or share.max() - share.min() < _LEAST_DIFFERENCE:
-            return None
-        overall = lost.sum() / counts["read"].sum()
-        statistic = (counts["read"] * (share - overall) ** 2).sum() / (
-            overall * (1 - overall)
-        )
-        if chdtrc(len(counts) - 1, statistic) >= _SIGNIFICANT:
+        if not _differ(lost, counts["read"]):
             return None
         return (
             f"groups lose rows unequally: {share.idxmax()} {share.max():.1%}, {share.idxmin()} "
@@ -91,6 +83,27 @@ class RowCount:
         ]
         content = {"reasons": self.reasons, "groups": groups, "warning": self.warning}
         return rows(self.read, self.kept) | content | {"outcome": self.outcome}
+
+
+def _differ(lost: pd.Series, read: pd.Series) -> bool:
+    """Whether shares of lost rows differ (chi-squared test)."""
+    from scipy.special import chdtrc  # scipy.stats takes a second to import
+
+    share = lost / read
+    if len(share) < 2 or share.max() - share.min() < _LEAST_DIFFERENCE:
+        return False
+    overall = lost.sum() / read.sum()
+    statistic = (read * (share - overall) ** 2).sum() / (overall * (1 - overall))
+    return bool(chdtrc(len(share) - 1, statistic) < _SIGNIFICANT)
+
+
+def missing_by_answer(missing: pd.Series, answers: pd.Series) -> str:
+    """How often cells (n,) are missing for each of the answers (n,), 1 or 0; "" if equally often."""
+    of_answers = missing.groupby(answers.to_numpy())
+    if not _differ(of_answers.sum(), of_answers.size()):
+        return ""
+    no, yes = 100 * of_answers.mean()
+    return f"missing for {no:.0f} % of the rows with a no, and {yes:.0f} % of those with a yes"
 
 
 def _lost(counts: pd.Series) -> dict[str, int]:

@@ -58,6 +58,10 @@ _SEP_LINE = re.compile(
     r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE
 )  # a first line for Excel
 
+_SUM = re.compile(
+    r"(?i)[\WΣ]*((grand |sub)?total(s|e|es)?|sums?|summen?|gesamt(summe)?|insgesamt|somme|suma|soma|totaal"
+    r"|average|mean|mittelwert|durchschnitt|moyenne|media)\W*"
+)
 # A formula without a stored value in the XML of a sheet; "" is a stored value
 _UNSTORED = re.compile(
     rb'<c r="(\w+)"(?![^>]*t="str")[^>]*><f[^>]*(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</c>'
@@ -117,6 +121,18 @@ class RawTable:
         if len(proven) == 1:
             return proven.pop(), True
         return ("1.234,5" if self.separator == ";" and not proven else ""), False
+
+    @property
+    def sum_row(self) -> str:
+        """What to say of a last row that sums the others up, as in a spreadsheet; "" for none."""
+        last = [pd.Series(self.cells_of(k)).iloc[-1:] for k in range(len(self.titles))]
+        cells = ["" if is_null(cell) else cell for of in last for cell in of]
+        words = [
+            cell for cell in cells if isinstance(cell, str) and _SUM.fullmatch(cell)
+        ]
+        if not words or "" not in cells:
+            return ""
+        return f"{words[0]!r} in row {self.numbers[-1]} seems to sum the others up: remove it"
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""

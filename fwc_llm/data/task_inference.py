@@ -27,7 +27,13 @@ from fwc_llm.cell_rules import (
     units_among,
     units_of,
 )
-from fwc_llm.data.clean_table import clean_tables, complete, counted, quartiles
+from fwc_llm.data.clean_table import (
+    clean_tables,
+    complete,
+    counted,
+    missing_by_answer,
+    quartiles,
+)
 from fwc_llm.data.raw_table import LARGEST_EXACT, RawTable, open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError
@@ -120,6 +126,7 @@ _OUTCOME_NAME = re.compile(
     rf"|recidivi\w*|default(ed)?|entscheidung|ergebnis|zusage|absage|bewilligt|abgelehnt"
     rf"|décision|résultat)\b"
 )
+_OTHER_OUTCOME = "it looks like another outcome"
 _LATER_NAME = re.compile(  # of columns that say yes or no
     r"(paid|repay\w*|zahlt|zahlung|ausfall|payé|rembours\w*|churn\w*)\b"
 )
@@ -645,7 +652,7 @@ class Drafting:
         is_later = _LATER_NAME.search(spoken_name) and usual_meaning(values).yes
         if _OUTCOME_NAME.search(spoken_name) or has_decisions or is_later:
             profile = profile.checked(
-                "it looks like another outcome; drop it unless it is known before the decision"
+                f"{_OTHER_OUTCOME}; drop it unless it is known before the decision"
             )
         return profile
 
@@ -674,6 +681,7 @@ class Drafting:
             doubt = f"{share} have no known group and {fate}"
         elif name in (self.outcome, self.weight):
             rule = "drop"
+            doubt = "; ".join([doubt, *self._uneven(name)])
         elif profile.kind == "categorical":
             rule = "category"
             empty = self.raw[name].isna().any()
@@ -689,6 +697,16 @@ class Drafting:
                 profile = profile.but(kind="categorical", bands=bands)
         return profile.but(missing=rule).checked(doubt)
 
+    def _uneven(self, name: str) -> Iterator[str]:
+        """Yield a doubt on a column that is missing more often with one of other outcomes."""
+        for other, profile in self.profiles.items():
+            if profile.why.startswith(_OTHER_OUTCOME):
+                meaning = usual_meaning(self.raw[other].dropna().unique())
+                answers = self.raw[other].map(meaning.of).astype(float)
+                uneven = missing_by_answer(self.cells[name].isna(), answers)
+                if uneven:
+                    yield f"{uneven} in {other}: the rows that stay do not speak of all"
+
     def _numbers(self, name: str) -> pd.Series:
         """The numbers of a column, without missing ones."""
         return self.cells[name].dropna().map(self.profiles[name].number)
@@ -696,15 +714,18 @@ class Drafting:
     def draft(self, folder: Path) -> str:
         """The text of a task file in `folder`."""
         task = parse_taskfile(self._text(folder), self.path)
+        doubts = [self.table.sum_row]
         try:
             table = clean_tables(task, [self.raw]).pool
         except FwcError:  # it cannot be used yet
-            return task.text
-        found = check_table(table, task.columns, self.outcome, self.protected)
-        for name, doubt in found.columns.items():
-            self.profiles[name] = self.profiles[name].checked(doubt)
-        repeated = f"# CHECK: {found.repeated}\n" if found.repeated else ""
-        return self._text(folder) + repeated
+            pass
+        else:
+            found = check_table(table, task.columns, self.outcome, self.protected)
+            for name, doubt in found.columns.items():
+                self.profiles[name] = self.profiles[name].checked(doubt)
+            doubts.append(found.repeated)
+        lines = [f"# CHECK: {doubt}\n" for doubt in doubts if doubt]
+        return "".join([self._text(folder), *lines])
 
     def _text(self, folder: Path) -> str:
         positive, above, lines = self._answer()

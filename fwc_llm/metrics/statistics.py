@@ -417,12 +417,14 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
     small = small_groups(run)
     sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)
     few = [
-        name for name, size in sizes if size < run.design.min_group and is_known(name)
+        name
+        for name, size in sizes
+        if size < run.design.min_group and is_known(name) and name not in small
     ]
     fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
     if small:
         yield f"Not judged, with {fewer}: {group_words(small)}."
-    elif few and len(run.groups) > 1:
+    if few and len(run.groups) > 1:
         yield f"Judged, though with {fewer}, because a gap takes two groups: {group_words(few)}."
     unknown = [name for name in run.groups if not is_known(name)]
     if unknown:

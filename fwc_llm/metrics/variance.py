@@ -240,14 +240,16 @@ class ArmArrays:
 
     @cached_property
     def eligible_groups(self) -> Codes:
-        """Known groups with at least `min_group` rows (people); all known ones if fewer than two
-        do.
+        """Known groups with at least `min_group` rows (people); if fewer than two do, those with an
+        answer, or else all.
         """
+        if self.design.min_group == 1:
+            return self.known_groups
         sizes = self.of_groups(self.unit)[self.known_groups]
         large = self.known_groups[sizes >= self.design.min_group]
-        if len(large) > 1 and self.design.min_group > 1:
-            return large
-        return self.known_groups
+        answered = np.intersect1d(self.known_groups, self.group[self.parsed])
+        choices = large, answered, self.known_groups
+        return next((groups for groups in choices if len(groups) > 1), choices[-1])
 
     @cached_property
     def per_row(self) -> bool:

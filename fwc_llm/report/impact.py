@@ -164,6 +164,8 @@ class ImpactTables:
 
     def _verdict(self, arm: str, level: str) -> str:
         ratio = self.ratio(arm, level)
+        if not self.of("selection_rate", arm, level).known:
+            return "no answer"
         if not ratio.known and self.references["impact_ratio"].get(arm):
             return f"not judged: {self.count('rows', arm, level)} rows"
         return ratio.verdict.removesuffix(" four fifths") or DASH

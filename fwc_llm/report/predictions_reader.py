@@ -15,7 +15,7 @@ import pandas as pd
 
 from fwc_llm.answers import Reason, parse_answer
 from fwc_llm.cell_rules import kind_of, units_of
-from fwc_llm.data.clean_table import counted, crossed
+from fwc_llm.data.clean_table import counted, crossed, missing_by_answer
 from fwc_llm.data.task_inference import notation
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
@@ -143,7 +143,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
             ways = spoken(f"name it, --row 'COLUMN'; or read no {part}, --{part} ''")
             raise FwcError(f"the column {columns[part]!r} needs 'row', {needs}: {ways}")
     groups, told_groups = _groups(raw, how)
-    notes = list[str]()
+    notes = [f"{doubt}." for doubt in [raw.sum_row] if doubt]
     if how.words is not None:
         notes += _parsed_replies(table, how.words, raw)
     elif "reason" in raw.titles:
@@ -190,7 +190,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     rules: Mapping[str, MeaningRule] = {name: how.rule(name) for name in read}
     if len(read) > 1:
         rules = own_rules(rules, values)
-    neither, pooled = _decided(frame, values, rules, raw.where, how)
+    neither, pooled = _decided(frame, values, rules, raw, how)
     titles = " or ".join(columns[name] for name in read)
     kept, lost = _kept(frame, groups, neither, titles, raw.where, how)
     frame = frame[kept]
@@ -256,7 +256,7 @@ def _decided(
     frame: pd.DataFrame,
     values: Mapping[str, Mapping[str, int]],
     rules: Mapping[str, MeaningRule],
-    where: Path | str,
+    raw: "RawTable",
     how: HowRead,
 ) -> tuple[Any, list[str]]:
     """Replace texts of the columns in `values` by 1, 0 or NaN for yes, no or missing.
@@ -278,7 +278,9 @@ def _decided(
         titles = " and ".join(how.columns[name] for name in together)
         held[""] += int(texts[together].isna().sum().sum())
         try:
-            meaning = read_meaning(dict(held.most_common()), f"{where}: {titles}", rule)
+            meaning = read_meaning(
+                dict(held.most_common()), f"{raw.where}: {titles}", rule
+            )
         except FwcError as error:
             problems.append(str(error))
             continue
@@ -298,9 +300,9 @@ def _decided(
         none = spoken("--label ''")
         problems.append(f"if no column has true answers: {none}")
     if how.missing == "refuse":
-        problems += _lacking(_empty(frame, neither, how), where, how)
+        problems += _lacking(frame, neither, raw.where, how)
     if problems:
-        raise FwcError("; ".join(problems))
+        raise FwcError("; ".join(filter(None, [*problems, raw.sum_row])))
     return neither, notes
 
 
@@ -311,12 +313,25 @@ def _empty(frame: pd.DataFrame, neither: Any, how: HowRead) -> pd.DataFrame:
     return empty
 
 
-def _lacking(empty: pd.DataFrame, where: Path | str, how: HowRead) -> Iterator[str]:
+def _label_bias(frame: pd.DataFrame, how: HowRead) -> list[str]:
+    """A note on labels that are missing for one answer more often than for the other."""
+    if "label" not in frame or "answer" not in frame or frame["answer"].dtype != float:
+        return []
+    uneven = missing_by_answer(frame["label"].isna(), frame["answer"])
+    title = how.columns["label"]
+    return [f"{title} is {uneven}: all numbers are of the others"] * bool(uneven)
+
+
+def _lacking(
+    frame: pd.DataFrame, neither: Any, where: Path | str, how: HowRead
+) -> Iterator[str]:
     """Yield what to do about the empty cells of each column."""
+    empty = _empty(frame, neither, how)
     for name in empty.columns[empty.any()]:
         n = int(empty[name].sum())
         without = ""
         if name == "label":
+            yield from _label_bias(frame, how)
             without = f"without {spoken('--label')}, rates of yes are of all rows; "
         yield (
             f"{where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
@@ -348,6 +363,7 @@ def _kept(
             most = of_groups.most_common(_MOST)
             by_group = ", ".join(f"{group} {n:,}" for group, n in most)
             notes.append(f"{mask.sum():,} of {len(frame):,} rows {fate}: {by_group}.")
+    notes += [f"{note}." for note in _label_bias(frame, how)]
     lost = lost | neither
     if "row" in frame:  # arms and repeats must have the same rows
         lost = lost | frame["row"].isin(frame["row"][neither]).to_numpy()

@@ -283,6 +283,62 @@ def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
             load_task(frame, protected="group", outcome="said", positive=positive)
 
 
+@pytest.mark.parametrize("word", ["Summe", "TOTAL:", "Gesamt", "Σ Total"])
+@pytest.mark.parametrize("ending", ["csv", "xlsx"])
+def test_a_row_that_sums_the_others_up_is_a_check_and_judged_nowhere(
+    fwc: Run, tmp_path: Path, word: str, ending: str
+) -> None:
+    frame = answered(pd.Series(["f", "m"] * 120)).head(40).astype(object)
+    frame.loc[40] = [word, int(frame["age"].sum()), None]
+    path = tmp_path / f"t.{ending}"
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_excel(
+        path, index=False
+    )
+    told = f"{word!r} in row 42 seems to sum the others up"
+    assert told in fwc(f"task init {path} --protected group --outcome said", code=0).out
+    found = fwc(f"audit {path} --protected group --answer said", code=0).out
+    assert told in found
+    assert re.search(r"yes for \S+ % of [fm] and", found)
+    assert re.search(rf"{re.escape(word)} .*no answer", found)
+    notes = audit(frame, answer="said", protected="group", label=None).answered.unused
+    assert f"{word!r} in row 40 seems to sum the others up: remove it." in notes
+    total = answered(pd.Series(["f", word, "m"] * 80))  # a group, as any other
+    assert not audit(
+        total, answer="said", protected="group", label=None
+    ).answered.unused
+
+
+def test_labels_that_are_missing_for_one_answer_are_told_at_every_door(
+    fwc: Run, tmp_path: Path
+) -> None:
+    frame = answered(pd.Series(["f", "m"] * 120))
+    known = (frame["said"] == "yes") | (np.arange(N) % 10 == 0)
+    born = np.random.default_rng(3).choice(["paid", "unpaid"], N)
+    frame["repaid"] = np.where(known, born, "")
+    frame["decision"] = frame.pop("said").map({"yes": "approved", "no": "denied"})
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    shares = (frame["repaid"] == "").groupby(frame["decision"]).mean() * 100
+    told = (
+        f"missing for {shares['denied']:.0f} % of the rows with a no, and 0 % of those"
+    )
+    draft = fwc(f"task init {path} --protected group --outcome repaid", code=0).out
+    assert told in " ".join(draft.split())
+    asked = f"audit {path} --answer decision --label repaid --protected group"
+    assert told in fwc(asked, code=2).line
+    assert told in " ".join(fwc(f"{asked} --missing drop", code=0).out.split())
+    columns: dict[str, Any] = {
+        "answer": "decision",
+        "label": "repaid",
+        "protected": "group",
+    }
+    notes = audit(frame, **columns, missing="drop").answered.unused
+    assert any(told in note for note in notes)
+    even = frame.assign(repaid=np.where(np.arange(N) % 3 == 0, born, ""))
+    notes = audit(even, **columns, missing="drop").answered.unused
+    assert not any("missing for" in note for note in notes)
+
+
 def test_a_map_makes_a_group_of_empty_cells(tmp_path: Path) -> None:
     frame = answered(pd.Series(["x", ""] * 120))
     frame.to_csv(tmp_path / "t.csv", index=False)
