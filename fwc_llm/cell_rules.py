@@ -46,8 +46,9 @@ _IGNORED = re.compile(_AROUND)
 # Around numbers that a table cut off, rounded or has a note on
 MARKS = (
     *"<>≤≥=+*~≈†‡",
-    *("ca.", "circa", "approx.", "about", "etwa", "rund", "env."),
-    *("under", "over", "up to", "unter", "über", "bis", "plus"),
+    *("ca.", "circa", "approx.", "about", "around", "etwa", "rund", "env.", "environ"),
+    *("under", "over", "up to", "unter", "über", "bis", "plus", "min.", "max."),
+    *("at least", "at most", "less than", "more than", "mindestens", "höchstens"),
     *(
         "or more",
         "or less",
@@ -63,7 +64,8 @@ _LONGEST = 60  # characters of a number with its currency signs and spaces
 _AMOUNT = re.compile(  # a number with texts before and behind it
     r"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*(?P<before>([^\d\s.,+()@−-]{1,8}\.?)?)"
     r"\s*(?P<inner>[-+−]?)\s*(?P<digits>\d[\d.,'’\s]*|[.,]\d+)"
-    r"((?<=[.,])[-–—]{1,2}\s*)?"  # "5,-"
+    r"(?P<exponent>(?<=\d)[eE][-+]?\d{1,2})?"
+    r"(((?<=[.,])[-–—]{1,2}|(?<=\d)/-)\s*)?"  # "5,-" and "5/-"
     r"(?P<behind>(?<=\d)[-−])?\s*"  # "182-", as some accounts write -182
     r"(?P<after>([^\d\s.,+()@−-]{1,8}\.?\s?){0,3})\s*(?P<close>\))?"
 )
@@ -111,7 +113,9 @@ _SAME_UNIT = {unit: unit for unit in [*_SPELLINGS, *_SPELT_ONCE.split()]} | {
 _PER = {"per", "pro", "je", "im", "par"}
 MONEY = re.compile(rf"(?!%){_AROUND}(?<=.)")
 _GROUPED: dict[Written, re.Pattern[str]] = {
-    "1,234.5": re.compile(r"(?:[1-9]\d{0,2}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
+    "1,234.5": re.compile(
+        r"(?:[1-9]\d{0,2}(?:[,'’\s]\d{3})+|[1-9]\d?(?:,\d\d)+,\d{3}|\d*)(?:\.\d*)?"
+    ),
     "1.234,5": re.compile(r"(?:[1-9]\d{0,2}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
 }
 _STEP = re.compile(
@@ -238,6 +242,7 @@ def as_plain(cell: str, written: Written) -> str:
     grouping = written[1]
     point = written[5]
     plain = re.sub(r"[^\d.,]", "", digits).replace(grouping, "").replace(point, ".")
+    plain += match["exponent"] or ""
     marks = [match[name] for name in ("open", "sign", "inner", "behind")]
     negative = sum(mark in ("(", "-", "−") for mark in marks)
     return {0: plain, 1: f"-{plain}"}.get(negative, cell)
@@ -318,8 +323,7 @@ def plain_text(item: FileColumn, text: str) -> str:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
-    for mark in item.marks:
-        text = text.removeprefix(mark).removesuffix(mark).strip()
+    text = without_marks(text, item.marks)
     found = _amount_in(text) if item.unit or item.factors else None
     if found is None:
         return as_plain(text, item.written)
@@ -330,12 +334,25 @@ def plain_text(item: FileColumn, text: str) -> str:
         same = bool(item.written)
     if not same:
         return as_plain(text, item.written)
-    parts = ("open", "sign", "inner", "digits", "behind", "close")
-    plain = as_plain("".join(found[part] or "" for part in parts), item.written)
+    parts = ("open", "sign", "inner", "digits", "exponent", "behind", "close")
+    digits = "".join(found[part] or "" for part in parts)
+    plain = as_plain(digits.strip(), item.written)
     number = as_number(plain)
     if factor and number is not None:
         return f"{number * factors[factor]:.15g}"
     return plain
+
+
+def without_marks(text: str, marks: Sequence[str]) -> str:
+    """The text without marks around it, in any case."""
+    return _around(tuple(marks)).sub("", text).strip() if marks else text
+
+
+@cache
+def _around(marks: tuple[str, ...]) -> re.Pattern[str]:
+    longest_first = "|".join(map(re.escape, sorted(marks, key=len, reverse=True)))
+    any_mark = longest_first.replace(r"\.", r"\.?")
+    return re.compile(rf"(?i)^(\s*({any_mark}))+|(({any_mark})\s*)+$")
 
 
 def edited(item: FileColumn, text: str) -> str:
@@ -388,7 +405,7 @@ def fault_of_numbers(
         return fault_of_unit
     fault = _no_numbers(item.name, wrong)
     ways = {f'written = "{way}"': {"written": way} for way in get_args(Written)}
-    marks = tuple(mark for mark in MARKS if mark in " ".join(wrong))
+    marks = marks_of(wrong)
     ways |= {f"marks = {_toml(marks)}": {"marks": marks}}
     for setting, change in ways.items():
         if not _not_numbers(item.model_copy(update=change), texts):
@@ -405,6 +422,12 @@ def fault_of_numbers(
     if re.fullmatch(DATE, wrong[0]):
         repair = "turn dates into numbers, such as years"
     return wrong[0], f"{fault}; {repair}, or {other} in {task.place}"
+
+
+def marks_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """The marks in texts."""
+    whole = "\n".join(texts).casefold()
+    return tuple(mark for mark in MARKS if mark.rstrip(".") in whole)
 
 
 def other_unit(

@@ -31,12 +31,13 @@ from typing import (
 )
 
 from fwc_llm.notices import spoken
-from fwc_llm.sanitize import Fields, Json, kind_of, redact
+from fwc_llm.sanitize import Fields, Json, kind_of, listed, redact
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+_MOST_NAMES = 20  # that a message lists
 _C = TypeVar("_C")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -252,8 +253,8 @@ def check_type(value: object, annotation: Any, name: str) -> None:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """End a message about an unknown `name`: the nearest of `names`, or a list."""
-    listed = list(names)
-    return near(name, listed) or f"; there are {', '.join(listed[:20]) or 'none'}"
+    known = list(names)
+    return near(name, known) or f"; there are {listed(known, _MOST_NAMES) or 'none'}"
 
 
 def near(name: str, names: Sequence[str]) -> str:

@@ -21,11 +21,11 @@ from fwc_llm.words import (
     YES_WORDS,
     as_number,
     folded,
+    rejoined,
     unknown_values,
 )
 
 Others = Literal["no", "drop"]
-_MOST_COMMAS = 8  # in a value that is typed among others
 _MOST_VALUES = 8  # values that a message lists
 ABOVE = "threshold = { above = NUMBER }"  # in a task file
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
@@ -237,9 +237,12 @@ def rules_of(
     negative: Any,
     others: Others | None,
     options: Literal["command line", "python"],
+    above: str = "",
     **own: Any,
 ) -> dict[str, MeaningRule]:
-    """The rules of an answer and a label; `own` may have values of one that mean yes."""
+    """The rules of an answer and a label; `own` may have values of one that mean yes, `above` is as
+    of `MeaningRule`.
+    """
     of_column = any(values is not None for values in own.values())
     return {
         name: MeaningRule(
@@ -247,6 +250,7 @@ def rules_of(
             values_of(negative),
             others,
             options,
+            above,
             column=name if of_column else "",
         )
         for name, values in own.items()
@@ -316,7 +320,7 @@ def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
     """The given values by their keys; one value may be a list, typed with commas."""
     given = [*values]
     if len(given) == 1 and _key(given[0]) not in by_key:
-        given = _typed(given[0].split(","), by_key)
+        given = rejoined(given[0].split(","), lambda text: _key(text) in by_key)
     found = {}
     for value in given:
         key = _key(value)
@@ -324,19 +328,6 @@ def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
             key = _SAME.get(key, key)
         found[key] = value
     return found
-
-
-def _typed(parts: Sequence[str], by_key: Collection[str]) -> list[str]:
-    """The values in a text that was cut at commas; a value may have commas itself."""
-    values = []
-    while parts:
-        texts = {
-            n: ",".join(parts[:n]) for n in range(1, 1 + min(len(parts), _MOST_COMMAS))
-        }
-        n = max((n for n, text in texts.items() if _key(text) in by_key), default=1)
-        values.append(texts[n].strip())
-        parts = parts[n:]
-    return values
 
 
 def _inferred(keys: Sequence[str]) -> tuple[list[str], list[str]]:

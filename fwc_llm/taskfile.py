@@ -651,6 +651,7 @@ def checks_of(text: str) -> list[str]:
         place = setting.strip("# ")
         place = re.sub(r'^{ name = "((?:[^"\\]|\\.)*)".*', r"column \1", place)
         place = re.sub(r'^column = "(.*)"$', r"protected \1", place)
+        place = place.replace(r"\"", '"')
         if is_check:
             checks.append(f"{place}: {doubt}" if place else doubt)
     return checks

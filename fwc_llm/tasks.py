@@ -25,7 +25,7 @@ from fwc_llm.files import (
 from fwc_llm.meaning import values_of
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.notices import LOG, DataWarning, tell
-from fwc_llm.sanitize import Fields, Json, kind_of, parse_json
+from fwc_llm.sanitize import Fields, Json, kind_of, listed, parse_json
 from fwc_llm.taskfile import (
     FRAME,
     TEXT_OF_FRAME,
@@ -39,7 +39,7 @@ from fwc_llm.taskfile import (
     read_taskfile,
 )
 from fwc_llm.validation import check
-from fwc_llm.words import is_known, spellings
+from fwc_llm.words import is_known, named, spellings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -789,7 +789,7 @@ def _of_frame(
     if not attributes or outcome is None:
         raise FwcError(
             f"a data frame needs names of columns: load_task(frame, protected=…, outcome=…); "
-            f"there are {', '.join(table.titles[:20])}"
+            f"there are {listed(table.titles, 20)}"
         )
     if isinstance(words, Mapping):
         for key, word in words.items():
@@ -847,7 +847,9 @@ def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
     if protected is None:
         chosen = taskfile
     else:
-        chosen = choose(taskfile, "use_protected", _names(protected))
+        offered = [attribute.name for attribute in taskfile.offered]
+        names = named(_names(protected), offered)
+        chosen = choose(taskfile, "use_protected", names)
     if weight is None:
         return chosen
     require(weight, str, "weight", 'name a column, or give ""')

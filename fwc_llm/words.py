@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fwc_llm.sanitize import listed, replace_invisible
 
@@ -85,6 +85,32 @@ def _agree(of_outcome: Mapping[str, list[str]], used: Collection[str]) -> bool:
         and not (folded["no"] & set(used))
         and len(every) > 1
     )
+
+
+def rejoined(parts: Sequence[str], is_known: Callable[[str], bool]) -> list[str]:
+    """The texts in one that was cut at commas; a known text may have commas itself."""
+    found = []
+    while parts:
+        counts = range(min(len(parts), _MOST_COMMAS), 1, -1)
+        n = next((n for n in counts if is_known(",".join(parts[:n]))), 1)
+        found.append(",".join(parts[:n]).strip())
+        parts = parts[n:]
+    return found
+
+
+def named(names: Sequence[str], titles: Collection[str]) -> list[str]:
+    """The titles that names mean, which were typed with commas between them; quotes and white
+    space are not compared.
+    """
+    by_key = {_name_key(title): title for title in titles}
+    found = rejoined(names, lambda name: _name_key(name) in by_key)
+    return [
+        name if name in titles else by_key.get(_name_key(name), name) for name in found
+    ]
+
+
+def _name_key(name: str) -> str:
+    return re.sub(r'[\s"]+', "", name)
 
 
 def as_number(cell: str) -> float | None:
@@ -205,6 +231,7 @@ DATE = (
     r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"
     r"([T ]\d{1,2}:\d{2}.*)?"
 )
+_MOST_COMMAS = 8  # in a text that is typed among others
 _LONGEST = 100  # a longer cell is never taken for "unknown"
 
 
@@ -321,6 +348,14 @@ def doubtful_groups(name: str, groups: Collection[str], remedy: str = "") -> lis
             f"In {name}, {', '.join(codes)} may be a code for a missing value, and is a "
             f"group: if it is one, name it as unknown{remedy and f', {remedy} {codes[0]!r}'}"
         )
+    for letter in sorted(group for group in groups if len(group) == 1):
+        begun = [
+            group for group in groups if group.casefold().startswith(letter.casefold())
+        ]
+        if letter.isalpha() and len(begun) == 2:
+            notes.append(
+                f"In {name}, {' and '.join(sorted(begun))} are two groups, and may be one"
+            )
     if groups and all(re.fullmatch(DATE, group) for group in groups):
         notes.append(f"{name} holds dates, and each is a group: make years or ages")
     return notes
@@ -328,14 +363,18 @@ def doubtful_groups(name: str, groups: Collection[str], remedy: str = "") -> lis
 
 def fault_of_groups(levels: Iterable[str]) -> str:
     """Why levels are no groups that can be compared: there are too many; "" if they are."""
-    groups = {group_key(level): level for level in levels}.values()
-    are_numbers = all(as_number(group) is not None for group in groups)
-    most = _MOST_NUMBERS if are_numbers else _MOST_GROUPS
-    if len(groups) <= most:
-        return ""
-    kind = "numbers" if are_numbers else "values"
-    first = ", ".join(sorted(groups)[:_LISTED])
-    return f"{len(groups):,} {kind} ({first}, …), and at most {most} can be compared as groups"
+    groups = sorted({group_key(level): level for level in levels}.values())
+    numbers = [group for group in groups if as_number(group) is not None]
+    for held, most, kind in (
+        (numbers, _MOST_NUMBERS, "numbers"),
+        (groups, _MOST_GROUPS, "values"),
+    ):
+        if len(held) > most:
+            return (
+                f"{len(held):,} {kind} ({listed(held, _LISTED)}), and at most {most} can be "
+                f"compared as groups"
+            )
+    return ""
 
 
 GROUPS_REMEDY = (

@@ -37,7 +37,7 @@ from fwc_llm.cell_rules import (
 )
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
-from fwc_llm.sanitize import Json, parse_json, utf8_safe
+from fwc_llm.sanitize import Json, listed, parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
 _LOOKED_AT = 1000  # different texts of a column in which a notation is sought
@@ -66,6 +66,7 @@ _SUM = re.compile(
 _UNSTORED = re.compile(
     rb'<c r="(\w+)"(?![^>]*t="str")[^>]*><f[^>]*(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</c>'
 )
+_MERGED = re.compile(rb'<mergeCell ref="([A-Z]+)(\d+):[A-Z]+(\d+)"')
 # In a number's format in Excel, what is no digit: texts, "[$€-407]", "\\x", signs, spaces
 _BESIDE = re.compile(
     r'"([^"]*)"|\[\$([^-\]]*)[^\]]*\]|\\(.)|([$€£¥%])|\[[^\]]*\]|[_*].'
@@ -517,7 +518,7 @@ def json_rows(path: Path, value: Any) -> list[Json]:
         rows = [value]
     if isinstance(value, dict) and path.suffix == ".json":
         raise FwcError(
-            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list "
+            f"{path} is one JSON object, with the keys {listed([*value], 10)}: give a list "
             f"of rows, "
             'made with pandas.json_normalize (docs/own-data.md, "Results of other tools")'
         )
@@ -677,6 +678,13 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
             f"file in a spreadsheet program and save it, or export CSV"
         )
     header = rows.pop(0)[1] if rows else []
+    for merged in _MERGED.finditer(part):
+        column, first, last = map(bytes.decode, merged.groups())
+        if rows and int(last) > int(first) >= rows[0][0]:
+            raise FwcError(
+                f"{path}: the cells {column}{first} to {column}{last} are merged, and all but the "
+                f"first are empty: unmerge them, and write the value into each"
+            )
     while header and header[-1] is None:
         header.pop()
     for number, cells in rows:

@@ -8,6 +8,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,10 +23,12 @@ from fwc_llm.cell_rules import (
     as_number,
     as_plain,
     kind_of,
+    marks_of,
     notations_of,
     plain_text,
     units_among,
     units_of,
+    without_marks,
 )
 from fwc_llm.data.clean_table import (
     clean_tables,
@@ -57,6 +60,7 @@ from fwc_llm.words import (
     is_marker,
     is_unknown,
     missing_codes,
+    named,
 )
 
 _FEW = (
@@ -73,6 +77,7 @@ _SMALL = 10  # levels with fewer rows should perhaps be merged
 _LOOKED_AT = 1000  # most values that are compared with a pattern
 _MOSTLY = 0.5  # a column is numeric if a larger share of its cells are numbers, and a text behind
 # more of the numbers is their unit; a known unit is one at any share
+_RANGE = r"\d\D*[-–]\D*\d"
 _FEW_TEXTS = 3  # with more texts such as "20-29", numbers are categories
 _MANY = 0.1  # least share of numbers among categories, or of ranges among numbers, that matters
 _EVEN = 0.1  # largest share of a text that may name a person with several rows
@@ -266,8 +271,16 @@ def _mixed(counts: pd.Series) -> Iterator[str]:
         yield (
             f"{numbers.sum():,} of {counts.sum():,} values are numbers like {numbers.index[0]!r}, "
             f"others texts like {texts.index[0]!r}: kept as categories; for numbers, "
-            'kind = "numeric" with the texts as missing_marker'
+            f'kind = "numeric" and {_not_read(texts.index)}'
         )
+
+
+def _not_read(texts: Sequence[str]) -> str:
+    """The keys by which a numeric column reads texts: as numbers with marks, or as missing."""
+    if all(_is_number(without_marks(text, MARKS)) for text in texts):
+        return f"marks = {_toml(marks_of(texts))}"
+    shown = _toml([*texts]) if len(texts) <= _LISTED else "[…]"
+    return f"missing_marker = {shown}"
 
 
 def _is_number(cell: str) -> bool:
@@ -301,11 +314,18 @@ def _not_numbers(
         first = marked[0]
         yield (
             f"read without their marks, {first!r} as {profile.number(first):.10g}: "
-            f"{listed(marked, _LISTED, place)}; else add them to its missing_marker"
+            f"{listed(marked, _LISTED, place)}; else {_as_missing(profile, marked)}"
         )
     if profile.odd:
         odd = listed(profile.odd, _LISTED, place)
-        yield f"no numbers: {odd}: repair them, or add them to its missing_marker"
+        yield f"no numbers: {odd}: repair them, or {_as_missing(profile, profile.odd)}"
+
+
+def _as_missing(profile: ColumnProfile, texts: Sequence[str]) -> str:
+    """The keys that take texts for missing values; of many, that the column has categories."""
+    if len(texts) > _LISTED:
+        return 'kind = "categorical"'
+    return f"missing_marker = {_toml([*profile.markers, *texts])}"
 
 
 def _doubts(
@@ -395,35 +415,32 @@ def how_written(counts: pd.Series, part: str, usual: Written) -> ColumnProfile:
     categorical if these are no quantities.
     """
     cells = counts[[not is_marker(cell) for cell in counts.index]]
-    found = notation(cells, usual)
-    odd = cells[[*found.odd]]
-    ranges = odd.index.str.contains(r"[<>≤≥]|\d\D*[-–]\D*\d").sum()
-    is_lettered = odd.index.str.contains(r"\d|\b\w\b").any()
-    numbers = [found.number(cell) for cell in cells.index.difference(odd.index)]
-    are_few = len(numbers) <= _FEW and all(map(float.is_integer, numbers))
+    unmarked = cells.rename(partial(without_marks, marks=MARKS))
+    found = notation(unmarked.groupby(level=0, sort=False).sum(), usual)
+    is_marked = cells.index != unmarked.index
+    plain = notation(cells, usual) if is_marked.any() else found
+    lettered = cells[[*plain.odd]]
+    odd = cells[unmarked.index.isin(found.odd)]
+    has_ranges = odd.index.str.contains(_RANGE).any()
+    ranges = has_ranges and lettered.index.str.contains(rf"[<>≤≥]|{_RANGE}").sum()
+    is_lettered = lettered.index.str.contains(r"\d|\b\w\b").any()
+    numbers = {found.number(cell) for cell in unmarked.index.difference(found.odd)}
+    is_whole = all(map(float.is_integer, numbers))
+    of_unit = (found.unit or found.factors) and len(numbers) > 2
     reasons = (  # why the cells are categories
         odd.sum() >= (1 - _MOSTLY) * cells.sum(),
-        odd.sum() > _MANY * cells.sum() and ranges > _FEW_TEXTS,
-        is_lettered and are_few,  # codes such as "1" and "2x"
+        lettered.sum() > _MANY * cells.sum() and ranges > _FEW_TEXTS,
+        # codes such as "1" and "2x"
+        is_lettered and len(numbers) <= _FEW and is_whole and not of_unit,
         part and len(cells) <= _FEW,
-        part == "outcome" and found.odd,
+        part == "outcome" and len(lettered),
     )
     if any(reasons):
         return ColumnProfile(name="x")
-    found = _with_marks(found)
-    odd = cells[[*found.odd]]
     words = odd[(odd > 1) & ~odd.index.str.contains(r"\d")]  # for a missing number
     others = odd.index.drop(words.index)
-    return found.but(markers=tuple(words.index), odd=tuple(others))
-
-
-def _with_marks(profile: ColumnProfile) -> ColumnProfile:
-    """The profile that also reads numbers with marks, such as "80+", "<5" and "202*"."""
-    tried = profile.but(marks=MARKS)
-    odd = [cell for cell in profile.odd if math.isnan(tried.number(cell))]
-    marked = "\n".join({*profile.odd} - {*odd})
-    marks = tuple(mark for mark in MARKS if mark in marked)
-    return profile.but(marks=marks, odd=tuple(odd))
+    marks = marks_of(cells.index[is_marked].difference(odd.index))
+    return found.but(marks=marks, markers=tuple(words.index), odd=tuple(others))
 
 
 def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
@@ -582,7 +599,7 @@ def draft_task(
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
-    names = protected, outcome, path.name, ""
+    names = named(protected, table.titles), outcome, path.name, ""
     return Drafting(path, source, table, *names, unknown, answer).draft(folder)
 
 

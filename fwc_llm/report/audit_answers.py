@@ -124,6 +124,7 @@ def audit(
     positive_label: Any = None,
     negative: Any = None,
     others: Literal["no", "drop"] | None = None,
+    above: float | None = None,
     unknown: Collection[str] = (),
     p_yes: Hashable | None = "p_yes",
     threshold: float | None = None,
@@ -158,9 +159,10 @@ def audit(
 
     Values of answers and labels have their usual meaning (docs/own-data.md, "Yes and no").
     `positive` names the value or values that mean yes (`positive_answer` and `positive_label`,
-    those of one column), `negative` those that mean no. Any other values mean no (`others="no"`),
-    or their rows are dropped (`others="drop"`). Rows without a label, weight, person or stratum are
-    refused or dropped, as `missing` says.
+    those of one column), `negative` those that mean no ("" is an empty cell). Any other values mean
+    no (`others="no"`), or their rows are dropped (`others="drop"`). Numeric answers `above` a
+    number mean yes. Rows without a label, weight, person or stratum are refused or dropped, as
+    `missing` says.
 
     `weight` is the column of sampling weights. `cluster` is the column that identifies people with
     several rows. `given` is a column of strata; parity is also compared within strata
@@ -183,7 +185,7 @@ def audit(
     """
     from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.report.predictions_reader import USUAL, HowRead, columns_of
+    from fwc_llm.report.predictions_reader import ABOVE, USUAL, HowRead, columns_of
 
     require(against, str, "against", "name an arm")
     if not 0 <= margin < 1:
@@ -210,9 +212,16 @@ def audit(
     named |= {part: None for part in USUAL if parts[part] == part}
     columns = columns_of(named, groups, raw.titles)
     own = {"answer": positive_answer, "label": positive_label}
-    rules = rules_of(positive, negative, others, "python", **own)
+    offered = ABOVE if above is None else ""
+    rules = rules_of(positive, negative, others, "python", offered, **own)
     how = HowRead(
-        columns, groups, rules, unknown=unknown, threshold=threshold, missing=missing
+        columns,
+        groups,
+        rules,
+        unknown=unknown,
+        above=above,
+        threshold=threshold,
+        missing=missing,
     )
     _, found = audit_of_table(
         raw,

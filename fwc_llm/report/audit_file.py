@@ -27,7 +27,7 @@ from fwc_llm.report.narrative import (
     step_of,
     what_was_decided,
 )
-from fwc_llm.report.predictions_reader import HowRead, columns_of, open_file
+from fwc_llm.report.predictions_reader import ABOVE, HowRead, columns_of, open_file
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -35,6 +35,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import Fields, Json
 from fwc_llm.taskfile import LAYOUT
 from fwc_llm.words import CROSSING, YES_NO, Words
+from fwc_llm.words import named as titles_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,19 +146,22 @@ def audit_of_file(
         audit_options.negative,
         audit_options.others,
         "command line",
+        ABOVE if audit_options.above is None else "",
         answer=audit_options.positive_answer,
         label=audit_options.positive_label,
     )
     raw = open_file(predictions, layout)
     if population is not None:
         raw = raw.joined(open_file(population, layout), str(audit_options.row))
-    columns = columns_of(named, audit_options.protected, raw.titles)
+    protected = titles_named(audit_options.protected, raw.titles)
+    columns = columns_of(named, protected, raw.titles)
     how = HowRead(
         columns,
-        audit_options.protected,
+        protected,
         rules,
         words=_words_of_replies(audit_options),
         unknown=audit_options.unknown,
+        above=audit_options.above,
         threshold=audit_options.threshold,
         missing=audit_options.missing,
     )

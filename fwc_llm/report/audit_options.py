@@ -69,6 +69,9 @@ class AuditOptions(Options):
     others: Literal["no", "drop"] | None = option(
         None, "Treat other values as no, or drop their rows.", ""
     )
+    above: float | None = option(
+        None, "Number above which a numeric --answer means yes.", ""
+    )
     unknown: tuple[str, ...] = option(
         (),
         "Further words for an unknown category, comma-separated.",

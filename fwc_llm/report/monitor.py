@@ -30,7 +30,7 @@ from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import State
 from fwc_llm.report.predictions_reader import HowRead, open_file, read_answers
 from fwc_llm.sanitize import Fields, Json, listed
-from fwc_llm.words import CROSSING, is_known
+from fwc_llm.words import CROSSING, is_known, named
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
@@ -312,18 +312,20 @@ def _read(
         if rule.positive and rule.negative:  # no call has to have both
             given = ",".join(rule.positive + rule.negative)
             values[name] += map(str.strip, given.split(","))
+    raw = open_file(path, layout)
+    protected = named(options["protected"], raw.titles)
     levels = zip(*(group.split(CROSSING) for group in groups), strict=True)
     how = HowRead(
         {role: options[name] for role, name in roles.items() if options[name]},
-        options["protected"],
+        protected,
         rules,
         unknown=options["unknown"],
         missing=options["missing"],
         values=values,
-        groups=dict(zip(options["protected"], levels, strict=False)),
+        groups=dict(zip(protected, levels, strict=False)),
         alone=True,
     )
-    read = read_answers(open_file(path, layout), how)
+    read = read_answers(raw, how)
     summary["values"] = {name: sorted(texts) for name, texts in read.values.items()}
     return read
 

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.answers import Reason, parse_answer
-from fwc_llm.cell_rules import kind_of, units_of
+from fwc_llm.cell_rules import kind_of, plain_text, units_of
 from fwc_llm.data.clean_table import counted, crossed, missing_by_answer
-from fwc_llm.data.task_inference import notation
+from fwc_llm.data.task_inference import how_written, notation
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
 from fwc_llm.meaning import MeaningRule, about_empty, own_rules, read_meaning
@@ -29,7 +29,7 @@ from fwc_llm.models.base import Reply
 from fwc_llm.notices import spoken
 from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
-from fwc_llm.sanitize import Json
+from fwc_llm.sanitize import Json, listed
 from fwc_llm.taskfile import Written
 from fwc_llm.words import (
     GROUPS_REMEDY,
@@ -70,6 +70,7 @@ _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on t
 }
 
 
+ABOVE = "--above NUMBER"
 # Columns that are read by these names if the caller names no other
 USUAL = "answer", "label", "p_yes", "arm", "repeat", "row", "examples"
 
@@ -96,10 +97,11 @@ class HowRead:
     `columns` maps the audit's columns to those of the table. `rules` say what the values of
     "answer" and "label" mean; columns with the same rule are read together (see `own_rules`).
     `words` are those for yes and no in replies of models, which are parsed; None: the answers are
-    values. Words in `unknown` mean an unknown group. Without an answer column, the answer is yes if
-    `p_yes` is at least `threshold` (None: 0.5), or if `score` exceeds its median. `values` (of
-    "answer" and "label") and `groups` (by protected column) are those of earlier files. `alone`:
-    each decision counts once, without weights or people.
+    values, or numbers that mean yes `above` one. Words in `unknown` mean an unknown group. Without
+    an answer column, the answer is yes if `p_yes` is at least `threshold` (None: 0.5), or if
+    `score` exceeds its median. `values` (of "answer" and "label") and `groups` (by protected
+    column) are those of earlier files. `alone`: each decision counts once, without weights or
+    people.
     """
 
     columns: Mapping[str, str]
@@ -107,6 +109,7 @@ class HowRead:
     rules: Mapping[str, MeaningRule] = field(default_factory=dict)
     words: Words | None = None
     unknown: Collection[str] = ()
+    above: float | None = None
     threshold: float | None = None
     missing: str = "refuse"
     values: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -150,8 +153,13 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         reasons = filled(raw.texts("reason"))
         if set(reasons.unique()) <= set(get_args(Reason)):
             table["reason"] = reasons
+    if how.above is not None and "answer" in table:
+        title = columns["answer"]
+        usual = raw.usual_in(title)[0]
+        numbers = as_numbers(table["answer"], title, "score", raw.numbers, usual)
+        table["answer"] = np.where(np.isnan(numbers), np.nan, numbers > how.above)
     read = [name for name in ("answer", "label") if name in columns]
-    if how.words is not None:
+    if how.words is not None or how.above is not None:
         read = [name for name in read if name != "answer"]
     for (
         name
@@ -160,7 +168,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
             len(read) < 2 or len(table[name].categories) < 2
         ):
             table[name] = filled(table[name])
-    if "answer" in table and how.words is None and not how.rule("answer").positive:
+    if "answer" in read and not how.rule("answer").positive:
         _check_probabilities(table["answer"], how, raw)
     for name in _NUMBERS.keys() & table:
         title = columns[name]
@@ -197,7 +205,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     if "score" in frame:
         frame["above"] = _above_median(frame)
         frame["answer"] = frame["answer" if "answer" in frame else "above"]
-    notes = [*lost, *told_groups, *pooled, *notes]
+    notes = [*lost, *pooled, *told_groups, *notes]
     return AnswerTable(frame, groups[kept], tuple(notes), values, tuple(lost))
 
 
@@ -230,7 +238,12 @@ def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
     for name in how.grouped:
         texts = raw.texts(name)
         counts = counted(pd.Series(texts))
-        fault = fault_of_groups(counts)
+        how_numbers = how_written(
+            pd.Series(counts, pd.Index(counts, dtype="str")),
+            "protected",
+            raw.usual_in(name)[0],
+        )
+        fault = fault_of_groups(plain_text(how_numbers, text) for text in counts)
         if fault:
             raise FwcError(
                 f"{raw.where}: the protected column {name!r} has {fault}: {GROUPS_REMEDY}"
@@ -360,8 +373,7 @@ def _kept(
     for fate, mask in masks.items():
         if mask.any():
             of_groups = Counter(crossed(groups[mask], how.grouped).tolist())
-            most = of_groups.most_common(_MOST)
-            by_group = ", ".join(f"{group} {n:,}" for group, n in most)
+            by_group = listed(of_groups.most_common(), _MOST, "{0[0]} {0[1]:,}".format)
             notes.append(f"{mask.sum():,} of {len(frame):,} rows {fate}: {by_group}.")
     notes += [f"{note}." for note in _label_bias(frame, how)]
     lost = lost | neither
@@ -418,8 +430,8 @@ def _parsed_replies(table: Json, words: Words, raw: "RawTable") -> list[str]:
     if not unread.any():
         return []
     counts = Counter(reason or "blank" for reason in np.array(reasons)[unread].tolist())
-    listed = ", ".join(f"{reason} {n:,}" for reason, n in counts.most_common())
-    note = f"{counts.total():,} of {len(values):,} replies hold no answer: {listed}"
+    by_reason = ", ".join(f"{reason} {n:,}" for reason, n in counts.most_common())
+    note = f"{counts.total():,} of {len(values):,} replies hold no answer: {by_reason}"
     examples = frequent_texts(cells["text"][unread])
     if examples:
         note += f". Most frequent: {'; '.join(examples)}"
@@ -467,14 +479,13 @@ def as_numbers(
     least, most, kind_name, how = _NUMBERS[kind]
     places = np.flatnonzero(wrong | (numbers < least) | (numbers > most)).tolist()
     if places:
-        listed = ", ".join(
-            f"row {rows[position] if rows else position + 1} {cells[position]!r:.40}"
-            for position in places[:_SHOWN]
-        )
+
+        def place(position: int) -> str:
+            return f"row {rows[position] if rows else position + 1} {cells[position]!r:.40}"
+
         raise FwcError(
             f"{column!r} is not {kind_name} in {len(places):,} of {len(cells):,} rows "
-            f"({listed}): write "
-            f"numbers{how}"
+            f"({listed(places, _SHOWN, place)}): write numbers{how}"
         )
     return numbers
 

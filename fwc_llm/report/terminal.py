@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 GOOD = f"Is that good? {IS_THAT_GOOD}"
-_MOST_NOTES = 4
+_MOST_NOTES = 6
 _MOST_ROWS = 20  # of the first table
 _NO_PROBABILITY = (
     "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to "
@@ -122,7 +122,7 @@ def _body(
         line = f"The first {_MOST_ROWS} rows are shown; the report has more."
         table = replace(table, rows=table.rows[:_MOST_ROWS], notes=[line])
     yield terminal(replace(table, title=""))
-    notes = [] if verbose else [note for note in _notes(stats) if note not in above]
+    notes = [] if verbose else _notes(stats, above)
     yield from (Text(note, style="dim") for note in notes)
     yield from map(Text, missed(stats))
 
@@ -168,15 +168,19 @@ def audit_summary(
             table = selected(impact, stats.records, brief=True)
         parts.append(Text(f"{predictions} by {audited.name}", style="bold"))
         parts += _body(audited, created, table, verbose, above)
-        above += _notes(stats)
+        above += _notes(stats, above)
     return Group(*parts, *_end(audits, page))
 
 
-def _notes(stats: Statistics) -> list[str]:
+def _notes(stats: Statistics, above: Sequence[str]) -> list[str]:
+    """The first notes but those `above`, and the number of the others."""
     of_one = tuple(f"{arm.arm}{end}" for arm in stats.arms for end in ":,")
-    notes = [note for note in stats.notes if not note.startswith(of_one)]
-    strata = [note for note in stats.notes if note not in notes and " strat" in note]
-    return [*notes[:_MOST_NOTES], *strata]
+    told = [note for note in stats.notes if note not in above]
+    notes = [note for note in told if not note.startswith(of_one)]
+    strata = [note for note in told if note not in notes and " strat" in note]
+    more = len(notes) - _MOST_NOTES
+    rest = [f"{more} more notes: --verbose shows them."] * (more > 0)
+    return [*notes[:_MOST_NOTES], *rest, *strata]
 
 
 def everything(run: Fields) -> RenderableType:

@@ -182,7 +182,7 @@ BAD_DATA = {
     "many levels": (
         "\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)),
         {},
-        "has 30 numbers (0, 1, 10, 11, 12, …)",
+        "has 30 numbers (0, 1, 10, 11, 12 and 25 more)",
     ),
     "one outcome": (
         "1,a,f,yes\n2,b,m,yes",

@@ -1,6 +1,7 @@
 """Every door reads a messy table alike: tasks and audits, of files and of frames."""
 
 import re
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from openpyxl import Workbook
 
 from fwc_llm import FwcError, audit, load_task, select_shots
 from fwc_llm.data.task_inference import draft_task
@@ -337,6 +339,77 @@ def test_labels_that_are_missing_for_one_answer_are_told_at_every_door(
     even = frame.assign(repaid=np.where(np.arange(N) % 3 == 0, born, ""))
     notes = audit(even, **columns, missing="drop").answered.unused
     assert not any("missing for" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "name", ["Sex, self-reported", 'the "sex"', '"sex", as told', "sex , given,twice"]
+)
+def test_a_column_with_commas_or_quotes_can_be_named(
+    fwc: Run, tmp_path: Path, name: str
+) -> None:
+    frame = answered(pd.Series(["f", "m"] * 120)).rename(columns={"group": name})
+    frame["race"] = ["a", "b", "b", "a"] * 60
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    for typed in (f"{name},race", f"race,{name}"):
+        asked = f"--protected {shlex.quote(typed)}"
+        draft = fwc(f"task init {path} {asked} --outcome said --force", code=0).out
+        assert f"column {name}: " in draft or "column age: " in draft
+        assert f"by {name}" in fwc(f"audit {path} {asked} --answer said", code=0).out
+    checked = fwc(
+        f"task check {tmp_path / 't.toml'} --protected {shlex.quote(name)}", code=0
+    )
+    assert f"Groups by {name}, " in checked.out
+
+
+def test_a_number_above_which_answers_mean_yes(fwc: Run, tmp_path: Path) -> None:
+    frame = answered(pd.Series(["f", "Female", "m"] * 80))
+    frame["points"] = np.random.default_rng(0).integers(300, 850, N)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    asked = f"audit {tmp_path / 't.csv'} --protected group --answer points"
+    assert "--above NUMBER" in fwc(asked, code=2).line
+    with pytest.raises(FwcError, match="above=NUMBER"):
+        audit(frame, answer="points", protected="group")
+    found = audit(frame, answer="points", protected="group", above=600).answered
+    yes = frame["points"] > 600
+    assert {group: n for group, (_, n) in of_answers(found).items()} == dict(
+        yes.groupby(frame["group"]).sum()
+    )
+    assert any(
+        "Female and f are two groups, and may be one" in note for note in found.unused
+    )
+    assert "60" in fwc(f"{asked} --above 600", code=0).out
+
+
+def test_cells_that_are_merged_over_rows_are_refused(tmp_path: Path) -> None:
+    book = Workbook()
+    sheet = book.active
+    for row in (
+        ["people", None],
+        ["sex", "said"],
+        ["f", "yes"],
+        [None, "no"],
+        ["m", "no"],
+    ):
+        sheet.append(row)
+    sheet.merge_cells("A1:B1")
+    sheet.merge_cells("A3:A4")
+    book.save(tmp_path / "t.xlsx")
+    options = AuditOptions(protected=("sex",), answer="said", skip=1)
+    with pytest.raises(FwcError, match="cells A3 to A4 are merged"):
+        audit_of_file(tmp_path / "t.xlsx", options)
+
+
+@pytest.mark.parametrize("form", ["{}", "{} years", "€ {}.000", "ca. {}"])
+def test_numbers_are_no_groups_at_any_door(tmp_path: Path, form: str) -> None:
+    """One "80+" or another word among ages does not make groups of them."""
+    ages = [form.format(20 + k % 60) for k in range(N)]
+    frame = answered(pd.Series([*ages[:-3], "80+", "80+", "nobody asked"]))
+    for door in doors(frame, tmp_path).values():
+        with pytest.raises(
+            FwcError, match=r"6[0-2] numbers .* and 5[5-7] more.* at most 20"
+        ):
+            door()
 
 
 def test_a_map_makes_a_group_of_empty_cells(tmp_path: Path) -> None:

@@ -41,7 +41,10 @@ from tests.data.tables import cycled, drafted, write_csv
         ("1.223,- €", None, "1223."),
         ("182-", "-182", "-182"),
         ("1.182,50- €", None, "-1182.50"),
-        ("1,23,456", None, None),
+        ("₹1,23,456", "123456", None),
+        ("1,23,45", None, None),
+        ("1,234/-", "1234", "1.234"),
+        ("3,4E+04", None, "3.4E+04"),
         ("2023-01-02", None, None),
         ("LA-00001", None, None),
         ("1,234 apples", None, None),
@@ -799,6 +802,34 @@ def test_a_unit_is_one_by_any_spelling_and_an_unknown_one_stands_with_most_numbe
     assert (look.kind, look.role, kind_of(look.unit)) == ("numeric", "feature", unit)
     assert doubt in look.why
     assert all(look.number(text) >= 20 for text in {*texts} - {*look.odd})
+
+
+@pytest.mark.parametrize(
+    ("form", "number"),
+    [
+        ("ca. {} Tsd. €", 21_000),
+        ("Ca {} €", 21),
+        ("{}+", 21),
+        ("<{}", 21),
+        ("über {}", 21),
+        ("{} or more", 21),
+        ("~{},5 kg", 21.5),
+        ("₹1,{},000", 121_000),
+        ("{},4E+04", 214_000),
+        ("at least {} %", 21),
+    ],
+)
+@pytest.mark.parametrize("share", [0.2, 0.6, 1.0])
+def test_numbers_with_marks_are_numbers_whatever_their_share(
+    form: str, number: float, share: float
+) -> None:
+    plain = re.sub(r"[^\d{},.E+ ]|\+$|or more", "", form).strip(" .")
+    cells = [
+        (form if k < 100 * share else plain).format(21 + k % 70) for k in range(100)
+    ]
+    look = profile_column("amount", pd.Series(cells))
+    assert (look.kind, look.role, look.odd) == ("numeric", "feature", ())
+    assert look.number(cells[0]) == number
 
 
 def test_ranges_among_numbers_are_no_people() -> None:
