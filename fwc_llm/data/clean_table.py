@@ -98,7 +98,7 @@ def _differ(lost: pd.Series, read: pd.Series) -> bool:
 
 
 def missing_by_answer(missing: pd.Series, answers: pd.Series) -> str:
-    """How often cells (n,) are missing for each of the answers (n,), 1 or 0; "" if equally often."""
+    """How often cells (n,) are missing for each answer (n,), 1 or 0; "" if equally often."""
     of_answers = missing.groupby(answers.to_numpy())
     if not _differ(of_answers.sum(), of_answers.size()):
         return ""

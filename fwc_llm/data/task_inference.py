@@ -271,11 +271,11 @@ def _mixed(counts: pd.Series) -> Iterator[str]:
         yield (
             f"{numbers.sum():,} of {counts.sum():,} values are numbers like {numbers.index[0]!r}, "
             f"others texts like {texts.index[0]!r}: kept as categories; for numbers, "
-            f'kind = "numeric" and {_not_read(texts.index)}'
+            f'kind = "numeric" and {_not_read([*texts.index])}'
         )
 
 
-def _not_read(texts: Sequence[str]) -> str:
+def _not_read(texts: Collection[str]) -> str:
     """The keys by which a numeric column reads texts: as numbers with marks, or as missing."""
     if all(_is_number(without_marks(text, MARKS)) for text in texts):
         return f"marks = {_toml(marks_of(texts))}"
@@ -424,7 +424,7 @@ def how_written(counts: pd.Series, part: str, usual: Written) -> ColumnProfile:
     has_ranges = odd.index.str.contains(_RANGE).any()
     ranges = has_ranges and lettered.index.str.contains(rf"[<>≤≥]|{_RANGE}").sum()
     is_lettered = lettered.index.str.contains(r"\d|\b\w\b").any()
-    numbers = {found.number(cell) for cell in unmarked.index.difference(found.odd)}
+    numbers = {found.number(cell) for cell in unmarked.index.difference([*found.odd])}
     is_whole = all(map(float.is_integer, numbers))
     of_unit = (found.unit or found.factors) and len(numbers) > 2
     reasons = (  # why the cells are categories

@@ -148,7 +148,7 @@ def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
             (["0.5", text], f"row 2 {text!r}")
             for text in ("87", "-1.3", "maybe", "1_0", "inf")
         ),
-        (["2"] * 9, "row 5 '2')"),
+        (["2"] * 9, "row 5 '2' and 4 more)"),
         (["x" * 9999], "'xxxx"),
     ],
 )
