@@ -59,8 +59,8 @@ _SEP_LINE = re.compile(
 )  # a first line for Excel
 
 _SUM = re.compile(
-    r"(?i)[\WΣ]*((grand |sub)?total(s|e|es)?|sums?|summen?|gesamt(summe)?|insgesamt|somme|suma|soma|totaal"
-    r"|average|mean|mittelwert|durchschnitt|moyenne|media)\W*"
+    r"(?i)[\WΣ]*((grand |sub)?total(s|e|es)?|sums?|summen?|gesamt(summe)?|insgesamt|somme|suma"
+    r"|soma|totaal|average|mean|mittelwert|durchschnitt|moyenne|media)\W*"
 )
 # A formula without a stored value in the XML of a sheet; "" is a stored value
 _UNSTORED = re.compile(
