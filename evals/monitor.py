@@ -18,7 +18,7 @@ import pandas as pd
 
 from evals.record import command_line, markdown, write
 from fwc_llm.gates import parse_condition
-from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
+from fwc_llm.metrics.counts import BY_KEY, UNPARSED, Codes, Floats
 from fwc_llm.metrics.period_gaps import ERROR, intervals, split_error
 from fwc_llm.report.monitor_state import open_state
 
@@ -34,7 +34,8 @@ class World(NamedTuple):
 
     `shares` and `rates` map a month (0 to 11) to the groups' shares of decisions and rates of yes.
     EO: the rates are those among the label yes, which 30 % have; 10 % of the others are answered
-    yes. `by_group`: the decisions of a month come sorted by group.
+    yes. `by_group`: the decisions of a month come sorted by group. `unread`: the share of the
+    first group's yes and of the others' no that has no answer, so that the gap looks larger.
     """
 
     name: str
@@ -43,6 +44,7 @@ class World(NamedTuple):
     rates: Callable[[int], tuple[float, ...]]
     beyond: tuple[float, ...]
     by_group: bool = False
+    unread: float = 0.0
 
 
 def halves(month: int) -> tuple[float, ...]:
@@ -101,6 +103,14 @@ WORLDS = (
         (0.3, *(0.5,) * 4),
     ),
     World(
+        "answers missing where they widen the gap",
+        "dp_gap > 0.1",
+        halves,
+        stable,
+        (0.3, 0.7),
+        unread=0.1,
+    ),
+    World(
         "ratio of rates", "dp_ratio < 0.8", halves, lambda month: (0.4, 0.5), (0.3, 0.5)
     ),
     World(
@@ -129,7 +139,11 @@ def draw(
         yes = np.where(label, yes, rng.random(n) < 0.1)
     if world.condition.startswith("accuracy"):
         yes = np.where(yes, label, ~label)
-    return np.asarray(6 * group + 3 * label + yes, np.int64)
+    answer = yes.astype(np.int64)
+    if world.unread:
+        widens = np.where(group == 0, yes, ~yes) & (rng.random(n) < world.unread)
+        answer = np.where(widens, UNPARSED, answer)
+    return np.asarray(6 * group + 3 * label + answer, np.int64)
 
 
 def counts_at_looks(cells: list[Codes], groups: int, size: int) -> Codes:
@@ -156,11 +170,11 @@ def judged(world: World, counts: Codes) -> tuple[Floats, Floats]:
     metric = BY_KEY[condition.metric]
     arrival = np.arange(counts.shape[1])
     half, shares = split_error(arrival)
-    pooled = intervals(counts, metric, half)
-    months = intervals(counts[:, :, None], metric, shares)
+    low, high = intervals(counts, metric, half)[1, 1]
+    lows, highs = intervals(counts[:, :, None], metric, shares)[1, 1]
     if metric.kind == "gap":
-        return pooled[1] > condition.bound, (months[1] > condition.bound).any(-1)
-    return pooled[2] < condition.bound, (months[2] < condition.bound).any(-1)
+        return low > condition.bound, (lows > condition.bound).any(-1)
+    return high < condition.bound, (highs < condition.bound).any(-1)
 
 
 def false_alarms(world: World, paths: int, size: int) -> float:

@@ -21,7 +21,7 @@ from fwc_llm.metrics.statistics import Statistics, group_words
 from fwc_llm.sanitize import listed, redact
 
 Outcome = Literal["within", "outside", "cannot say"]
-Lacking = Literal["", "rows", "people", "replies", "draws"]
+Lacking = Literal["", "rows", "people", "decisions", "replies", "draws"]
 WITHIN: Outcome = "within"
 OUTSIDE: Outcome = "outside"
 CANNOT_SAY: Outcome = "cannot say"
@@ -167,9 +167,6 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
         numbers = record.value, *record.ends
         return Check(condition.about(arm), outcome, told, *numbers, lacking, arm)
 
-    def settles(low: float, high: float) -> bool:
-        return outcome_of(condition, low, high) != CANNOT_SAY
-
     if not record.known:
         no_record = "there is no P(yes)" if stats.labelled else "there are no labels"
         both = f" of {in_words(arm)} less that of {in_words(condition.minus or '')}"
@@ -191,20 +188,44 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     if unread == condition.bound == 0 and stats.same_answers(arm, condition.minus):
         why = f"{SAME} in both arms, so no number of rows would tell"
         return check(f"{told}; {why}")
-    lacking: Lacking = stats.units
-    why = "too few rows to tell"
-    of_answers = unread and metric.source == "answers" and read.known
-    if of_answers and lacks_answers(readings.ends, read.ends, settles):
-        more = MORE[stats.units]
-        remedy = f"fewer such replies, or {more},"
-        if not settles(*readings.ends):
-            lacking = "replies"
-            remedy = f"fewer such replies, with {more},"
-            remedy = "only fewer such replies" if settles(*read.ends) else remedy
-        why = f"{unread:,} replies have no answer, and each may be a yes or a no"
-        why = f"{why}: {remedy} would settle it"
-    why = still_open(metric, record, condition, why)
+    ends = read.ends, readings.ends
+    why, lacking = why_open(condition, record, *ends, unread * read.known, stats.units)
     return check(f"{told}; {why}", lacking=lacking)
+
+
+def why_open(
+    condition: GateCondition,
+    record: Record,
+    read: Interval,
+    readings: Interval,
+    unread: int,
+    units: Lacking,
+) -> tuple[str, Lacking]:
+    """Why a check of a record cannot say, and what it lacks.
+
+    `read` is the interval of the answers that were read, `readings` are the least and the greatest
+    value over all answers that the `unread` replies or decisions might have.
+    """
+
+    def settles(low: float, high: float) -> bool:
+        return outcome_of(condition, low, high) != CANNOT_SAY
+
+    metric = BY_KEY[condition.metric]
+    of_decisions = units == "decisions"
+    why = "wait for more decisions" if of_decisions else "too few rows to tell"
+    lacking = units
+    of_answers = unread and metric.source == "answers"
+    if of_answers and lacks_answers(readings, read, settles):
+        more = MORE[units]
+        such = "decisions" if of_decisions else "replies"
+        remedy = f"fewer such {such}, or {more},"
+        if not settles(*readings):
+            lacking = "replies"
+            remedy = f"fewer such {such}, with {more},"
+            remedy = f"only fewer such {such}" if settles(*read) else remedy
+        why = f"{unread:,} {such} have no answer, and each may be a yes or a no"
+        why = f"{why}: {remedy} would settle it"
+    return still_open(metric, record, condition, why), lacking
 
 
 def _record(

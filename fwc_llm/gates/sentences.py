@@ -12,6 +12,7 @@ from fwc_llm.number_format import number, signed
 MORE: Mapping[str, str] = {  # what narrows intervals, by the units that were drawn
     "rows": "more rows",
     "people": "rows of more people",
+    "decisions": "more decisions",
 }
 _LIMITS = {">": "at most", ">=": "under", "<": "at least", "<=": "over"}
 _LONGEST = 40  # characters of a name

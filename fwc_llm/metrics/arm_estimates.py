@@ -15,7 +15,6 @@ from fwc_llm.metrics.counts import (
     BY_KEY,
     RATES,
     REPLY_RATES,
-    UNPARSED,
     Codes,
     Floats,
     Metric,
@@ -438,14 +437,9 @@ def read_as(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
     """The sample with replies without an answer read as they lower (side 0) or raise (side 1) a
     rate most.
     """
-    kinds = RATES[rate.removesuffix(" of all")]
-    # By label and answer: a hit raises the rate, another counted answer lowers it, others do not
-    # count.
-    effect = np.where(kinds.hits, 1, np.where(kinds.counted, -1, 0))[:, :UNPARSED]
-    answer = (effect.argmax(1) if side else effect.argmin(1))[sample.label]
-    return replace(
-        sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None
-    )
+    extreme = RATES[rate.removesuffix(" of all")].extreme_answers(side)
+    answer = np.where(sample.unread_rows, extreme[sample.label], sample.answer)
+    return replace(sample, answer=answer, assist=None)
 
 
 @undefined_is_nan

@@ -40,6 +40,18 @@ class Rate:
         no, yes, _ = self.counted.T
         return not np.array_equal(no, yes)
 
+    @property
+    def counted_anyway(self) -> Flags:
+        """Flags (2, 3) of what is counted whatever the answer in place of none."""
+        answered = self.counted[:, :UNPARSED]
+        return np.column_stack([answered, answered.all(1)])
+
+    def extreme_answers(self, side: int) -> Codes:
+        """The answers (2,), by label, that lower (side 0) or raise (side 1) the rate most."""
+        # A hit raises the rate, another counted answer lowers it, others do not count.
+        effect = np.where(self.hits, 1, np.where(self.counted, -1, 0))[:, :UNPARSED]
+        return np.asarray(effect.argmax(1) if side else effect.argmin(1), np.int64)
+
 
 def _kinds(no: str, yes: str) -> Flags:
     return np.array([[letter == "x" for letter in row] for row in (no, yes)])

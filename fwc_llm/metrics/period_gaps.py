@@ -9,16 +9,28 @@ The interval has Clopper and Pearson's limits of both groups, combined by MOVER.
 is that of the normal mixture (Robbins 1970; asymptotically for estimated variances: Waudby-Smith et
 al. 2024), with the pair's information Σ w as the time: all looks together err with a probability of
 at most `error`. Only counts enter: neither the order of rows nor their division into calls matters.
+
+Decisions without an answer are read as they lower and as they raise a rate most. n and m are the
+decisions that count whatever the answer, so that all readings have the same weights, and none is
+beyond these two.
 """
 
-from itertools import combinations
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import lambertw, ndtr
 
-from fwc_llm.metrics.counts import RATES, Codes, Floats, Metric, undefined_is_nan
-from fwc_llm.metrics.intervals import clopper_pearson, ratio_limits
+from fwc_llm.metrics.counts import (
+    RATES,
+    UNPARSED,
+    Codes,
+    Floats,
+    Metric,
+    undefined_is_nan,
+)
+from fwc_llm.metrics.intervals import Estimate, clopper_pearson, ratio_limits
 
 MIN_DECISIONS = 30  # effective decisions of a group before it is compared
 ERROR = 0.05  # largest probability that any of a file's intervals ever leaves out the true value
@@ -38,73 +50,119 @@ def split_error(arrival: npt.ArrayLike, conditions: int = 1) -> tuple[float, Flo
     return half, half / ((order + 1.0) * (order + 2.0))
 
 
+@undefined_is_nan
 def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
-    """Return value, low and high (3, ...) of a metric, from counts (..., P, G, 2, 3).
+    """Return numbers (2, 2, 2, ...) of a metric, from counts (..., P, G, 2, 3).
 
-    The counts are by period, group, label and answer (no, yes, unread). `error` (...) is shared by
-    the pairs of groups and by the rates of the metric. Without two groups of `MIN_DECISIONS`, a gap
-    or ratio is NaN.
+    First by the answers that were read, then over all readings of decisions without an answer; of
+    both, least and greatest value, then lower and upper limit. The counts are by period, group,
+    label and answer (no, yes, unread). `error` (...) is shared by the pairs of groups and by the
+    rates of the metric. Without two groups of `MIN_DECISIONS`, a gap or ratio is NaN.
     """
     level = np.asarray(error, np.float64) / len(metric.rates)
+    pairs = np.array(np.triu_indices(counts.shape[-3], 1))
+    bounds: Callable[[Floats, Floats, Floats], Floats]
     if metric.kind == "share":
-        counted, hits = _counted(counts.sum((-4, -3)), metric.rates[0])
-        tail = ndtr(-_critical_value(counted, level))
-        share = hits / counted
-        return np.array([share, *clopper_pearson(share, counted, tail)])
-    pairs = list(combinations(range(counts.shape[-3]), 2))
-    if not pairs:
-        return np.full((3, *counts.shape[:-4]), np.nan)
-    share_of_pair = level[..., None] / len(pairs)
-    compared = [
-        _pairs(counts, rate, metric.kind, np.array(pairs), share_of_pair)
-        for rate in metric.rates
+        counts = counts.sum((-4, -3))
+        bounds = partial(_share, level)
+    elif pairs.size:
+        level = level[..., None, None] / pairs.shape[1]
+        bounds = partial(_pairs, metric.kind, pairs, level)
+    else:
+        return np.full((2, 2, 2, *counts.shape[:-4]), np.nan)
+    found = []
+    for rate in metric.rates:
+        n, rates = _counted(counts, rate)
+        always, sides = n, [rates, rates]
+        if metric.source == "answers" and counts[..., UNPARSED].any():
+            always = counts[..., RATES[rate].counted_anyway].sum(-1)
+            readings = (_read_as(counts, rate, side) for side in (0, 1))
+            sides = [_counted(reading, rate)[1] for reading in readings]
+        found.append([bounds(n, rates, rates), bounds(always, *sides)])
+    together = np.concatenate(found, axis=-1)
+    if metric.kind == "gap":
+        together = np.fmax.reduce(together, axis=-1)
+    elif metric.kind == "ratio":
+        together = np.fmin.reduce(together, axis=-1)
+    return np.asarray(np.clip(together, 0.0, 1.0) + 0.0)  # no −0
+
+
+def estimates(counts: Codes, metric: Metric, error: npt.ArrayLike) -> list[Estimate]:
+    """Return the `intervals` of counts (E, P, G, 2, 3) as estimates."""
+    numbers = np.moveaxis(intervals(counts, metric, error), -1, 0).tolist()
+    return [
+        Estimate(read[0][0], *read[1]).over(*of_readings)
+        for read, of_readings in numbers
     ]
-    together = np.concatenate(compared, axis=-1)
-    pick = np.fmin if metric.kind == "ratio" else np.fmax
-    return np.asarray(np.clip(pick.reduce(together, axis=-1), 0.0, 1.0))
 
 
 def rates_of_groups(counts: Codes, rate: str) -> Floats:
     """Return the rates (..., G) of counts (..., G, 2, 3); NaN under `MIN_DECISIONS`."""
-    counted, hits = _counted(counts, rate)
-    return np.asarray(hits / counted)
-
-
-def _counted(
-    counts: Codes, rate: str, least: int = MIN_DECISIONS
-) -> tuple[Floats, Floats]:
-    """Return the decisions that a rate counts, NaN under `least`, and its hits among them (...)."""
-    definition = RATES[rate]
-    counted = counts[..., definition.counted].sum(-1).astype(np.float64)
-    hits = counts[..., definition.hits].sum(-1).astype(np.float64)
-    return np.where(counted >= least, counted, np.nan), hits
+    n, rates = _counted(counts, rate)
+    return np.where(n >= MIN_DECISIONS, rates, np.nan)
 
 
 @undefined_is_nan
-def _pairs(counts: Codes, rate: str, kind: str, pairs: Codes, level: Floats) -> Floats:
-    """Value, low and high (3, ..., K) of the gap or ratio of each of the pairs (K, 2) of groups.
+def _counted(counts: Codes, rate: str) -> tuple[Floats, Floats]:
+    """Return the decisions that a rate counts, and the rate (...)."""
+    definition = RATES[rate]
+    n, hits = (
+        counts[..., kinds].sum(-1).astype(np.float64)
+        for kinds in (definition.counted, definition.hits)
+    )
+    return n, hits / n
 
-    Arrays of both groups are (..., 2, K), before sums over periods (..., P, 2, K).
+
+def _read_as(counts: Codes, rate: str, side: int) -> Codes:
+    """The counts with decisions without an answer read as they lower (side 0) or raise (side 1) a
+    rate most.
     """
-    n, hits = (of[..., pairs.T] for of in _counted(counts, rate, 1))
-    weight = np.nan_to_num(n.prod(-2, keepdims=True) / n.sum(-2, keepdims=True))
-    information = weight.sum(-3)
-    effective = information**2 / np.nan_to_num(weight**2 / n).sum(-3)
-    rates = np.nan_to_num(weight * hits / n).sum(-3) / information
+    read = counts.copy()
+    read[..., [0, 1], RATES[rate].extreme_answers(side)] += counts[..., UNPARSED]
+    read[..., UNPARSED] = 0
+    return read
+
+
+def _share(level: Floats, n: Floats, lowest: Floats, highest: Floats) -> Floats:
+    """Return the lowest and the highest share, then its limits (2, 2, ...), for n decisions."""
+    tail = ndtr(-_critical_value(n, level))
+    low, _ = clopper_pearson(lowest, n, tail)
+    _, high = clopper_pearson(highest, n, tail)
+    ends = np.array([[lowest, highest], [low, high]])
+    return np.where(n >= MIN_DECISIONS, ends, np.nan)
+
+
+def _pairs(
+    kind: str, pairs: Codes, level: Floats, n: Floats, lowest: Floats, highest: Floats
+) -> Floats:
+    """Return the ends and limits (2, 2, ..., K) of the gaps or ratios of pairs (2, K) of groups.
+
+    Rates and decisions n are (..., P, G). The lowest rate of each group is compared with the
+    highest of the other.
+    """
+    of_pairs = n[..., pairs]
+    weight = of_pairs.prod(-2, keepdims=True) / of_pairs.sum(-2, keepdims=True)
+    weight = np.nan_to_num(weight)
+    total = weight.sum(-3)
+    effective = total**2 / np.nan_to_num(weight**2 / of_pairs).sum(-3)
     enough = effective.min(-2, keepdims=True) >= MIN_DECISIONS
-    rates = np.where(enough, rates, np.nan)
-    tail = ndtr(-_critical_value(4.0 * information, level[..., None, :]))
-    low, high = clopper_pearson(rates, effective, tail)
-    others = np.flip(rates, -2)
-    above = np.flip(high - rates, -2)
+    p, q = (
+        np.where(
+            enough, np.nan_to_num(weight * rates[..., pairs]).sum(-3) / total, np.nan
+        )
+        for rates in (lowest, highest)
+    )
+    tail = ndtr(-_critical_value(4.0 * total, level))
+    below = p - clopper_pearson(p, effective, tail)[0]
+    above = clopper_pearson(q, effective, tail)[1] - q
+    q, above = np.flip([q, above], -2)
     if kind == "ratio":
-        limits = ratio_limits(rates, rates - low, others, above)
-        value = rates.min(-2) / rates.max(-2)
-        return np.array([value, limits.min(-2), 1.0 / limits.max(-2)])
-    gaps = rates - others
-    reach = np.hypot(rates - low, above)
-    ends = gaps - reach, gaps + np.flip(reach, -2)
-    return np.array([of.max(-2) for of in (gaps, *ends)])
+        least = p / q, ratio_limits(p, below, q, above)
+        ends = [[of.min(-2), 1.0 / of.max(-2)] for of in least]
+    else:
+        least = p - q, p - q - np.hypot(below, above)
+        ends = [[of.max(-2), -of.min(-2)] for of in least]
+    return np.where(enough[..., 0, :], np.array(ends), np.nan)
 
 
 def _critical_value(decisions: Floats, level: Floats) -> Floats:

@@ -2,6 +2,7 @@
 period.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,18 +14,19 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import in_shell
 from fwc_llm.gates import Check
 from fwc_llm.gates.condition import GateCondition
-from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of
-from fwc_llm.gates.sentences import measured, of_either_kind, still_open, who_gets
+from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of, why_open
+from fwc_llm.gates.sentences import measured, of_either_kind, who_gets
 from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.audit_table import AnswerTable, answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Metric
+from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.period_gaps import (
     MIN_DECISIONS,
-    intervals,
+    estimates,
     rates_of_groups,
     split_error,
 )
-from fwc_llm.metrics.records import Record
+from fwc_llm.metrics.records import record_of
 from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import State
@@ -42,6 +44,8 @@ _NOT_JUDGED = (
     "Not judged, because the category is not known or has fewer than "
     f"{MIN_DECISIONS} decisions"
 )
+_NO_YES = "nobody got a yes"
+_FIND_OUT = "find out why: there is no ratio until somebody gets a yes"
 _DAY = r"^(\d{4}-?\d\d(?:-?\d\d)?)(?:[T ]|$)"  # of a time in ISO 8601, or a month
 
 
@@ -50,37 +54,58 @@ class Judged:
     """A condition judged on all decisions since the start."""
 
     condition: GateCondition
-    pooled: Record  # within periods, pooled over them
-    of_periods: Mapping[str, Record]  # by period since the start
+    pooled: Estimate  # within periods, pooled over them
+    of_periods: Mapping[str, Estimate]  # by period since the start
     decisions: int
+    unread: int  # decisions without an answer
     rates: Mapping[str, float]  # of yes by group, for gaps and ratios in them
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
         """Within, outside or cannot say, by the interval of each period."""
         periods = self.of_periods.items()
-        return {name: outcome_of(self.condition, *of.ends) for name, of in periods}
+        return {name: outcome_of(self.condition, *of.decisive) for name, of in periods}
 
     def check(self) -> Check:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
         pooled = self.pooled
-        metric = BY_KEY[self.condition.metric]
-        few = f"under {MIN_DECISIONS} decisions of two groups in the same periods"
-        text = f"{metric.words} unknown ({few})"
-        if pooled.known:
-            text = measured(metric, pooled, self.condition)
-        if self.rates and pooled.known:
+        condition = self.condition
+        record = record_of(pooled)
+        read, readings = pooled.read[1], pooled.readings[0]
+        why, lacking = why_open(
+            condition, record, read, readings, self.unread, "decisions"
+        )
+        metric = BY_KEY[condition.metric]
+        text = measured(metric, record, condition)
+        if not record.known:
+            text = f"{metric.words} unknown ({self._unknown})"
+        elif self.rates:
             text = f"{who_gets(self.rates)}; within the same periods {text}"
+        if self._unknown == _NO_YES:
+            why = _FIND_OUT
         reason = f"{text} in {self.decisions:,} decisions since {next(iter(self.of_periods))}"
-        outcome = outcome_of(self.condition, *pooled.ends)
+        outcome = outcome_of(condition, *record.ends)
         outside = [name for name, of in self.outcomes.items() if of == OUTSIDE]
         if outside:
             outcome = OUTSIDE
             reason += f"; outside in {listed(outside, _MOST_PERIODS)}"
         elif outcome == CANNOT_SAY:
-            wait = "wait for more decisions"
-            reason += f"; {still_open(metric, pooled, self.condition, wait)}"
-        return Check(self.condition.text, outcome, reason, pooled.value, *pooled.ends)
+            reason += f"; {why}"
+        ends = record.ends
+        return Check(condition.text, outcome, reason, pooled.value, *ends, lacking)
+
+    @property
+    def _unknown(self) -> str:
+        """Why the pooled metric is undefined, if it is."""
+        metric = BY_KEY[self.condition.metric]
+        if not math.isnan(self.pooled.value):
+            return ""
+        if metric.kind == "ratio" and self.rates and not any(self.rates.values()):
+            return _NO_YES
+        if math.isnan(self.pooled.readings[0][0]):
+            of_groups = " of two groups in the same periods" * (metric.kind != "share")
+            return f"under {MIN_DECISIONS} decisions{of_groups}"
+        return "no answer of some group was read"
 
 
 @dataclass(frozen=True)
@@ -158,9 +183,9 @@ def watch(
     unread = int(counts[..., UNPARSED].sum())
     if unread:
         notes.append(
-            f"{unread:,} of {total:,} decisions have no answer that was read: rates and limits "
-            "are of the others. fwc-llm audit judges what such decisions could change; "
-            "coverage_gap compares their share between groups."
+            f"{unread:,} of {total:,} decisions have no answer that was read: rates are of the "
+            "others, and verdicts hold for every answer that these may have. coverage_gap "
+            "compares their share between groups."
         )
     notes += of_either_kind([condition.metric for condition in conditions])
     starts = summary["since"]
@@ -233,15 +258,11 @@ def judge(
         compared = np.delete(every, unknown_of(groups), axis=1)
         if metric.rates == ("selection_rate",):
             rates = rates_compared(every.sum(0), metric, groups)
-    pooled = _record(intervals(compared, metric, half))
-    of_periods = map(_record, intervals(compared[:, None], metric, shares).T)
+    (pooled,) = estimates(compared[None], metric, [half])
+    of_periods = estimates(compared[:, None], metric, shares)
     by_period = dict(zip(counts, of_periods, strict=True))
-    return Judged(condition, pooled, by_period, int(every.sum()), rates)
-
-
-def _record(estimate: Any) -> Record:
-    value, low, high = estimate.tolist()
-    return Record(value=value, low=low, high=high)
+    unread = int(compared[..., UNPARSED].sum())
+    return Judged(condition, pooled, by_period, int(every.sum()), unread, rates)
 
 
 def rates_compared(

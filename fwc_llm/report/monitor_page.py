@@ -8,9 +8,11 @@ from fwc_llm.files import sha256
 from fwc_llm.gates import Check
 from fwc_llm.gates.decide import IN_WORDS
 from fwc_llm.gates.sentences import in_limits
+from fwc_llm.metrics.arm_estimates import UNDEFINED
 from fwc_llm.metrics.audit_table import ALONE
 from fwc_llm.metrics.counts import BY_KEY, plain
-from fwc_llm.metrics.records import Record
+from fwc_llm.metrics.intervals import Estimate
+from fwc_llm.metrics.records import record_of
 from fwc_llm.report.monitor import Judged, Monitored, rates_compared
 from fwc_llm.report.table_model import Cells, Row, Section, metric_cell, rates_cell
 from fwc_llm.runs.folder import command, versions
@@ -36,7 +38,8 @@ def document(seen: Monitored) -> Json:
     return dict(plain(found | {"since": seen.since}))
 
 
-def _ends(record: Record) -> dict[str, float]:
+def _ends(estimate: Estimate) -> dict[str, float]:
+    record = record_of(estimate)
     return {"value": record.value, "low": record.low, "high": record.high}
 
 
@@ -51,7 +54,8 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
     rows = list[Row]()
     for period, counts in zip(seen.periods[::-1], seen.counts[::-1], strict=True):
         rates = rates_cell(rates_compared(counts, metric, seen.groups))
-        value = metric_cell(judged.of_periods.get(period, Record()), metric)
+        estimate = judged.of_periods.get(period, UNDEFINED)
+        value = metric_cell(record_of(estimate), metric)
         outcome = judged.outcomes.get(period, "not judged")
         cells: Cells = [period, outcome, *[rates] * one_rate, value]
         rows.append([*cells, f"{counts.sum():,}"])

@@ -368,12 +368,38 @@ def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     assert "decisions: unknown (1,000 decided)." in counted.err
 
 
-def test_decisions_without_an_answer_are_named(watch: Run) -> None:
-    frame = day(1, 3000, 0.0)
-    assert "no answer that was read" not in watch(frame.head(1000), code=0).err
-    frame.loc[frame.index[1000:1200], "approved"] = ""
-    said = watch(frame).err
-    assert "200 of 3,000 decisions have no answer that was read" in said
+@pytest.mark.parametrize(
+    ("silent", "lost", "remedy"),
+    [
+        ("f", 380, "fewer such decisions, or more decisions, would settle it"),
+        ("f", 1000, "only fewer such decisions would settle it"),
+        ("keine Angabe", 200, ""),
+    ],
+)
+def test_decisions_without_an_answer_may_be_any_as_in_an_audit(
+    watch: Run, fwc: Run, tmp_path: Path, silent: str, lost: int, remedy: str
+) -> None:
+    frame = day(1, 6000, 0.0)
+    frame.loc[5000:, "sex"] = "keine Angabe"
+    assert "no answer that was read" not in watch(frame.head(3000), code=0).err
+    rest = frame[(frame.index >= 3000) & (frame["sex"] == silent)].index[:lost]
+    frame.loc[rest, "approved"] = ""
+    seen = watch(frame, "--json")
+    assert f"{len(rest):,} of 6,000 decisions have no answer that was read" in seen.err
+    audit = f"audit {tmp_path / 'decisions.csv'} --answer approved --protected sex"
+    audited = fwc(f"{audit} --fail-if 'dp_gap > 0.1' --undecided pass --json")
+    gates = [json.loads(told.out)["gates"][0] for told in (seen, audited)]
+    outcomes = [gate["outcome"] for gate in gates]
+    assert outcomes == ["cannot say" if remedy else "within"] * 2
+    assert gates[0]["reason"].endswith(remedy)
+
+
+def test_where_nobody_gets_a_yes_more_decisions_are_no_remedy(watch: Run) -> None:
+    nobody = day(1).assign(approved="no")
+    both = "--positive", "yes", "--negative", "no"
+    told = watch(nobody, "--fail-if", "dp_ratio < 0.8", *both).out
+    assert "ratio unknown (nobody got a yes)" in told
+    assert "find out why: there is no ratio until somebody gets a yes" in told
 
 
 def test_equalized_odds_beside_one_of_its_gaps_is_explained(watch: Run) -> None:
