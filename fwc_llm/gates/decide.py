@@ -12,7 +12,13 @@ from xml.etree import ElementTree
 from fwc_llm.errors import Ambiguous
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.gates.condition import GateCondition, parse_condition
-from fwc_llm.gates.sentences import MORE, in_words, still_open, who_gets_how_much
+from fwc_llm.gates.sentences import (
+    MORE,
+    difference_words,
+    in_words,
+    still_open,
+    who_gets_how_much,
+)
 from fwc_llm.metrics.arm_comparison import SAME
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
@@ -169,8 +175,9 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
 
     if not record.known:
         no_record = "there is no P(yes)" if stats.labelled else "there are no labels"
-        both = f" of {in_words(arm)} less that of {in_words(condition.minus or '')}"
-        name = f"{who}{metric.words}{both * (condition.minus is not None)}"
+        name = f"{who}{metric.words}"
+        if condition.minus is not None:
+            name = difference_words(arm, condition)
         lacks: Lacking = "replies" if unread else ""
         return check(f"{name} unknown, {record.reason or no_record}", lacking=lacks)
     told = who + who_gets_how_much(stats, arm, condition, record)

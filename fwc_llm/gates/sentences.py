@@ -49,12 +49,11 @@ def points(value: float) -> str:
 
 def measured(metric: Metric, record: Record, limit: GateCondition | None = None) -> str:
     """A metric in words, with its interval and its limit."""
-    value = number(record.value, metric.digits, metric.scale)
+    form = signed if limit is not None and limit.minus and not limit.size else number
+    value = form(record.value, metric.digits, metric.scale)
     text = f"{metric.words} {value} %"
     if limit is not None and limit.minus:
-        both = f"{in_words(record.arm)} less that of {in_words(limit.minus)}"
-        value = signed(record.value, metric.digits, metric.scale)
-        text = f"{metric.words} of {both}: {value}"
+        text = f"{difference_words(record.arm, limit)}: {value}"
     elif metric.key == "accuracy":
         text = f"{value} % right"
     elif metric.kind == "ratio":
@@ -67,6 +66,17 @@ def measured(metric: Metric, record: Record, limit: GateCondition | None = None)
     if limit is not None:
         brackets.append(f"limit: {in_limits(limit)}")
     return f"{text} ({'; '.join(brackets)})" if brackets else text
+
+
+def difference_words(arm: str, limit: GateCondition) -> str:
+    """The difference of two arms that a limit is about; a distance has no sign."""
+    words = f"{BY_KEY[limit.metric].words} of {in_words(arm)}"
+    other = f"that of {in_words(limit.minus or '')}"
+    return (
+        f"distance of the {words} from {other}"
+        if limit.size
+        else f"{words} less {other}"
+    )
 
 
 def _end(end: float, metric: Metric, limit: GateCondition | None) -> str:

@@ -108,6 +108,12 @@ class Statistics:
         return LEADS[self.labels_fixed and self.labelled]
 
     @property
+    def leading(self) -> list[str]:
+        """The metrics of the first table: the gap that leads, the DP gap, accuracy."""
+        gaps = dict.fromkeys((self.lead, "dp_gap"))
+        return [*gaps, *["accuracy"] * self.labelled]
+
+    @property
     def base(self) -> str:
         """The arm that others are compared with."""
         return self.pairs[0].first if self.pairs else self.arms[0].arm

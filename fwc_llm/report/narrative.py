@@ -50,6 +50,7 @@ IS_THAT_GOOD = (
     "https://github.com/fwc-llm/fwc-llm/blob/main/docs/numbers.md#is-that-good"
 )
 _MOST = 4  # most arms with a separate sentence
+_MOST_NAMES = 12  # most arms in a sentence on all of them
 _MOST_REASONS = 2  # most checks in the answer
 _WORTH = 1.5  # times the rows that are worth another run
 
@@ -234,12 +235,12 @@ def findings(
     lead = (best or [base if base in telling else (telling or [base])[0]])[0]
     sentences = [_limits_kept(stats, conditions)]
     others = list[str]()
+    told = set[str]()
     if telling:
         names = [name for name in telling if name != lead]
         names.sort(key=lambda name: stats.of(stats.lead, name).value)
-        named_arms = (
-            names if len(names) <= _MOST else [name for name in names if name == base]
-        )
+        if len(names) > _MOST:
+            names = [name for name in names if name == base]
         if len(stats.arms) > 1:
             sentences += [
                 _verdict_on_arms(stats, best, conditions),
@@ -249,11 +250,9 @@ def findings(
         begins = sentences[-1].endswith(".")
         sentences.append(answer[0].upper() + answer[1:] if begins else answer)
         others = [
-            f"{in_words(name)}: {_about_arm(stats, name, conditions)}"
-            for name in named_arms
+            f"{in_words(name)}: {_about_arm(stats, name, conditions)}" for name in names
         ]
-        more = len(names) - len(named_arms)
-        others += [f"{more} more are in the table."] * bool(more)
+        told = {lead, *names}
     sentences += [_true_answers(stats), f"From {asked(stats, created)}."]
     alike = list(all_alike(stats))
     if not telling:
@@ -264,7 +263,7 @@ def findings(
         *others,
         *alike,
         *(sentence for arm in stats.arms for sentence in _silence(stats, arm.arm)),
-        *_undecided(stats),
+        *_others_in_short(stats, told),
     ]
 
 
@@ -287,20 +286,19 @@ def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
 def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
     """Who gets how much of an arm, with changes from the baseline and its accuracy."""
     gap = stats.of(stats.lead, arm)
-    if not gap.known:
-        return (
-            f"gap unknown, {gap.reason or 'it is not defined'}.{_accuracy(stats, arm)}"
-        )
     of_gap = [one for one in limits_of(stats, conditions) if one.metric == stats.lead]
     limit = next(
         (one for one in of_gap if not one.minus and one.arm in (None, arm)), None
     )
     text = who_gets_how_much(stats, arm)
-    if limit is not None:
+    if not gap.known:
+        text = f"gap unknown, {gap.reason or 'it is not defined'}"
+    elif limit is not None:
         (check,) = decide(replace(limit, arm=arm), stats)
         text = check.reason.removeprefix(f"{in_words(arm)}: ")
-    change = _change(stats, stats.lead, arm)
-    text += f". The gap is{change.removeprefix(',')}" * bool(change)
+    for key in stats.leading:
+        change = _change(stats, key, arm) if BY_KEY[key].kind == "gap" else ""
+        text += f". The {BY_KEY[key].words} is {change}" * bool(change)
     return f"{text}.{_accuracy(stats, arm)}"
 
 
@@ -395,8 +393,15 @@ def _accuracy(stats: Statistics, arm: str) -> str:
     accuracy = stats.of("accuracy", arm)
     if not accuracy.known:
         return ""
-    right = number(accuracy.value, 1, 100)
-    return f" {right} % right{_change(stats, 'accuracy', arm)}."
+    right = f"{number(accuracy.value, 1, 100)} % right"
+    parts = filter(None, (right, _change(stats, "accuracy", arm)))
+    return f" {', '.join(parts)}."
+
+
+def _differences(stats: Statistics, arm: str) -> list[Record]:
+    """How an arm differs from the baseline in the first table's metrics."""
+    keys = (f"{key}_difference" for key in stats.leading)
+    return [stats.of(key, arm, against=stats.base) for key in keys]
 
 
 def _change(stats: Statistics, metric: str, arm: str) -> str:
@@ -407,7 +412,7 @@ def _change(stats: Statistics, metric: str, arm: str) -> str:
     ends = sorted(map(abs, test.ends))
     more = "more" if test.value > 0 else "less"
     size = f"{number(abs(test.value), 1, 100)} {more} than {in_words(stats.base)}"
-    return f", {size} ({interval(ends, 1, 100)})"
+    return f"{size} ({interval(ends, 1, 100)})"
 
 
 def differing(
@@ -442,23 +447,32 @@ def _not_shown(tests: Sequence[Record], same: bool, reason: str) -> str:
     return "{}: no difference from {} is shown."
 
 
-def _undecided(stats: Statistics) -> Iterator[str]:
-    """Yield sentences on the arms that are not shown to differ from the baseline."""
-    by_reason = dict[str, list[str]]()
+def _others_in_short(stats: Statistics, told: Collection[str]) -> Iterator[str]:
+    """Yield sentences on the arms that are not shown to differ from the baseline, and on those
+    that are and have not been `told` of.
+    """
+    by_kind = dict[str, list[str]]()
     for pair in stats.pairs:
-        if pair.first != stats.base:
+        if pair.first != stats.base or (pair.alike and not pair.same):
             continue
-        tests = [
-            stats.of(f"{key}_difference", pair.second, against=pair.first)
-            for key in ("accuracy", *dict.fromkeys((stats.lead, "dp_gap")))
-        ]
-        verdicts = {test.verdict for test in tests} - {""}
-        if verdicts & set(SHOWN) or (pair.alike and not pair.same):
+        tests = _differences(stats, pair.second)
+        shown = [test for test in tests if test.verdict in SHOWN]
+        kind = f"{{}}: {' and '.join(map(_side, shown))} than {{}}."
+        if not shown:
+            kind = _not_shown(tests, pair.same, pair.reason)
+        elif pair.second in told:
             continue
-        why = _not_shown(tests, pair.same, pair.reason)
-        by_reason.setdefault(why, []).append(pair.second)
-    for why, names in by_reason.items():
-        yield why.format(listed(names, _MOST, in_words), in_words(stats.base))
+        by_kind.setdefault(kind, []).append(pair.second)
+    for kind, names in by_kind.items():
+        yield kind.format(listed(names, _MOST_NAMES, in_words), in_words(stats.base))
+
+
+def _side(test: Record) -> str:
+    """On which side of another arm's a metric is."""
+    metric = BY_KEY[test.metric.removesuffix("_difference")]
+    if metric.key == "accuracy":
+        return "more right" if test.value > 0 else "fewer right"
+    return f"a {'larger' if test.value > 0 else 'smaller'} {metric.words}"
 
 
 def missed(stats: Statistics) -> Iterator[str]:
@@ -566,7 +580,23 @@ def next_step(
         return "compare other ways of asking", _again(
             run, "--shots zero,balanced,fwc", "-compared"
         )
-    return "find out the cause of the gap, with people who know these decisions", ""
+    causes = _causes(stats, conditions)
+    if not causes:
+        return "set a limit that can be judged by these decisions", ""
+    return f"find out the cause of {causes}, with people who know these decisions", ""
+
+
+def _causes(stats: Statistics, conditions: Sequence[str]) -> str:
+    """What the limits that are not kept are about; "" if there are none."""
+    found = []
+    for limit in limits_of(stats, conditions):
+        metric = BY_KEY[limit.metric]
+        name = "the errors" if metric.key == "accuracy" else f"the {metric.words}"
+        name = "the missing answers" if metric.source == "replies" else name
+        name = "the difference" if limit.minus else name
+        if worst(decide(limit, stats)) == OUTSIDE_LIMITS:
+            found.append(name)
+    return " and ".join(dict.fromkeys(found))
 
 
 def more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:

@@ -81,11 +81,6 @@ _LEGEND = (
 )
 
 
-def leading(stats: Statistics) -> list[str]:
-    """The metrics of the first table: the gap that leads, the DP gap, accuracy."""
-    return [*dict.fromkeys((stats.lead, "dp_gap")), *["accuracy"] * stats.labelled]
-
-
 def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Section:
     """The first table: who gets how much by each way of asking, the smallest gap first.
 
@@ -96,7 +91,7 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         gap = stats.of(stats.lead, arm)
         return gap.verdict == ALIKE, not gap.known, gap.value
 
-    metrics = [BY_KEY[key] for key in leading(stats)]
+    metrics = [BY_KEY[key] for key in stats.leading]
     if outcomes is None:
         outcomes = by_arm(checked(stats))
     true = {group: rate.value for group, rate in stats.rates(TRUTH).items()}
@@ -171,7 +166,7 @@ def grid(models: Models) -> Section:
     _, stats, _ = models[0]
     arms = dict.fromkeys(arm.arm for _, of, _ in models for arm in of.arms)
     tables = []
-    for key in leading(stats):
+    for key in stats.leading:
         rows: list[Row] = []
         for label, of, outcomes in models:
             told = outcomes if key == stats.lead else {}
@@ -281,7 +276,7 @@ def compared(stats: Statistics, pairs: Sequence[tuple[str, str]]) -> list[Row]:
     """Rows with the differences of pairs (arm, against)."""
     rows: list[Row] = []
     for arm, against in pairs:
-        for key in reversed(leading(stats)):
+        for key in reversed(stats.leading):
             metric = BY_KEY[key]
             test = stats.of(f"{key}_difference", arm, against=against)
             change = difference(test)

@@ -1,4 +1,4 @@
-"""No sentence contradicts a record: random audits of two and three arms, read back."""
+"""No sentence contradicts a record: random audits of up to seven arms, read back."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def random_audit(seed: int) -> Statistics:
     )
     rows["label"] = np.where(rng.random(n) < 0.4, "yes", "no")
     parts = []
-    for arm in "xyz"[: int(rng.integers(1, 4))]:
+    for arm in "xyzuvst"[: int(rng.choice([1, 2, 3, 7]))]:
         rate = rng.uniform(0.1, 0.9, groups)[np.arange(n) % groups]
         known = rng.uniform(0, 1) * (rows["label"] == "yes")
         said = np.where(rng.random(n) < (rate + known) / 2, "yes", "no").astype(object)
@@ -99,10 +99,20 @@ def check_sentences(stats: Statistics) -> None:
         assert shown == (check.outcome == CANNOT_SAY and gap.low > 0)
         changes = [
             stats.of(f"{key}_difference", arm, against=stats.base)
-            for key in (stats.lead, "accuracy")
+            for key in stats.leading
         ]
         compared = text.count(" more than ") + text.count(" less than ")
         assert compared == sum(change.verdict in SHOWN for change in changes), text
+    for arm in (one.arm for one in stats.arms if not one.alike):
+        changes = [
+            stats.of(f"{key}_difference", arm, against=stats.base)
+            for key in stats.leading
+        ]
+        differs = any(change.verdict in SHOWN for change in changes)
+        grouped = any(
+            re.search(rf"\b{arm}\b.*: .* than {stats.base}\.", line) for line in others
+        )
+        assert not differs or arm in told or grouped or f"{arm}: yes for" in answer
 
 
 def check_remedy(stats: Statistics) -> None:
@@ -334,3 +344,38 @@ def test_a_difference_to_an_arm_without_answers_names_both() -> None:
         assert not record.known
         assert record.reason == stats.of(metric, "y").reason
         assert record.reason in check.reason
+
+
+@pytest.mark.parametrize(
+    ("conditions", "step"),
+    [
+        ([], "find out the cause of the gap,"),
+        (["accuracy < 0.9"], "find out the cause of the errors,"),
+        (["dp_ratio < 0.8"], "find out the cause of the ratio,"),
+        (
+            ["accuracy < 0.9", "dp_gap > 0.9"],
+            "find out the cause of the errors and the gap,",
+        ),
+        (["coverage < 0.9"], "find out the cause of the missing answers,"),
+        (["auc_gap > 0.1"], "set a limit that can be judged by these decisions"),
+    ],
+)
+def test_the_next_step_is_about_what_is_outside(
+    conditions: list[str], step: str
+) -> None:
+    rows = rows_of(2000)
+    said = np.where(rows["group"] == "a", "no", "yes").astype(object)
+    if "coverage" in str(conditions):
+        said[: 2000 // 5] = None
+    stats = audit(rows.assign(answer=said), unread="ignore").statistics
+    found = next_step(stats, conditions)[0]
+    assert found.startswith(step)
+
+
+def test_a_distance_of_two_arms_has_no_sign() -> None:
+    stats = erring({"x": 0.4, "y": 0.1})
+    texts = ["dp_gap[y] - dp_gap[x] > 0", "abs(dp_gap[y] - dp_gap[x]) > 0.05"]
+    less, apart = (check.reason for check in checked(stats, texts))
+    size = re.search(r"^gap of y less that of x: −(\d+\.\d) \(−", less)
+    assert size is not None
+    assert apart.startswith(f"distance of the gap of y from that of x: {size[1]} (")
