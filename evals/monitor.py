@@ -20,6 +20,7 @@ from evals.record import command_line, markdown, write
 from fwc_llm.gates import parse_condition
 from fwc_llm.metrics.counts import BY_KEY, UNPARSED, Codes, Floats
 from fwc_llm.metrics.period_gaps import ERROR, intervals, split_error
+from fwc_llm.number_format import percent
 from fwc_llm.report.monitor_state import open_state
 
 MONTHS = 12
@@ -318,7 +319,7 @@ def as_markdown(record: dict[str, Any]) -> str:
     """Return the record as a page."""
     rows = []
     for world in record["worlds"]:
-        rates = [f"{share:.1%}" for share in world["false"].values()]
+        rates = [percent(share) for share in world["false"].values()]
         months = [
             f"{q:.0f}" if np.isfinite(q) else "not found" for q in world["months"]
         ]
@@ -348,11 +349,12 @@ Simulated, by `{record["command"]}`, seeds fixed.
 
 ## False alarms, and drifts
 
-Promised: of all starts (a new file, or `--since`), at most {ERROR:.0%} are ever *outside* although
+Promised: of all starts (a new file, or `--since`), at most {percent(ERROR, 0)} are ever *outside* although
 the true value keeps the bound in every period. *Calls of*: the share of {record["paths"]} years, of
 {MONTHLY} decisions a month, with a call that was outside, though the value was exactly at the bound in
-every month (standard error at {ERROR:.0%}: {error:.1%}). *Months*: how long a drift lasts until a call is
-outside, {DRIFT_MONTHLY:,} decisions a month, after {REPAIRED_AFTER} months at the bound.
+every month (standard error at {percent(ERROR, 0)}: {percent(error)}). *Months*: how long a
+drift lasts until a call is outside,
+{DRIFT_MONTHLY:,} decisions a month, after {REPAIRED_AFTER} months at the bound.
 
 {markdown(headings, rows)}
 ## A call with {scale["new"]:,} new decisions, {scale["rows"]:,} in the state

@@ -45,14 +45,27 @@ def signed(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
     return f"+{text}"
 
 
-def percent(value: float | None) -> str:
-    """A share in percent; "100%" only if it is exactly 1."""
-    if value is None or math.isnan(value):
-        return DASH
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share in percent; "100 %" only if it is exactly 1."""
     if value in (0.0, 1.0):
-        return f"{value:.0%}"
-    text = f"{value:.1%}"
-    return ">99.9%" if text == "100.0%" else text
+        digits = 0
+    text = number(value, digits, 100)
+    if text == DASH:
+        return text
+    if value != 1.0 and float(text) == 100.0:
+        text = f">{100 - 10**-digits:.{digits}f}"
+    return f"{text} %"
+
+
+def short(value: float, scale: float = 1.0) -> str:
+    """`value` times `scale` with the digits that it has, as of a limit."""
+    return f"{scale * value:g}".replace("-", "−")
+
+
+def in_points(share: float) -> str:
+    """A share that was chosen, in percentage points."""
+    size = short(share, 100)
+    return f"{size} point{'s' * (size != '1')}"
 
 
 def mean_and_sd(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str:

@@ -25,6 +25,7 @@ from fwc_llm.files import (
 from fwc_llm.meaning import values_of
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.notices import LOG, DataWarning, tell
+from fwc_llm.number_format import percent
 from fwc_llm.sanitize import Fields, Json, kind_of, listed, parse_json
 from fwc_llm.taskfile import (
     FRAME,
@@ -331,7 +332,7 @@ class Task:
                     f"{no + yes:,}",
                     f"{no:,}",
                     f"{yes:,}",
-                    f"{yes / (no + yes):.1%}",
+                    percent(yes / (no + yes)),
                 ]
             )
         return table(

@@ -53,7 +53,7 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
         console.lines(*model.lines(job.why_unpriced, job.client.batch))
     if len(jobs) > 1 and all(dollars):
         console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
-    console.lines(*power_lines(design))
+    console.lines(*power_lines(design, len(plan.arms)))
 
 
 def ask_all(

@@ -1,7 +1,7 @@
 """`fwc-llm gate`: conditions that fail CI; also for `eval` and `audit`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -103,9 +103,7 @@ class Gates:
             texts = [condition.text for condition in self.conditions]
             judged = [subject._replace(conditions=texts) for subject in several]
             for subject in judged:
-                found = checked(subject.stats, texts)
-                unique = {check.condition: check for check in found}
-                suites[subject.name] = list(unique.values())
+                suites[subject.name] = checked(subject.stats, texts)
             error = error_of(sum(map(len, suites.values())))
             odds = of_either_kind([one.metric for one in self.conditions])
             marks = [*filter(None, [error]), *odds, *marks]
@@ -124,11 +122,10 @@ class Gates:
         `remedy` is the next step where a check cannot say.
         """
         if document is not None:
-            document["gates"] = [
-                {"run": name, **asdict(check)}
-                for name, checks in suites.items()
-                for check in checks
-            ]
+            from fwc_llm.gates.decide import as_gates
+
+            of_runs = (as_gates(name, checks) for name, checks in suites.items())
+            document["gates"] = [gate for gates in of_runs for gate in gates]
             document["gate_notes"] = list(marks)
             print_json(document)
         elif suites:

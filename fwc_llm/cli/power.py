@@ -8,7 +8,7 @@ from typing import Any
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.planning import Assumptions, smallest
-from fwc_llm.number_format import DASH
+from fwc_llm.number_format import DASH, in_points
 from fwc_llm.report.narrative import power_lines
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.sample_sizes import needed
@@ -88,7 +88,7 @@ def power(
     console.lines(
         f"{table.name}: {settings.n_test:,} test rows, {settings.repeats} repeat{plural}, "
         f"asked with {', '.join(arms)}: {requests:,} requests",
-        *power_lines(design, assumptions),
+        *power_lines(design, len(arms), assumptions),
     )
     if detect is not None:
         _print_needed(detect, designs)
@@ -116,6 +116,6 @@ def _print_needed(detect: float, designs: Sequence[Fields]) -> None:
         rows.append((_QUESTIONS[design["question"]], design["of"], *told))
     if any(design["n_test"] is None for design in designs):
         notes = [f"{DASH}: the table has too few rows for any such design"]
-    finds = f"to find {100 * detect:g} points in the"
+    finds = f"to find {in_points(detect)} in the"
     headings = finds, "of", "repeats", "rows", "requests"
     console.out.print(terminal(Section("", headings, rows, notes, keys=2)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, in_shell
-from fwc_llm.number_format import number
+from fwc_llm.number_format import number, percent
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import Shots, is_per_row, order_shots, save_shots
@@ -159,7 +159,7 @@ def _show(
         bound = proof["outer_bound"]
         found = proof["objective"]
         if bound > 0:
-            within = f": the chosen rows are within {found / bound - 1:.2%} of the best"
+            within = f": the chosen rows are within {percent(found / bound - 1, 2)} of the best"
         else:
             within = ""
         console.notes(

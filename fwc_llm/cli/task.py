@@ -10,6 +10,7 @@ from fwc_llm.cli import flags
 from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, failing_as, in_shell, resource_dir, write_whole
+from fwc_llm.number_format import percent
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import Json, listed
@@ -194,7 +195,7 @@ def check(
         [
             counted["group"],
             *(f"{counted[name]:,}" for name in names),
-            f"{counted['yes'] / counted['rows']:.1%}",
+            percent(counted["yes"] / counted["rows"]),
         ]
         for counted in groups
     ]

@@ -39,6 +39,7 @@ from fwc_llm.coreset.search.schedule import Solver
 from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import InputError, check_index
+from fwc_llm.number_format import percent
 
 _STARTS = ("k-means++", "random")
 
@@ -191,7 +192,7 @@ class CoresetFit:
             sampled,
             problem,
             points,
-            lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}"),
+            lambda k, share: say(f"pass {k + 1}, distances: {percent(share, 0)}"),
         )
         self._certify(*certified, best, problem)
         self.labels_ = None
@@ -351,7 +352,7 @@ class CoresetFit:
         seed = int(generator(deepcopy(self.random_state)).integers(1, 2**53))
         terms = self, self._sample_size(), int(self.m), seed
         sample_pass = run_sampling_pass(
-            table, *terms, lambda share: say(f"pass 1, a sample: {share:.0%}")
+            table, *terms, lambda share: say(f"pass 1, a sample: {percent(share, 0)}")
         )
         say(f"solving a sample of {sample_pass.rows.table.n:,} rows")
         return sample_pass

@@ -13,6 +13,7 @@ import pandas as pd
 from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, about_empty, read_meaning
+from fwc_llm.number_format import percent
 from fwc_llm.sanitize import Json
 from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, MissingRule, TaskFile
 from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of, is_known
@@ -63,8 +64,8 @@ class RowCount:
         if not _differ(lost, counts["read"]):
             return None
         return (
-            f"groups lose rows unequally: {share.idxmax()} {share.max():.1%}, {share.idxmin()} "
-            f"{share.min():.1%}; the results do not speak of who is left out"
+            f"groups lose rows unequally: {share.idxmax()} {percent(share.max())}, {share.idxmin()} "
+            f"{percent(share.min())}; the results do not speak of who is left out"
         )
 
     def as_json(self) -> Json:

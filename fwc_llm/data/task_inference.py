@@ -704,7 +704,7 @@ class Drafting:
             empty = self.raw[name].isna().any()
             doubt = f"{share} are missing and become {UNKNOWN!r}" if empty else ""
         elif missing > _MOSTLY_MISSING:
-            doubt = f"{100 * missing:.0f} % of its values are missing"
+            doubt = f"{share} of its values are missing"
             return profile.but(role="drop", missing="drop").checked(doubt)
         else:
             bands = () if few else quartiles(self._numbers(name))

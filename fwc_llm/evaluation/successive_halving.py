@@ -14,6 +14,7 @@ from fwc_llm.metrics.counts import BY_KEY, TABLE
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.metrics.run_answers import unknown_of
 from fwc_llm.metrics.variance import arrays_of
+from fwc_llm.number_format import in_points
 from fwc_llm.runs.splits import cells_of_rows, interleave_cells
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ class Goal:
     def words(self) -> str:
         """The goal in words."""
         metric = BY_KEY[self.metric]
-        limit = f"at most {metric.scale * self.target:g} points"
+        limit = f"at most {in_points(self.target)}"
         if self.is_ratio:
             limit = f"at least {self.target:g}"
-        return f"{metric.title} {limit}, at most {100 * self.max_loss:g} points lost"
+        return f"{metric.title} {limit}, at most {in_points(self.max_loss)} lost"
 
     def shortfall(self, value: float) -> float:
         """How far a value of the metric misses the target; 0 or less means reached."""

@@ -4,7 +4,7 @@ import math
 import operator
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
@@ -24,7 +24,8 @@ from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, group_words
-from fwc_llm.sanitize import listed, redact
+from fwc_llm.number_format import percent
+from fwc_llm.sanitize import Json, listed, redact
 
 Outcome = Literal["within", "outside", "cannot say"]
 Lacking = Literal["", "rows", "people", "decisions", "replies", "draws"]
@@ -106,7 +107,7 @@ def error_of(checks: int) -> str:
     share = min(1.0, LARGEST_ERROR * checks)
     return (
         f"{checks} checks, each at 95 %: if all limits are truly kept, one or more checks are "
-        f"outside in at most {share:.0%} of such runs"
+        f"outside in at most {percent(share, 0)} of such runs"
     )
 
 
@@ -117,9 +118,15 @@ def limits_of(stats: Statistics, conditions: Sequence[str] = ()) -> list[GateCon
 
 
 def checked(stats: Statistics, conditions: Sequence[str] = ()) -> list[Check]:
-    """The checks of `limits_of`."""
+    """The checks of `limits_of`, each once."""
     found = (decide(condition, stats) for condition in limits_of(stats, conditions))
-    return [check for checks in found for check in checks]
+    unique = {check.condition: check for checks in found for check in checks}
+    return [*unique.values()]
+
+
+def as_gates(run: str, checks: Sequence[Check]) -> list[Json]:
+    """The checks of a run for JSON, with its name (docs/format.md)."""
+    return [{"run": run, **asdict(check)} for check in checks]
 
 
 def by_arm(checks: Sequence[Check]) -> dict[str, Outcome]:

@@ -7,7 +7,7 @@ from fwc_llm.gates.condition import GateCondition
 from fwc_llm.metrics.counts import BY_KEY, Metric
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.number_format import number, signed
+from fwc_llm.number_format import number, short, signed
 
 MORE: Mapping[str, str] = {  # what narrows intervals, by the units that were drawn
     "rows": "more rows",
@@ -91,8 +91,8 @@ def _end(end: float, metric: Metric, limit: GateCondition | None) -> str:
 
 def in_limits(condition: GateCondition) -> str:
     """What a metric may be to keep from a condition; shares and gaps are times 100."""
-    bound = BY_KEY[condition.metric].scale * condition.bound
-    return f"{_LIMITS[condition.operator]} {bound:g}"
+    bound = short(condition.bound, BY_KEY[condition.metric].scale)
+    return f"{_LIMITS[condition.operator]} {bound}"
 
 
 def still_open(metric: Metric, record: Record, limit: GateCondition, why: str) -> str:

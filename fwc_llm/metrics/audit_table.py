@@ -1,6 +1,6 @@
 """Check a table of answers, and convert it to the input of statistics."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -164,17 +164,21 @@ def unused_columns(
     used: Collection[str],
     weight: str | None,
     cluster: str | None,
+    repeats: Callable[[str], bool],
     alone: bool = False,
 ) -> tuple[str, ...]:
-    """Return notes on unused columns that look like weights or a person's id; `alone` where each
-    decision counts once, alone.
+    """Return notes on unused columns that look like weights or a person's id.
+
+    `repeats` says whether a person has several rows by a column; `alone` where each decision counts
+    once, alone.
     """
     others = [name for name in columns if name not in used]
     notes = []
     for kind, chosen in (("weight", weight), ("cluster", cluster)):
-        if chosen is None and (
-            like := [name for name in others if name.lower() in _LOOKS[kind]]
-        ):
+        like = [name for name in others if name.lower() in _LOOKS[kind]]
+        if kind == "cluster":
+            like = [name for name in like if repeats(name)]
+        if like and chosen is None:
             remedy = f"name it, {spoken(f'--{kind} {like[0]!r}')}"
             if alone:
                 remedy = ALONE[kind]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
-from fwc_llm.gates.decide import by_arm, checked
 from fwc_llm.meaning import rules_of, values_of
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
@@ -20,13 +19,7 @@ from fwc_llm.report.audit_answers import Audit, audit_of_table
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import (
-    Subject,
-    all_findings,
-    overall,
-    step_of,
-    what_was_decided,
-)
+from fwc_llm.report.narrative import Subject, what_was_decided
 from fwc_llm.report.predictions_reader import ABOVE, HowRead, columns_of, open_file
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
@@ -95,8 +88,8 @@ class AuditOfFile:
             self.about["predictions"],
             f"Decisions in {self.about['predictions']}",
             described,
-            [overall(self.subjects), *self.left_out],
-            step_of(self.subjects),
+            self.subjects,
+            self.left_out,
         )
 
     def _describe(self, audit: Audit) -> Json:
@@ -115,16 +108,13 @@ class AuditOfFile:
         }
         hashes = {"answers.csv": digest}
         return entry(
-            label,
-            audit.arms,
+            Subject(label, stats, self.limits),
+            created,
+            self.left_out,
             audit=audit.impact,
             provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
             about=about,
             paragraph=what_was_decided(where, list(audit.arms), stats),
-            findings=all_findings(stats, created, self.limits, self.left_out),
-            outcomes=by_arm(checked(stats, self.limits)),
-            statistics=stats,
-            records=stats.records,
         )
 
 

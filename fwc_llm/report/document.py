@@ -1,13 +1,13 @@
 """The document behind all report formats: statistics, examples, prompts, cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
-from fwc_llm.gates.decide import by_arm, checked
+from fwc_llm.gates.decide import as_gates, by_arm, checked
 from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES
 from fwc_llm.metrics.sampling_design import Unread
 from fwc_llm.report import local_law_144 as ll144
@@ -68,6 +68,7 @@ def make_document(
     paragraph   the description of the run
     findings    sentences
     outcomes    within, outside or cannot say, by arm
+    gates       the checks of its gates, and of the target of `tune` (`gates.Check`)
     examples    examples of each arm
     prompts     one full prompt of each arm
     cost        requests, tokens and dollars
@@ -88,8 +89,8 @@ def make_document(
         runs[0].task,
         str(runs[0].described.get("title") or runs[0].task),
         described,
-        of_runs(runs, models),
-        step_of(models),
+        models,
+        differences(runs),
     )
 
 
@@ -103,22 +104,24 @@ def subject_of(run: Run) -> Subject:
     return Subject(name, run.statistics, limits(run), asked_with)
 
 
-def of_runs(runs: Sequence[Run], models: Sequence[Subject]) -> list[str]:
-    """The answer on several runs, and whether the answers of the others differ from the first's."""
-    differences = [line for one in against_first(runs) for line in one["findings"]]
-    return [overall(models), *differences]
+def differences(runs: Sequence[Run]) -> list[str]:
+    """Sentences on whether the answers of other runs differ from the first's."""
+    return [line for one in against_first(runs) for line in one["findings"]]
 
 
 def document_of(
     task: str,
     title: str,
     runs: Sequence[Fields],
-    answers: Sequence[str],
-    step: tuple[str, str],
+    subjects: Sequence[Subject],
+    others: Sequence[str],
 ) -> Json:
-    """The document of described runs, with `answers` on all of them; see `make_document`."""
-    following = f"Next: {step[0]}."
-    findings = [*answers, following]
+    """The document of described runs, with an answer on several, and `others` after it; see
+    `make_document`.
+    """
+    step, _ = step_of(subjects)
+    following = f"Next: {step}."
+    findings = [overall(subjects), *others, following]
     if len(runs) == 1:
         (only,) = runs
         runs = [{**only, "findings": [*only["findings"], following]}]
@@ -224,14 +227,14 @@ def find_task(
 def describe_run(run: Run, of_law: bool = False) -> Json:
     """A run as an entry of a document; `of_law` as in `make_document`."""
     impact = run.impact(of_law)
-    stats = run.statistics_with(impact)
-    conditions = limits(run)
+    judged = Subject(run.label, run.statistics_with(impact), limits(run))
     checks = run.table_checks.items()
     between = [f"Check column {name}: {text}." for name, text in checks if name]
-    between += low_coverage(stats, run.described["settings"]["min_coverage"])
+    between += low_coverage(judged.stats, run.described["settings"]["min_coverage"])
     return entry(
-        run.label,
-        run.arms,
+        judged,
+        run.created,
+        between,
         folder=run.folder.resolve().name,
         simulated=run.simulated,
         simulated_answers=run.simulated_answers,
@@ -247,10 +250,6 @@ def describe_run(run: Run, of_law: bool = False) -> Json:
             "returned_models": run.results.get("returned_models", []),
         },
         paragraph=what_was_run(run),
-        findings=all_findings(stats, run.created, conditions, between),
-        outcomes=by_arm(checked(stats, conditions)),
-        statistics=stats,
-        records=stats.records,
         examples={arm: _examples(run, arm) for arm in run.arms},
         prompts={arm: run.prompt(arm) for arm in run.arms},
         cost=cost(run.results, run.described.get("parameters") or {}),
@@ -259,13 +258,23 @@ def describe_run(run: Run, of_law: bool = False) -> Json:
     )
 
 
-def entry(label: str, arms: Sequence[str], **described: Any) -> Json:
-    """An entry of a document's `runs`; keys not in `described` are empty."""
+def entry(
+    judged: Subject, created: str, between: Iterable[str], **described: Any
+) -> Json:
+    """An entry of a document's `runs`, with findings `between` the answer and the others; keys not
+    in `described` are empty.
+    """
+    label, stats, conditions, _ = judged
+    checks = checked(stats, conditions)
     made: Json = {"label": label, "folder": "", "api": "chat", "unread": ""}
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "threshold"))
-    made |= {"outcomes": {}, "tuning": Section("")}
-    made |= {name: {arm: [] for arm in arms} for name in ("examples", "prompts")}
+    made |= {"statistics": stats, "records": stats.records, "tuning": Section("")}
+    made |= {"outcomes": by_arm(checks), "gates": as_gates(label, checks)}
+    made["gates"] *= bool(conditions)
+    made["findings"] = all_findings(stats, created, conditions, between)
+    of_arms: Json = {arm.arm: [] for arm in stats.arms}
+    made |= {"examples": of_arms, "prompts": of_arms}
     made |= described
     made["provenance"]["report_version"] = __version__
     return made

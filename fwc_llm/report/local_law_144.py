@@ -13,7 +13,7 @@ from typing import Any
 
 from fwc_llm.metrics.adverse_impact import AS_DRAWN, Impact, is_left_out, is_small
 from fwc_llm.metrics.records import Record, Records
-from fwc_llm.number_format import DASH, day, number
+from fwc_llm.number_format import DASH, day, number, percent
 from fwc_llm.report.impact import ImpactTables
 from fwc_llm.report.provenance import ABOUT, FOR_LAW
 from fwc_llm.report.records_csv import head
@@ -189,7 +189,7 @@ def _note(
     reason = rates["impact_ratio"].reason
     share = tables.of("share_of_rows", arm, level)
     if is_left_out(rates["impact_ratio"]):
-        return f"{reason} ({share.value:.2%}); reason: {because or NOT_STATED}"
+        return f"{reason} ({percent(share.value, 2)}); reason: {because or NOT_STATED}"
     of_score = rates["scoring_impact_ratio"].reason
     parts = [f"undefined: {reason}"] * bool(reason) + [f"score: {of_score}"] * bool(
         of_score

@@ -191,7 +191,8 @@ def watch(
     starts = summary["since"]
     if since not in (None, *periods):
         raise FwcError(
-            f"--since {since!r:.40}: no decision is of this period; the last is {periods[-1]}"
+            f"--since {since!r:.40}: no decision is of this {period}; write it as the last one, "
+            f"{periods[-1]}"
         )
     if since not in (None, *(start["period"] for start in starts[-1:])):
         starts.append({"period": since, "call": summary["calls"]})

@@ -13,6 +13,7 @@ from fwc_llm.metrics.audit_table import ALONE
 from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.records import record_of
+from fwc_llm.number_format import DASH
 from fwc_llm.report.monitor import Judged, Monitored, rates_compared
 from fwc_llm.report.table_model import Cells, Row, Section, metric_cell, rates_cell
 from fwc_llm.runs.folder import command, versions
@@ -56,7 +57,7 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
         rates = rates_cell(rates_compared(counts, metric, seen.groups))
         estimate = judged.of_periods.get(period, UNDEFINED)
         value = metric_cell(record_of(estimate), metric)
-        outcome = judged.outcomes.get(period, "not judged")
+        outcome = judged.outcomes.get(period, DASH)
         cells: Cells = [period, outcome, *[rates] * one_rate, value]
         rows.append([*cells, f"{counts.sum():,}"])
     starts = [f"Call {s['call']} started anew with {s['period']}." for s in seen.since]

@@ -37,7 +37,7 @@ from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record
 from fwc_llm.metrics.statistics import LEADS, Statistics, fates
 from fwc_llm.metrics.variance import MIN_SETS, THIS_STRATEGY
-from fwc_llm.number_format import day, interval, number
+from fwc_llm.number_format import day, in_points, interval, number, percent, short
 from fwc_llm.report.tuning import tuning_goal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import Fields, listed
@@ -332,7 +332,7 @@ def _verdict_on_arms(
     if not fairer:
         return f"None is shown to be fairer than {base}."
     names = listed(fairer, _MOST, in_words)
-    rule = f"at most {100 * stats.margin:g} points fewer right is not shown"
+    rule = f"at most {in_points(stats.margin)} fewer right is not shown"
     return f"{names}: a smaller gap than {base}, but {rule}."
 
 
@@ -701,7 +701,7 @@ def lost_lines(rows: Fields | None) -> list[str]:
         return meaning
     groups = ", ".join(
         f"{group['group']} {group['lost']:,} of {group['read']:,} "
-        f"({group['lost'] / group['read']:.1%})"
+        f"({percent(group['lost'] / group['read'])})"
         for group in rows["groups"]
         if group["read"]
     )
@@ -714,17 +714,18 @@ def lost_lines(rows: Fields | None) -> list[str]:
     ]
 
 
-def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:
-    """Lines on differences detected with power 80 %, and on the assumptions."""
+def power_lines(
+    design: Design, arms: int, assumptions: Assumptions | None = None
+) -> list[str]:
+    """Lines on what is detected with power 80 %, of one arm or several, and on the assumptions."""
     assumed = assumptions or Assumptions()
     lines = ["what tests at 5 % may miss, more than once in 5 times:"]
     words = BY_KEY[LEADS[design.labels > 1]].words
     for size in smallest(design, assumed):
-        sizes = {words: size["gap"], "accuracy": size["accuracy"]}
-        unseen = _unseen(
-            words, size["gap_of_one"], sizes, f"two ways of asking ({size['of']})"
-        )
-        lines.append(f"  {unseen}")
+        sizes = {words: size["gap"], "accuracy": size["accuracy"]} if arms > 1 else {}
+        two = f"two ways of asking ({size['of']})"
+        lines.append(f"  {_unseen(words, size['gap_of_one'], sizes, two)}")
+        lines[-1] += f" ({size['of']})" * (arms == 1)
     if design.repeats < MIN_SETS:
         lines.append(
             f"  {THIS_STRATEGY}: cannot be told with fewer than {MIN_SETS} repeats"
@@ -735,11 +736,14 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         lines.append(
             f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, cut)}"
         )
-    share = f"{100 * assumed.discordant:.3g}%"
     sentence = (
-        f"assuming that two ways of asking answer {share} of the rows differently"
+        "assuming that two ways of asking answer "
+        f"{short(assumed.discordant, 100)} % of the rows differently ({assumed.source})"
     )
-    sentence += f" ({assumed.source})"
+    if arms == 1:
+        sentence = (
+            f"assuming that answers of a group vary by {assumed.variance:g} (variance)"
+        )
     if design.repeats >= MIN_SETS:
         sentence += (
             f", and examples move a difference by {assumed.examples_sd:g} "

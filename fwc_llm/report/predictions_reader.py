@@ -179,9 +179,14 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         threshold = HALF if how.threshold is None else how.threshold
         table["answer"] = answered_at(table["p_yes"], threshold)
     used = {*columns.values(), *how.grouped}
-    notes += unused_columns(
-        raw.titles, used, columns.get("weight"), columns.get("cluster"), how.alone
-    )
+
+    def repeats(person: str) -> bool:
+        ids = {"row": table.get("row", raw.numbers), "person": raw.texts(person)}
+        rows = pd.DataFrame(ids).drop_duplicates()
+        return how.alone or not rows["person"].is_unique
+
+    chosen = columns.get("weight"), columns.get("cluster")
+    notes += unused_columns(raw.titles, used, *chosen, repeats, how.alone)
     if (
         not {"cluster", "row"} & table.keys()
     ):  # without ids, equal rows may be the same person

@@ -105,7 +105,7 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         yes = rates_cell(
             rates, {} if arm == TRUTH else true, of_unknown_groups(stats, arm)
         )
-        outcome = outcomes.get(arm, "no limit" * (arm != TRUTH))
+        outcome = outcomes.get(arm, DASH * (arm != TRUTH))
         rows.append([arm, outcome, yes, *cells])
     titles = (metric.title for metric in metrics)
     headings = ["Asked", "Limits", "Yes, %", *titles]

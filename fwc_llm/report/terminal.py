@@ -11,7 +11,7 @@ from fwc_llm.files import in_shell
 from fwc_llm.metrics.adverse_impact import Impact
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import sections
-from fwc_llm.report.document import describe_run, of_runs, sections_of, subject_of
+from fwc_llm.report.document import describe_run, differences, sections_of, subject_of
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
     IS_THAT_GOOD,
@@ -63,9 +63,9 @@ def runs_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
         heading = f"{run.label}, at its threshold" if several else "At the threshold"
         tables.append(at_threshold(threshold_section(run), model.stats, heading))
     if several:
-        answer, *differences = of_runs(runs, models)
         grid = sections.grid([(one.name, one.stats, one.outcomes) for one in models])
-        body = [Text(answer, style="bold"), terminal(grid), *map(Text, differences)]
+        body = [Text(overall(models), style="bold"), terminal(grid)]
+        body += map(Text, differences(runs))
     else:
         body = [*_body(models[0], runs[0].created, verbose=verbose)]
     notes += lost_lines(runs[0].results.get("rows"))

@@ -10,6 +10,7 @@ from fwc_llm.models.base import Messages, Model, Reply, Usage, traits
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
+from fwc_llm.number_format import percent
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record
 from fwc_llm.sanitize import Json
 
@@ -65,7 +66,7 @@ class Forecast:
         )
         if not _is_function(self.model):
             share = (self.cached_tokens or 0) / max(self.prompt_tokens, 1)
-            yield f"{share:.0%} of them can come from the provider's prompt cache"
+            yield f"{percent(share, 0)} of them can come from the provider's prompt cache"
         if self.completion_tokens is not None:
             yield f"at most {self.completion_tokens:,} completion tokens"
         if self.price is None:

@@ -388,7 +388,12 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
     weight = (
         "" if "weight" in settings.model_fields_set else task.rules.weight or None
     )  # "none" was chosen
-    return (*notes, *unused_columns(names, used, weight, settings.cluster))
+    rows = task.pool()
+
+    def repeats(person: str) -> bool:
+        return person not in rows or not rows[person].is_unique
+
+    return (*notes, *unused_columns(names, used, weight, settings.cluster, repeats))
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:

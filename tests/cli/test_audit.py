@@ -126,7 +126,7 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     }
     assert (
         out["X"]["note"]
-        == "left out: under 2 % of the rows (1.92%); reason: One person."
+        == "left out: under 2 % of the rows (1.92 %); reason: One person."
     )
     assert rows()["X"]["note"] == "under 2 % of the rows, kept"
     kept = rows("--small keep --about 'source=HR <b>' --about data_kind=historical")

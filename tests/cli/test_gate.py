@@ -41,7 +41,7 @@ def test_three_outcomes_and_their_exit_codes(
         "within",
         "cannot say",
     ]
-    assert "at most 15%" in failed.out
+    assert "at most 15 %" in failed.out
     assert failed.line == "fwc-llm: outside the limits: 1 of 3; cannot say: 1 of 3"
     assert ElementTree.parse(xml).getroot().attrib["failures"] == "1"
     twice = fwc(*words, "--fail-if", failing, "--fail-if", "dp_gap > 0.1")

@@ -127,10 +127,6 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     assert [("dp_gap > 0.1" in entry) for entry in later["history"]] == [False] * 4 + [
         True
     ] * 3
-    assert (
-        "no decision is of this period"
-        in watch(day(8), "--since", "2025-01", code=2).line
-    )
 
 
 def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
@@ -443,6 +439,10 @@ def test_times_have_zones_and_come_late(watch: Run) -> None:
 def test_periods_have_names(watch: Run, every: str, name: str) -> None:
     document = json.loads(watch(day(1, 50), "--period", every, "--json").out)
     assert [entry["period"] for entry in document["history"]] == [name]
+    refused = watch(day(1, 50), "--period", every, "--since", "2026-11", code=2).line
+    assert (
+        f"no decision is of this {every}; write it as the last one, {name}" in refused
+    )
 
 
 def test_wide_input_is_taken(watch: Run) -> None:

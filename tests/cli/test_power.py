@@ -17,7 +17,7 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
         "600 requests",
         "22.9 points of gap at equal labels or 9.9 points",
         "fewer than 5 repeats",
-        "25% of the rows",
+        "25 % of the rows",
     ):
         assert said in outcome.out
 
@@ -26,6 +26,9 @@ def test_an_arm_alone_is_compared_with_nothing(fwc: Run) -> None:
     line = "power --task census --shots zero --detect 0.1 --json"
     needed = json.loads(fwc(line).out)["needed"]
     assert {one["question"] for one in needed} == {"gap_of_one"}
+    told = fwc("power --task census --shots zero", code=0).out
+    assert "a gap below" in told
+    assert "two ways" not in told
 
 
 def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
@@ -53,6 +56,6 @@ def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) ->
 def test_eval_says_it_before_anything_is_paid(fwc: Run) -> None:
     small = "--task census --n-test 80"
     said = fwc(f"eval {small} --model gpt-4o-mini --shots zero --dry-run", code=0).out
-    _, *lines = fwc(f"power {small}", code=0).out.splitlines()
+    _, *lines = fwc(f"power {small} --shots zero", code=0).out.splitlines()
     assert lines
     assert said.splitlines()[-len(lines) :] == lines

@@ -139,6 +139,11 @@ def test_anybodys_table_is_audited_with_two_columns_of_groups_and_no_label() -> 
     )
     assert any("'wgt' looks like a weight" in note for note in found.notes)
     assert any("'person' looks like a cluster" in note for note in found.notes)
+    person = range(120)
+    of_arms = [HIRED.assign(person=person, row=person, arm=arm) for arm in "xy"]
+    of = {"answer": "said", "protected": "sex", "label": None, "positive": "hire"}
+    single = audit(pd.concat(of_arms), **of).statistics
+    assert not [note for note in single.notes if "'person' looks" in note]
 
 
 def test_without_labels_nothing_is_measured_against_labels() -> None:

@@ -190,7 +190,7 @@ def test_a_constant_probability_is_said() -> None:
 def test_probabilities_next_to_0_and_1_show_no_calibration() -> None:
     found = found_in(decided(p_yes=0.995))
     assert not tables.calibration(found)
-    assert "100% of the answers: too extreme" in " ".join(tables.notes(found))
+    assert "100 % of the answers: too extreme" in " ".join(tables.notes(found))
     assert tables.calibration(found_in(decided(p_yes=0.985)))
 
 
@@ -199,7 +199,7 @@ def test_rows_without_a_probability_are_said() -> None:
     frame.loc[frame["group"].eq("b") & (frame.index < 200), "p_yes"] = np.nan
     found = found_in(frame)
     assert found.of("calibration", "answers", "b").n == 100
-    assert "answers: not every row has P(yes) (b 50.0%, a 100%)" in " ".join(
+    assert "answers: not every row has P(yes) (b 50.0 %, a 100 %)" in " ".join(
         tables.notes(found)
     )
     lost = frame.assign(p_yes=frame["p_yes"].where(frame["group"] == "a"))

@@ -2,6 +2,7 @@
 time.
 """
 
+import io
 import json
 import re
 from collections.abc import Collection
@@ -18,6 +19,7 @@ from matplotlib.text import Text
 from fwc_llm import Result, audit
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.errors import FwcError
+from fwc_llm.gates.decide import checked
 from fwc_llm.metrics.intervals import EQUAL
 from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.statistics import statistics
@@ -251,10 +253,10 @@ def test_flips_and_probabilities_are_shown_where_there_are_any(
         (signed(0.25, 2), "+0.25"),
         (signed(-0.25, 2), "−0.25"),
         (signed(0.0, 2), "0.00"),
-        (percent(1.0), "100%"),
-        (percent(0.99999), ">99.9%"),
-        (percent(0.995), "99.5%"),
-        (percent(0.0), "0%"),
+        (percent(1.0), "100 %"),
+        (percent(0.99999), ">99.9 %"),
+        (percent(0.995), "99.5 %"),
+        (percent(0.0), "0 %"),
         (mean_and_sd([0.75, 0.77, 0.79], 100, 2), "77.00 ± 2.00"),
         (mean_and_sd([0.7654], 100, 2), "–"),
         (mean_and_sd([0.5, float("nan")]), "–"),
@@ -385,6 +387,18 @@ def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
             (lead, *_) = make_document([folder])["runs"][0]["findings"]
             kept = "Within the limits: fwc. " if best else ""
             assert lead.startswith(f"{kept}Outside the limits: zero")
+            checks = {check.arm: check for check in checked(found, [condition])}
+            (run,) = json.loads(render([folder], "json"))["runs"]
+            assert [gate["condition"] for gate in run["gates"]] == [
+                check.condition for check in checks.values()
+            ]
+            table = pd.read_csv(io.StringIO(render([folder], "csv")))
+            lines = table[table["metric"].str.contains(">")].set_index("arm")
+            for arm, check in checks.items():
+                line = lines.loc[arm]
+                told = (line["metric"], line["verdict"], line["reason"])
+                assert told == (check.condition, check.outcome, check.reason)
+                assert line["low"] == pytest.approx(check.low)
 
 
 def test_the_best_arm_reaches_the_target_of_a_tuned_run(make_run: MakeRun) -> None:

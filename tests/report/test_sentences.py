@@ -18,6 +18,7 @@ from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import SHOWN, TOO_FEW
 from fwc_llm.metrics.records import READ, TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
+from fwc_llm.number_format import DASH
 from fwc_llm.report.narrative import best_arms, findings, missed, next_step
 from fwc_llm.report.sections import first
 from fwc_llm.runs.recorded_run import read_run
@@ -308,7 +309,7 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
     assert next_step(stats)[0].startswith("get more rows"), "a gap lacks rows"
     assert "y: the same answers as x." in findings(stats)
     limits = {row[0]: row[1] for row in first(stats, {"y": CANNOT_SAY}).rows}
-    assert limits == {"x": "no limit", "y": CANNOT_SAY, TRUTH: ""}
+    assert limits == {"x": DASH, "y": CANNOT_SAY, TRUTH: ""}
     (check,) = checked(stats, ["accuracy[y] - accuracy[x] < -0.001"])
     assert check.lacking == "rows", "this limit may be settled by more rows"
 
