@@ -232,6 +232,16 @@ def writes(node: ast.AST) -> str:
     return ""
 
 
+def test_percentages_have_one_form() -> None:
+    """That of `number_format.percent`, with a space; no format of Python's."""
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r":[.,\d]*%\}|\d\}%[\s)]", path.read_text())
+    }
+    assert not found
+
+
 def test_files_are_written_by_one_module() -> None:
     """`write_whole` and `whole_file` write whole files, or none, and follow no planted link."""
     found = {

@@ -64,8 +64,8 @@ class RowCount:
         if not _differ(lost, counts["read"]):
             return None
         return (
-            f"groups lose rows unequally: {share.idxmax()} {percent(share.max())}, {share.idxmin()} "
-            f"{percent(share.min())}; the results do not speak of who is left out"
+            f"groups lose rows unequally: {share.idxmax()} {percent(share.max())}, "
+            f"{share.idxmin()} {percent(share.min())}; the results do not speak of who is left out"
         )
 
     def as_json(self) -> Json:

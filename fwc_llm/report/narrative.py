@@ -587,7 +587,7 @@ def next_step(
 
 
 def _causes(stats: Statistics, conditions: Sequence[str]) -> str:
-    """What the limits that are not kept are about; "" if there are none."""
+    """What the limits are about that are not kept; "" if all are."""
     found = []
     for limit in limits_of(stats, conditions):
         metric = BY_KEY[limit.metric]
