@@ -37,7 +37,7 @@ TEN_ARMS = (
     "zero+instruction,balanced+instruction,fwc+instruction"
 )
 COLOURS = 160  # text and lines of a page look the same with so few, at half the size
-_BLOCK = re.compile(
+BLOCK = re.compile(
     r"<!-- (?P<run>recorded|simulated): (?P<parts>[a-z, ]+) -->\n```console\n.*?^```$",
     re.S | re.M,
 )
@@ -88,7 +88,7 @@ def written(page: str, parts: Mapping[str, Mapping[str, str]]) -> str:
         lines = f"```console\n$ {COMMANDS[name]}\n…\n{shown}\n…\n```"
         return f"<!-- {name}: {found['parts']} -->\n{lines}"
 
-    return _BLOCK.sub(block, page)
+    return BLOCK.sub(block, page)
 
 
 def picture_says(picture: Path) -> str:

@@ -32,7 +32,7 @@ def main() -> int:
         for lasting in (False, True):
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    wrong = passage(fault, lasting, Path(folder) / "run", api=api)
+                    wrong = passage([fault], lasting, Path(folder) / "run", api=api)
                 except Exception as error:  # what a user would see as a traceback
                     wrong = [f"it raised {type(error).__name__}: {error}"[:500]]
             failed += bool(wrong)

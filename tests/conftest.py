@@ -28,13 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CENSUS_TABLES = census_data.census_tables
 CHECKOUT = Path(__file__).resolve().parent.parent
-LONG = {
-    "test_snippets.py",
-    "test_quick.py",
-    "test_site.py",
-    "test_demonstration.py",
-    "test_compiled.py",
-}
+LONG = {"test_snippets.py", "test_quick.py", "test_site.py", "test_compiled.py"}
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 

@@ -37,30 +37,36 @@ def call_tests(names: dict[str, Any]) -> None:
             function(**given)
 
 
-def run_command(command: str, lines: list[str], code: int) -> None:
-    """Run a module as its command line would, and look for the lines in what it prints."""
+def run_command(command: str, lines: list[str], code: int) -> str:
+    """Run a module as its command line would, and look for the lines in what it prints; returns
+    what standard output had.
+    """
     module, *sys.argv[1:] = shlex.split(command, comments=True)
-    printed = io.StringIO()
+    printed, told = io.StringIO(), io.StringIO()
     ended: Any = 0
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         except SystemExit as end:
             ended = end.code or 0
-    said = " ".join(printed.getvalue().split())
+    said = " ".join((printed.getvalue() + told.getvalue()).split())
     assert ended == code, f"{command} ends with {ended}: {said}"
     for line in lines:
         assert " ".join(line.split()) in said, (
             f"{command} does not print {line!r} but {said}"
         )
+    return printed.getvalue()
 
 
 def main() -> None:
-    """Run the steps of all pages; the simulated tables are drawn once."""
+    """Run the steps of all pages, and keep what their commands print as `said.json`; the simulated
+    tables are drawn once.
+    """
     census.simulate = cache(census.simulate)
     for page, folder, steps in json.load(sys.stdin):
         os.chdir(folder)
         names: dict[str, Any] = {"__name__": "__main__"}
+        said: dict[str, str] = {}
         for kind, text, lines, code in steps:
             print(f"{page}:\n{text}", file=sys.stderr)
             if kind == "python":
@@ -69,7 +75,8 @@ def main() -> None:
             elif kind == "shell":
                 subprocess.run(["sh", "-c", text], check=True)
             else:
-                run_command(text, lines, code)
+                said[text] = run_command(text, lines, code)
+        Path("said.json").write_text(json.dumps(said))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from fwc_llm.notebook import MOST_ROWS, element, figure, note, table, visible
 from fwc_llm.progress import Progress, Silent, Terminal, choose
 from fwc_llm.prompt_rows import ColumnFormatter, decimal
 from fwc_llm.tasks import Column
+from tests.refusals import refused
 
 
 def test_a_file_is_replaced_as_a_whole_and_a_link_to_one_stays(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "folder").mkdir()
     for name in ("pipe-link", "nowhere", "loop", "folder", "no/such", "n" * 300):
-        with pytest.raises(FwcError, match="cannot write"):
+        with refused("cannot write"):
             write_whole("text", tmp_path / name)
     assert not (tmp_path / "gone").exists()
 
@@ -254,7 +255,7 @@ def test_words(cell: ColumnFormatter, value: Any, words: str) -> None:
 )
 def test_nothing_is_refused(nothing: Any) -> None:
     for ask in (HOURS.words, HOURS.raw):
-        with pytest.raises(FwcError, match="no value for 'hours'"):
+        with refused("no value for 'hours'"):
             ask(nothing)
 
 

@@ -22,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fwc_llm import (
-    FwcError,
     Reply,
     RunWarning,
     Tuned,
@@ -38,6 +37,7 @@ from fwc_llm import (
 from fwc_llm.models.identity import digest_of_fitted
 from tests.data.tables import small_task
 from tests.people import SMALL_CENSUS
+from tests.refusals import refused
 
 
 def people(no: object = 0, yes: object = 1) -> pd.DataFrame:
@@ -284,7 +284,7 @@ def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
             r"classes 0, 1.* on the words np.*granted",
         ),
     ):
-        with pytest.raises(FwcError, match=message):
+        with refused(message):
             evaluate(task, fitted(features, frame["approved"]), ("zero",), n_test=20)
     codes = raw.assign(approved=raw["approved"] + 1)
     others = np.where(inverted.labels(inverse), "granted", "refused")
@@ -309,26 +309,20 @@ def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
     pool = task.pool()
     labels = task.labels(pool)
     out = tmp_path / "run"
-    with pytest.raises(
-        FwcError, match=r"a LogisticRegression is not fitted.*call fit first"
-    ):
+    with refused(r"a LogisticRegression is not fitted.*call fit first"):
         evaluate(task, LogisticRegression(), ("zero",), n_test=20, out=out)
     codes = LogisticRegression().fit(pool[["age"]], labels + 1)
-    with pytest.raises(
-        FwcError, match=r"classes 1, 2.*fit it on the words .*task.labels"
-    ):
+    with refused(r"classes 1, 2.*fit it on the words .*task.labels"):
         evaluate(task, codes, ("zero",), n_test=20, out=out)
     unnamed = make_pipeline(StandardScaler(), LogisticRegression()).fit(
         pool[["age"]].values, labels
     )
-    with pytest.raises(
-        FwcError, match=r"a Pipeline was fitted on an array.*fit it on a data fram"
-    ):
+    with refused(r"a Pipeline was fitted on an array.*fit it on a data fram"):
         evaluate(task, unnamed, ("zero",), n_test=20, out=out)
     other = LogisticRegression().fit(
         pool[["age"]].rename(columns={"age": "Alter"}), labels
     )
-    with pytest.raises(FwcError, match=r"needs the column 'Alter'; the task has .*age"):
+    with refused(r"needs the column 'Alter'; the task has .*age"):
         evaluate(task, other, ("zero",), n_test=20, out=out)
 
 
@@ -355,7 +349,7 @@ class Gives:
 def test_what_is_no_probability_of_a_row_is_no_answer(
     found: Any, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(FwcError, match=message):
+    with refused(message):
         evaluate(SMALL_CENSUS, Gives(found), ("zero",), n_test=20, out=tmp_path / "run")
 
 
@@ -398,7 +392,7 @@ def test_without_classes_the_last_column_is_yes(tmp_path: Path) -> None:
         assert (answers["p_yes"] * 100).tolist() == pytest.approx(
             rows["hours-per-week"]
         )
-    with pytest.raises(FwcError, match=r"Rule gave a ndarray of shape \(1, 3\)"):
+    with refused(r"Rule gave a ndarray of shape \(1, 3\)"):
         evaluate(task, Rule(3), **options, out=tmp_path / "3")
 
 
@@ -419,7 +413,7 @@ def test_audit_takes_fairlearns_names() -> None:
     one = audit(y_pred=frame["said"], sensitive_features=frame["sex"]).statistics
     assert {group.group for group in one.groups} == {"F", "M"}
     shares = {"y_pred": np.round(rng.random(400), 2), "y_true": frame["truth"]}
-    with pytest.raises(FwcError, match="name it as such, p_yes='y_pred'"):
+    with refused("name it as such, p_yes='y_pred'"):
         audit(**shares, sensitive_features=groups)
     remedied = audit(**shares, sensitive_features=groups, p_yes="y_pred").statistics
     yes = (shares["y_pred"] >= 0.5) == frame["truth"]
@@ -433,11 +427,9 @@ def test_audit_takes_fairlearns_names() -> None:
         ({"answers": frame}, "in the place of a data frame"),
     ):
         given = {"y_pred": frame["said"], "sensitive_features": frame["sex"]} | wrong
-        with pytest.raises(FwcError, match=message):
+        with refused(message):
             audit(**given)
-    with pytest.raises(
-        FwcError, match=r"audit: too many positional .* are answers, an"
-    ):
+    with refused(r"audit: too many positional .* are answers, an"):
         audit(frame["truth"], frame["said"])  # type: ignore[misc]
 
 
@@ -459,9 +451,7 @@ def test_a_row_among_its_own_examples_is_refused() -> None:
         (own, raw.loc[number].to_dict(), chosen),
         (own, raw.set_axis(raw.index + 1).loc[number + 1], chosen),
     ):
-        with pytest.raises(
-            FwcError, match=f"among its own examples, as '{examples.examples[0].row}"
-        ):
+        with refused(f"among its own examples, as '{examples.examples[0].row}"):
             build_prompt(of, row, examples)
 
 
@@ -475,21 +465,21 @@ def test_examples_and_records_of_another_frame_are_refused(tmp_path: Path) -> No
     message = (
         r"from another frame.*row:\d+' has \d+ in column 'age', and had \d+.*=True"
     )
-    with pytest.raises(FwcError, match=message):
+    with refused(message):
         build_prompt(other, second.iloc[0], shots)
-    with pytest.raises(FwcError, match=message):
+    with refused(message):
         evaluate(other, lambda _: "yes", [shots], n_test=20, base_parity=None)
     assert build_prompt(other, {"age": 31, "sex": "F"}, shots, allow_changed_data=True)
     for use in (
         lambda record: build_prompt(other, record),
         lambda record: select_shots(other, "nearest", 4, query=record),
     ):
-        with pytest.raises(FwcError, match="of another table of the task 'table'"):
+        with refused("of another table of the task 'table'"):
             use(one.record(first.iloc[0]))
     other.freeze(tmp_path / "frozen.json")
     frozen = load_task(tmp_path / "frozen.json")
     assert build_prompt(frozen, other.record(second.iloc[0]))
-    with pytest.raises(FwcError, match=r"another frame.*its rows are not here"):
+    with refused(r"another frame.*its rows are not here"):
         build_prompt(frozen, {"age": 31, "sex": "F"}, shots)
 
 
@@ -503,7 +493,7 @@ def test_files_are_overwritten_only_by_force(tmp_path: Path) -> None:
         lambda **force: result.report(tmp_path / "report.md", **force),
     ):
         write()
-        with pytest.raises(FwcError, match=r"exists already.*force=True"):
+        with refused(r"exists already.*force=True"):
             write()
         write(force=True)
     assert result.report() == result.report()  # the run's own page
@@ -546,7 +536,7 @@ def test_clean_rows_are_known_by_their_index() -> None:
             task.cells_of,
             lambda rows: select_shots(task, "balanced", 4, pool=rows),
         ):
-            with pytest.raises(FwcError, match=message):
+            with refused(message):
                 use(rows)
     mixed = raw.sample(frac=1, random_state=1)
     for rows, of in (
@@ -562,7 +552,7 @@ def test_clean_rows_are_known_by_their_index() -> None:
         for frame in (rows, clean, clean.reset_index(drop=True)):
             assert (task.labels(frame) == expected).all()
         assert select_shots(task, "balanced", 4, pool=rows).m == 4
-        with pytest.raises(FwcError):
+        with refused():
             inverse.labels(clean)
 
 
@@ -581,7 +571,7 @@ def test_rows_of_a_frame_have_the_ids_of_the_table_only_if_they_are_its_rows() -
     shown = {example.values["age"] for example in chosen.examples}
     for _, row in raw.iterrows():
         if row["age"] in shown:
-            with pytest.raises(FwcError, match="among its own examples"):
+            with refused("among its own examples"):
                 build_prompt(task, row, chosen)
         else:
             assert build_prompt(task, row, chosen)
@@ -591,7 +581,7 @@ def test_rows_of_a_frame_have_the_ids_of_the_table_only_if_they_are_its_rows() -
     }
     assert ids <= {f"row:{k}" for k in part.index}
     for wrong in (np.nan, "forty"):
-        with pytest.raises(FwcError, match=r"column 'age': .* is not a number"):
+        with refused(r"column 'age': .* is not a number"):
             select_shots(task, "random", 4, pool=task.pool().assign(age=wrong))
 
 
@@ -601,7 +591,7 @@ def test_a_level_that_may_be_another_one_is_refused(
 ) -> None:
     """Cells of a frame would have two meanings; with a name of its own, a level has one."""
     csv = "x,colour,sex,y\n1,red,f,yes\n2,blue,m,no\n3,red,f,no\n4,green,m,yes\n"
-    with pytest.raises(FwcError, match=r"turns into another.*name of its own"):
+    with refused(r"turns into another.*name of its own"):
         small_task(tmp_path, csv, protected=f"map = {{ {levels} }}")
     named = f'name = "gender"\nmap = {{ {levels} }}'
     task = small_task(tmp_path, csv, protected=named)
@@ -641,7 +631,7 @@ def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
     other = alike.loc[number].copy()
     other["age"] = 79  # of another table with the same ids
     assert build_prompt(task, other, shots)
-    with pytest.raises(FwcError, match="among its own examples"):
+    with refused("among its own examples"):
         build_prompt(task, alike.loc[number], shots)
 
 
@@ -658,9 +648,9 @@ def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
     three = people("refused", "granted")
     three.loc[:8, "approved"] = "pending"
     names: Any = {"protected": "sex", "outcome": "approved", "words": "values"}
-    with pytest.raises(FwcError, match=r"pending.*others='no'.*others='drop'"):
+    with refused(r"pending.*others='no'.*others='drop'"):
         load_task(three, **names | {"words": None})
-    with pytest.raises(FwcError, match="name positive and negative"):
+    with refused("name positive and negative"):
         load_task(three, **names, positive="granted", others="no")
     task = load_task(
         three, **names, positive="granted", negative="refused", others="drop"
@@ -727,5 +717,5 @@ def test_a_number_that_no_record_has_is_named() -> None:
             "no column 'metrics'; did you mean 'metric'",
         ),
     ):
-        with pytest.raises(FwcError, match=message):
+        with refused(message):
             look_up()

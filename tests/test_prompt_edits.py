@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task, revealing_columns
+from tests.refusals import refused
 from tests.wordings import CHATS, template_set
 
 
@@ -62,11 +62,11 @@ def test_an_own_template_without_the_sentence_or_the_guard_is_refused(
     template_set(
         tmp_path, query='{% call message("user") %}{{ row["group"] }}{% endcall %}'
     )
-    with pytest.raises(FwcError, match="has no sentence for `instruction`"):
+    with refused("has no sentence for `instruction`"):
         Prompt(two, None, tmp_path, edits=("instruction",))
-    with pytest.raises(FwcError, match="`removal` takes 'group' out of the texts"):
+    with refused("`removal` takes 'group' out of the texts"):
         Prompt(two, None, tmp_path, edits=("removal",)).build(two.test().iloc[0])
-    with pytest.raises(FwcError, match="no edit 'politeness'"):
+    with refused("no edit 'politeness'"):
         Prompt(two, None, edits=("politeness",))
 
 
@@ -74,7 +74,7 @@ def test_edits_combine_with_any_arm_which_keeps_its_examples(two: Task) -> None:
     assert split_edits("fwc+removal+instruction") == ("fwc", ("removal", "instruction"))
     assert split_edits("instruction") == ("zero", ("instruction",))
     assert split_edits("my+file.json+removal") == ("my+file.json", ("removal",))
-    with pytest.raises(FwcError, match="twice"):
+    with refused("twice"):
         split_edits("fwc+removal+removal")
     arms = ("random", "random+instruction", "random+removal", "removal")
     plan = make_plan(two, arms, Settings(m=4, n_test=8, base_parity=0.0))

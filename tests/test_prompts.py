@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.prompts import Prompt, build_prompt
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import Task, load_task
 from tests.command import read_json
+from tests.refusals import refused
 from tests.wordings import CHATS, template_set
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -116,7 +116,7 @@ def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None
         )
     unnamed = {name: value for name, value in row.to_dict().items() if name != "fnlwgt"}
     assert build_prompt(adult, unnamed) == build_prompt(adult, row)
-    with pytest.raises(FwcError, match="'fnlwgt'"):
+    with refused("'fnlwgt'"):
         build_prompt(adult, unnamed, None, "decodingtrust")
 
 
@@ -151,7 +151,7 @@ def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult: Task) ->
 def test_wordings_made_for_adult_refuse_other_tasks(built_in: Any) -> None:
     german = built_in("german")
     for template in ("paper", "decodingtrust"):
-        with pytest.raises(FwcError, match=f"'{template}'.*adult or census.*'german'"):
+        with refused(f"'{template}'.*adult or census.*'german'"):
             build_prompt(german, row_of(german), None, template)
         census = load_task("census")
         assert build_prompt(census, row_of(census), None, template)
@@ -161,9 +161,9 @@ def test_shots_of_another_task_and_what_is_no_row_are_refused(
     adult: Task, built_in: Any
 ) -> None:
     german = built_in("german")
-    with pytest.raises(FwcError, match=r"for the task 'german', not 'adult'"):
+    with refused(r"for the task 'german', not 'adult'"):
         build_prompt(adult, row_of(adult), shots_of(german, False))
-    with pytest.raises(FwcError, match="a row is a mapping or Series"):
+    with refused("a row is a mapping or Series"):
         build_prompt(adult, [39, "Private"])  # type: ignore[arg-type]
 
 
@@ -236,21 +236,20 @@ def test_a_mistake_in_a_template_names_the_place(
     adult: Task, tmp_path: Path, query: str, says: str
 ) -> None:
     folder = template_set(tmp_path / "mine", query=query)
-    with pytest.raises(FwcError, match=says) as refused:
+    with refused(says):
         build_prompt(adult, row_of(adult), None, folder)
-    assert "\n" not in str(refused.value)
 
 
 def test_mistakes_in_other_files_name_them(adult: Task, tmp_path: Path) -> None:
     folder = template_set(tmp_path / "a", shots="{{ example.label }}")
-    with pytest.raises(FwcError, match=r"shots\.j2, line 1: 'example' is undefined"):
+    with refused(r"shots\.j2, line 1: 'example' is undefined"):
         build_prompt(adult, row_of(adult), shots_of(adult, False), folder)
     folder = template_set(
         tmp_path / "b",
         part="{% macro f() %}\n{{ x }}{% endmacro %}",
         query='{% from "part.j2" import f %}{% call message("user") %}{{ f() }}{% endcall %}',
     )
-    with pytest.raises(FwcError, match=r"part\.j2, line 2: 'x' is undefined"):
+    with refused(r"part\.j2, line 2: 'x' is undefined"):
         build_prompt(adult, row_of(adult), None, folder)
 
 
@@ -258,12 +257,10 @@ def test_unknown_template_sets_are_refused_with_the_list(
     adult: Task, tmp_path: Path
 ) -> None:
     for wrong in ("papre", str(tmp_path / "nowhere"), ""):
-        with pytest.raises(
-            FwcError, match="there are decision, decodingtrust, default, paper, or name"
-        ):
+        with refused("there are decision, decodingtrust, default, paper, or name"):
             Prompt(adult, None, wrong)
     (tmp_path / "system.j2").write_text("")
-    with pytest.raises(FwcError, match=r"is not a template set: it has no shots\.j2"):
+    with refused(r"is not a template set: it has no shots\.j2"):
         Prompt(adult, None, tmp_path)
 
 

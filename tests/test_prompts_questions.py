@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.models.decisions import Parts, conversation
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task
+from tests.refusals import refused
 from tests.wordings import template_set
 
 QUESTION = "Is this person's annual income greater than $50k?"
@@ -98,11 +98,9 @@ def test_a_folder_of_ones_own_may_have_its_questions(
 def test_questions_that_are_none_are_named(
     census: Task, tmp_path: Path, questions: str, says: str
 ) -> None:
-    with pytest.raises(FwcError, match=says):
+    with refused(says):
         build(census, None, template_set(tmp_path, questions=questions))
-    with pytest.raises(
-        FwcError, match="no role 'question'"
-    ):  # elsewhere it is not a message
+    with refused("no role 'question'"):  # elsewhere it is not a message
         build(
             census,
             None,

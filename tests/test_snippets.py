@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 import fwc_llm
+from evals import demonstration
 from fwc_llm.cli.program import every_command
+from fwc_llm.runs.recorded_run import read_run
 from tests import snippets
-from tests.command import python
+from tests.command import python, read_json
 from tests.test_docs import CHECKOUT, FENCE, PAGES, name
 from tests.test_types import check_errors, write_calls
 
@@ -50,7 +52,10 @@ def steps(page: Path, folder: Path) -> Iterator[tuple[str, str, list[str], int]]
     """The steps of a page; blocks that name a file are written into the folder."""
     if name(page) in GIVEN:
         yield "python", GIVEN[name(page)], [], 0
-    for block in FENCE.finditer(page.read_text()):
+    text = page.read_text()
+    if page != demonstration.PAGES[0]:  # where it runs; others show the same
+        text = demonstration.BLOCK.sub("", text)
+    for block in FENCE.finditer(text):
         kind = block["kind"]
         body = block["body"]
         if file := re.match(r"(?:# |\{# )file: (\S+)", body):
@@ -128,15 +133,46 @@ def test_the_snippets_of_all_pages_run_in_order(tmp_path: Path) -> None:
         snippets.__file__, input=json.dumps(work), env=environment, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    made = {page: folder for page, folder, _ in work}
-    assert {"README.md", "docs/choosing.md", "docs/numbers.md"} <= set(made)
-    assert (Path(made["CONTRIBUTING.md"]) / "short-wording" / "results.json").is_file()
-    assert (Path(made["docs/providers.md"]) / "rule-5" / "results.json").is_file()
-    assert (Path(made["docs/start.md"]) / "real" / "report.html").is_file()
-    assert (
-        'failures="1"'
-        in (Path(made["evals/walks/own-table.md"]) / "gates.xml").read_text()
-    )
+    made = {page: Path(folder) for page, folder, _ in work}
+    assert {"README.md", "docs/choosing.md"} <= set(made)
+    assert (made["CONTRIBUTING.md"] / "short-wording" / "results.json").is_file()
+    assert (made["docs/providers.md"] / "rule-5" / "results.json").is_file()
+    assert (made["docs/start.md"] / "real" / "report.html").is_file()
+    gates = made["evals/walks/own-table.md"] / "gates.xml"
+    assert 'failures="1"' in gates.read_text()
+    check_demonstration(made["docs/start.md"])
+
+
+def check_demonstration(folder: Path) -> None:
+    """Pages, pictures and words show the runs, which tell arms apart to five points."""
+    said = read_json(folder / "said.json")
+    shown = {
+        run: said[command.replace("-", "_", 1)]
+        for run, command in demonstration.COMMANDS.items()
+    }
+    assert "SIMULATED" in shown["simulated"]
+    assert "experiment.toml --model gpt-6-luna --dry-run" in shown["simulated"]
+    assert "SIMULATED" not in shown["recorded"]
+    assert "replayed" in shown["recorded"].splitlines()[0]
+    parts = {run: demonstration.parts_of(text) for run, text in shown.items()}
+    words = " ".join(text for each in parts.values() for text in each.values())
+    for page in demonstration.PAGES:
+        text = page.read_text()
+        assert "<!-- simulated: " in text
+        assert text == demonstration.written(text, parts), (
+            f"{page.name}: run python -m evals.demonstration"
+        )
+        for number in re.findall(r"\b0\.\d{3}\b", text):
+            assert number in words, (page.name, number)
+    for run, picture in demonstration.PICTURES.items():
+        assert demonstration.picture_says(picture) == parts[run]["results"] > ""
+    demonstrated = read_run(folder / "demo")
+    assert demonstrated.simulated
+    assert list(demonstrated.arms) == ["zero", "balanced", "fwc"]
+    for record in demonstrated.statistics.records:
+        if record.metric == "dp_gap_difference" and record.against == "zero":
+            assert (record.high - record.low) / 2 < 0.055
+            assert record.value == 0 or record.verdict == "differs"
 
 
 def written(page: Path) -> Iterator[str]:

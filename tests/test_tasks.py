@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.runs.splits import row_values
 from fwc_llm.taskfile import About
 from fwc_llm.tasks import load_task, table_files, task_names
 from tests.data.tables import write_task
+from tests.refusals import refused
 
 # rows, features, (no, yes) by group with the lowest base rate first; counted in the raw files.
 EXPECTED = [
@@ -182,5 +182,5 @@ def test_a_row_of_the_table_is_a_record_however_its_group_is_spelled() -> None:
     for row in range(4):
         record = task.record(frame.iloc[row].to_dict())
         assert record.values["province"] == task.pool().iloc[row]["province"]
-    with pytest.raises(FwcError, match="'Quebec'"):
+    with refused("'Quebec'"):
         task.record({**frame.iloc[0].to_dict(), "province": "Quebec"})

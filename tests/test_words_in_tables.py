@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
-from fwc_llm import FwcError, audit
+from fwc_llm import audit
 from fwc_llm.words import is_marker, is_unknown, is_unknown_category, merged_categories
+from tests.refusals import refused
 
 UNKNOWN = """
 Unknown|Not Disclosed|Prefer not to say|N/A|Undisclosed|Unbekannt|Decline to self-identify|keine Angabe|k. A.
@@ -74,7 +75,7 @@ def test_an_error_quotes_groups_as_they_are_written() -> None:
     days += [f"2023-02-{day:02}" for day in range(1, 29)]
     frame = pd.DataFrame({"group": days * 8, "answer": ["yes", "no"] * 224})
     many = pd.concat([frame.assign(group=frame["group"] + f" {k}h") for k in range(4)])
-    with pytest.raises(FwcError, match="2023-01-01 0h"):
+    with refused("2023-01-01 0h"):
         audit(many, protected="group")
 
 

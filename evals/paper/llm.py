@@ -30,11 +30,10 @@ def plan(options: Options) -> list[Cell]:
     simulated = options.model == "surrogate"
     if simulated:
         datasets = ["adult"]
+        forms = FORMS[:1] if options.quick else FORMS
+        sources = [f"surrogate:{form}" for form in forms]
     else:
         datasets = [d for d in DATASETS if d in options.datasets]
-    if simulated:
-        sources = [f"surrogate:{form}" for form in FORMS]
-    else:
         sources = [options.model]
     sizes = (8,) if options.quick else SIZES
     cells: list[Cell] = [

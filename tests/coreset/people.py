@@ -1,9 +1,34 @@
-"""Tables that several tests of the solver fit."""
+"""Tables that several tests of the solver fit, a short fit, and what every fit must keep."""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from fwc_llm.coreset import FairCoreset
+
+
+def quick(m: int = 6, **options: Any) -> FairCoreset:
+    """A solver that ends after one start."""
+    return FairCoreset(m, **{"n_init": 1, "random_state": 0, **options})
+
+
+def consistent(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> None:
+    """What a fit says of itself, its certificate, also with its own weights, and its score say of
+    the same rows; the descent never rose, and the limit holds.
+    """
+    objective = pytest.approx(fitted.objective_, rel=1e-9, abs=1e-9)
+    assert fitted.lower_bound_ == objective
+    assert fitted.history_[-1] == objective
+    assert (np.diff(fitted.history_) <= 1e-9 * fitted.history_[0]).all()
+    assert fitted.epsilon is None or fitted.violation_ <= fitted.epsilon + 1e-9
+    assert fitted.weights_.sum() == pytest.approx(fitted.m)
+    assert -fitted.score(X, y, d, sample_weight=weight) == objective
+    best = fitted.certify(X, y, d, sample_weight=weight)
+    kept = fitted.certify(X, y, d, fitted.weights_, sample_weight=weight)
+    assert [best.objective, best.lower_bound, kept.objective] == [objective] * 3
+    assert [best.violation, kept.violation] == pytest.approx([fitted.violation_] * 2)
 
 
 def people(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from fwc_llm.coreset.distance import wasserstein
-from fwc_llm.errors import FwcError
+from tests.refusals import refused
 
 
 def agree(cost: np.ndarray, weights: Any, **close: float) -> None:
@@ -77,5 +77,5 @@ def test_what_is_no_problem_is_refused() -> None:
         (np.ones((3, 2)), [1.0, -1.0], "weights of point 1 is -1"),
         (np.ones((3, 2)), [0.0, 0.0], "zero for every point"),
     ):
-        with pytest.raises(FwcError, match=message):
+        with refused(message):
             wasserstein(cost, weights)

@@ -12,6 +12,7 @@ from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
+from tests.coreset.people import consistent, quick
 from tests.coreset.programs import torn
 
 
@@ -58,10 +59,7 @@ def test_representatives_are_real_and_distinct_candidates(support):
     x, y, d = toy()
     x = np.round(x)  # many equal rows
     candidates = np.random.default_rng(2).random(len(x)) < 0.5
-    model = FairCoreset(
-        16, support=support, slots="balanced-positive", random_state=3, n_init=1
-    )
-    f = model.fit(x, y, d, candidates)
+    f = quick(16, support=support, slots="balanced-positive").fit(x, y, d, candidates)
     assert candidates[f.row_index_].all()
     np.testing.assert_array_equal(f.representatives_, x[f.row_index_])
     if support == "rows":
@@ -141,17 +139,9 @@ def test_the_objective_never_rises(
     y[:4], d[:4] = [0, 0, 1, 1], [0, 1, 0, 1]
     if lonely:  # a cell with one row
         y[4:][d[4:] == 1] = 0
-    terms = {
-        "cost_sensitive": scale,
-        "cost_outcome": scale,
-        "random_state": seed,
-        "n_init": 1,
-    }
-    f = FairCoreset(8, epsilon, cost, support, **terms).fit(x, y, d)
-    assert (np.diff(f.history_) <= 1e-9 * f.history_[0]).all()
-    assert f.objective_ == pytest.approx(f.history_[-1], rel=1e-9)
-    assert f.weights_.sum() == pytest.approx(8)
-    assert epsilon is None or f.violation_ <= epsilon + 1e-9
+    costs = {"cost": cost, "cost_sensitive": scale, "cost_outcome": scale}
+    solver = quick(8, epsilon=epsilon, support=support, random_state=seed, **costs)
+    consistent(solver.fit(x, y, d), x, y, d)
 
 
 @pytest.mark.parametrize("seed", range(2))

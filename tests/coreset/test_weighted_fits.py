@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from fwc_llm.coreset import FairCoreset, certify
+from fwc_llm.coreset import certify
 from fwc_llm.coreset.weights import read_weights
-from fwc_llm.errors import FwcError, InputError
-from tests.coreset.people import people
+from tests.coreset.people import consistent, people, quick
+from tests.refusals import refused
 
 
 def table(n: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
@@ -16,31 +17,22 @@ def table(n: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
     return X, rng.integers(0, 2, n), d, rng.integers(0, 5, n)
 
 
-def fit(support: str, *rows: object, **options: object) -> FairCoreset:
-    """A fit that ends after one start."""
-    settings = {
-        "support": support,
-        "n_init": 1,
-        "random_state": 0,
-        **options.pop("settings", {}),
-    }  # type: ignore[dict-item]
-    return FairCoreset(8, **settings).fit(*rows, **options)
-
-
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
 def test_what_weights_change_and_what_not(support: str) -> None:
     x, y, d, weights = table(140)
-    plain = fit(support, x, y, d)
-    equal = fit(support, x, y, d, sample_weight=np.full(140, 0.3))
+    solver = quick(8, support=support)
+    plain = clone(solver).fit(x, y, d)
+    equal = clone(solver).fit(x, y, d, sample_weight=np.full(140, 0.3))
     assert np.array_equal(plain.weights_, equal.weights_)
     assert np.array_equal(plain.history_, equal.history_)
-    found = fit(support, x, y, d, sample_weight=weights)
+    found = clone(solver).fit(x, y, d, sample_weight=weights)
+    consistent(found, x, y, d, weights)
     # By a power of two: the same to the last digit, though their sum overflows.
-    scaled = fit(support, x, y, d, sample_weight=weights * 2.0**1021)
+    scaled = clone(solver).fit(x, y, d, sample_weight=weights * 2.0**1021)
     assert np.array_equal(found.weights_, scaled.weights_)
     # Rows of weight 0 are as if they were not there.
     kept = weights > 0
-    without = fit(support, x[kept], y[kept], d[kept], sample_weight=weights[kept])
+    without = solver.fit(x[kept], y[kept], d[kept], sample_weight=weights[kept])
     assert np.array_equal(found.weights_, without.weights_)
     pd.testing.assert_frame_equal(found.representatives_, without.representatives_)
     assert np.array_equal(found.labels_[kept], without.labels_)
@@ -53,11 +45,9 @@ def test_what_weights_change_and_what_not(support: str) -> None:
     points = found.representatives_, found.y_, found.sensitive_
     whole = certify(x.iloc[often], y[often], d[often], *points).objective
     weighed = certify(x, y, d, *points, sample_weight=weights).objective
-    score = found.score(x, y, d, sample_weight=weights)
-    assert (found.objective_, weighed, -score) == pytest.approx((whole,) * 3, rel=1e-9)
+    assert whole == pytest.approx(weighed, rel=1e-9)
+    assert found.objective_ == pytest.approx(weighed, rel=1e-9)
     assert found.target_ == pytest.approx(np.bincount(y, weights) / weights.sum())
-    assert found.violation_ <= 0.01 + 1e-9
-    assert (np.diff(found.history_) <= 0).all()
 
 
 @pytest.mark.slow
@@ -72,9 +62,9 @@ def test_large_tables_are_searched_by_weight(support: str) -> None:
     d = rng.integers(0, 2, 9000)
     weights = rng.integers(1, 5, 9000)
     often = np.repeat(np.arange(9000), weights)
-    settings = {"progressive": True, "swaps": support == "rows"}
-    found = fit(support, x, y, d, sample_weight=weights, settings=settings)
-    repeated = fit(support, x[often], y[often], d[often], settings=settings)
+    solver = quick(8, support=support, progressive=True, swaps=support == "rows")
+    repeated = clone(solver).fit(x[often], y[often], d[often])
+    found = solver.fit(x, y, d, sample_weight=weights)
     assert found.objective_ == pytest.approx(repeated.objective_, rel=0.03)
     assert found.violation_ <= 0.01 + 1e-9
 
@@ -82,11 +72,11 @@ def test_large_tables_are_searched_by_weight(support: str) -> None:
 def test_a_cell_without_weight_is_an_empty_cell() -> None:
     x, y, d, _ = table(100)
     weights = np.where((y == 1) & (d == "f"), 0.0, 1.0)
-    with pytest.raises(InputError, match=r"cell \(sensitive = f, y = 1\) has no rows"):
-        fit("free", x, y, d, sample_weight=weights)
+    with refused(r"cell \(sensitive = f, y = 1\) has no rows"):
+        quick(8).fit(x, y, d, sample_weight=weights)
     only = np.where(d == "f", 0.0, 1.0)
-    with pytest.raises(InputError, match="sensitive has one level only"):
-        fit("free", x, y, d, sample_weight=only)
+    with refused("sensitive has one level only"):
+        quick(8).fit(x, y, d, sample_weight=only)
 
 
 def test_init_and_candidates_are_positions_in_the_table_given() -> None:
@@ -101,16 +91,17 @@ def test_init_and_candidates_are_positions_in_the_table_given() -> None:
             for b in "fm"
         ]
     )
-    settings = {"init": start, "max_iter": 0, "swaps": False}
-    found = fit("rows", x, y, d, sample_weight=weights, settings=settings)
+    of_rows = quick(8, support="rows")
+    stays = quick(8, support="rows", init=start, max_iter=0, swaps=False)
+    found = stays.fit(x, y, d, sample_weight=weights)
     assert sorted(found.row_index_) == sorted(start)
-    with pytest.raises(InputError, match="init names row 3, whose weight is 0"):
-        fit("rows", x, y, d, sample_weight=weights, settings={"init": [3, *start[1:]]})
+    with refused("init names row 3, whose weight is 0"):
+        stays.set_params(init=[3, *start[1:]]).fit(x, y, d, sample_weight=weights)
     may = np.arange(120) < 60
-    chosen = fit("rows", x, y, d, candidates=may, sample_weight=weights).row_index_
+    chosen = of_rows.fit(x, y, d, candidates=may, sample_weight=weights).row_index_
     assert ((chosen >= 10) & (chosen < 60)).all()
-    with pytest.raises(InputError, match="of row 7 is -1"):
-        fit("rows", x, y, d, sample_weight=np.where(np.arange(120) == 7, -1.0, 1.0))
+    with refused("of row 7 is -1"):
+        of_rows.fit(x, y, d, sample_weight=np.where(np.arange(120) == 7, -1.0, 1.0))
 
 
 # --- Weights as a caller gives them
@@ -137,5 +128,5 @@ def test_init_and_candidates_are_positions_in_the_table_given() -> None:
     ids=str,
 )
 def test_what_is_no_weight_is_refused_with_its_row(given: object, said: str) -> None:
-    with pytest.raises(FwcError, match=said):
+    with refused(said):
         read_weights(given, 3)

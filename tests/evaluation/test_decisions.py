@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fwc_llm import Client, FwcError, Messages, Reply, evaluate
+from fwc_llm import Client, Messages, Reply, evaluate
 from fwc_llm.evaluation.tune import tune
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost
@@ -28,6 +28,7 @@ from fwc_llm.tasks import census_task
 from tests.conftest import missing
 from tests.faults.loopback import serving
 from tests.people import named
+from tests.refusals import refused
 
 CENSUS = named(census_task(300, 400), "small-census")  # the whole one takes a while
 SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
@@ -54,7 +55,7 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
         with Journal(again.folder) as journal:
             assert again.data == score(RunFolder(again.folder), journal)[0]
         options = {**SMALL, "base_url": url, "api": "decisions"}
-        with pytest.raises(FwcError, match="api: chat, now decisions"):
+        with refused("api: chat, now decisions"):
             evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **options)
     assert "a decision model" not in chat.report(tmp_path / "report.md").read_text()
     page = asked.report(tmp_path / "report.md", force=True).read_text()
@@ -87,7 +88,7 @@ def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
             "'decision' is for decision models",
         ),
     ):
-        with pytest.raises(FwcError, match=words):
+        with refused(words):
             evaluate(CENSUS, model, **usual | options)
     assert not (tmp_path / "run").exists()
 
@@ -205,7 +206,7 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
     page = result.report().read_text()
     assert "sparrow (a decision model by /systemone" in page
     assert "it hardly depends on the row" in page
-    with pytest.raises(FwcError, match=r"has no POST /decisions.*\(404: not found\)"):
+    with refused(r"has no POST /decisions.*\(404: not found\)"):
         evaluate(
             CENSUS,
             "sparrow",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm import Client, FwcError, Result, Settings, Task, evaluate, select_shots
+from fwc_llm import Client, Result, Settings, Task, evaluate, select_shots
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
@@ -24,6 +24,7 @@ from tests.faults.loopback import (
     serve_in_thread,
     with_logprobs,
 )
+from tests.refusals import refused
 from tests.wordings import in_german
 
 Served = tuple[Service, str]
@@ -105,7 +106,7 @@ def test_a_folder_of_something_else_is_refused(
 ) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
-    with pytest.raises(FwcError, match="and no run"):
+    with refused("and no run"):
         run(adult, service[1], tmp_path / "other")
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
 
@@ -113,9 +114,7 @@ def test_a_folder_of_something_else_is_refused(
 def test_prompts_beyond_the_context_are_refused(
     adult: Task, service: Served, tmp_path: Path
 ) -> None:
-    with pytest.raises(
-        FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*fewer examples"
-    ):
+    with refused(r"arm 'random'.*tokens.*gpt-4\b.*fewer examples"):
         run(
             adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100
         )
@@ -255,7 +254,7 @@ def test_callbacks_hear_every_step(
 def test_bad_input_makes_no_folder(
     adult: Task, tmp_path: Path, options: Any, message: str
 ) -> None:
-    with pytest.raises(FwcError, match=message):
+    with refused(message):
         run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
 

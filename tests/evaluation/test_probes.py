@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm import Client, FwcError, Messages, Result, evaluate
+from fwc_llm import Client, Messages, Result, evaluate
 from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.metrics.records import Record
@@ -23,6 +23,7 @@ from fwc_llm.runs.perturbations import FIRST_NAME, name_variants, with_first_nam
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
 from tests.metrics.worlds import answers_of
+from tests.refusals import refused
 
 CENSUS = census_task(60, 400)
 QUESTION: Message = {"role": "question", "content": "Is it?"}
@@ -108,7 +109,7 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
 def test_a_probe_that_a_table_has_nothing_for_is_refused(
     two: Task, probe: Any, words: str
 ) -> None:
-    with pytest.raises(FwcError, match=words):
+    with refused(words):
         prepare(two, "x", ("zero",), Settings(n_test=16, probe=(probe,)), Client())
 
 

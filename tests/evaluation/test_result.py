@@ -13,14 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm import (
-    FunctionModel,
-    FwcError,
-    IncompleteRunError,
-    ProviderError,
-    Result,
-    evaluate,
-)
+from fwc_llm import FunctionModel, IncompleteRunError, ProviderError, Result, evaluate
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.records import Records
 from fwc_llm.models import Messages
@@ -32,6 +25,7 @@ from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.tasks import Task, census_task
 from tests.command import Run
 from tests.people import make_people, write_people
+from tests.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +150,7 @@ def test_a_changed_setting_makes_a_folder_of_its_own(
         for n in (8, 8, 9)
     }
     assert len(folders) == 3
-    with pytest.raises(FwcError, match="name a new folder for this run"):
+    with refused("name a new folder for this run"):
         evaluate(
             task, Surrogate(), ("zero",), n_test=10, out=folders.pop(), progress=False
         )
@@ -177,7 +171,7 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     assert "DP gap" in drawn
     json.dumps(plain(compared))
     assert len(compared.to_frame()) == len(compared["records"])
-    with pytest.raises(FwcError, match="not a folder"):
+    with refused("not a folder"):
         result.compare(tmp_path / "nowhere")
 
 
@@ -307,7 +301,7 @@ def test_an_interrupted_run_continues(
     whole = run(two, model, tmp_path / "run")
     assert whole.unanswered == 0
     assert len(model.asked) == 64
-    with pytest.raises(FwcError, match=r"holds another run \(threshold: fit, now None"):
+    with refused(r"holds another run \(threshold: fit, now None"):
         run(two, model, tmp_path / "run", threshold=None)
 
 
@@ -328,8 +322,8 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     )
     assert "64 of 64 answered, nothing to ask" in again.err
     for words in ("1.5", "sometimes"):
-        refused = f"{line} --model baseline --threshold {words} --out"
-        fwc(refused, tmp_path / "no", code=2)
+        bad = f"{line} --model baseline --threshold {words} --out"
+        fwc(bad, tmp_path / "no", code=2)
     models = "baseline,python:tests.evaluation.test_result:even"
     both = fwc(more, models, "--out", tmp_path / "b", code=0)
     assert both.out.count("at its threshold") == 2

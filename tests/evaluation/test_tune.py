@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm.errors import FwcError, IncompleteRunError, ProviderError
+from fwc_llm.errors import IncompleteRunError, ProviderError
 from fwc_llm.evaluation.tune import tune
 from fwc_llm.files import resource_dir
 from fwc_llm.models import Client, Messages, Reply
@@ -28,6 +28,7 @@ from tests.faults.batch_service import BatchService
 from tests.faults.loopback import Service, refusal, serve_in_thread
 from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
+from tests.refusals import refused
 
 SMALL: dict[str, Any] = {
     "rows": 120,
@@ -108,7 +109,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     )
     again = tune(census, Counting(most=0), 0.3, **options)
     assert (again.verdict, again.tuning) == (tuned.verdict, tuned.tuning)
-    with pytest.raises(FwcError, match="holds another tuning \\(goal differs\\)"):
+    with refused("holds another tuning \\(goal differs\\)"):
         tune(census, second, 0.2, **options)
 
     # The report shows front and test.
@@ -223,9 +224,7 @@ def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
         asked = options | {"orders": orders, "templates": templates, "candidates": n}
         planned = tune(task, deaf, 0.1, dry_run=True, **asked).tuning["candidates"]
         assert len({tuple(line[name] for name in names) for line in planned}) == n
-    with pytest.raises(
-        FwcError, match="does not say the question"
-    ):  # before anything is asked
+    with refused("does not say the question"):  # before anything is asked
         tune(task, deaf, 0.1, **options | {"templates": ["default", "decision"]})
 
 
@@ -261,7 +260,7 @@ def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
 def test_bad_input_makes_no_folder(
     census: Task, tmp_path: Path, options: Any, message: str
 ) -> None:
-    with pytest.raises(FwcError, match=message):
+    with refused(message):
         tune(census, FourMembers(), out=tmp_path / "t", **(SMALL | options))
     assert not (tmp_path / "t").exists()
 
@@ -285,7 +284,7 @@ def test_a_folder_without_a_reply_is_for_any_model_and_others_refused(
         tune(census, Counting(most=1), 0.3, **options)
     said = json.loads((tmp_path / "t" / "tuning.json").read_text())
     assert (said["model"], len(said["candidates"])) == ("surrogate", 1)
-    with pytest.raises(FwcError, match="holds another tuning \\(model differs\\)"):
+    with refused("holds another tuning \\(model differs\\)"):
         tune(census, FourMembers(), 0.3, **options)
 
 
@@ -305,7 +304,7 @@ def test_broken_batches_are_taken_up(
     with serve_in_thread(service) as url:
         client = Client(base_url=f"{url}/v1", batch=True)
         for _ in service.broken:
-            with pytest.raises(FwcError, match="No such key"):
+            with refused("No such key"):
                 tune(census, "test-model", 0.3, client=client, **options)
         tuned = tune(census, "test-model", 0.3, client=client, **options)
         steps = service.steps

@@ -1,13 +1,14 @@
-"""One fault through everything: eval, the same again, rescore, report; what came out of it, as
-complaints.
+"""Faults of one kind through everything: eval, the same again, rescore, report; what came out of
+it, as complaints.
 """
 
 import json
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -48,29 +49,28 @@ FORMATS = (
 N = 8
 KEY_VARIABLE = "PLANTED_KEY"
 _TELLING = 14  # letters and digits of the key that nobody may read in a row
-SLOWEST = 60.0  # seconds for one fault through everything
+SLOWEST = 60.0  # seconds for one passage
 _STEERING = [
     chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066)
 ]
 
 
 class Service:
-    """Answers by content; the first request (`lasting`: every one) meets the fault. Counts the
-    answered.
+    """Answers by content; the first requests meet a fault each (`lasting`: every request does).
+    Counts the answered.
     """
 
-    def __init__(self, fault: Fault | None, lasting: bool) -> None:
-        self.fault, self.left = fault, (10**9 if lasting else 1) if fault else 0
+    def __init__(self, faults: Sequence[Fault] = (), lasting: bool = False) -> None:
+        self.faults: Iterator[Fault] = cycle(faults) if lasting else iter(faults)
         self.answered: Counter[str] = Counter()
 
     def __call__(self, request: HttpRequest) -> HttpReply:
         content = json.dumps(asked(request)) if request.body else ""
-        if self.left > 0 and self.fault is not None:
-            self.left -= 1
-            if self.fault.kind == "harmless":
-                self.answered[content] += 1
-            return self.fault.reply
-        self.answered[content] += 1
+        fault = next(self.faults, None)
+        if fault is None or fault.kind == "harmless":
+            self.answered[content] += 1
+        if fault is not None:
+            return fault.reply
         return HttpReply(answered(request, bool(len(content) % 2)))
 
 
@@ -88,11 +88,15 @@ def run_plan(plan: Plan, model: Model, folder: Path, concurrency: int = 8) -> Re
 
 
 def client(
-    url: str, said: list[str], fault: Fault | None, lasting: bool, api: str = "chat"
+    url: str,
+    said: list[str],
+    faults: Sequence[Fault] = (),
+    lasting: bool = False,
+    api: str = "chat",
 ) -> Model:
     """A client that waits no longer than it must; `said` collects its notices."""
-    stalls = fault is not None and fault.reply.delay > 0.0
-    hopeless = lasting and fault is not None and fault.kind in {"attempt", "unclear"}
+    stalls = any(fault.reply.delay > 0.0 for fault in faults)
+    hopeless = lasting and faults[0].kind in {"attempt", "unclear"}
     kind: Any = ChatModel if api == "chat" else partial(DecisionModel, api=api)
     model: Model = kind(
         "test-model",
@@ -109,31 +113,30 @@ def client(
 
 
 def passage(
-    fault: Fault,
+    faults: Sequence[Fault],
     lasting: bool,
     folder: Path,
     formats: Sequence[str] = FORMATS,
     api: str = "chat",
 ) -> list[str]:
-    """Take the fault through everything in `folder`; the environment holds `KEY`. Says what is
-    wrong. Without formats nothing is scored again and shown.
+    """Take faults of one kind, at most as many as requests, through everything in `folder`; the
+    environment holds `KEY`. Says what is wrong. Without formats nothing is scored again and shown.
     """
+    kind, codes = faults[0].kind, faults[0].exit_codes(lasting)
     plan(api)
     began = time.monotonic()
     wrong = []
     said = list[str]()
-    service = Service(fault, lasting)
+    service = Service(faults, lasting)
     with serve_in_thread(service) as url:
-        code = _evaluate(client(url, said, fault, lasting, api), folder, said, api)
-    if fault.kind == "harmless" and (asked := service.answered.total()) != N:
+        code = _evaluate(client(url, said, faults, lasting, api), folder, said, api)
+    if kind == "harmless" and (asked := service.answered.total()) != N:
         wrong.append(f"{N} requests were answered {asked} times")
-    if code not in fault.exit_codes(lasting):
-        wrong.append(
-            f"eval ended with {code}, not {fault.exit_codes(lasting)}: {said[-1:]}"
-        )
-    again = Service(None, False)
+    if code not in codes:
+        wrong.append(f"eval ended with {code}, not {codes}: {said[-1:]}")
+    again = Service()
     with serve_in_thread(again) as url:
-        code = _evaluate(client(url, said, None, False, api), folder, said, api)
+        code = _evaluate(client(url, said, api=api), folder, said, api)
         if code != 0:
             wrong.append(f"the second eval ended with {code}: {said[-1:]}")
     twice = sum((service.answered & again.answered).values())

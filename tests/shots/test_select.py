@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from fwc_llm import TaskRow, select_shots
-from fwc_llm.errors import FwcError
 from fwc_llm.shots import (
     Example,
     Request,
@@ -28,6 +27,7 @@ from fwc_llm.taskfile import Protected
 from fwc_llm.tasks import Task, load_task
 from tests.data.tables import small_task
 from tests.people import make_people, write_people
+from tests.refusals import refused
 
 CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
 WEIGHTED = {"fwc", "kmeans", "kmedoids"}
@@ -56,7 +56,7 @@ def test_people_of_unknown_group_are_no_examples(name: str, tmp_path: Path) -> N
     assert {example.values["sex"] for example in shots.examples} == {"a", "b"}
     chosen = select_shots(task, "ids", rows=["data.csv:4"], progress=False)
     assert chosen.examples[0].values["sex"] == "unknown"
-    with pytest.raises(FwcError, match="only 60 rows may become examples"):
+    with refused("only 60 rows may become examples"):
         select_shots(task, name, m=61, progress=False, **options)
 
 
@@ -322,20 +322,20 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 def test_bad_input_is_refused_in_words(
     name: str, options: dict[str, Any], message: str, two: Task
 ) -> None:
-    with pytest.raises(FwcError, match=message):
+    with refused(message):
         select_shots(two, name, **options)
 
 
 def test_bad_tables_are_refused(two: Task) -> None:
     pool = two.pool()
     twice = pool.iloc[[0, *range(len(pool))]]
-    with pytest.raises(FwcError, match=re.escape(f"{pool.index[0]!r} occurs twice")):
+    with refused(re.escape(f"{pool.index[0]!r} occurs twice")):
         select_shots(two, "random", pool=twice)
-    with pytest.raises(FwcError, match=r"candidates must be a boolean mask"):
+    with refused(r"candidates must be a boolean mask"):
         select_shots(two, "random", candidates=np.ones(3, bool))
-    with pytest.raises(FwcError, match="named twice"):
+    with refused("named twice"):
         select_shots(two, "ids", rows=[pool.index[1], pool.index[1]])
-    with pytest.raises(FwcError, match="may not become an example"):
+    with refused("may not become an example"):
         select_shots(two, "ids", rows=[pool.index[1]], candidates=np.arange(240) != 1)
 
 
@@ -390,7 +390,7 @@ def nonsense(request: Request) -> Any:
 
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_a_strategy_that_returns_nonsense_is_refused(kind: str, two: Task) -> None:
-    with pytest.raises(FwcError, match=NONSENSE[kind][1]):
+    with refused(NONSENSE[kind][1]):
         select_shots(
             two, f"{__name__}:nonsense", 4, candidates=np.arange(240) != 9, kind=kind
         )

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import select_shots
-from fwc_llm.errors import FwcError
 from fwc_llm.shots import Example, Shots, load_shots, save_shots
 from fwc_llm.tasks import Task, load_task
 from tests.command import read_json
 from tests.people import make_people, write_people
+from tests.refusals import refused
 
 text = st.text(st.characters(codec="utf-8"), max_size=8)
 numbers = st.integers(-(2**53), 2**53) | st.floats(
@@ -86,9 +86,7 @@ def test_another_task_and_changed_data_are_refused(
     saved: dict[str, Any], tmp_path: Path, two: Task
 ) -> None:
     changed = {**saved, "fingerprint": "0" * 64}
-    with pytest.raises(
-        FwcError, match=r"another version of the table .*allow_changed_data=True"
-    ):
+    with refused(r"another version of the table .*allow_changed_data=True"):
         load(tmp_path, changed, two)
     first = saved["examples"][0]
     edits = {
@@ -98,21 +96,21 @@ def test_another_task_and_changed_data_are_refused(
     }
     for words, edit in edits.items():
         edited = [{**first, **edit}, *saved["examples"][1:]]
-        with pytest.raises(FwcError, match=words):
+        with refused(words):
             load(tmp_path, {**changed, "examples": edited}, two)
     assert load(tmp_path, changed, two, allow_changed_data=True).m == 8
     for allowed in (True, False):
-        with pytest.raises(FwcError, match="is for the task 'adult', not 'people'"):
+        with refused("is for the task 'adult', not 'people'"):
             load(tmp_path, {**saved, "task": "adult"}, two, allow_changed_data=allowed)
     path = write_people(tmp_path, make_people(240, 2))
     path.write_text(path.read_text().replace('positive = "yes"', 'positive = "no"'))
     other = load_task(path)
     for allowed in (True, False):
-        with pytest.raises(FwcError, match=r"is (yes now, and was no|no now, and was)"):
+        with refused(r"is (yes now, and was no|no now, and was)"):
             load(tmp_path, saved, other, allow_changed_data=allowed)
     lacking = json.loads(json.dumps(saved))
     del lacking["examples"][2]["values"]["job"]
-    with pytest.raises(FwcError, match="has no value for the column 'job'"):
+    with refused("has no value for the column 'job'"):
         load(tmp_path, lacking, two)
 
 
@@ -136,7 +134,7 @@ def test_wrong_examples(
 ) -> None:
     content = json.loads(json.dumps(saved))
     content["examples"][1].update(fields)
-    with pytest.raises(FwcError, match=message):
+    with refused(message):
         load(tmp_path, content)
 
 
@@ -157,12 +155,12 @@ def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
             "all weights are 0",
         ),
     ):
-        with pytest.raises(FwcError, match=message):
+        with refused(message):
             load(tmp_path, content)
     (tmp_path / "latin.json").write_bytes(b'{"format": "\xff"}')
-    with pytest.raises(FwcError, match=r"latin\.json cannot be read"):
+    with refused(r"latin\.json cannot be read"):
         load_shots(tmp_path / "latin.json")
-    with pytest.raises(FwcError, match=r"none\.json cannot be read: No such file"):
+    with refused(r"none\.json cannot be read: No such file"):
         load_shots(tmp_path / "none.json")
 
 
@@ -171,7 +169,7 @@ def test_an_unwritable_place_is_refused_and_the_old_file_kept(
 ) -> None:
     shots = select_shots(two, "random", 4)
     (tmp_path / "file").write_text("")
-    with pytest.raises(FwcError, match="cannot write the shots to"):
+    with refused("cannot write the shots to"):
         save_shots(shots, tmp_path / "file" / "shots.json")
     save_shots(shots, tmp_path / "shots.json")
     before = (tmp_path / "shots.json").read_text()

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.errors import InputError, InputTypeError, check_index
-from fwc_llm.sanitize import kind_of
+from fwc_llm.sanitize import as_single_line, kind_of
 
 
 class Columns(NamedTuple):
@@ -128,8 +128,9 @@ def plain_array(x: Any) -> Array:
         )
     except (TypeError, ValueError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
+        reason = as_single_line(str(error))
         raise kind(
-            f"X is not numeric: {error}; pass mixed columns as a pandas DataFrame"
+            f"X is not numeric: {reason}; pass mixed columns as a pandas DataFrame"
         ) from None
 
 

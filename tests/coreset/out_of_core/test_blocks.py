@@ -13,8 +13,8 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.out_of_core import block_tables
 from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, open_table
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.errors import InputError
 from tests.coreset.people import people
+from tests.refusals import refused
 
 N = 3000
 
@@ -136,22 +136,22 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
     pattern = str(folder / "rows-*.parquet")
     rows = frame()
 
-    def refused(X: Any, words: str, y: Any = "y", d: Any = "d") -> None:
-        with pytest.raises(InputError, match=words):
+    def named(X: Any, words: str, y: Any = "y", d: Any = "d") -> None:
+        with refused(words):
             collected(open_table(Columns(X, y, d)))
 
-    refused(str(folder / "no-*.parquet"), "there is no such file")
-    refused([folder / "rows-0.parquet", folder / "gone.parquet"], "gone.parquet")
-    refused("s3://bucket/rows.parquet", "Dataset")
+    named(str(folder / "no-*.parquet"), "there is no such file")
+    named([folder / "rows-0.parquet", folder / "gone.parquet"], "gone.parquet")
+    named("s3://bucket/rows.parquet", "Dataset")
     (folder / "rows.csv").write_text("a,b")
-    refused(folder / "rows.csv", "rows.csv.*only Parquet")
-    refused(pattern, "'income'", "income")
-    refused(pattern, "sensitive", d=np.zeros(N))
-    refused(pattern, "'sex'", d=["d", "sex"])
+    named(folder / "rows.csv", "rows.csv.*only Parquet")
+    named(pattern, "'income'", "income")
+    named(pattern, "sensitive", d=np.zeros(N))
+    named(pattern, "'sex'", d=["d", "sex"])
     rows.iloc[450:460].astype({"age": str}).to_parquet(folder / "rows-1.parquet")
-    refused(pattern, "age")
+    named(pattern, "age")
     (folder / "rows-1.parquet").write_bytes(b"PAR1 no table PAR1")
-    refused(pattern, "rows-1.parquet")
+    named(pattern, "rows-1.parquet")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_values_that_cannot_be_used_are_named(
     rows = frame().assign(**change)
     rows.to_parquet(folder / "t.parquet", row_group_size=700)
     weight = "w" if "w" in change else None
-    with pytest.raises(InputError, match=words):
+    with refused(words):
         FairCoreset(4, sample=300).fit(
             folder / "t.parquet", y="y", sensitive="d", sample_weight=weight
         )

@@ -10,8 +10,8 @@ from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, FeatureCost, cost_matrix
 from fwc_llm.coreset.search import schedule
-from fwc_llm.errors import InputError
-from tests.coreset.people import ground_costs
+from tests.coreset.people import consistent, ground_costs, quick
+from tests.refusals import refused
 
 SHAPES = [(5, 0), (0, 4), (1, 1), (3, 9), (12, 2)]  # numeric and categorical columns
 
@@ -71,22 +71,21 @@ def test_weights_of_columns_multiply_their_costs(
     d = rng.integers(0, 2, 150)
     given = {"n0": 2.5, "c0": 0.25, "c1": 3.75, "idle": 0}
     terms = {"cost": cost, "support": support, "column_weights": given}
-    model = FairCoreset(8, random_state=0, n_init=1, **terms).fit(frame, y, d)
+    model = quick(8, **terms).fit(frame, y, d)
     costs = ground_costs(model, frame, frame, y, d)
     np.testing.assert_allclose(model.transform(frame, y, d), costs, atol=1e-9)
     assert wasserstein(costs, model.weights_).objective == pytest.approx(
         model.objective_, rel=1e-9
     )
-    assert model.objective_ - model.lower_bound_ < 1e-9
-    assert -model.score(frame, y, d) == pytest.approx(model.objective_, rel=1e-9)
+    consistent(model, frame, y, d)
 
 
 def test_weights_of_an_arrays_columns_go_by_position() -> None:
     X = mixed(300, 2, 0).to_numpy()
     labels = np.arange(300) % 4
     table = labels % 2, labels // 2
-    weighted = FairCoreset(8, random_state=0, column_weights=[2, 0.5]).fit(X, *table)
-    scaled = FairCoreset(8, random_state=0, scale=False).fit(X * [2, 0.5], *table)
+    weighted = quick(8, column_weights=[2, 0.5]).fit(X, *table)
+    scaled = quick(8, scale=False).fit(X * [2, 0.5], *table)
     assert weighted.objective_ == pytest.approx(scaled.objective_, rel=1e-12)
 
 
@@ -107,5 +106,5 @@ def test_weights_of_an_arrays_columns_go_by_position() -> None:
 def test_wrong_weights_of_columns_are_refused(given: object, message: str) -> None:
     X = mixed(40, 1, 1)
     labels = np.arange(40) % 4
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         FairCoreset(4, column_weights=given).fit(X, labels % 2, labels // 2)
