@@ -82,10 +82,9 @@ class BatchRun:
     begin: bool = True
     cancel: bool = False
     poll_seconds: float = 60.0  # at first, the service is polled more often
-    backoff: float = 1.0
 
     def __post_init__(self) -> None:
-        self.client = BatchClient(self.model, self.backoff)
+        self.client = BatchClient(self.model)
         self.folder = self.journal.path.parent / "batch"
         self.parts = _read_state(self.folder)
         self.skipped = 0

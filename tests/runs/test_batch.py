@@ -77,9 +77,7 @@ async def run(
     service: Any, folder: Path, then_live: bool = False, **options: Any
 ) -> ExecutionSummary | None:
     async with asking(service, folder) as (model, journal):
-        await BatchRun(
-            model, calls, journal, poll_seconds=0.0, backoff=0.001, **options
-        ).run()
+        await BatchRun(model, calls, journal, poll_seconds=0.0, **options).run()
         if then_live:
             return await Execution(model, calls(), journal, concurrency=1).run()
         return None

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,10 +76,10 @@ class BatchState:
 class BatchClient:
     """Files and batches of the account of `model`; each call is made up to 8 times."""
 
-    def __init__(self, model: Model, backoff: float = 1.0) -> None:
+    def __init__(self, model: Model) -> None:
         if type(model) is not ChatModel:
             raise FwcError(f"{model.name} has no Batch API here: leave out --batch")
-        self._model, self._backoff = model, backoff
+        self._model = model
         self.request_body, self.read_body = model.request_body, model.read_body
         self.tell_of = model.tell_of
 
@@ -155,21 +156,16 @@ class BatchClient:
         """Make a call and `read` its answer; repeat both after temporary failures."""
         client = self._model.sdk().with_options(timeout=_SILENCE_SECONDS)
         for attempt in range(1, _ATTEMPTS + 1):
+            sent_at = time.monotonic()
             try:
                 async with asyncio.timeout(seconds):
                     return read(await call(client))
-            except AttemptError as error:
-                failure = error
-            except (ConnectionError, TimeoutError) as error:
-                failure = AttemptError(
-                    FailureScope.ATTEMPT,
-                    f"the connection failed ({type(error).__name__})",
-                )
-            except OSError as error:
-                raise StorageError(
-                    f"cannot read or write a batch file: {reason(error)}"
-                ) from None
             except Exception as error:
+                lost = isinstance(error, ConnectionError | TimeoutError)
+                if isinstance(error, OSError) and not lost:
+                    raise StorageError(
+                        f"cannot read or write a batch file: {reason(error)}"
+                    ) from None
                 failure = self._model.failure_of(error)
             if failure.status == 404 and not failure.code.startswith(
                 ("model", "deployment")
@@ -178,14 +174,10 @@ class BatchClient:
                     f"the service has no Batch API, or lost a batch or a file of it ({failure}): "
                     f"{_LIVE}"
                 )
-            if failure.scope is FailureScope.RUN:
-                raise ProviderError(self._model.explain(failure))
-            if failure.scope is not FailureScope.ATTEMPT:
+            wait = self._model.after_failure(failure, attempt, sent_at)
+            if wait is None:
                 raise ProviderError(f"the Batch API refuses this ({failure}): {_LIVE}")
-            if attempt < _ATTEMPTS:
-                await asyncio.sleep(
-                    failure.retry_after or self._backoff * 2.0 ** (attempt - 1)
-                )
+            await asyncio.sleep(wait)
         raise ProviderError(
             f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command "
             f"continues"

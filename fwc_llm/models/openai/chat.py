@@ -403,7 +403,7 @@ class ChatModel(Service):
                     return Reply(
                         "", finish_reason=FILTERED, attempts=number, latency=seconds
                     )
-                wait = self._after_failure(failure, number, sent_at)
+                wait = self.after_failure(failure, number, sent_at)
                 affordable = True
                 if wait is not None and wait < self._left(began):
                     await asyncio.sleep(wait)
@@ -445,7 +445,7 @@ class ChatModel(Service):
 
     ask_within = ask
 
-    def _after_failure(
+    def after_failure(
         self, failure: AttemptError, attempts: int, sent_at: float
     ) -> float | None:
         """Seconds to the next attempt; None gives up the row, `ProviderError` the run."""
@@ -556,6 +556,8 @@ class ChatModel(Service):
 
         from fwc_llm.models.openai.transport import TooLargeError
 
+        if isinstance(error, AttemptError):
+            return error
         for cause in (error, error.__cause__):
             if isinstance(cause, FwcError | AssertionError | MemoryError):
                 raise cause
