@@ -4,15 +4,9 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, fields
 from operator import add
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    NotRequired,
-    Protocol,
-    TypedDict,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, runtime_checkable
+
+from typing_extensions import TypedDict  # before Python 3.12 pydantic reads no other
 
 from fwc_llm.errors import FwcError, checked_class
 from fwc_llm.sanitize import Fields

@@ -5,13 +5,13 @@ import json
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, NonNegativeInt, Strict, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as, open_binary
-from fwc_llm.models.base import Reply, Usage, UsageKey
+from fwc_llm.models.base import Message, Reply, Usage, UsageKey
 from fwc_llm.sanitize import Fields, Json, parse_json, utf8_safe
 from fwc_llm.validation import first_error
 
@@ -24,7 +24,6 @@ _Probability = Annotated[float, Field(ge=0, le=1)]
 _Token = Annotated[
     tuple[Annotated[str, Strict()], Annotated[float, Strict()] | None], Strict(False)
 ]
-_Message = dict[Literal["role", "content", "name"], str]
 
 
 class _Record(BaseModel, strict=True):
@@ -50,8 +49,8 @@ class _Record(BaseModel, strict=True):
     unknown_attempts: NonNegativeInt | None = None
     logprobs: list[_Token] | None = None  # None in place of a number means -Infinity
     p_yes: _Probability | None = None
-    prompt: list[_Message] | None = None
-    prefix: list[_Message] | None = None
+    prompt: list[Message] | None = None
+    prefix: list[Message] | None = None
 
 
 def read_records(path: Path) -> Iterator[Json]:

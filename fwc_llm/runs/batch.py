@@ -90,7 +90,7 @@ class BatchRun:
         self.skipped = 0
         self.stopped: str | None = None
         self.limit = self.budget or Budget(self.model)
-        # Batches of other calls may be under way in the folder, too: those of another round of tune.
+        # Other rounds of tune may have batches under way in the folder, too.
         self.own = [p for p in self.parts if not p.collected and self._calls(p)]
 
     async def run(self) -> dict[str, PlannedCall]:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
-from fwc_llm.models.recorded import FILE_NAME as JOURNAL
-from fwc_llm.models.recorded import read_records
-from fwc_llm.runs.folder import GROUP_FILE, THRESHOLD, RunFolder, file_name
+from fwc_llm.runs.folder import GROUP_FILE, RunFolder, file_name
 
 FORMAT = "fwc-llm-models/1"
 
@@ -26,20 +24,16 @@ class Group:
         folder = RunFolder.for_run(path, task, f"{len(models)}-models")
         group = cls(folder.path, tuple(models))
         before = cls.find(group.path)
-        others = (
-            before.models
-            if before
-            else (folder.describe()["model"],)
-            if folder.begun
-            else models
-        )
-        if tuple(others) != group.models:
-            problem = (
-                f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
-            )
+        others = group.models
+        if before is not None:
+            others = before.models
+        elif folder.begun:
+            others = (folder.describe()["model"],)
+        if others != group.models:
             raise FwcError(
-                f"{problem}: name the same models to continue, or ask the new ones alone "
-                "with another --out; `fwc-llm report` takes several folders"
+                f"{group.path} is for {', '.join(others)}, now {', '.join(models)}: name the same "
+                "models to continue, or ask the new ones alone with another --out; `fwc-llm report` "
+                "takes several folders"
             )
         if before is None:
             folder.create()
@@ -86,12 +80,8 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def answered_requests(folder: Path) -> int:
-    """The number of a run's requests that have a reply in its journal."""
-    if not is_file(folder / JOURNAL):
+    """The number of a run's requests that had a reply when it was scored."""
+    if not is_file(folder / "results.json"):
         return 0
-    answered = {
-        record["request"]
-        for record in read_records(folder / JOURNAL)
-        if record["text"] is not None and record.get("variant") != THRESHOLD
-    }
-    return len(answered)
+    results = RunFolder(folder).results
+    return int(results["requests"] - results["unanswered"])

@@ -33,6 +33,7 @@ from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.metrics.threshold_effects import threshold_records
 from fwc_llm.metrics.variance import Assist
+from fwc_llm.models.base import Message
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
@@ -48,12 +49,6 @@ _BLOCK = 10_000  # most lines in memory as texts
 PREDICTIONS = "assisted.json"
 _KINDS: Any = dict.fromkeys(("predicted", "means", "rows"), np.float64)
 _KINDS |= {"fold": np.int64}
-
-
-class _PromptMessage(BaseModel):
-    role: str
-    name: str = ""
-    content: str
 
 
 @dataclass(frozen=True)
@@ -230,18 +225,17 @@ class Run:
         """An arm's examples by repeat; {} for an arm with new examples for every row."""
         return self.examples[arm]
 
-    def prompt(self, arm: str) -> list[dict[str, str]]:
+    def prompt(self, arm: str) -> list[Message]:
         """An arm's saved sample of a full prompt, as messages; [] if none was saved."""
         path = self.folder / "prompts" / f"{file_name(arm)}.json"
         if not path.is_file():
             return []
         try:
-            messages = TypeAdapter(list[_PromptMessage]).validate_python(
+            return TypeAdapter(list[Message]).validate_python(
                 parse_json(read_text(path))
             )
         except (OSError, ValueError):
             raise damaged(path, "it is not a list of chat messages") from None
-        return [message.model_dump() for message in messages]
 
 
 def read_run(path: str | Path | RunFolder, unread: Unread | None = None) -> Run:

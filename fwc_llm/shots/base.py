@@ -199,10 +199,7 @@ class Shots(Ambiguous):
             f"{self.m} examples, {yes} yes and {self.m - yes} no, "
             f"{'' if self.weighted else 'un'}weighted"
         )
-        if self.certificate is None:
-            proof = {}
-        else:
-            proof = Certificate(self.certificate).facts()
+        proof = Certificate(self.certificate or {}).facts()
         proven = "".join(
             f", {name} {proof[name]}"
             for name in ("objective", "violation")
@@ -214,10 +211,7 @@ class Shots(Ambiguous):
         weights = {example.row: weight or "" for example, weight in self.shown()}
         rows = []
         for example in self.examples[:MOST_ROWS]:
-            if example.weight is None:
-                weight = ""
-            else:
-                weight = f"{example.weight:.3f}"
+            weight = "" if example.weight is None else f"{example.weight:.3f}"
             values = ", ".join(
                 f"{name} {value}" for name, value in example.values.items()
             )

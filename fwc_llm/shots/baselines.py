@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
@@ -43,22 +44,19 @@ def ids(request: Request, rows: str | Sequence[str]) -> Shots:
         raise FwcError(
             "ids needs the option rows: name them, for example rows='adult.data:17,adult.data:21'"
         )
-    positions: list[int] = []
-    places = {str(row): position for position, row in enumerate(request.pool.index)}
-    for row in wanted:
-        if row not in places:
+    positions = request.pool.index.astype(str).get_indexer(pd.Index(wanted))
+    for row, position in zip(wanted, positions.tolist(), strict=True):
+        if position < 0:
             raise FwcError(
                 f"the row {row!r} is not in the pool, whose ids look like "
                 f"{str(request.pool.index[0])!r}"
             )
-        position = places[row]
         if not request.candidates[position]:
             raise FwcError(
                 f"the row {row!r} may not become an example: it equals a test row"
             )
-        if position in positions:
+        if wanted.count(row) > 1:
             raise FwcError(f"the row {row!r} is named twice")
-        positions.append(position)
     return examples.make_shots(request, "ids", positions)
 
 

@@ -122,13 +122,17 @@ def check_task(
             f"ask with --protected {','.join(sorted(chosen_for))}"
         )
     if shots.fingerprint != task.fingerprint:
-        answer = _changed_answer(shots, task)
-        if answer or not allow_changed_data:
-            accept = "" if answer else ", or pass --allow-changed-data"
+        answers, others = _changes(shots, task)
+        if answers or not allow_changed_data:
+            accept = "" if answers else ", or pass --allow-changed-data"
+            change = [
+                *answers,
+                *others,
+                "rows that are not among the examples have changed",
+            ]
             raise FwcError(
                 f"{where} was chosen from another frame, or another version of the table of "
-                f"{task.name!r} ({answer or _what_changed(shots, task)}): choose its examples "
-                f"anew{accept}"
+                f"{task.name!r} ({change[0]}): choose its examples anew{accept}"
             )
     needed = {column.name for column in task.shown}
     for example in shots.examples:
@@ -139,37 +143,31 @@ def check_task(
             )
 
 
-def _changed_answer(shots: Shots, task: "Task") -> str:
-    """The first saved example that has another answer now; "" for none."""
+def _changes(shots: Shots, task: "Task") -> tuple[list[str], list[str]]:
+    """How the table differs from saved examples: in their answers, and otherwise."""
     from fwc_llm.shots.examples import make_examples
 
-    with suppress(FwcError):  # the rows are not here
-        table = task.table
-        saved = [example for example in shots.examples if example.row in table.index]
-        rows = table.loc[[example.row for example in saved]]
-        for had, now in zip(saved, make_examples(task, rows), strict=True):
-            if now.label != had.label:
-                return f"row {had.row!r} is {now.label} now, and was {had.label}"
-    return ""
-
-
-def _what_changed(shots: Shots, task: "Task") -> str:
-    """The first difference between saved examples and the table, for an error."""
-    from fwc_llm.shots.examples import make_examples
-
-    names = {column.name for column in task.shown}
     try:
         table = task.table
     except FwcError:
-        return "its rows are not here"
-    for example in shots.examples:
-        for name in sorted(names ^ set(example.values)):
-            return f"column {name!r} is {'new' if name in names else 'gone'}"
-        if example.row not in table.index:
-            return f"row {example.row!r} is gone"
-        (now,) = make_examples(task, table.loc[[example.row]])
-        for name, value in now.values.items():
-            had = example.values[name]
-            if value != had:
-                return f"row {example.row!r} has {value!r} in column {name!r}, and had {had!r}"
-    return "rows that are not among the examples have changed"
+        return [], ["its rows are not here"]
+    names = {column.name for column in task.shown}
+    answers = []
+    others = []
+    for had in shots.examples:
+        others += [
+            f"column {name!r} is {'new' if name in names else 'gone'}"
+            for name in sorted(names ^ set(had.values))
+        ]
+        if had.row not in table.index:
+            others.append(f"row {had.row!r} is gone")
+            continue
+        (now,) = make_examples(task, table.loc[[had.row]])
+        if now.label != had.label:
+            answers.append(f"row {had.row!r} is {now.label} now, and was {had.label}")
+        others += [
+            f"row {had.row!r} has {now.values[name]!r} in column {name!r}, and had {value!r}"
+            for name, value in had.values.items()
+            if name in names and now.values[name] != value
+        ]
+    return answers, others
