@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from evals.record import RESULTS, command_line, markdown, write
-from fwc_llm.evaluation.candidates import Candidate, choose_candidates
 from fwc_llm.evaluation.successive_halving import (
     BALANCED,
     ZERO,
@@ -35,6 +34,7 @@ from fwc_llm.evaluation.successive_halving import (
     schedule,
     successive_halving,
 )
+from fwc_llm.evaluation.tune import Candidate, choose_candidates
 from fwc_llm.models.surrogate.model import FORMS, Surrogate
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.splits import draw_split, hold_out

@@ -18,8 +18,7 @@ from fwc_llm.models import traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.budget import where_asked
 from fwc_llm.runs.execute import UnreadError
-from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.group import Group, answered_requests
+from fwc_llm.runs.folder import Group, RunFolder, answered_requests
 from fwc_llm.sanitize import Fields, Json
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from fwc_llm.errors import (
 )
 from fwc_llm.files import in_shell, is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT
-from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.group import expanded
+from fwc_llm.runs.folder import RunFolder, expanded
 from fwc_llm.sanitize import Json
 
 if TYPE_CHECKING:

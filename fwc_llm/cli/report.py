@@ -7,7 +7,7 @@ from fwc_llm.cli import console, flags
 from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, in_shell, is_file, write_whole
-from fwc_llm.runs.group import expanded
+from fwc_llm.runs.folder import expanded
 from fwc_llm.sanitize import Fields
 
 

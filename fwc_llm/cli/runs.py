@@ -6,8 +6,7 @@ from fwc_llm.cli import console
 from fwc_llm.cli.flags import DATA_DIR, JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError
 from fwc_llm.files import in_shell, is_file
-from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.group import expanded
+from fwc_llm.runs.folder import RunFolder, expanded
 
 
 @command("rescore")

@@ -8,9 +8,8 @@ from typing import Any
 
 from fwc_llm.models import Client
 from fwc_llm.options import facts_of
-from fwc_llm.runs.arms import Arm
 from fwc_llm.runs.folder import file_name
-from fwc_llm.runs.plan import Plan
+from fwc_llm.runs.plan import Arm, Plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import Json
 from fwc_llm.tasks import Task, task_names

@@ -9,8 +9,8 @@ from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import FromTable, Messages, Reply, RowContext, Usage
+from fwc_llm.models.functions import read_answer
 from fwc_llm.models.identity import digest_of_fitted
-from fwc_llm.models.returned import read_answer
 from fwc_llm.sanitize import Fields, described, kind_of
 
 

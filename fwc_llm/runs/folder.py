@@ -1,4 +1,4 @@
-"""A run's folder: its files and formats, how a run begins and continues in it."""
+"""A run's folder: its files and formats, how a run begins and continues in it; groups of runs."""
 
 import csv
 import hashlib
@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +25,7 @@ from fwc_llm.files import (
     LARGEST_FILE,
     failing_as,
     in_shell,
+    is_file,
     json_text,
     open_binary,
     read_text,
@@ -487,3 +488,85 @@ def is_question(row: Fields) -> bool:
         and 0 <= repeat < 1_000_000
         and row.get("label") in _LABELS
     )
+
+
+GROUP_FORMAT = "fwc-llm-models/1"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A folder with one run for each of `models`, listed in models.json."""
+
+    path: Path
+    models: tuple[str, ...]
+
+    @classmethod
+    def begin(cls, path: Path | None, task: str, models: Sequence[str]) -> "Group":
+        """Create the folder, or continue; `FwcError` if it is for other models."""
+        folder = RunFolder.for_run(path, task, f"{len(models)}-models")
+        group = cls(folder.path, tuple(models))
+        before = cls.find(group.path)
+        others = group.models
+        if before is not None:
+            others = before.models
+        elif folder.begun:
+            others = (folder.describe()["model"],)
+        if others != group.models:
+            raise FwcError(
+                f"{group.path} is for {', '.join(others)}, now {', '.join(models)}: name the same "
+                "models to continue, or ask the new ones alone with another --out; `fwc-llm report` "
+                "takes several folders"
+            )
+        if before is None:
+            folder.create()
+            folder.write_json(
+                GROUP_FILE, {"format": GROUP_FORMAT, "models": list(models)}
+            )
+        return group
+
+    @classmethod
+    def find(cls, path: Path) -> "Group | None":
+        """The group in a folder, or None; `FwcError` for a damaged models.json."""
+        if not is_file(path / GROUP_FILE):
+            return None
+        content = RunFolder(path).read_json(GROUP_FILE)
+        models = content.get("models")
+        if (
+            content.get("format") != GROUP_FORMAT
+            or not isinstance(models, list)
+            or not models
+        ):
+            raise FwcError(
+                f"{path / GROUP_FILE} is not of format {GROUP_FORMAT}: it was not written by this "
+                f"tool"
+            )
+        return cls(path, tuple(map(str, models)))
+
+    def folder(self, model: str) -> Path:
+        """The folder of one model's run."""
+        return self.path / file_name(model)
+
+
+def expanded(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield paths, replacing groups by their runs; `FwcError` for a group without runs."""
+    for path in paths:
+        group = Group.find(path)
+        models = map(group.folder, group.models) if group else ()
+        if group:
+            runs = [run for run in models if RunFolder(run).begun]
+        else:
+            runs = [path]
+        if not runs:
+            raise FwcError(
+                f"{path}: no model has been asked yet; first repeat the `fwc-llm eval` command of "
+                f"this folder"
+            )
+        yield from runs
+
+
+def answered_requests(folder: Path) -> int:
+    """The number of a run's requests that had a reply when it was scored."""
+    if not is_file(folder / "results.json"):
+        return 0
+    results = RunFolder(folder).results
+    return int(results["requests"] - results["unanswered"])

@@ -1,20 +1,22 @@
-"""The plan of a run: test rows, examples of arms, and the resulting calls."""
+"""The plan of a run: its arms, test rows, first names (`probe`), examples and calls."""
 
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 from fwc_llm.answers import PARSER
 from fwc_llm.cell_rules import TaskRow
-from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
+from fwc_llm.errors import FwcError, require
+from fwc_llm.models.base import Message, Messages, Model, RowContext, Training, traits
 from fwc_llm.notices import Say
-from fwc_llm.prompts import Prompt
-from fwc_llm.runs.arms import Arm, read_arms
+from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import (
     COUNTERFACTUAL,
@@ -22,22 +24,197 @@ from fwc_llm.runs.folder import (
     ROW_COLUMNS,
     THRESHOLD,
     command,
+    file_name,
     versions,
 )
 from fwc_llm.runs.journal import PlannedCall
-from fwc_llm.runs.perturbations import name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, draw_split, population
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.sanitize import Fields, Json
-from fwc_llm.shots import accepted_options, is_per_row, order_shots, select_shots
+from fwc_llm.shots import (
+    accepted_options,
+    is_per_row,
+    load_shots,
+    order_shots,
+    select_shots,
+)
 from fwc_llm.shots.base import Shots
-from fwc_llm.shots.select import check_order
+from fwc_llm.shots.select import ORDERS, check_order
+from fwc_llm.shots.storage import check_task
 from fwc_llm.tasks import Task, with_columns
 from fwc_llm.words import LANGUAGES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+
+_LIST = "give a list, for example ['zero', 'fwc']"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to prompt.
+
+    `source` is a strategy or a shots file, `edits` are those of the prompt's text ("removal",
+    "instruction", "unweighted"). Without `template`, that of the settings is used. `family` is the
+    name without order and template: arms of one family show the same examples.
+    """
+
+    name: str
+    source: str
+    order: str | None = None
+    edits: tuple[str, ...] = ()
+    template: str | None = None
+    family: str = ""
+
+
+def read_arms(
+    sources: Sequence[str | Shots],
+    settings: Settings,
+    task: "Task",
+    allow_changed_data: bool,
+) -> tuple[tuple[Arm, ...], dict[str, Shots]]:
+    """One arm per source and template; and the user's own examples by source."""
+    if isinstance(sources, str):
+        raise FwcError(f"the arms are the text {sources!r}: {_LIST}")
+    require(sources, Sequence, "the value of --shots", _LIST)
+    if not sources:
+        raise FwcError("no arm is named: give --shots a list, for example zero and fwc")
+    saved: dict[str, Shots] = {}
+    arms: list[Arm] = []
+    for source in sources:
+        remedy = "give a strategy, a file of shots, or Shots"
+        require(source, (str, Shots), "an arm", remedy)
+        if isinstance(source, Shots):
+            check_task(source, task, allow_changed_data, "an arm's Shots")
+            arm = Arm(source.strategy, f"shots-{len(saved)}")
+            saved[arm.source] = source
+        else:
+            arm = _named(source)
+            if arm.source.endswith(".json") and arm.source not in saved:
+                shots = load_shots(arm.source, task, allow_changed_data)
+                saved[arm.source] = shots
+        arms += _variations(arm, settings)
+    _check_distinct(arms)
+    return tuple(arms), saved
+
+
+def short_name(template: str) -> str:
+    """A template set's name; for a folder, the last part of its path."""
+    return Path(template).name or template
+
+
+def _named(text: str) -> Arm:
+    """The arm that a text names: STRATEGY or FILE, +EDIT, @ORDER."""
+    name, order = text, None
+    if text.endswith(tuple(f"@{order}" for order in ORDERS)):
+        name, _, order = text.rpartition("@")
+    source, edits = split_edits(name)
+    if source.endswith(".json"):
+        name = "+".join((Path(source).stem, *edits))
+    else:
+        is_per_row(source)  # an unknown strategy is refused here, before any work
+    return Arm(name, source, order, edits)
+
+
+def _variations(arm: Arm, settings: Settings) -> Iterator[Arm]:
+    """Yield an arm in each template; its name has the order, and the template if there are more."""
+    for template in settings.templates or [None]:
+        parts = [arm.name, arm.order]
+        if len(settings.templates) > 1:
+            parts.append(short_name(template or ""))
+        name = "@".join(filter(None, parts))
+        yield replace(arm, name=name, template=template, family=arm.name)
+
+
+def _check_distinct(arms: Sequence[Arm]) -> None:
+    """Raise `FwcError` for two arms whose files would have one name."""
+    seen = set[str]()
+    for arm in arms:
+        name = file_name(arm.name)
+        if name in seen:
+            remedy = "give each arm once, and shots files and template folders distinct names"
+            raise FwcError(f"the arm {arm.name!r} is named twice: {remedy}")
+        seen.add(name)
+
+
+FIRST_NAME = "first name"  # key of the first name in a changed row
+
+
+@cache
+def _file() -> Json:
+    return tomllib.loads(
+        Path(__file__).with_name("first_names.toml").read_text(encoding="utf-8")
+    )
+
+
+def _word(level: str) -> str:
+    word = level.strip().lower()
+    return str(_file()["same"].get(word, word))
+
+
+def named_levels(task: "Task") -> dict[str, list[str]]:
+    """Levels with first names, by attribute with at least two of them; else `FwcError`."""
+    lists = _file()["names"]
+    sexes = set(lists)
+    races = set(lists["female"])
+    by_attribute = {}
+    without = []
+    for attribute in task.protected:
+        levels = sorted(map(str, task.pool()[attribute].unique()))
+        listed = [level for level in levels if _word(level) in sexes | races]
+        without += [level for level in levels if level not in listed]
+        if len(listed) > 1:
+            by_attribute[attribute] = listed
+    if not by_attribute:
+        knows = f"the probe `names` knows female and male, Black and white ({_file()['source']})"
+        raise FwcError(
+            f"there are no lists of first names for the levels {', '.join(without)}: {knows}"
+        )
+    return by_attribute
+
+
+def with_first_name(messages: Messages, values: Fields) -> Messages:
+    """Append the first name in `values`, if any, to the record in `messages`."""
+    if FIRST_NAME not in values:
+        return messages
+    index = max(
+        index for index, message in enumerate(messages) if message["role"] == "user"
+    )
+    text = messages[index]["content"].rstrip()
+    if text.splitlines()[-1].startswith("- "):
+        mark = "- first name"
+    else:
+        mark = "First name"
+    changed: Message = {
+        **messages[index],
+        "content": f"{text}\n{mark}: {values[FIRST_NAME]}",
+    }
+    return [*messages[:index], changed, *messages[index + 1 :]]
+
+
+def name_variants(
+    levels: Mapping[str, list[str]], row: str, values: Fields
+) -> Iterator[tuple[str, Fields]]:
+    """Yield (variant, values) of the row with a first name for each level.
+
+    Names imply a sex and a race. One is the level to try; the other is that of the row if the row
+    states it, else white, or a sex drawn by the row's id.
+    """
+    lists = _file()["names"]
+    drawn = crc32(row.encode())
+    words = {_word(str(value)) for value in values.values() if isinstance(value, str)}
+    sex = next((sex for sex in lists if sex in words), list(lists)[drawn % 2])
+    race = next((race for race in lists[sex] if race in words), "white")
+    for attribute, names in levels.items():
+        for level in names:
+            word = _word(level)
+            chosen = lists[word][race] if word in lists else lists[sex][word]
+            first = chosen[drawn // 2 % len(chosen)]
+            yield f"names:{attribute}={level}", {**values, FIRST_NAME: first}
 
 
 _ROWS = 10_000  # most rows that exist as dicts at the same time

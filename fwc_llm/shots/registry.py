@@ -25,7 +25,7 @@ _BUILT_IN = {
     "fwc": "coresets:fwc",
     "fwc-counter": "coresets:fwc_counter",
     "strata": "baselines:strata",
-    "nearest": "retrieval:nearest",
+    "nearest": "coresets:nearest",
     "kmeans": "coresets:kmeans",
     "kmedoids": "coresets:kmedoids",
     "ids": "baselines:ids",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm.runs.group import answered_requests
+from fwc_llm.runs.folder import answered_requests
 from tests.command import Run
 from tests.faults.loopback import Service, refusal, serve_in_thread
 

@@ -19,7 +19,7 @@ from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import ArmAnswers
 from fwc_llm.models import Message
 from fwc_llm.report.formats import render
-from fwc_llm.runs.perturbations import FIRST_NAME, name_variants, with_first_name
+from fwc_llm.runs.plan import FIRST_NAME, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
 from tests.metrics.worlds import answers_of

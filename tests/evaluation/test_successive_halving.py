@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.evaluation import successive_halving as halving
-from fwc_llm.evaluation.candidates import choose_candidates, recipes
+from fwc_llm.evaluation.tune import choose_candidates, recipes
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots.examples import counter_slots
 from fwc_llm.tasks import Task, load_task

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from fwc_llm.cli.eval import evaluate
-from fwc_llm.cli.experiment import read_experiment
+from fwc_llm.cli.eval import evaluate, read_experiment
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import Job
