@@ -58,8 +58,6 @@ from fwc_llm.tasks import Task
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.tasks import Task
-
 
 # Arguments (share, more) of `counter_slots`.
 COUNTER_TABLES = ((1.0, 0.0), (0.875, 0.0), (0.75, 0.0), (1.0, 0.25), (0.875, 0.25))
@@ -493,7 +491,7 @@ class _Tuning:
 
 @checked
 def tune(
-    task: "str | Path | Task",
+    task: str | Path | Task,
     model: str | Model | Function | BatchFunction,
     target_dp: float | None = None,
     max_loss: float = 3.0,

@@ -514,8 +514,8 @@ class Group:
         if others != group.models:
             raise FwcError(
                 f"{group.path} is for {', '.join(others)}, now {', '.join(models)}: name the same "
-                "models to continue, or ask the new ones alone with another --out; `fwc-llm report` "
-                "takes several folders"
+                "models to continue, or ask the new ones alone with another --out; `fwc-llm "
+                "report` takes several folders"
             )
         if before is None:
             folder.create()

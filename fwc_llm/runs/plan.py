@@ -48,8 +48,6 @@ from fwc_llm.words import LANGUAGES
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.tasks import Task
-
 
 _LIST = "give a list, for example ['zero', 'fwc']"
 
@@ -74,7 +72,7 @@ class Arm:
 def read_arms(
     sources: Sequence[str | Shots],
     settings: Settings,
-    task: "Task",
+    task: Task,
     allow_changed_data: bool,
 ) -> tuple[tuple[Arm, ...], dict[str, Shots]]:
     """One arm per source and template; and the user's own examples by source."""
@@ -156,7 +154,7 @@ def _word(level: str) -> str:
     return str(_file()["same"].get(word, word))
 
 
-def named_levels(task: "Task") -> dict[str, list[str]]:
+def named_levels(task: Task) -> dict[str, list[str]]:
     """Levels with first names, by attribute with at least two of them; else `FwcError`."""
     lists = _file()["names"]
     sexes = set(lists)
@@ -259,7 +257,7 @@ class Plan:
     source.
     """
 
-    task: "Task"
+    task: Task
     arms: tuple[Arm, ...]
     settings: Settings
     repeats: tuple[Repeat, ...]
@@ -445,7 +443,7 @@ class Plan:
 
 
 def make_plan(
-    task: "Task",
+    task: Task,
     sources: Sequence[str | Shots],
     settings: Settings,
     allow_changed_data: bool = False,
@@ -524,7 +522,7 @@ def _examples(
     return found
 
 
-def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
+def _judged(task: Task, settings: Settings, arms: Sequence[str]) -> Task:
     """The task with the settings' weights and people; `FwcError` if they are invalid."""
     from fwc_llm.metrics.sampling_design import NOT_ASSISTED
 
@@ -549,7 +547,7 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     return task
 
 
-def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
+def _table_notes(task: Task, settings: Settings) -> tuple[str, ...]:
     """Notes on revealing columns, repeated rows, possible weights and people."""
     from fwc_llm.metrics.audit_table import unused_columns
 
@@ -573,7 +571,7 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
     return (*notes, *unused_columns(names, used, weight, settings.cluster, repeats))
 
 
-def _training(task: "Task", repeat: Repeat) -> Training:
+def _training(task: Task, repeat: Repeat) -> Training:
     """The training data of a repeat: the pool without validation rows."""
     from fwc_llm.shots.examples import features_frame
 
@@ -583,14 +581,14 @@ def _training(task: "Task", repeat: Repeat) -> Training:
     return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 
-def bare_prompt(task: "Task", template: str, question_apart: bool = False) -> Messages:
+def bare_prompt(task: Task, template: str, question_apart: bool = False) -> Messages:
     """The prompt for the task's first test row, without examples."""
     return Prompt(task, None, template, (), question_apart).build(
         next(rows_of(task.test().head(1)))[1]
     )
 
 
-def default_model(task: "Task") -> str:
+def default_model(task: Task) -> str:
     """The default model: the surrogate if it can read the prompts, else baseline."""
     from fwc_llm.models.surrogate.model import Surrogate
 
@@ -614,7 +612,7 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, Json]]:
 
 
 def _select(
-    task: "Task",
+    task: Task,
     arm: Arm,
     settings: Settings,
     split: "Split",
