@@ -7,7 +7,7 @@ from fwc_llm.cell_rules import as_text, title_of
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import usual_meaning
 from fwc_llm.models import Model, RowContext
-from fwc_llm.models.estimators import EstimatorModel
+from fwc_llm.models.functions import EstimatorModel
 from fwc_llm.sanitize import kind_of
 from fwc_llm.tasks import Task, given_rows, reverses
 

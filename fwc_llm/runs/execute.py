@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FunctionError, FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, traits
-from fwc_llm.models.estimators import EstimatorModel
-from fwc_llm.models.functions import FunctionModel
+from fwc_llm.models.functions import EstimatorModel, FunctionModel
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.notices import LOG
 from fwc_llm.progress import Progress
