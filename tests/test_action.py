@@ -194,26 +194,23 @@ def test_three_outcomes(
     assert "|*m*" not in report
 
 
-def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
-    tmp_path: Path, github: GitHub
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (403, "::notice::no comment: the token may not write here (403)"),  # of a fork
+        (None, "::warning::no comment: "),  # no network
+    ],
+)
+def test_a_comment_that_cannot_be_written_ends_nothing(
+    tmp_path: Path, github: GitHub, refusal: int | None, said: str
 ) -> None:
-    for _ in range(2):
-        assert audit(tmp_path, github)[0] == 0
-    assert [line.split()[0] for line in github.asked] == ["GET", "POST", "GET", "PATCH"]
-    github.refusal = HttpReply(
-        {"message": "Resource not accessible by integration"}, 403
-    )
-    code, printed, written = audit(tmp_path, github)
-    assert code == 0
-    assert "::notice::no comment: the token may not write here (403)" in printed
-    assert "a gap of" in written["GITHUB_STEP_SUMMARY"]
-
-
-def test_a_comment_that_fails_is_a_warning(tmp_path: Path, github: GitHub) -> None:
-    github.url = "http://127.0.0.1:9"  # no network
+    if refusal is None:
+        github.url = "http://127.0.0.1:9"
+    else:
+        github.refusal = HttpReply({"message": "Resource not accessible"}, refusal)
     code, printed, written = audit(tmp_path, github, fail_if="dp_gap > 0.01")
     assert code == 5, printed
-    assert "::warning::no comment: " in printed
+    assert said in printed
     assert "Traceback" not in printed
     assert "a gap of" in written["GITHUB_STEP_SUMMARY"]
 
@@ -250,6 +247,10 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(
     for number, comment in enumerate(github.comments):
         comment["id"] = number
     audit(tmp_path, github, name="all people", fail_if="dp_gap > 0.01")  # another push
+    assert [line.split()[0] for line in github.asked[-4:]] == [
+        *("GET", "POST"),
+        *("GET", "PATCH"),
+    ]
     assert "outside" in github.comments.pop(1)["body"]
     assert [comment["body"] for comment in github.comments] == bodies, (
         "the person's and all others as they were"

@@ -151,10 +151,12 @@ def recorded() -> tuple[pd.DataFrame, dict[str, Any]]:
 def test_a_journal_that_is_lost_begins_with_the_recorded_answers(
     data_dir: Path, tmp_path: Path
 ) -> None:
-    planned = list(calls(load_task(draw.TASK), units()))
+    planned = list(calls(load_task(draw.TASK), list(units())[:9]))
     restore(planned, "a model and its parameters", ANSWERS["1.5b"], tmp_path)
     collect(tmp_path, tmp_path / "answers.csv")
-    assert (tmp_path / "answers.csv").read_bytes() == ANSWERS["1.5b"].read_bytes()
+    collected = (tmp_path / "answers.csv").read_text()
+    assert collected.count("\n") == 1 + len(planned)
+    assert ANSWERS["1.5b"].read_text().startswith(collected)
 
 
 def by_pandas(answers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

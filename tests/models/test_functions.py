@@ -37,6 +37,7 @@ from fwc_llm.models.functions import LARGEST_BATCH, as_model
 from fwc_llm.models.identity import qualified_name
 from fwc_llm.tasks import Task
 from tests.command import python
+from tests.people import make_people, write_people
 
 MESSAGES = [{"role": "user", "content": "Is it?"}]
 
@@ -510,32 +511,15 @@ def says(messages):
     monkeypatch.syspath_prepend(tmp_path)
     for variable, key in keys.items():
         monkeypatch.setenv(variable, key)
+    task = write_people(tmp_path / "people", make_people(240, 2))
+    line = f"-m fwc_llm eval --task {task} --shots zero --n-test 16 --model"
     for name in ("fails", "fails_oddly", "says"):
         out = tmp_path / name
-        words = [
-            "--task",
-            "census",
-            "--shots",
-            "zero",
-            "--n-test",
-            "13",
-            "--m",
-            "4",
-            "--model",
-        ]
-        command = [
-            "-m",
-            "fwc_llm",
-            "eval",
-            *words,
-            f"python:telling:{name}",
-            "--out",
-            out,
-        ]
+        command = [*line.split(), f"python:telling:{name}", "--out", out]
         process = python(*command, check=False, cwd=tmp_path)
         assert process.returncode == (0 if name == "says" else 3), process.stderr
         assert process.stderr.count("quoted [key]%20[key]%20[key]") == (
-            13 if name == "says" else 0
+            16 if name == "says" else 0
         )
         assert "INVENTED" not in process.stdout + process.stderr
         for path in out.rglob("*.*"):

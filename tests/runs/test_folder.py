@@ -25,6 +25,7 @@ from fwc_llm.sanitize import truncate, utf8_safe
 from tests.command import python, read_json
 from tests.faults.passage import N, plan, run_plan
 from tests.models.four_members import FourMembers
+from tests.people import make_people, write_people
 
 HOSTILE = (
     "Yes \ud800",
@@ -310,7 +311,8 @@ def test_files_of_a_run_are_read_once(tmp_path: Path) -> None:
     """A new run reads back what is judged, and once for checksums; run.json is small."""
     folder = tmp_path / "counted"
     gate = ("--fail-if", "accuracy < 0.01")
-    small = ("--task", "census", "--shots", "zero,random", "--m", 2, "--n-test", 8)
+    task = write_people(tmp_path, make_people(240, 2))
+    small = ("--task", task, "--shots", "zero,random", "--m", 2, "--n-test", 8)
     asked = python("-c", _COUNT_READS, "eval", *small, *gate, "--out", folder)
     assert asked.stderr.splitlines()[-1] == (
         "questions.jsonl: 1 journal.jsonl: 1 answers.csv: 2 results.json: 2"
