@@ -142,7 +142,7 @@ def audit(
                 }
         write_whole(json_text(made.document), out)
         console.notes(f"wrote {out}")
-    found = [one._replace(name=f"by {one.name}") for one in made.subjects]
+    found = made.subjects
     document = made.document if as_json else None
     gates.settle(found, (), document)
     if refused:

@@ -225,19 +225,19 @@ def why_open(
         return outcome_of(condition, low, high) != CANNOT_SAY
 
     metric = BY_KEY[condition.metric]
-    of_decisions = units == "decisions"
-    why = "wait for more decisions" if of_decisions else "too few rows to tell"
+    why = "too few rows to tell"
+    if units == "decisions":
+        why = "wait for more decisions"
     lacking = units
     of_answers = unread and metric.source == "answers"
     if of_answers and lacks_answers(readings, read, settles):
         more = MORE[units]
-        such = "decisions" if of_decisions else "replies"
-        remedy = f"fewer such {such}, or {more},"
+        remedy = f"fewer missing answers, or {more},"
         if not settles(*readings):
             lacking = "replies"
-            remedy = f"fewer such {such}, with {more},"
-            remedy = f"only fewer such {such}" if settles(*read) else remedy
-        why = f"{unread:,} {such} have no answer, and each may be a yes or a no"
+            remedy = f"fewer missing answers, with {more},"
+            remedy = "only fewer missing answers" if settles(*read) else remedy
+        why = f"{unread:,} answers are missing, and each may be a yes or a no"
         why = f"{why}: {remedy} would settle it"
     return still_open(metric, record, condition, why), lacking
 

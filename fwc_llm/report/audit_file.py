@@ -66,7 +66,7 @@ class AuditOfFile:
     def subjects(self) -> list[Subject]:
         """The audits, for answers on all of them."""
         return [
-            Subject(name, audit.statistics, self.limits)
+            Subject(f"by {name}", audit.statistics, self.limits)
             for name, audit in self.audits.items()
         ]
 

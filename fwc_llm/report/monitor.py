@@ -184,8 +184,7 @@ def watch(
     if unread:
         notes.append(
             f"{unread:,} of {total:,} decisions have no answer that was read: rates are of the "
-            "others, and verdicts hold for every answer that these may have. coverage_gap "
-            "compares their share between groups."
+            "others, and verdicts hold for every answer that these may have."
         )
     notes += of_either_kind([condition.metric for condition in conditions])
     starts = summary["since"]

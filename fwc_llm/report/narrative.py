@@ -113,13 +113,15 @@ def _how(run: "Run") -> str:
 
 def what_was_decided(audit: Fields, arms: list[str], stats: Statistics) -> str:
     """A paragraph on an audit of decisions; `audit` describes their source."""
-    against = "" if stats.labelled else "; the true outcomes are not known"
-    against = f" with {audit['label']}" * stats.labelled + against
+    against = "; the true outcomes are not known"
+    if stats.labelled:
+        against = f", and with the true outcomes in the column {audit['label']}"
+    by = f", by {', '.join(arms)}," * (len(arms) > 1)
     at = ""
     if audit.get("threshold") is not None:
         at = f" (yes from {audit['threshold']:g} up)"
     return (
-        f"{stats.arms[0].n:,} decisions made elsewhere, by {', '.join(arms)}, are in the column "
+        f"{stats.arms[0].n:,} decisions made elsewhere{by} are in the column "
         f"{audit['answer']} of {audit['predictions']}{at}. Here they are compared by "
         f"{' & '.join(audit['protected'])}{against}. Intervals take {stats.units} as independent "
         "random draws."
@@ -540,7 +542,7 @@ def next_step(
     if run and any(arm.unanswered for arm in stats.arms):
         return "get the replies that are missing", _again(run)
     if "replies" in lacking or any(_lacks_answers(stats, arm, least) for arm in leads):
-        return "find out first why answers are lacking", ""
+        return "find out first why answers are missing", ""
     if suspects:
         return f"check column {cut(suspects[0])} first", ""
     broken = worst(checks) == OUTSIDE_LIMITS and run is None

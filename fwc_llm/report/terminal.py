@@ -166,7 +166,7 @@ def audit_summary(
         table = None
         if len(stats.arms) == 1:
             table = selected(impact, stats.records, brief=True)
-        parts.append(Text(f"{predictions} by {audited.name}", style="bold"))
+        parts.append(Text(f"{predictions} {audited.name}", style="bold"))
         parts += _body(audited, created, table, verbose, above)
         above += _notes(stats, above)
     return Group(*parts, *_end(audits, page))

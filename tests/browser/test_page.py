@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Error, Page
 
 from fwc_llm.report.formats import render
 from tests.browser.conftest import EVIL
-from tests.command import read_json
+from tests.command import Run, read_json
 from tests.report.conftest import write_run
 
 pytestmark = pytest.mark.slow
@@ -239,6 +241,33 @@ def test_on_paper(
         > 0
     )
     assert pages(page.pdf(format="A4")) > short
+
+
+LOST = """() => [...document.querySelectorAll('.first td:has(.range)')].filter(td => {
+  const [value, range] = ['.value', '.range'].map(e => td.querySelector(e).getBoundingClientRect());
+  const apart = range.top >= value.bottom - 1 || value.right <= range.left;
+  return !range.height || !apart;
+}).length"""
+MARKERS = """() => [...document.querySelectorAll('ul')].filter(ul => {
+  const of = getComputedStyle(ul);
+  return parseFloat(of.paddingLeft) < 1.25 * parseFloat(of.fontSize);
+}).length"""
+
+
+@pytest.mark.parametrize(("media", "width"), [("print", 700), ("screen", 400)])
+def test_many_groups_keep_their_intervals_and_lists_their_marks(
+    page: Page, fwc: Run, tmp_path: Path, media: Any, width: int
+) -> None:
+    decisions = pd.DataFrame({"group": [*"abcdefghij"] * 60})
+    decisions["said"] = np.random.default_rng(0).choice(["yes", "no"], 600)
+    decisions.to_csv(tmp_path / "decisions.csv", index=False)
+    audit = f"audit {tmp_path / 'decisions.csv'} --answer said --protected group"
+    fwc(f"{audit} --report {tmp_path / 'page.html'}", code=0)
+    page.goto((tmp_path / "page.html").as_uri())
+    page.emulate_media(media=media)
+    page.set_viewport_size({"width": width, "height": 1000})
+    assert page.locator(".first td .range").count() > 10
+    assert page.evaluate(LOST) == page.evaluate(MARKERS) == 0
 
 
 def pages(pdf: bytes) -> int:

@@ -581,7 +581,7 @@ def test_several_attributes_have_one_next_step(fwc: Run, tmp_path: Path) -> None
     path = tmp_path / "two.csv"
     path.write_text("\n".join(["sex,race,said", *rows, *["f,A,1"] * 900]) + "\n")
     audited = fwc(f"audit {path} --answer said --protected sex,race", code=0)
-    overall = "Outside the limits: sex, race, sex & race. From 3,300 rows."
+    overall = "Outside the limits: by sex, by race, by sex & race. From 3,300 rows."
     said = " ".join(audited.out.split())
     assert said.startswith(overall)
     call = f"audit {path} --answer said --protected sex,race --report"
@@ -619,7 +619,7 @@ def test_what_is_said_holds_whatever_the_options_together(
     out = " ".join(fwc(words, code=0).out.split())
     assert "fairer than b" in out
     assert "fairer than a" not in out
-    assert "replies have no answer, and each may be a yes or a no: " in out
+    assert "answers are missing, and each may be a yes or a no: " in out
     assert "would settle it" in out
     assert (
         "Judged, though with fewer than 30 rows, because a gap takes two groups: X."

@@ -367,8 +367,8 @@ def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
 @pytest.mark.parametrize(
     ("silent", "lost", "remedy"),
     [
-        ("f", 380, "fewer such decisions, or more decisions, would settle it"),
-        ("f", 1000, "only fewer such decisions would settle it"),
+        ("f", 380, "fewer missing answers, or more decisions, would settle it"),
+        ("f", 1000, "only fewer missing answers would settle it"),
         ("keine Angabe", 200, ""),
     ],
 )

@@ -50,8 +50,8 @@ def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
     check = worst.check("dp_gap > 0.15")
     assert (check.outcome, check.lacking) == ("cannot say", "replies")
     assert check.low <= 0.2 <= check.high
-    assert "replies have no answer" in check.reason
-    assert "only fewer such replies would settle it" in check.reason
+    assert "answers are missing" in check.reason
+    assert "only fewer missing answers would settle it" in check.reason
     assert worst.check("dp_gap > 0.5").outcome == "within"
     assert worst.check("coverage > 0.5").outcome == "outside", (
         "coverage has no readings"

@@ -356,7 +356,7 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(
     equal = replace(run.answered, answers={"answers": run.answered.answers["fwc"]})
     assert "as fwc does" in said()
     assert "replies that are missing" in said(unanswered=3)
-    assert "lacking" in said(coverage={"value": 0.7})
+    assert "why answers are missing" in said(coverage={"value": 0.7})
     assert "watch further" in said(["accuracy < 0"], None)
     assert "who know" in said(["accuracy < 1"], None, label_gap={"verdict": EQUAL})
     within: Any = {"verdict": EQUAL, "low": 0.0, "high": 0.04}
