@@ -5,7 +5,9 @@ rules.
 import json
 import math
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,15 +16,20 @@ from hypothesis import strategies as st
 from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
 from fwc_llm.models.bodies import read_reply
-from fwc_llm.words import YES_NO, Words, spellings
+from fwc_llm.words import YES_NO, spellings
 from tests.command import read_json
 
 GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}
-GRADES = {"yes": "A+", "no": "B-"}
 
 
 def answer(text: str | None, finish_reason: str = "stop") -> Answer:
     return parse_answer(Reply(text=text, finish_reason=finish_reason))
+
+
+def corpus(name: str) -> Iterator[Any]:
+    """The cases of a file in `corpus`."""
+    path = Path(__file__).parent / "corpus" / f"{name}.jsonl"
+    yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
 def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
@@ -43,14 +50,11 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("file", "least_read"), [("replies.jsonl", 0.75), ("second.jsonl", 0.7)]
-)
+@pytest.mark.parametrize(("file", "least_read"), [("replies", 0.75), ("second", 0.7)])
 def test_the_corpus_of_replies(file: str, least_read: float) -> None:
     """None is read as another answer than a reader gives, and most of the answers are read."""
     read: Counter[bool] = Counter()
-    lines = (Path(__file__).parent / "corpus" / file).read_text().splitlines()
-    for case in map(json.loads, lines):
+    for case in corpus(file):
         keys = ("content", "reasoning_content", "refusal", "tool_calls")
         choice = {"message": {key: case[key] for key in keys if key in case}}
         choice["finish_reason"] = case.get("finish_reason", "stop")
@@ -78,8 +82,7 @@ QUESTIONS = {
 def test_what_misleads_is_not_read_and_what_is_plain_is(file: str) -> None:
     """1,179 replies in six languages: most of them seem to answer and take it back, or refuse."""
     read: Counter[bool] = Counter()
-    lines = (Path(__file__).parent / "corpus" / f"{file}.jsonl").read_text()
-    for case in map(json.loads, lines.splitlines()):
+    for case in corpus(file):
         question = case.get("question", QUESTIONS[case["language"]])
         value = parse_answer(
             case["text"], spellings(question, YES_NO, case.get("words"))
@@ -137,87 +140,11 @@ def test_json_is_read_where_one_field_answers_and_no_other_says_anything(
         assert parse_answer(json.dumps({"answer": word} | further | more)).value is None
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("\u201cNo.\u201d", "no"),
-        ("1. yes", "yes"),
-        ("no\u00a0", "no"),
-        (
-            "Yes - she has 30 years of work and knows it",
-            "yes",
-        ),  # "knows" is a word, no answer
-        ("B) No", "no"),
-        ("- smoker: yes\n- diabetic: no\n\nAnswer: no", "no"),
-        ("[{'answer': 'no'}]", "no"),
-        ("<think>a <think> b </think> No c </think> Yes", "yes"),
-    ],
-)
-def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
-    assert answer(text) == Answer(value)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("Yes/No", "ambiguous"),
-        ("yes or no", "ambiguous"),
-        ("Yes. I mean, no.", "ambiguous"),
-        ("No, not yes.", "ambiguous"),
-        ("Yes, I understand. The answer is no.", "ambiguous"),
-        ("Yes, no doubt about it.", "ambiguous"),
-        ("I lean towards no rather than yes.", "other"),
-        ("If forced to choose, I'd say no.", "other"),
-        ("1. No\n2. No", "ambiguous"),
-        ("Yes\nNo\nYes", "ambiguous"),
-        ("Yes, if she is married.", "ambiguous"),
-        ('{"answer": "yes", "answer": "no"}', "ambiguous"),
-        ("I'd say no, but the rest speaks for it", "ambiguous"),
-        ("Yes. Hmm, let me reconsider. This person is 17.", "ambiguous"),
-        ("I cannot answer that.", "refused"),
-        ("I decline to answer.", "refused"),
-        ("No, I must respectfully decline to decide.", "refused"),
-        ("No, I respectfully decline.", "refused"),
-        ("No — I have to abstain from this.", "refused"),
-        ("I can\u2019t help with this", "refused"),
-        ("I'm sorry, but I don't know", "refused"),
-        ("As an AI language model, my view does not count", "refused"),
-        ("It can’t be told", "refused"),
-        ("No, this cannot be determined from the record.", "refused"),
-        ("No. That would be unethical.", "ambiguous"),
-        ("Yes, I can help with that. Please share the record.", "ambiguous"),
-        ("Yes, let me analyze this.", "ambiguous"),
-        ("<function=predict>yes</function>", "refused"),
-        ("Not enough information", "other"),
-        ("None", "other"),
-        ("yesterday", "other"),
-        ("The person is not likely to earn that much", "other"),
-        ("n\u006f\u0301", "other"),  # "nó" spelled with a combining accent
-        ("n\u200bo", "other"),
-        ("yеs", "other"),
-        ("?!", "other"),  # the second with a Cyrillic letter
-        ("If he is married: yes", "other"),
-        ("smoker: yes", "other"),
-        ("Yes, well, it depends.", "ambiguous"),
-        ("I don't think the answer is yes.", "other"),
-        ("No worries!", "other"),
-        ("Yes, sure, let me know the rest.", "ambiguous"),
-        ("The answer for example 3 is yes.", "other"),
-        ("Some would say the answer is yes.", "other"),
-        ("39, Private, Male, no", "other"),
-        ('{"married": "yes", "age": 3}', "other"),
-        ("no. of hours: 40", "other"),
-        ("≠ yes", "other"),
-        ("!= yes", "other"),
-        ("❌ yes", "other"),
-        ("Is it yes?", "other"),
-        ("<think>yes</think> <think>no", "truncated"),
-        ("", "empty"),
-        (" \n\t", "empty"),
-    ],
-)
-def test_everything_else_is_unparsed_with_a_reason(text: str, reason: str) -> None:
-    assert answer(text) == Answer(None, reason)  # type: ignore[arg-type]
+def test_every_reply_is_read_or_has_its_reason() -> None:
+    """What answers and what does not, in one line each, in the words of a task where it has some."""
+    for case in corpus("reasons"):
+        found = parse_answer(case["text"], case.get("words", YES_NO))
+        assert found == Answer(case.get("answer"), case.get("reason", "")), case
 
 
 def test_how_the_reply_ended_counts() -> None:
@@ -231,30 +158,6 @@ def test_how_the_reply_ended_counts() -> None:
     assert answer("Yes", "content_filter") == Answer(None, "filtered")
     assert answer(None) == Answer(None, "error")
     assert parse_answer(Reply(text="Yes", refusal=True)) == Answer(None, "refused")
-
-
-@pytest.mark.parametrize(
-    ("words", "text", "value"),
-    [
-        (GERMAN, "Bewilligt.", "yes"),
-        (GERMAN, "**Entscheidung:** abgelehnt", "no"),
-        (GERMAN, "ABGELEHNT, weil", "no"),
-        (GERMAN, "Der Antrag wird bewilligt.", "yes"),
-        (GERMAN, "nicht bewilligt", None),
-        (GRADES, "The answer is A+", "yes"),
-        (GRADES, "The answer isA+", None),
-        (GERMAN, "ja", None),
-        ({"yes": "ja", "no": "nein"}, "Ja, gerne helfe ich.", None),
-        ({"yes": "ja", "no": "nein"}, "Leider nein.", "no"),
-        (GERMAN, "Die Antwort ist nicht abgelehnt.", None),
-        (GERMAN, "bewilligt oder abgelehnt", None),
-        ({"yes": "approved", "no": "not approved"}, "Not approved", "no"),
-        ({"yes": ">50K", "no": "<=50K"}, "≤ 50K", "no"),
-        ({"yes": ["sí", "yes"], "no": ["no"]}, "Si.", "yes"),
-    ],
-)
-def test_the_words_of_a_task(words: Words, text: str, value: str | None) -> None:
-    assert parse_answer(text, words).value == value
 
 
 def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
