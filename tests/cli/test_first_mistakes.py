@@ -11,8 +11,8 @@ import pytest
 
 from fwc_llm import evaluate, load_task, save_shots, select_shots
 from fwc_llm.cli import console
-from fwc_llm.errors import FwcError
 from tests.command import Run
+from tests.refusals import refused
 
 TASK = """title = "Hiring"
 question = "Should this person be hired?"
@@ -211,5 +211,5 @@ def test_a_cell_without_rows_has_a_remedy_at_each_door(
         assert fwc(command, code=2).line.endswith(f"or use {remedy}")
         out = tmp_path / command.partition(" ")[0]
         fwc(f"{command} {remedy} --out {out}", code=0)
-    with pytest.raises(FwcError, match="or use epsilon=None"):
+    with refused("or use epsilon=None"):
         select_shots(load_task(task), "fwc", 4)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
 from tests.command import Run
 from tests.data.tables import cycled
+from tests.refusals import refused
 
 Init = Callable[..., str]
 
@@ -78,7 +78,7 @@ def test_tasks_without_data(
     places = [output.index(words) for words in said]
     assert places == sorted(places)
     assert "On this machine" not in output
-    with pytest.raises(FwcError, match="fwc-llm task copy acs-income"):
+    with refused("fwc-llm task copy acs-income"):
         load_task("acs-income")
     fwc("task copy acs-income --out", tmp_path / "acs-income.toml", code=0)
     assert load_task(tmp_path / "acs-income.toml").offered == ("sex", "race")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fwc_llm.data.locate import cache_folder
-from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task, table_files
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
+from tests.refusals import refused
 
 BODY = b"x,sex,y\n" + b"".join(
     f"{k},{'fm'[k % 2]},{k % 3 == 0:d}\n".encode() for k in range(20_000)
@@ -102,7 +102,7 @@ def test_a_bad_download_leaves_nothing_and_says_what_works(
 ) -> None:
     monkeypatch.setenv("FWC_LLM_DATA_URL", server.url)
     server.behaviour = behaviour
-    with pytest.raises(FwcError, match=message) as caught:
+    with refused(message) as caught:
         load_task(taskfile).pool()
     assert "the task census and the model surrogate need no data" in str(caught.value)
     assert left_behind() == []
@@ -112,7 +112,7 @@ def test_a_bad_download_leaves_nothing_and_says_what_works(
 
 def test_offline_names_the_places_searched(taskfile: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    with pytest.raises(FwcError) as caught:
+    with refused() as caught:
         load_task(taskfile, tmp_path / "mine").pool()
     assert caught.value.exit_code == 2
     for expected in (
@@ -151,7 +151,7 @@ def test_a_download_goes_nowhere_but_below_the_cache_folder(
     tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "my.toml").write_text(TOML.replace("made/made.csv", name))
-    with pytest.raises(FwcError, match="below the cache folder"):
+    with refused("below the cache folder"):
         load_task(tmp_path / "my.toml")
 
 
@@ -160,5 +160,5 @@ def test_a_download_goes_nowhere_but_below_the_cache_folder(
 )
 def test_a_download_comes_over_https(tmp_path: Path, url: str) -> None:
     (tmp_path / "my.toml").write_text(TOML.replace("http://127.0.0.1:9/nowhere", url))
-    with pytest.raises(FwcError, match="is not an https address"):
+    with refused("is not an https address"):
         load_task(tmp_path / "my.toml")

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm import FwcError, Task, load_task, select_shots
+from fwc_llm import Task, load_task, select_shots
 from tests.data.tables import small_task
+from tests.refusals import refused
 
 N = 80
 
@@ -70,10 +71,10 @@ def test_rows_of_another_task_are_refused() -> None:
     of_60 = load_task(raw, **names, above=60)  # type: ignore[arg-type]
     words = frame("refused", "granted")
     granted = of_frame(words, "granted")
-    refused = of_frame(words, "refused")
-    for task, other in ((of_60, of_45), (of_45, of_60), (refused, granted)):
+    denied = of_frame(words, "refused")
+    for task, other in ((of_60, of_45), (of_45, of_60), (denied, granted)):
         for use in (task.labels, task.cleaned):
-            with pytest.raises(FwcError, match="is not its answer in this"):
+            with refused("is not its answer in this"):
                 use(other.table)
     assert of_60.labels(raw).sum() < of_45.labels(raw).sum()
 
@@ -145,7 +146,7 @@ def test_a_cell_that_the_task_does_not_know_is_refused(
     task = of_frame(frame())
     for name, value in change.items():
         raw.loc[2, name] = value
-    with pytest.raises(FwcError) as caught:
+    with refused() as caught:
         task.cells_of(raw)
     assert str(caught.value) == message
 
@@ -165,11 +166,11 @@ def test_a_pool_with_an_unknown_cell_is_refused(
     task = of_frame(own)
     raw = own.astype(object)
     raw.loc[2, column] = cell
-    with pytest.raises(FwcError, match=f"(row:2|{column}).*{message}"):
+    with refused(f"(row:2|{column}).*{message}"):
         select_shots(task, "random", 4, pool=raw, progress=False)
     if column == "town":
         clean = task.pool().replace({"town": {"A": "Z"}})
-        with pytest.raises(FwcError, match=f"row:0, column 'town': {message}"):
+        with refused(f"row:0, column 'town': {message}"):
             select_shots(task, "random", 4, pool=clean, progress=False)
 
 
@@ -178,7 +179,7 @@ def test_a_changed_level_is_blamed_itself(words: tuple[object, object]) -> None:
     task = of_frame(frame(*words), words[1])
     all_f = task.pool().assign(sex="F")
     assert select_shots(task, "random", 4, pool=all_f, progress=False).m == 4
-    with pytest.raises(FwcError, match="column 'sex': 'X' is in no row of the task's"):
+    with refused("column 'sex': 'X' is in no row of the task's"):
         select_shots(
             task, "random", 4, pool=task.pool().assign(sex="X"), progress=False
         )

@@ -17,6 +17,7 @@ from fwc_llm.gates import Check, GateCondition, all_of, decide, parse_condition
 from fwc_llm.gates.decide import Outcome, junit_xml, outcome_of
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.number_format import number
+from tests.refusals import refused
 
 
 def answers(
@@ -100,7 +101,7 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     assert other.outcome == "outside"
     assert (other.low, other.high) == pytest.approx((-check.high, -check.low))
     assert found.check("accuracy[zero] - accuracy[fwc] < 0").outcome == "cannot say"
-    with pytest.raises(FwcError, match="names the arm 'fw'; the arms are zero, fwc"):
+    with refused("names the arm 'fw'; the arms are zero, fwc"):
         found.check("dp_gap[zero] - dp_gap[fw] > 0.1")
 
 
@@ -138,7 +139,7 @@ def test_further_metrics_are_gates(metric: str) -> None:
 
 
 def test_what_is_undefined_is_undecided_with_the_reason() -> None:
-    with pytest.raises(FwcError, match="no two groups"):
+    with refused("no two groups"):
         audit(APART.assign(group="f"))
     unsaid = audit(APART.assign(answer=APART["answer"].where(APART["group"] == "f")))
     check = unsaid.check("dp_gap[zero] > 0.1")
@@ -276,7 +277,7 @@ def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(text: str, word: str) -> None:
-    with pytest.raises(FwcError, match=word) as raised:
+    with refused(word) as raised:
         parse_condition(text)
     assert len(str(raised.value)) < 500
 

@@ -11,7 +11,6 @@ import pytest
 
 from evals.cost import RESULTS, as_markdown
 from evals.frames import from_frame
-from fwc_llm import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.prediction_powered import (
     FOLDS,
@@ -21,6 +20,7 @@ from fwc_llm.metrics.prediction_powered import (
 )
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import statistics
+from tests.refusals import refused
 
 GAP = "dp_gap"
 
@@ -138,7 +138,7 @@ def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
 
 def test_a_table_without_a_row_that_was_asked_about_is_refused() -> None:
     run, table = asked(8)
-    with pytest.raises(FwcError, match="lacks the row"):
+    with refused("lacks the row"):
         assisted_answers(run, replace(table, rows=table.rows + "x"))
 
 
@@ -183,7 +183,7 @@ def test_weights_are_refused_and_odd_columns_are_read() -> None:
     run, table = asked(12)
     answers = run.answers["answers"]
     weighted = replace(answers, weight=np.ones(len(answers)))
-    with pytest.raises(FwcError, match="takes neither weights nor people"):
+    with refused("takes neither weights nor people"):
         assisted_answers(replace(run, answers={"answers": weighted}), table)
     x = table.features["x"]
     odd = {

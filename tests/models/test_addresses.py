@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.models import is_local, open_model
 from fwc_llm.tasks import load_task
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 from tests.models import asking
+from tests.refusals import refused
 
 SECRETS = {
     "OPENAI_API_KEY": "secret-openai-0123456789",
@@ -154,7 +154,7 @@ def test_downloads_go_straight_to_this_machine(
     monkeypatch.setenv("FWC_LLM_DATA_URL", service.url)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
-    with pytest.raises(FwcError, match="not the published file"):
+    with refused("not the published file"):
         load_task("adult").pool()
     assert len(service) == 1
     assert (service.secrets, list(proxy)) == (set(), [])
@@ -204,5 +204,5 @@ def test_a_name_a_letter_from_a_known_one_is_refused(
     if meant is None:
         assert open_model(name).name == name
     else:
-        with pytest.raises(FwcError, match=f"did you mean '{meant}'"):
+        with refused(f"did you mean '{meant}'"):
             open_model(name)

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.errors import ProviderError
 from fwc_llm.models import open_model
 from fwc_llm.models.openai.chat import AzureModel
 from tests.faults.loopback import Handler, HttpReply, completion, refusal
 from tests.models.asking import MESSAGES, over_http
+from tests.refusals import refused
 
 KEY = "azure-planted-0123456789"
 
@@ -87,13 +88,11 @@ def test_the_key_is_for_azures_domains_and_the_endpoint_that_is_named(
 def test_what_is_missing_is_named_before_any_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(FwcError, match="set AZURE_OPENAI_ENDPOINT"):
+    with refused("set AZURE_OPENAI_ENDPOINT"):
         open_model("azure:my-deployment")
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
     model = open_model("azure:my-deployment")
-    with pytest.raises(
-        FwcError, match="set the environment variable AZURE_OPENAI_API_KEY"
-    ):
+    with refused("set the environment variable AZURE_OPENAI_API_KEY"):
         asyncio.run(model.ask(MESSAGES))
     assert model.name == "azure:my-deployment"

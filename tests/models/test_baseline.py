@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm import FwcError, Messages, Reply, RowContext, evaluate, open_model
+from fwc_llm import Messages, Reply, RowContext, evaluate, open_model
 from fwc_llm.models import Training, traits
 from fwc_llm.models.baseline import TableModel
 from fwc_llm.notices import RunWarning
@@ -21,6 +21,7 @@ from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task
 from tests.command import read_json
 from tests.models.four_members import FourMembers
+from tests.refusals import refused
 
 
 def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
@@ -48,7 +49,7 @@ def test_it_reads_no_prompt(two: Task) -> None:
     baseline = open_model("baseline")
     assert (traits(baseline).reference, traits(baseline).simulated) == (True, False)
     assert not traits(open_model("gpt-4")).reference
-    with pytest.raises(FwcError, match="from a table, not from a prompt"):
+    with refused("from a table, not from a prompt"):
         asyncio.run(baseline.ask([{"role": "user", "content": "age: 20"}]))
     call = next(make_plan(two, ["zero"], Settings(n_test=8)).calls())
     ask_row: Any = traits(baseline).ask_row

@@ -9,13 +9,13 @@ import pytest
 import respx
 
 from fwc_llm.answers import parse_answer, probability
-from fwc_llm.errors import FwcError
 from fwc_llm.models import Usage
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import HttpReply, completion, with_logprobs
 from tests.faults.table import Raw
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
+from tests.refusals import refused
 
 
 def test_the_request_holds_what_was_asked_for_and_no_more(
@@ -60,7 +60,7 @@ def test_a_reasoning_model_gets_no_temperature_and_its_own_limit(
 
 @pytest.mark.parametrize("name", ["model", "messages", "stream", "n"])
 def test_parameters_of_our_own_are_refused(name: str) -> None:
-    with pytest.raises(FwcError, match=rf"leave out params\[.{name}"):
+    with refused(rf"leave out params\[.{name}"):
         quick(params={name: 1})
 
 
@@ -72,9 +72,7 @@ def test_without_a_key_nothing_is_sent(
     model = (
         quick()
     )  # a run that is answered already needs no key, so this is not an error yet
-    with pytest.raises(
-        FwcError, match="set the environment variable OPENAI_API_KEY"
-    ) as caught:
+    with refused("set the environment variable OPENAI_API_KEY") as caught:
         ask(model)
     assert (caught.value.exit_code, route.call_count) == (2, 0)
 
@@ -83,7 +81,7 @@ def test_a_key_with_odd_characters_is_refused_unseen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nx")
-    with pytest.raises(FwcError, match="characters that no key has") as caught:
+    with refused("characters that no key has") as caught:
         ask(quick())
     assert KEY not in str(caught.value)
 
@@ -115,7 +113,7 @@ def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(
     )  # the two variables belong together
     assert quick(base_url="http://127.0.0.1:9/v1").address == "http://127.0.0.1:9/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "not an address")
-    with pytest.raises(FwcError, match="not an http"):
+    with refused("not an http"):
         quick()
 
 
@@ -139,7 +137,7 @@ def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(
     ],
 )
 def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None:
-    with pytest.raises(FwcError) as caught:
+    with refused() as caught:
         ask(quick(**options))
     assert "hush" not in str(caught.value).lower()
 
@@ -160,7 +158,7 @@ def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None
     ],
 )
 def test_an_address_that_is_none(url: str) -> None:
-    with pytest.raises(FwcError, match="is not an http") as caught:
+    with refused("is not an http") as caught:
         quick(base_url=url)
     assert "\x1b" not in str(caught.value)
 
@@ -180,9 +178,7 @@ def test_an_environment_without_a_way_out(
 ) -> None:
     monkeypatch.setenv(variable, value)
     model = quick(base_url="https://host.example/v1")
-    with pytest.raises(
-        FwcError, match=r"no connection to .* can be set up.*HTTPS_PROXY"
-    ) as caught:
+    with refused(r"no connection to .* can be set up.*HTTPS_PROXY") as caught:
         model.require_key()
     assert caught.value.exit_code == 2
 

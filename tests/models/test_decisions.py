@@ -6,13 +6,14 @@ import pytest
 import respx
 
 from fwc_llm.answers import parse_answer
-from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.errors import ProviderError
 from fwc_llm.models import Usage
 from fwc_llm.models.base import Message
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.retry import AttemptError
 from tests.faults.loopback import HttpReply, HttpRequest, decision, nouls, refusal
 from tests.models.asking import KEY, ask, over_http, sent
+from tests.refusals import refused
 
 QUESTION: Message = {"role": "question", "content": "Is it?"}
 EXAMPLE: Message = {"role": "user", "content": "Example"}
@@ -246,7 +247,7 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(FwcError, match=words):
+    with refused(words):
         quick(**options)
 
 

@@ -22,15 +22,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from fwc_llm import (
-    FunctionModel,
-    FwcError,
-    Model,
-    ProviderError,
-    Reply,
-    Result,
-    evaluate,
-)
+from fwc_llm import FunctionModel, Model, ProviderError, Reply, Result, evaluate
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
 from fwc_llm.models.functions import LARGEST_BATCH, as_model
@@ -38,6 +30,7 @@ from fwc_llm.models.identity import qualified_name
 from fwc_llm.tasks import Task
 from tests.command import python
 from tests.people import make_people, write_people
+from tests.refusals import refused
 
 MESSAGES = [{"role": "user", "content": "Is it?"}]
 
@@ -372,7 +365,7 @@ def test_functions_that_answer_differently_share_no_identity(
     ],
 )
 def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
-    with pytest.raises(FwcError, match=words):
+    with refused(words):
         as_model(model)
 
 
@@ -390,7 +383,7 @@ def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(FwcError, match=next(iter(options))):
+    with refused(next(iter(options))):
         FunctionModel(says_yes, **options)
 
 
@@ -427,7 +420,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
     assert go().unanswered == 0
     assert grumpy.asked == 16 + len(wrong)
     assert go().data["model"] == f"python:{__name__}:Grumpy"
-    with pytest.raises(FwcError, match="holds another run"):
+    with refused("holds another run"):
         evaluate(
             two,
             FunctionModel(grumpy, name="another"),
@@ -435,7 +428,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
             n_test=16,
             out=tmp_path / "run",
         )
-    with pytest.raises(FwcError, match="no Batch API"):
+    with refused("no Batch API"):
         evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "batch", batch=True)
 
 

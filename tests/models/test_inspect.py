@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fwc_llm.answers import parse_answer
-from fwc_llm.errors import FwcError
 from fwc_llm.models import Reply, Usage
 from tests.faults.loopback import completion
+from tests.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("with_inspect")
 
@@ -64,5 +64,5 @@ def test_a_missing_extra_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) 
     from fwc_llm.models.inspect import read_log
 
     monkeypatch.setattr("fwc_llm.models.inspect.find_spec", lambda name: None)
-    with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[inspect\]'"):
+    with refused(r"pip install 'fwc-llm\[inspect\]'"):
         read_log(Path("a.eval"))

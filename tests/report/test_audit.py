@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from fwc_llm import audit
-from fwc_llm.errors import FwcError
 from fwc_llm.metrics.run_answers import as_names
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import probability_sections as tables
@@ -20,6 +19,7 @@ from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.predictions_reader import as_numbers
+from tests.refusals import refused
 from tests.report.conftest import MakeRun, lines
 
 
@@ -64,7 +64,7 @@ def test_columns_that_nobody_names_are_read_by_the_parts_name_from_files_too(
 
     if without == "row":
         for door in (of_file, of_frame):
-            with pytest.raises(FwcError, match="needs 'row'"):
+            with refused("needs 'row'"):
                 door()
     else:
         assert of_file().arms == ("x", "y")
@@ -153,7 +153,7 @@ def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
     ],
 )
 def test_what_is_no_share_is_named(cells: list[str], said: str) -> None:
-    with pytest.raises(FwcError) as raised:
+    with refused() as raised:
         as_numbers(as_names(cells), "p", "p_yes")
     assert said in str(raised.value)
     assert len(str(raised.value)) < 400

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.metrics.records import Records
 from fwc_llm.report.formats import render
 from fwc_llm.report.local_law_144 import COLUMNS
 from tests.data.tables import TOML
+from tests.refusals import refused
 from tests.report.conftest import MakeRun, answer_row, lines
 
 pytestmark = pytest.mark.usefixtures("no_data")
@@ -54,7 +54,7 @@ def test_selection_of_a_designed_sample_is_withheld(make_run: MakeRun) -> None:
     assert "| Selection rate" not in bare
     assert "Selection rates, impact ratios and precision are withheld" in bare
     assert "Confusion matrix" in bare
-    with pytest.raises(FwcError, match=r"are not applicants.*base_parity=None"):
+    with refused(r"are not applicants.*base_parity=None"):
         render([folder], "ll144")
 
 
@@ -158,5 +158,5 @@ def test_the_record_says_what_was_signed_and_what_nobody_stated(
     ],
 )
 def test_a_damaged_population_is_refused(make_run: MakeRun, population: Any) -> None:
-    with pytest.raises(FwcError, match=r"run.json is damaged: population"):
+    with refused(r"run.json is damaged: population"):
         render([make_run(population=population)], "json")

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.records import AS_NO_SCOPE
 from fwc_llm.report.compare import compare_runs
@@ -26,6 +25,7 @@ from tests.command import read_json
 from tests.data.tables import cycled, write_csv
 from tests.models.four_members import FourMembers
 from tests.people import TOML, make_people, write_people
+from tests.refusals import refused
 from tests.report.conftest import MakeRun, lines, write_run
 
 
@@ -100,7 +100,7 @@ def test_answers_that_are_not_those_written_are_refused(
     RunFolder(folder).seal()
     assert read_run(folder).arms == ("zero", "balanced", "fwc")
     changed_answers(folder, change)
-    with pytest.raises(FwcError, match=r"answers\.csv is damaged: `fwc-llm rescore"):
+    with refused(r"answers\.csv is damaged: `fwc-llm rescore"):
         read_run(folder)
 
 
@@ -119,7 +119,7 @@ def test_answers_that_cannot_be_judged_are_refused(
 ) -> None:
     folder = make_run(repeats=1)
     changed_answers(folder, change)
-    with pytest.raises(FwcError, match=words):
+    with refused(words):
         read_run(folder)
 
 
@@ -143,13 +143,13 @@ def test_damaged_files(
     (folder / name).unlink()
     if content is not None:
         (folder / name).write_bytes(content)
-    with pytest.raises(FwcError, match=words):
+    with refused(words):
         read_run(folder)
 
 
 def test_a_tuning_that_chose_nothing_is_no_damaged_run(tmp_path: Path) -> None:
     (tmp_path / "tuning.json").write_text("{}")
-    with pytest.raises(FwcError, match="chose nothing"):
+    with refused("chose nothing"):
         read_run(tmp_path)
 
 
@@ -157,10 +157,10 @@ def test_damaged_prompts_and_shots_are_refused(make_run: MakeRun) -> None:
     run = read_run(make_run(repeats=1))
     for text in ('{"role": 1}', "[" * 100_000):
         (run.folder / "prompts" / "fwc.json").write_text(text)
-        with pytest.raises(FwcError, match="chat messages"):
+        with refused("chat messages"):
             run.prompt("fwc")
     (run.folder / "shots" / "fwc-0.json").write_text("{}")
-    with pytest.raises(FwcError, match="shots"):
+    with refused("shots"):
         read_run(run.folder).shots("fwc")
 
 
@@ -298,7 +298,7 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(
         (folder / "run.json").write_text(json.dumps(described | {"task_file": broken}))
         assert "does not fit the data" in missing_table(folder)
     (folder / "run.json").write_text(json.dumps(described | {"task_file": 7}))
-    with pytest.raises(FwcError, match="task_file"):
+    with refused("task_file"):
         make_document([folder])
 
 

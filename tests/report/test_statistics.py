@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm import FwcError, Result, audit, evaluate, load_task
+from fwc_llm import Result, audit, evaluate, load_task
 from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.records import ASSISTED, COLUMNS, READINGS, Record, Records
 from fwc_llm.metrics.statistics import statistics
@@ -24,6 +24,7 @@ from fwc_llm.runs.recorded_run import PREDICTIONS, read_run
 from fwc_llm.tasks import Task
 from tests.command import read_json
 from tests.people import make_people, write_people
+from tests.refusals import refused
 from tests.report.conftest import MakeRun
 
 
@@ -272,5 +273,5 @@ def test_predictions_of_other_answers_or_another_table_are_not_used(
     assert gap(result, ASSISTED).known
     kept.write_text("{}")
     other = load_task(write_people(tmp_path / "other", make_people(240, 2, seed=9)))
-    with pytest.raises(FwcError, match="not the table"):
+    with refused("not the table"):
         Result(result.folder, result.data, other).assisted()

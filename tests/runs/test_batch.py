@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError, ProviderError, StorageError
+from fwc_llm.errors import ProviderError, StorageError
 from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.models import Client, Usage
 from fwc_llm.models.openai.batch_api import BatchClient
@@ -38,6 +38,7 @@ from tests.faults.loopback import (
     serve,
     serve_in_thread,
 )
+from tests.refusals import refused
 
 N = 23
 
@@ -379,7 +380,7 @@ def test_an_edited_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> N
     (tmp_path / "batch" / "state.json").write_text(
         json.dumps({"format": "fwc-llm-batch/1", "parts": [part]})
     )
-    with pytest.raises(FwcError, match=r"state\.json is damaged"):
+    with refused(r"state\.json is damaged"):
         batches_under_way(tmp_path)
 
 

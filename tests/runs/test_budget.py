@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fwc_llm import evaluate
-from fwc_llm.errors import FwcError
 from fwc_llm.models import Client
 from fwc_llm.models.base import Attempts, Messages, Reply, Usage
 from fwc_llm.models.bodies import read_reply
@@ -28,6 +27,7 @@ from tests.faults.loopback import (
     completion,
     serve_in_thread,
 )
+from tests.refusals import refused
 
 PRICE = Price(
     model="test",
@@ -87,9 +87,7 @@ def test_a_forecast_counts_everything() -> None:
 
 
 def test_a_prompt_beyond_the_context_is_refused() -> None:
-    with pytest.raises(
-        FwcError, match="test:0 has 1990 tokens and its reply up to 20: "
-    ):
+    with refused("test:0 has 1990 tokens and its reply up to 20: "):
         forecast(Model("test"), Client(), calls(1, tail=490), 1, PRICE, Counter())  # type: ignore[arg-type]
     forecast(Model("test"), Client(), calls(1, tail=480), 1, PRICE, Counter())  # type: ignore[arg-type]
 
@@ -134,7 +132,7 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
 
 def test_a_limit_is_a_positive_number() -> None:
     for wrong in (0.0, -1.0, float("nan")):
-        with pytest.raises(FwcError, match=r"max_cost: .*greater than 0"):
+        with refused(r"max_cost: .*greater than 0"):
             Client(max_cost=wrong)
 
 
@@ -220,7 +218,7 @@ def test_a_limit_is_refused_without_a_price(fwc: Run, tmp_path: Path) -> None:
 def test_a_file_that_is_no_price_file_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(text)
-    with pytest.raises(FwcError, match=r"prices\.toml"):
+    with refused(r"prices\.toml"):
         price_of("gpt-4", file)
 
 

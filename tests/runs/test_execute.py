@@ -18,6 +18,7 @@ from fwc_llm.progress import Progress
 from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
+from tests.refusals import refused
 
 
 class Scripted:
@@ -146,7 +147,7 @@ def test_a_prompt_that_cannot_be_built_ends_the_run(tmp_path: Path) -> None:
         yield call(1)
         raise FwcError("the attribute age is missing")
 
-    with pytest.raises(FwcError, match="age is missing"):
+    with refused("age is missing"):
         run(Scripted(), calls(), tmp_path)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Usage
 from fwc_llm.runs.journal import Journal, request_id
+from tests.refusals import refused
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "cached_tokens": 5}
 
@@ -81,7 +81,7 @@ def test_zeros_after_a_power_failure_are_cut_off(tmp_path: Path) -> None:
 )
 def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.jsonl").write_text(content)
-    with pytest.raises(FwcError, match=r"journal\.jsonl is not a journal of this tool"):
+    with refused(r"journal\.jsonl is not a journal of this tool"):
         Journal(tmp_path)
     assert (tmp_path / "journal.jsonl").read_text() == content
 
@@ -101,14 +101,14 @@ def test_a_damaged_line_is_named_and_left_alone(tmp_path: Path, damage: bytes) -
     lines = fill(tmp_path, 3).splitlines(keepends=True)
     lines[2] = damage
     (tmp_path / "journal.jsonl").write_bytes(b"".join(lines))
-    with pytest.raises(FwcError, match="damaged in line 3"):
+    with refused("damaged in line 3"):
         Journal(tmp_path)
     assert (tmp_path / "journal.jsonl").read_bytes() == b"".join(lines)
 
 
 def test_a_second_holder_is_refused(tmp_path: Path) -> None:
     """Here of one process; tests/faults/test_commands.py has two."""
-    with Journal(tmp_path), pytest.raises(FwcError, match="in use by another process"):
+    with Journal(tmp_path), refused("in use by another process"):
         Journal(tmp_path)
     Journal(tmp_path).close()
 
@@ -120,9 +120,8 @@ def test_a_full_disk_leaves_the_journal_whole(tmp_path: Path) -> None:
         # The system writes only a part of the next record, as on a disk that fills up.
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limit[1]))
         try:
-            with pytest.raises(
-                FwcError,
-                match=r"cannot write to .*journal\.jsonl: .*all earlier replies are",
+            with refused(
+                r"cannot write to .*journal\.jsonl: .*all earlier replies are"
             ):
                 journal.append(record(7))
         finally:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from fwc_llm import FwcError, Settings, Task, evaluate, load_task
+from fwc_llm import Settings, Task, evaluate, load_task
 from fwc_llm.files import resource_dir
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.formats import render
 from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
+from tests.refusals import refused
 
 
 class Dice(FourMembers):
@@ -54,7 +55,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 @pytest.mark.slow
 def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match="interrupted"):
+    with refused("interrupted"):
         evaluate(task, Dice(100), ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
     rest = Dice()
     result = evaluate(task, rest, ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
@@ -64,7 +65,7 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
     assert rest.asked == result.data["requests"] - 100
     assert (result.data["repeats"], result.data["samples"]) == (2, 3)
     assert [result.records.of("accuracy", arm).n for arm in result.arms] == [120, 120]
-    with pytest.raises(FwcError, match="samples"):
+    with refused("samples"):
         evaluate(
             task,
             rest,

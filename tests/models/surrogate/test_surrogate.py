@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.answers import parse_answer
-from fwc_llm.errors import FwcError
 from fwc_llm.models import open_model, traits
 from fwc_llm.models.base import Message
 from fwc_llm.models.surrogate.model import FORMS, Surrogate
@@ -23,6 +22,7 @@ from fwc_llm.models.surrogate.prompt_reader import (
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import Task
+from tests.refusals import refused
 from tests.wordings import CHATS
 
 SENTENCE = (
@@ -194,7 +194,7 @@ def test_its_forms_have_names_and_differ_with_examples_alone(census: Task) -> No
     )
     assert max(bare) - min(bare) < 0.2
     assert len(set(told)) == len(FORMS)
-    with pytest.raises(FwcError, match="no form 'foo': give one of"):
+    with refused("no form 'foo': give one of"):
         open_model("surrogate:foo")
 
 
