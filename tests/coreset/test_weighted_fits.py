@@ -6,7 +6,6 @@ import pytest
 from sklearn.base import clone
 
 from fwc_llm.coreset import certify
-from fwc_llm.coreset.weights import read_weights
 from tests.coreset.people import consistent, people, quick
 from tests.refusals import refused
 
@@ -91,42 +90,12 @@ def test_init_and_candidates_are_positions_in_the_table_given() -> None:
             for b in "fm"
         ]
     )
-    of_rows = quick(8, support="rows")
     stays = quick(8, support="rows", init=start, max_iter=0, swaps=False)
     found = stays.fit(x, y, d, sample_weight=weights)
     assert sorted(found.row_index_) == sorted(start)
     with refused("init names row 3, whose weight is 0"):
         stays.set_params(init=[3, *start[1:]]).fit(x, y, d, sample_weight=weights)
     may = np.arange(120) < 60
+    of_rows = quick(8, support="rows")
     chosen = of_rows.fit(x, y, d, candidates=may, sample_weight=weights).row_index_
     assert ((chosen >= 10) & (chosen < 60)).all()
-    with refused("of row 7 is -1"):
-        of_rows.fit(x, y, d, sample_weight=np.where(np.arange(120) == 7, -1.0, 1.0))
-
-
-# --- Weights as a caller gives them
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ([1.0, 2.0], r"has shape \(2,\): give one weight for each row, \(3,\)"),
-        ([0, 0, 0], "is zero"),
-        (
-            [1.0, -0.5, -2.0],
-            "of row 1 is -0.5: weights are finite numbers of at least 0",
-        ),
-        ([1.0, 2.0, np.nan], "of row 2 is nan"),
-        ([np.inf, 2.0, 1.0], "of row 0 is inf"),
-        (["1", "2", "x"], "must be numbers"),
-        ([1, 2, None], "of row 2 is nan"),
-        (
-            pd.array([1, 2, None], dtype="Int64"),
-            "must be numbers|of row 2 is nan|masked values",
-        ),
-    ],
-    ids=str,
-)
-def test_what_is_no_weight_is_refused_with_its_row(given: object, said: str) -> None:
-    with refused(said):
-        read_weights(given, 3)

@@ -13,7 +13,7 @@ from fwc_llm.coreset import FairCoreset, certify
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
-from fwc_llm.coreset.problem.encoding import encode, encode_array
+from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.notices import ScaleWarning
 from tests.coreset.people import consistent, quick
 from tests.coreset.programs import peak
@@ -47,21 +47,6 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
     back = encoder.decode(table.values)
     pd.testing.assert_frame_equal(back, frame, check_dtype=False)
     np.testing.assert_allclose(encoder.encode(frame).values, table.values)
-
-
-@pytest.mark.parametrize(
-    ("x", "words"),
-    [
-        ([1.0, 2.0], r"shape \(2,\): give a table"),
-        ([[1.0], [np.nan]], "contains NaN in row 1, column 0"),
-        ([[1.0, 2.0], [1.0, -np.inf]], "contains infinity in row 1, column 1"),
-        ([["a"]], "not numeric"),
-        (np.empty((0, 3)), r"shape \(0, 3\): give a table"),
-    ],
-)
-def test_bad_arrays_are_refused(x, words):
-    with refused(words):
-        encode_array(x)
 
 
 def test_value_ids_are_equal_exactly_for_equal_rows():

@@ -4,14 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, FeatureCost, cost_matrix
 from fwc_llm.coreset.search import schedule
 from tests.coreset.people import consistent, ground_costs, quick
-from tests.refusals import refused
 
 SHAPES = [(5, 0), (0, 4), (1, 1), (3, 9), (12, 2)]  # numeric and categorical columns
 
@@ -87,24 +85,3 @@ def test_weights_of_an_arrays_columns_go_by_position() -> None:
     weighted = quick(8, column_weights=[2, 0.5]).fit(X, *table)
     scaled = quick(8, scale=False).fit(X * [2, 0.5], *table)
     assert weighted.objective_ == pytest.approx(scaled.objective_, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"n0": -1}, r"column_weights\['n0'\] is -1: give a number from 0"),
-        ({"n0": True}, r"is True: give a number"),
-        (
-            {"age": 1},
-            r"names 'age', not a column of the features: these are 'n0', 'c0'",
-        ),
-        ({"n0": 0, "c0": 0}, r"are all 0: give at least one"),
-        ([1.0], r"one weight for each of 'n0', 'c0'"),
-        ("n0", r"give \{column: weight\}"),
-    ],
-)
-def test_wrong_weights_of_columns_are_refused(given: object, message: str) -> None:
-    X = mixed(40, 1, 1)
-    labels = np.arange(40) % 4
-    with refused(message):
-        FairCoreset(4, column_weights=given).fit(X, labels % 2, labels // 2)

@@ -134,15 +134,6 @@ def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, (x[:, 0] + (d == "a") + rng.normal(size=400) > 0.5).astype(int), d
 
 
-@pytest.mark.parametrize(
-    "epsilon",
-    [{"a": 0.1}, {"a": 0.1, "b": 0.1, "c": 0, "z": 0.1}, {}, {"a": 2}, {"a": None}],
-)
-def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
-    with refused("epsilon"):
-        FairCoreset(8, epsilon).fit(*table())
-
-
 @pytest.mark.parametrize("support", ["free", "rows"])
 def test_a_penalty_is_a_soft_limit(support: str) -> None:
     X, y, d = table()
