@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.sanitize import Fields, listed, parse_json, utf8_safe
+from fwc_llm.sanitize import Fields, Texts, listed, parse_json, utf8_safe
 from fwc_llm.taskfile import (
     UNKNOWN,
     Column,
@@ -349,7 +349,7 @@ def without_marks(text: str, marks: Sequence[str]) -> str:
 
 
 @cache
-def _around(marks: tuple[str, ...]) -> re.Pattern[str]:
+def _around(marks: Texts) -> re.Pattern[str]:
     longest_first = "|".join(map(re.escape, sorted(marks, key=len, reverse=True)))
     any_mark = longest_first.replace(r"\.", r"\.?")
     return re.compile(rf"(?i)^(\s*({any_mark}))+|(({any_mark})\s*)+$")
@@ -424,7 +424,7 @@ def fault_of_numbers(
     return wrong[0], f"{fault}; {repair}, or {other} in {task.place}"
 
 
-def marks_of(texts: Iterable[str]) -> tuple[str, ...]:
+def marks_of(texts: Iterable[str]) -> Texts:
     """The marks in texts."""
     whole = "\n".join(texts).casefold()
     return tuple(mark for mark in MARKS if mark.rstrip(".") in whole)
@@ -562,7 +562,7 @@ class TaskRow:
 
     task: str
     values: Fields = field(repr=False)
-    notes: tuple[str, ...] = ()
+    notes: Texts = ()
     fingerprint: str = field(repr=False, default="")
 
 

@@ -6,14 +6,13 @@ It imports neither pandas nor numpy.
 
 import json
 import re
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fwc_llm.cell_rules import as_text
 from fwc_llm.errors import FwcError, near
-from fwc_llm.sanitize import listed, replace_invisible
+from fwc_llm.sanitize import Counts, Texts, listed, replace_invisible
 from fwc_llm.words import (
     DENIED_WORDS,
     GRANTED_WORDS,
@@ -36,14 +35,14 @@ _NEGATION = re.compile(r"not|no|non|never|nicht|keine?|do|does|did|don|doesn|did
 class MeaningRule:
     """What a caller says of values: `positive` mean yes, `negative` no.
 
-    `others`: all other values mean no, or their rows are left out. `options` is how messages write
-    these three: as options of the command line, arguments in Python, or keys of a task file.
+    `others`: all other values mean no, or their rows are left out. Messages write these three as
+    options (see `notices.spoken`), or as keys of a task file (`in_file`).
     """
 
-    positive: tuple[str, ...] = ()
-    negative: tuple[str, ...] = ()
+    positive: Texts = ()
+    negative: Texts = ()
     others: Others | None = None
-    options: Literal["command line", "python", "task file"] = "python"
+    in_file: bool = False
     above: str = ""  # how a threshold for numbers is written, if there can be one
     column: str = ""  # "answer" or "label", if the other has a meaning of its own
 
@@ -59,25 +58,19 @@ class MeaningRule:
 
     def written(self, **given: str | Sequence[str]) -> str:
         """Options with their values, as the caller writes them."""
-        if self.column:
-            own = f"positive_{self.column}"
-            given = {
-                own if name == "positive" else name: of for name, of in given.items()
+        if self.in_file:
+            keys = {
+                name: json.dumps(of, ensure_ascii=False) for name, of in given.items()
             }
-        if self.options == "task file":
-            lines = [
-                f"{name} = {json.dumps(values, ensure_ascii=False)}"
-                for name, values in given.items()
-            ]
-            return " and ".join(lines)
-        if self.options == "python":
-            of_name = {name: of if len(of) > 1 else of[0] for name, of in given.items()}
-            return ", ".join(f"{name}={of!r}" for name, of in of_name.items())
-        typed = []
-        for name, values in given.items():
-            text = values if isinstance(values, str) else ",".join(values)
-            typed.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
-        return " ".join(typed)
+            return " and ".join(f"{name} = {value}" for name, value in keys.items())
+        flags = {"positive": f"positive-{self.column}".rstrip("-")}
+        typed = {
+            name: of if isinstance(of, str) else ",".join(of)
+            for name, of in given.items()
+        }
+        return " ".join(
+            f"--{flags.get(name, name)} {text!r}" for name, text in typed.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -87,10 +80,10 @@ class Meaning:
     Rows with the latter two are left out. An answer that is unknown is no answer.
     """
 
-    yes: tuple[str, ...]
-    no: tuple[str, ...]
-    dropped: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    yes: Texts
+    no: Texts
+    dropped: Texts = ()
+    unknown: Texts = ()
 
     @property
     def answers(self) -> tuple[str, str]:
@@ -112,11 +105,11 @@ class Meaning:
         return not {*self.no}.isdisjoint(usual.yes)
 
     @property
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> Texts:
         """All values that have a meaning."""
         return (*self.yes, *self.no, *self.dropped, *self.unknown)
 
-    def sentence(self, column: str, counts: Mapping[str, int]) -> str:
+    def sentence(self, column: str, counts: Counts) -> str:
         """The values of yes and no with their rows: 'said: yes = "Ja" (12), no = "Nein" (9)'."""
         sides = []
         for side, values in (("yes", self.yes), ("no", self.no)):
@@ -147,7 +140,7 @@ class Meaning:
         return Meaning(**{name: tuple(side) for name, side in sides.items()})
 
 
-def values_of(option: Any) -> tuple[str, ...]:
+def values_of(option: Any) -> Texts:
     """The values of `positive` or `negative` in Python, as texts: one value, several, or None."""
     if option is None:
         return ()
@@ -158,7 +151,7 @@ def values_of(option: Any) -> tuple[str, ...]:
     return tuple(map(as_text, values))
 
 
-def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> Meaning:
+def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
     """Decide what each value of a column means; `counts` has the number of rows of each.
 
     Values are compared without case, surrounding punctuation and forms of numbers: "Yes." is "yes",
@@ -213,14 +206,14 @@ def read_meaning(counts: Mapping[str, int], column: str, rule: MeaningRule) -> M
         empty = about_empty(counts, rule)
         raise FwcError("; ".join(filter(None, [_held(counts, column), remedy, empty])))
 
-    def texts(keys: Sequence[str]) -> tuple[str, ...]:
+    def texts(keys: Sequence[str]) -> Texts:
         return tuple(value for key in keys for value in by_key[key])
 
     unknown = [key for key in by_key if key not in known]
     return Meaning(texts(yes), texts(no), texts(rest), texts(unknown))
 
 
-def about_empty(counts: Mapping[str, int], rule: MeaningRule) -> str:
+def about_empty(counts: Counts, rule: MeaningRule) -> str:
     """What to say of empty cells (in `counts` as "") beside one value, as of a ticked box."""
     values = _known({_key(value) for value in counts if value})
     is_one = len(values) == 1 or values <= _given(rule.positive, values).keys()
@@ -233,12 +226,7 @@ def about_empty(counts: Mapping[str, int], rule: MeaningRule) -> str:
 
 
 def rules_of(
-    positive: Any,
-    negative: Any,
-    others: Others | None,
-    options: Literal["command line", "python"],
-    above: str = "",
-    **own: Any,
+    positive: Any, negative: Any, others: Others | None, above: str = "", **own: Any
 ) -> dict[str, MeaningRule]:
     """The rules of an answer and a label; `own` may have values of one that mean yes, `above` is as
     of `MeaningRule`.
@@ -249,8 +237,7 @@ def rules_of(
             values_of(values) or values_of(positive),
             values_of(negative),
             others,
-            options,
-            above,
+            above=above,
             column=name if of_column else "",
         )
         for name, values in own.items()
@@ -278,9 +265,7 @@ def own_rules(
 
 
 def usual_meaning(
-    values: Iterable[str],
-    positive: tuple[str, ...] = (),
-    negative: tuple[str, ...] = (),
+    values: Iterable[str], positive: Texts = (), negative: Texts = ()
 ) -> Meaning:
     """What the values mean, usually or as is given; nothing means yes if yes and no cannot be told
     apart.
@@ -361,7 +346,7 @@ def _known(keys: set[str]) -> set[str]:
     return keys.difference(unknown_values(keys))
 
 
-def _held(counts: Mapping[str, int], column: str) -> str:
+def _held(counts: Counts, column: str) -> str:
     held = {value: n for value, n in counts.items() if value}
     keys = _known({*map(_key, held)})
     known = [pair for pair in held.items() if _key(pair[0]) in keys]

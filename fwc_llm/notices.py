@@ -9,10 +9,12 @@ import logging
 import re
 import sys
 import warnings
+from ast import literal_eval
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
+from shlex import quote
 from typing import Any, NamedTuple, TypeAlias
 
 from fwc_llm.sanitize import redact, replace_invisible
@@ -58,7 +60,8 @@ SWITCHES = (
 _WORDS = (
     "none|json|word|auto|chat|decisions|systemone|fit|base-rate|as-no|default|surrogate"
 )
-_VALUE = rf"[\d.]*\d\b|{_WORDS}|[A-Z]{{3,}}\b|'[^']*'|[^\s:;,']*/[^\s:;,']*"
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_VALUE = rf"[\d.]*\d\b|{_WORDS}|[A-Z]{{3,}}\b|{_QUOTED}|[^\s:;,']*/[^\s:;,']*"
 _SETTING = re.compile(r"--set (')?(\w+)=((?(1)[^']+|[\w.-]+))(?(1)')")
 _PARAMETER = re.compile(r"--param ([\w.]+)(?:=(\w+|…))?")
 _FLAG = re.compile(
@@ -84,10 +87,13 @@ def spoken(text: str) -> str:
 
 def _in_command(without_flag: Collection[str], flag: re.Match[str]) -> str:
     name = (flag["name"] or "").replace("-", "_")
-    if name not in without_flag:
-        return flag[0]
-    usual = "true" if name in SWITCHES else "…"
-    return f"--set {name}={flag['value'] or usual}"
+    value = flag["value"] or ""
+    if name in without_flag:
+        usual = "true" if name in SWITCHES else "…"
+        return f"--set {name}={value or usual}"
+    if value[:1] in ("'", '"'):
+        return flag[0].replace(value, quote(literal_eval(value)))
+    return flag[0]
 
 
 def _setting(flag: re.Match[str]) -> str:
@@ -107,7 +113,10 @@ def _argument(flag: re.Match[str]) -> str:
         return f"{name}=True" if name in SWITCHES else name
     if value == "none":
         return f"{name}=None"
-    if value[0].isdigit() or value[0].isupper() or value[0] == "'":
+    if value[0] in ("'", '"'):
+        goes_on = flag.string.startswith(" --", flag.end())
+        return f"{name}={value}{',' * goes_on}"
+    if value[0].isdigit() or value[0].isupper():
         return f"{name}={value}"
     return f"{name}={value!r}"
 

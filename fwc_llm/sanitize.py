@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 # Values by name: a row, a record, an object of JSON.
 Fields: TypeAlias = Mapping[str, Any]
 Json: TypeAlias = dict[str, Any]  # an object of JSON
+Texts: TypeAlias = tuple[str, ...]
+Counts: TypeAlias = Mapping[str, int]  # the number of rows of each text
 LONGEST_TEXT = (
     65_536  # characters of one text; the limit of Python's CSV reader is twice as large
 )

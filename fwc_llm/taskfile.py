@@ -24,7 +24,7 @@ from pydantic import (
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, read_text
-from fwc_llm.sanitize import Json, parse_toml
+from fwc_llm.sanitize import Json, Texts, parse_toml
 from fwc_llm.validation import Checked, check
 from fwc_llm.words import (
     UNKNOWN as UNKNOWN,
@@ -110,7 +110,7 @@ Number = Annotated[float, Strict(), AllowInfNan(False)]
 Share = Annotated[Number, Field(ge=0, le=1)]
 ColumnWeight = Annotated[Number, Field(ge=0, le=1e6)]
 Flag = Annotated[bool, Strict()]
-Values = Annotated[tuple[str, ...], BeforeValidator(_values)]
+Values = Annotated[Texts, BeforeValidator(_values)]
 AnswerWord = Annotated[str, AfterValidator(_answer_word)]
 Threshold = Annotated[Number, BeforeValidator(_above)]
 
@@ -127,7 +127,7 @@ class Column:
     kind: Kind = "categorical"
     role: Literal["feature", "extra"] = "feature"
     values: Mapping[str, str] = field(default_factory=dict)  # raw values to words
-    order: tuple[str, ...] = ()  # raw values of an ordinal column, lowest first
+    order: Texts = ()  # raw values of an ordinal column, lowest first
     unit: str = ""
 
 
@@ -223,7 +223,7 @@ class Protected(Checked):
         return by_key
 
     @property
-    def sides(self) -> tuple[str, ...]:
+    def sides(self) -> Texts:
         """The two levels of a threshold: at or below it, and above it."""
         return self.levels or (f"at most {self.above:g}", f"above {self.above:g}")
 
@@ -377,7 +377,7 @@ class Source(Checked):
         return self
 
     @property
-    def files(self) -> tuple[str, ...]:
+    def files(self) -> Texts:
         """(file,), or (pool, test)."""
         if self.file:
             return (self.file,)
@@ -538,7 +538,7 @@ class TaskFile(Checked):
         return tuple(attribute for attribute in self.offered if not attribute.optional)
 
     @property
-    def usual(self) -> tuple[str, ...]:
+    def usual(self) -> Texts:
         """The names of the attributes that are protected if nobody chooses."""
         return tuple(item.name for item in self.offered if not item.optional)
 

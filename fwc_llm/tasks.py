@@ -26,7 +26,7 @@ from fwc_llm.meaning import values_of
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.notices import LOG, DataWarning, tell
 from fwc_llm.number_format import percent
-from fwc_llm.sanitize import Fields, Json, kind_of, listed, parse_json
+from fwc_llm.sanitize import Fields, Json, Texts, kind_of, listed, parse_json
 from fwc_llm.taskfile import (
     FRAME,
     TEXT_OF_FRAME,
@@ -104,12 +104,12 @@ class Task:
         return self.rules.columns
 
     @cached_property
-    def protected(self) -> tuple[str, ...]:
+    def protected(self) -> Texts:
         """The protected attributes in use."""
         return tuple(attribute.name for attribute in self.rules.protected)
 
     @property
-    def offered(self) -> tuple[str, ...]:
+    def offered(self) -> Texts:
         """The attributes that `load_task(…, protected=…)` can choose."""
         return tuple(attribute.name for attribute in self.rules.offered)
 
@@ -137,7 +137,7 @@ class Task:
     def spellings(self) -> dict[str, list[str]]:
         """The words for "yes" and "no" in replies; prompts ask for the first one."""
         outcome = self.rules.outcome
-        values: dict[str, tuple[str, ...]] | None = None
+        values: dict[str, Texts] | None = None
         if outcome.positive and outcome.negative:
             values = {"yes": outcome.positive, "no": outcome.negative}
         return spellings(self.question, self.rules.words, values)
@@ -249,7 +249,7 @@ class Task:
         write_whole(json_text(frozen.model_dump(mode="json")), path, "the frozen task ")
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Texts:
         """Notes on rows and columns that were kept or dropped."""
         return self._tables.notes
 
@@ -347,7 +347,7 @@ class Task:
         return FrameReader(self.rules, self.table, domains, self._tables.meaning)
 
     @cached_property
-    def groups(self) -> tuple[str, ...]:
+    def groups(self) -> Texts:
         """The groups, sorted by their base rate in the whole table, lowest first."""
         import pandas as pd
 
@@ -445,7 +445,7 @@ def is_queried(
 
 
 @lru_cache(maxsize=1)
-def revealing_columns(task: Task) -> tuple[str, ...]:
+def revealing_columns(task: Task) -> Texts:
     """The protected columns, and categorical columns that reveal a level.
 
     A column reveals a level if one of its values has at least 30 rows in the pool, and at least
@@ -469,7 +469,7 @@ def revealing_columns(task: Task) -> tuple[str, ...]:
     return tuple(names)
 
 
-def known_groups(task: Task) -> tuple[str, ...]:
+def known_groups(task: Task) -> Texts:
     """The groups without "unknown", in the same order: those of which examples are shown."""
     return tuple(filter(is_known, task.groups))
 
@@ -569,7 +569,7 @@ def _no_files() -> None:
     """A frozen task has no rows."""
 
 
-def task_names() -> tuple[str, ...]:
+def task_names() -> Texts:
     """The names of the built-in tasks; the simulated census is the last."""
     return (
         *sorted(path.stem for path in resource_dir("evals/tasks").glob("*.toml")),
@@ -577,7 +577,7 @@ def task_names() -> tuple[str, ...]:
     )
 
 
-def layout_names() -> tuple[str, ...]:
+def layout_names() -> Texts:
     """Names of task files for tables that users obtain (docs/own-data.md)."""
     return tuple(
         sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml"))

@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from fwc_llm.sanitize import listed, replace_invisible
+from fwc_llm.sanitize import Counts, Texts, listed, replace_invisible
 
 Words = Mapping[str, str | Sequence[str]]  # maps "yes" and "no" to their word or words
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
@@ -31,7 +31,7 @@ LANGUAGES = {
 _ENGLISH = {"the", "is", "does", "did", "this", "of", "are"}
 
 
-def said(words: str | Sequence[str]) -> tuple[str, ...]:
+def said(words: str | Sequence[str]) -> Texts:
     """The word or words of an answer, as a tuple."""
     if isinstance(words, str):
         return (words,)
@@ -304,7 +304,7 @@ def merged_categories(levels: Iterable[str], words: Collection[str] = ()) -> lis
 
 def groups_of(
     name: str,
-    counts: Mapping[str, int],
+    counts: Counts,
     words: Collection[str] = (),
     known: Collection[str] | None = None,
     remedy: str = "",
@@ -407,9 +407,7 @@ def group_key(level: str) -> str:
     return level_name(re.sub(r"\s*([/,;:+()])\s*", r"\1", words))
 
 
-def merge_spellings(
-    counts: Mapping[str, int], known: Collection[str] = ()
-) -> dict[str, str]:
+def merge_spellings(counts: Counts, known: Collection[str] = ()) -> dict[str, str]:
     """Map spellings of one group to a `known` one, or else the most frequent of them; levels with
     one spelling are left out.
     """

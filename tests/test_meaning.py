@@ -4,6 +4,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_the_negation_of_a_word_for_no_means_yes(word: str, negation: str) -> No
 
 @pytest.mark.parametrize("mark", ["NA", "na", "NULL", "null", "-", ".", "TBD"])
 def test_a_mark_beside_two_values_is_a_missing_one(mark: str) -> None:
-    rule = MeaningRule(("0",), options="command line")
+    rule = MeaningRule(("0",))
     meaning = read_meaning({"0": 5, "1": 4, mark: 2}, "default", rule)
     assert (meaning.yes, meaning.no, meaning.unknown) == (("0",), ("1",), (mark,))
     assert read_meaning({"yes": 5, "no": 4, mark: 2}, "said", MeaningRule()).unknown
@@ -75,7 +76,7 @@ def _typed(text: str) -> dict[str, Any]:
     return {name: [value] for name, value in zip(words[::2], words[1::2], strict=True)}
 
 
-_ONE = r"(?:positive|negative|others) ?= ?(?:\[.*?\]|['\"].*?['\"])"
+_ONE = r"(?:positive|negative|others) ?= ?(?:\[.*?\]|'.*?'|\".*?\")"
 FORMS = {
     "python": rf"{_ONE}(?:, {_ONE})*",
     "command line": r"--.*?(?= \(| or |\)|$)",
@@ -105,6 +106,7 @@ READERS: dict[str, Callable[[str], dict[str, Any]]] = {
         ("yes,maybe", "", None),
         ("high,low", "", None),
         ("a,b,c,d,e,f,g,h,i,j", "a", None),
+        ("don't know which,yes it's so,maybe", "", None),
     ],
 )
 def test_each_remedy_works_as_printed(
@@ -112,8 +114,9 @@ def test_each_remedy_works_as_printed(
 ) -> None:
     counts = dict.fromkeys(values.split(","), 5)
     given = tuple(filter(None, positive.split(",")))
-    rule = MeaningRule(given, (), others, options=kind)
-    with to_command_line(print):
+    rule = MeaningRule(given, (), others, in_file=kind == "task file")
+    spoken = to_command_line(print) if kind == "command line" else nullcontext()
+    with spoken:
         with refused() as caught:
             read_meaning(counts, "said", rule)
         message = re.sub(

@@ -14,7 +14,7 @@ from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, about_empty, read_meaning
 from fwc_llm.number_format import percent
-from fwc_llm.sanitize import Json
+from fwc_llm.sanitize import Counts, Json, Texts
 from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, MissingRule, TaskFile
 from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of, is_known
 
@@ -121,7 +121,7 @@ class CleanTables:
     pool: pd.DataFrame
     test: pd.DataFrame
     meaning: Meaning  # of `outcomes`
-    notes: tuple[str, ...]
+    notes: Texts
     rows: RowCount | None = None  # None if no row can be lost
 
 
@@ -294,11 +294,9 @@ def outcome_meaning(task: TaskFile, cells: pd.Series, stay: pd.Series) -> Meanin
         no, yes = rule.sides
         return Meaning((yes,), (no,))
     counts = counted(cells.fillna(""), stay)
-    described = MeaningRule(
-        rule.positive, rule.negative, rule.others, "python", "above=NUMBER"
-    )
-    if task.path != FRAME:
-        described = replace(described, options="task file", above=ABOVE)
+    in_file = task.path != FRAME
+    above = ABOVE if in_file else "--above NUMBER"
+    described = MeaningRule(rule.positive, rule.negative, rule.others, in_file, above)
     where = f"{task.path}: outcome {rule.source!r}"
     meaning = read_meaning(counts, where, described)
     empty = about_empty(counts, described)
@@ -444,7 +442,7 @@ def quartiles(numbers: pd.Series) -> tuple[float, ...]:
     return tuple(rounded if rounded.is_unique else limits)
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _listed(counts: Counts) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 

@@ -49,7 +49,7 @@ from fwc_llm.meaning import (
     means_yes,
     usual_meaning,
 )
-from fwc_llm.sanitize import Fields, listed
+from fwc_llm.sanitize import Counts, Fields, Texts, listed
 from fwc_llm.taskfile import FileColumn, Source, Written, parse_taskfile
 from fwc_llm.words import (
     DATE,
@@ -144,9 +144,9 @@ class ColumnProfile(FileColumn):
         default="", exclude=True
     )  # what the author of the task file should check
     # texts around numbers, "" for none, and their cells
-    units: Mapping[str, int] = Field(default={}, exclude=True)
+    units: Counts = Field(default={}, exclude=True)
     # texts in a numeric column that are not numbers
-    odd: tuple[str, ...] = Field(default=(), exclude=True)
+    odd: Texts = Field(default=(), exclude=True)
 
     def number(self, cell: str) -> float:
         """Parse a cell as the task file will; NaN if it is not a number."""
@@ -797,7 +797,7 @@ class Drafting:
                 values, _MOST, lambda text: f"{_one_line(text)} ({counts[text]:,})"
             )
 
-        empty = about_empty(counts, MeaningRule(options="task file"))
+        empty = about_empty(counts, MeaningRule(in_file=True))
         if empty:
             (value,) = filter(None, counts)
             line = empty.rpartition(", ")[2]

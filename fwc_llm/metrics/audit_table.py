@@ -20,6 +20,7 @@ from fwc_llm.metrics.run_answers import (
 )
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.notices import spoken
+from fwc_llm.sanitize import Texts
 from fwc_llm.words import CROSSING
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class AnswerTable:
 
     frame: pd.DataFrame
     groups: pd.DataFrame
-    notes: tuple[str, ...]
+    notes: Texts
     values: Mapping[str, Collection[str]]
-    left_out: tuple[str, ...] = ()
+    left_out: Texts = ()
 
 
 def answers_of(
@@ -118,7 +119,7 @@ def answers_of(
 
 
 @undefined_is_nan
-def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:
+def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> Texts:
     """Return the groups, sorted by rising (weighted) base rate or, without labels, by rising
     rate of yes.
     """
@@ -166,7 +167,7 @@ def unused_columns(
     cluster: str | None,
     repeats: Callable[[str], bool],
     alone: bool = False,
-) -> tuple[str, ...]:
+) -> Texts:
     """Return notes on unused columns that look like weights or a person's id.
 
     `repeats` says whether a person has several rows by a column; `alone` where each decision counts
@@ -200,7 +201,7 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
             raise FwcError(
                 f"the row id {answers.row[position]!r} has two {name}s (row "
                 f"{index[position]} of the "
-                f"file), but an id has one group and one label: {spoken(_PERSON)}"
+                f"file), but an id has one group and one label: {_PERSON}"
             )
 
 
@@ -214,7 +215,7 @@ def check_arms(by_arm: ByArm) -> None:
             row = by_arm[arm].row[int(again.argmax())]
             raise FwcError(
                 f"the arm {arm!r} has two answers to the row {row!r} in one repeat; "
-                f"{spoken(_PERSON)}"
+                f"{_PERSON}"
             )
     for arm in names[1:]:
         for lacking, having in ((arm, names[0]), (names[0], arm)):

@@ -213,7 +213,7 @@ def audit(
     columns = columns_of(named, groups, raw.titles)
     own = {"answer": positive_answer, "label": positive_label}
     offered = ABOVE if above is None else ""
-    rules = rules_of(positive, negative, others, "python", offered, **own)
+    rules = rules_of(positive, negative, others, offered, **own)
     how = HowRead(
         columns,
         groups,

@@ -135,7 +135,6 @@ def audit_of_file(
         audit_options.positive,
         audit_options.negative,
         audit_options.others,
-        "command line",
         ABOVE if audit_options.above is None else "",
         answer=audit_options.positive_answer,
         label=audit_options.positive_label,

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from fwc_llm.options import OUTPUT, VERDICT, Options, option
-from fwc_llm.sanitize import Fields
+from fwc_llm.sanitize import Fields, Texts
 from fwc_llm.taskfile import About
 
 FURTHER = "Further columns"
@@ -14,7 +14,7 @@ _VALUES = "VALUES"
 class AuditOptions(Options):
     """The options of an audit, as in its document: columns, rules, and [about]."""
 
-    protected: tuple[str, ...] = option(
+    protected: Texts = option(
         ...,
         'Protected columns, comma-separated ("a, b" in quotes), audited singly and crossed.',
         "",
@@ -72,7 +72,7 @@ class AuditOptions(Options):
     above: float | None = option(
         None, "Number above which a numeric --answer means yes.", ""
     )
-    unknown: tuple[str, ...] = option(
+    unknown: Texts = option(
         (),
         "Further words for an unknown category, comma-separated.",
         "",
@@ -147,5 +147,5 @@ class AuditOptions(Options):
         None, "Reason for --small exclude.", OUTPUT, metavar="TEXT"
     )
     about: About = option(About, "Statements about data and tool.", flag="")
-    fail_if: tuple[str, ...] = option((), "Conditions of gates.", flag="")
+    fail_if: Texts = option((), "Conditions of gates.", flag="")
     settings: Fields = option(dict, "Options of verdicts.", flag="")

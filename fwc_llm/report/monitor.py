@@ -324,7 +324,6 @@ def _read(
         options["positive"],
         options["negative"],
         options["others"],
-        "command line",
         answer=options["positive_answer"],
         label=options["positive_label"],
     )

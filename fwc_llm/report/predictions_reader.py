@@ -29,7 +29,7 @@ from fwc_llm.models.base import Reply
 from fwc_llm.notices import spoken
 from fwc_llm.report.external_results import open_results
 from fwc_llm.runs.unread import frequent_texts
-from fwc_llm.sanitize import Json, listed
+from fwc_llm.sanitize import Counts, Json, listed
 from fwc_llm.taskfile import Written
 from fwc_llm.words import (
     GROUPS_REMEDY,
@@ -132,18 +132,17 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     _check_names(how)
     table: Json = {role: raw.texts(title) for role, title in columns.items()}
     if not table.keys() & {"answer", "p_yes", "score"}:
-        ways = spoken("predictions (--answer) or probabilities (--p-yes)")
+        ways = "predictions (--answer) or probabilities (--p-yes)"
         raise FwcError(f"no column has the answers: name that of {ways}")
     if "answer" in table and how.threshold is not None:
-        read_none = spoken("--answer '' reads no answers")
         raise FwcError(
             f"--threshold makes answers of --p-yes, and the column {columns['answer']!r} gives "
-            f"answers: leave out one of them ({read_none})"
+            f"answers: leave out one of them (--answer '' reads no answers)"
         )
     for part in {"arm", "repeat"} & table.keys() - {"row"}:
         if "row" not in table and len(table[part].categories) > (part == "arm"):
             needs = "the id of the row that an answer is about"
-            ways = spoken(f"name it, --row 'COLUMN'; or read no {part}, --{part} ''")
+            ways = f"name it, --row 'COLUMN'; or read no {part}, --{part} ''"
             raise FwcError(f"the column {columns[part]!r} needs 'row', {needs}: {ways}")
     groups, told_groups = _groups(raw, how)
     notes = [f"{doubt}." for doubt in [raw.sum_row] if doubt]
@@ -190,8 +189,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     if (
         not {"cluster", "row"} & table.keys()
     ):  # without ids, equal rows may be the same person
-        told = [columns.get(name) for name in ("answer", "p_yes", "score")]
-        notes += repeated_note(raw, *told)
+        notes += repeated_note(raw, *map(columns.get, ("answer", "p_yes", "score")))
     frame = pd.DataFrame(table, pd.Index(raw.numbers, name=FILE_ROW))
     groups.index = frame.index
     if {"answer", "label"} <= {*frame}:
@@ -210,8 +208,8 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     if "score" in frame:
         frame["above"] = _above_median(frame)
         frame["answer"] = frame["answer" if "answer" in frame else "above"]
-    notes = [*lost, *pooled, *told_groups, *notes]
-    return AnswerTable(frame, groups[kept], tuple(notes), values, tuple(lost))
+    told = tuple(map(spoken, [*lost, *pooled, *told_groups, *notes]))
+    return AnswerTable(frame, groups[kept], told, values, told[: len(lost)])
 
 
 def _check_names(how: HowRead) -> None:
@@ -232,8 +230,9 @@ def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> Non
     numbers, wrong = _numbers(answers, raw.usual_in(title)[0])
     shares = np.unique(numbers[~np.isnan(numbers)])
     if len(shares) > 2 and not wrong.any() and shares[0] >= 0 and shares[-1] <= 1:
-        remedy = how.rule("answer").written(p_yes=title)
-        raise FwcError(f"{title!r} looks like probabilities: name it as such, {remedy}")
+        raise FwcError(
+            f"{title!r} looks like probabilities: name it as such, --p-yes {title!r}"
+        )
 
 
 def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
@@ -257,7 +256,7 @@ def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
         if how.protected:
             known = how.groups.get(name)
             groups, told = groups_of(name, counts, how.unknown, known, "--unknown")
-            notes += [spoken(f"{note}.") for note in told]
+            notes += [f"{note}." for note in told]
         blank = int((texts.codes < 0).sum())
         if blank:
             of_all = f"{blank:,} of {len(texts):,} rows"
@@ -272,7 +271,7 @@ def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
 
 def _decided(
     frame: pd.DataFrame,
-    values: Mapping[str, Mapping[str, int]],
+    values: Mapping[str, Counts],
     rules: Mapping[str, MeaningRule],
     raw: "RawTable",
     how: HowRead,
@@ -315,8 +314,7 @@ def _decided(
             neither |= texts[name].isin([*meaning.dropped, *unknown]).to_numpy()
             frame[name] = texts[name].map(means).astype(np.float64)
     if problems and how.columns.get("label") == "label":
-        none = spoken("--label ''")
-        problems.append(f"if no column has true answers: {none}")
+        problems.append("if no column has true answers: --label ''")
     if how.missing == "refuse":
         problems += _lacking(frame, neither, raw.where, how)
     if problems:
@@ -350,11 +348,11 @@ def _lacking(
         without = ""
         if name == "label":
             yield from _label_bias(frame, how)
-            without = f"without {spoken('--label')}, rates of yes are of all rows; "
+            without = "without --label, rates of yes are of all rows; "
         yield (
             f"{where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
             f"({n:,} row{'s' * (n > 1)} in total); {without}"
-            f"{how.rule('label').written(missing='drop')} leaves such rows out"
+            f"--missing 'drop' leaves such rows out"
         )
 
 
@@ -399,11 +397,10 @@ def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> Non
         labelled = of_arm[~of_arm["label"].isin([*blank, np.nan])]
         kinds = [len(_different(part["answer"])) for part in (labelled, of_arm)]
         if len(labelled) >= _ENOUGH and kinds[0] == 1 < kinds[1]:
-            none = spoken("--label ''")
             raise FwcError(
                 f"{where}: all rows with a value in column {how.columns['label']} have the same "
                 f"answer, and others do not, so that error rates cannot be known from these rows: "
-                f"read no true outcomes, {none}, to compare rates of yes"
+                f"read no true outcomes, --label '', to compare rates of yes"
             )
 
 
