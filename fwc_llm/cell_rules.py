@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from pydantic import field_serializer
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.sanitize import Fields, Texts, listed, parse_json, utf8_safe
+from fwc_llm.sanitize import Fields, Json, Texts, listed, parse_json, utf8_safe
 from fwc_llm.taskfile import (
     UNKNOWN,
     Column,
@@ -44,21 +44,12 @@ _WORDS = "(?i:eur|euros?|dollars?)"
 _AROUND = rf"(?:(?:{_CODES})\.?|{_WORDS}|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
 _IGNORED = re.compile(_AROUND)
 # Around numbers that a table cut off, rounded or has a note on
-MARKS = (
-    *"<>≤≥=+*~≈†‡",
-    *("ca.", "circa", "approx.", "about", "around", "etwa", "rund", "env.", "environ"),
-    *("under", "over", "up to", "unter", "über", "bis", "plus", "min.", "max."),
-    *("at least", "at most", "less than", "more than", "mindestens", "höchstens"),
-    *(
-        "or more",
-        "or less",
-        "and over",
-        "and older",
-        "und mehr",
-        "und älter",
-        "et plus",
-    ),
+_MARKS = (
+    "<|>|≤|≥|=|+|*|~|≈|†|‡|ca.|circa|approx.|about|around|etwa|rund|env.|environ|under|over|up to"
+    "|unter|über|bis|plus|min.|max.|at least|at most|less than|more than|mindestens|höchstens"
+    "|or more|or less|and over|and older|und mehr|und älter|et plus"
 )
+MARKS = tuple(_MARKS.split("|"))
 _SHOWN = 8  # texts that an error lists
 _LONGEST = 60  # characters of a number with its currency signs and spaces
 _AMOUNT = re.compile(  # a number with texts before and behind it
@@ -403,25 +394,34 @@ def fault_of_numbers(
     fault_of_unit = other_unit(task, item, texts)
     if fault_of_unit or not wrong:
         return fault_of_unit
-    fault = _no_numbers(item.name, wrong)
-    ways = {f'written = "{way}"': {"written": way} for way in get_args(Written)}
-    marks = marks_of(wrong)
-    ways |= {f"marks = {_toml(marks)}": {"marks": marks}}
-    for setting, change in ways.items():
-        if not _not_numbers(item.model_copy(update=change), texts):
-            remedy = f"set the column's {setting} in {task.place}"
-            return wrong[0], f"{fault}; {remedy}"
-    marked = _toml((*item.markers, *wrong))
-    unknown = can_be_unknown(task, item) or (item.missing or task.missing) == "drop"
-    dropped = "" if unknown else ', missing = "drop"'
+    setting = settings_for(item, wrong, texts)
+    is_dropped = can_be_unknown(task, item) or (item.missing or task.missing) == "drop"
+    if setting.startswith("missing_marker") and not is_dropped:
+        setting += ', missing = "drop"'
     split = task.split_of(item)
     other = f"leave its {split} out" if split else 'set kind = "categorical"'
-    if len(wrong) <= _SHOWN:
-        other = f"write missing_marker = {marked}{dropped} in this column, or {other}"
     repair = "repair it"
     if re.fullmatch(DATE, wrong[0]):
         repair = "turn dates into numbers, such as years"
-    return wrong[0], f"{fault}; {repair}, or {other} in {task.place}"
+    remedy = f"{repair}, or write {setting} in this column, or {other} in {task.place}"
+    return wrong[0], f"{_no_numbers(item.name, wrong)}; {remedy}"
+
+
+def settings_for(item: FileColumn, wrong: Sequence[str], texts: Sequence[str]) -> str:
+    """The settings by which a numeric column with these texts reads those that are no numbers."""
+    marks = marks_of(texts)
+    ways: Json = {f'written = "{way}"': {"written": way} for way in get_args(Written)}
+    ways[f"marks = {_toml(marks)}"] = {"marks": marks}
+    for setting, change in ways.items():
+        if not _not_numbers(item.model_copy(update=change), texts):
+            return setting
+    return as_missing(item, wrong)
+
+
+def as_missing(item: FileColumn, texts: Sequence[str]) -> str:
+    """The setting that takes texts for missing numbers."""
+    shown = _toml((*item.markers, *texts)) if len(texts) <= _SHOWN else "[…]"
+    return f"missing_marker = {shown}"
 
 
 def marks_of(texts: Iterable[str]) -> Texts:
@@ -589,10 +589,10 @@ def clean_record(
             )
     values: dict[str, float | str] = {}
     notes: list[str] = []
-    for item in task.fields:
-        attribute = derived.get(item.name)
-        if item.name == outcome or (item.use != "column" and attribute is None):
+    for item in task.used:
+        if item.name == outcome:
             continue
+        attribute = derived.get(item.name)
         key = item.name
         column = attribute.name if attribute else key
         if key not in given and column in raw:
@@ -631,7 +631,7 @@ def _text_of(
     text = cell_text(cell, markers.union(item.markers), item.written)
     if text is None and item.name in task.filled:
         text = ""
-    if text is None or (item.use != "column" and attribute is None):
+    if text is None or item not in task.used:
         return text
     fault = other_unit(task, item, [text])
     if fault:

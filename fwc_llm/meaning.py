@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from fwc_llm.cell_rules import as_text
 from fwc_llm.errors import FwcError, near
-from fwc_llm.sanitize import Counts, Texts, listed, replace_invisible
+from fwc_llm.sanitize import Counts, Fields, Texts, listed, replace_invisible
 from fwc_llm.words import (
     DENIED_WORDS,
     GRANTED_WORDS,
@@ -219,28 +219,22 @@ def about_empty(counts: Counts, rule: MeaningRule) -> str:
     is_one = len(values) == 1 or values <= _given(rule.positive, values).keys()
     if rule.of_empty or not is_one or not counts.get(""):
         return ""
-    side = {"positive": "yes"} if values <= _NO else {"negative": "no"}
-    ((option, word),) = side.items()
-    empty = "1 cell is" if counts[""] == 1 else f"{counts['']:,} cells are"
-    return f"{empty} empty: if an empty cell means {word}, {rule.written(**{option: ['']})}"
+    option, word = ("positive", "yes") if values <= _NO else ("negative", "no")
+    cells = f"{counts['']:,} cell{'s' * (counts[''] > 1)} without a value"
+    return f"{cells}: if an empty cell means {word}, {rule.written(**{option: ['']})}"
 
 
-def rules_of(
-    positive: Any, negative: Any, others: Others | None, above: str = "", **own: Any
-) -> dict[str, MeaningRule]:
-    """The rules of an answer and a label; `own` may have values of one that mean yes, `above` is as
-    of `MeaningRule`.
-    """
-    of_column = any(values is not None for values in own.values())
+def rules_of(options: Fields) -> dict[str, MeaningRule]:
+    """The rules of an answer and a label, by the options of an audit."""
+    own = {name: values_of(options[f"positive_{name}"]) for name in ("answer", "label")}
+    sides = (values_of(options[side]) for side in ("positive", "negative"))
+    above = "--above NUMBER" if options.get("above", 0) is None else ""
+    rule = MeaningRule(*sides, options["others"], above=above)
     return {
-        name: MeaningRule(
-            values_of(values) or values_of(positive),
-            values_of(negative),
-            others,
-            above=above,
-            column=name if of_column else "",
+        name: replace(
+            rule, positive=yes or rule.positive, column=name * any(own.values())
         )
-        for name, values in own.items()
+        for name, yes in own.items()
     }
 
 

@@ -553,6 +553,14 @@ class TaskFile(Checked):
         return {item.name: item.written for item in self.fields}
 
     @property
+    def used(self) -> list[FileColumn]:
+        """The columns that the cleaned table has, or derives protected attributes from."""
+        sources = {attribute.source for attribute in self.protected}
+        return [
+            item for item in self.fields if item.use == "column" or item.name in sources
+        ]
+
+    @property
     def filled(self) -> set[str]:
         """The columns whose empty cells have a meaning: the outcome, or attributes with a map."""
         outcome = {

@@ -134,7 +134,7 @@ def clean_tables(
     """
     raw = pd.concat(raws)
     _check_ids(task, raw)
-    used = _used(task)
+    used = task.used
     written = raw.copy(deep=False)
     for item in used:
         raw[item.name] = edited(task, item, raw[item.name])
@@ -199,19 +199,9 @@ def _check_ids(task: TaskFile, raw: pd.DataFrame) -> None:
             )
 
 
-def _used(task: TaskFile) -> list[FileColumn]:
-    """The columns that the cleaned table has, and those that protected attributes are derived
-    from.
-    """
-    sources = {attribute.source for attribute in task.protected}
-    return [
-        item for item in task.fields if item.use == "column" or item.name in sources
-    ]
-
-
 def needed(task: TaskFile) -> list[str]:
     """The columns to read: all except those of the role "drop" that have no other use."""
-    used = {item.name for item in _used(task)} | {rule.column for rule in task.keep}
+    used = {item.name for item in task.used} | {rule.column for rule in task.keep}
     return [item.name for item in task.fields if item.use == "id" or item.name in used]
 
 

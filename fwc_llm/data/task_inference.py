@@ -20,12 +20,14 @@ from fwc_llm import notices
 from fwc_llm.cell_rules import (
     FACTORS,
     MARKS,
+    as_missing,
     as_number,
     as_plain,
     kind_of,
     marks_of,
     notations_of,
     plain_text,
+    settings_for,
     units_among,
     units_of,
     without_marks,
@@ -231,7 +233,7 @@ def _of_texts(profile: ColumnProfile, counts: pd.Series, part: str) -> ColumnPro
     """The profile of a column of categories, with its doubts."""
     if not part:
         repeated = counts.drop([*profile.markers])
-        profile = profile.checked(*_mixed(repeated))
+        profile = profile.checked(*_mixed(profile, repeated))
         even = len(repeated) > _MANY_TEXTS and repeated.max() <= _EVEN * repeated.sum()
         if even and len(repeated) < repeated.sum() and not profile.why:
             people = _people(profile.name)
@@ -263,7 +265,7 @@ def _are_numbered(name: str, distinct: Collection[str]) -> bool:
     return zeros or _CODE_NAME.search(in_words(name)) is not None
 
 
-def _mixed(counts: pd.Series) -> Iterator[str]:
+def _mixed(profile: ColumnProfile, counts: pd.Series) -> Iterator[str]:
     """Yield a doubt about a column of categories of which many are numbers."""
     numbers = counts[[_is_number(cell) for cell in counts.index]]
     texts = counts.drop(numbers.index)
@@ -271,16 +273,8 @@ def _mixed(counts: pd.Series) -> Iterator[str]:
         yield (
             f"{numbers.sum():,} of {counts.sum():,} values are numbers like {numbers.index[0]!r}, "
             f"others texts like {texts.index[0]!r}: kept as categories; for numbers, "
-            f'kind = "numeric" and {_not_read([*texts.index])}'
+            f'kind = "numeric" and {settings_for(profile, [*texts.index], [*texts.index])}'
         )
-
-
-def _not_read(texts: Collection[str]) -> str:
-    """The keys by which a numeric column reads texts: as numbers with marks, or as missing."""
-    if all(_is_number(without_marks(text, MARKS)) for text in texts):
-        return f"marks = {_toml(marks_of(texts))}"
-    shown = _toml([*texts]) if len(texts) <= _LISTED else "[…]"
-    return f"missing_marker = {shown}"
 
 
 def _is_number(cell: str) -> bool:
@@ -314,18 +308,11 @@ def _not_numbers(
         first = marked[0]
         yield (
             f"read without their marks, {first!r} as {profile.number(first):.10g}: "
-            f"{listed(marked, _LISTED, place)}; else {_as_missing(profile, marked)}"
+            f"{listed(marked, _LISTED, place)}; else {as_missing(profile, marked)}"
         )
     if profile.odd:
         odd = listed(profile.odd, _LISTED, place)
-        yield f"no numbers: {odd}: repair them, or {_as_missing(profile, profile.odd)}"
-
-
-def _as_missing(profile: ColumnProfile, texts: Sequence[str]) -> str:
-    """The keys that take texts for missing values; of many, that the column has categories."""
-    if len(texts) > _LISTED:
-        return 'kind = "categorical"'
-    return f"missing_marker = {_toml([*profile.markers, *texts])}"
+        yield f"no numbers: {odd}: repair them, or {as_missing(profile, profile.odd)}"
 
 
 def _doubts(
@@ -798,21 +785,19 @@ class Drafting:
             )
 
         empty = about_empty(counts, MeaningRule(in_file=True))
-        if empty:
-            (value,) = filter(None, counts)
-            line = empty.rpartition(", ")[2]
-            doubt = _check(f"{rows([value])} is the only value, and {empty}")
-            return value, None, [f"# {line}{doubt}"]
-        counts.pop("", None)
         if not (meaning.yes and meaning.no):
-            doubt = _check(f"name the values that mean yes, of {rows([*counts])}")
-            lines = [f"# positive = […]{doubt}"]
+            counts.pop("", None)
+            named = f"name the values that mean yes, of {rows([*counts])}"
+            lines = [
+                f"# positive = […]{_check('; '.join(filter(None, [named, empty])))}"
+            ]
             if len(counts) > 2:
                 lines += [
                     "# negative = […] # and those that mean no",
                     'others = "drop" # or "no": what the values mean that you do not name',
                 ]
-            return next(iter(meaning.yes), "…"), None, lines
+            one = [*counts] if len(counts) == 1 else ["…"]
+            return (*meaning.yes, *one)[0], None, lines
         doubt = f"{rows(meaning.yes)} was taken for yes, {rows(meaning.no)} for no"
         if meaning.unknown:
             doubt += f"; rows with {rows(meaning.unknown)} are left out"

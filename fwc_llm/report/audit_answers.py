@@ -185,7 +185,7 @@ def audit(
     """
     from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.report.predictions_reader import ABOVE, USUAL, HowRead, columns_of
+    from fwc_llm.report.predictions_reader import USUAL, HowRead, columns_of
 
     require(against, str, "against", "name an arm")
     if not 0 <= margin < 1:
@@ -211,9 +211,9 @@ def audit(
     }
     named |= {part: None for part in USUAL if parts[part] == part}
     columns = columns_of(named, groups, raw.titles)
-    own = {"answer": positive_answer, "label": positive_label}
-    offered = ABOVE if above is None else ""
-    rules = rules_of(positive, negative, others, offered, **own)
+    meaning = {"positive": positive, "negative": negative, "others": others}
+    meaning |= {"positive_answer": positive_answer, "positive_label": positive_label}
+    rules = rules_of({**meaning, "above": above})
     how = HowRead(
         columns,
         groups,

@@ -20,7 +20,7 @@ from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import Subject, what_was_decided
-from fwc_llm.report.predictions_reader import ABOVE, HowRead, columns_of, open_file
+from fwc_llm.report.predictions_reader import HowRead, columns_of, open_file
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -131,14 +131,7 @@ def audit_of_file(
     named |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
     named["answer"] = audit_options.reply or audit_options.answer
     layout = {name: getattr(audit_options, name) for name in LAYOUT}
-    rules = rules_of(
-        audit_options.positive,
-        audit_options.negative,
-        audit_options.others,
-        ABOVE if audit_options.above is None else "",
-        answer=audit_options.positive_answer,
-        label=audit_options.positive_label,
-    )
+    rules = rules_of(dict(audit_options))
     raw = open_file(predictions, layout)
     if population is not None:
         raw = raw.joined(open_file(population, layout), str(audit_options.row))

@@ -320,13 +320,7 @@ def _read(
     """The table of a file's decisions; `summary` gets its values."""
     options = summary["asked"]
     roles = {"row": "key", "answer": "answer", "label": "label", "time": "time"}
-    rules = rules_of(
-        options["positive"],
-        options["negative"],
-        options["others"],
-        answer=options["positive_answer"],
-        label=options["positive_label"],
-    )
+    rules = rules_of(options)
     values = {name: [*summary["values"].get(name, ())] for name in rules}
     for name, rule in rules.items():
         if rule.positive and rule.negative:  # no call has to have both

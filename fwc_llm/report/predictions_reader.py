@@ -70,7 +70,6 @@ _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on t
 }
 
 
-ABOVE = "--above NUMBER"
 # Columns that are read by these names if the caller names no other
 USUAL = "answer", "label", "p_yes", "arm", "repeat", "row", "examples"
 
