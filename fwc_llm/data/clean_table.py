@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -139,31 +139,29 @@ def clean_tables(
     for item in used:
         raw[item.name] = edited(task, item, raw[item.name])
     lost = _conditions(task, raw)
-    _check_numbers(task, used, written[~_any(lost)])
+    kept = ~lost.any(axis=1)
+    _check_numbers(task, used, written[kept])
     outcome = task.outcome.source
-    kept = ~_any(lost)
     raw.loc[kept, outcome] = outcomes(task, raw.loc[kept, outcome])
     stay = complete(
         [item for item in used if item.name != outcome], task.missing, raw[kept]
     )
     meaning = meaning or outcome_meaning(task, raw.loc[kept, outcome], stay)
     neither = raw[outcome].isin([*meaning.dropped, *meaning.unknown])
-    lost[f"{outcome} neither yes nor no"] = neither.to_numpy()
+    lost[f"{outcome} neither yes nor no"] = neither
     raw[outcome] = raw[outcome].where(raw[outcome].isin(meaning.texts))
     filled = _fill_missing(task, raw, used, lost)
-    keep = ~_any(lost)
+    keep = ~lost.any(axis=1)
     levels, notes = _levels(task, raw, keep)
-    counts = pd.DataFrame({"read": True, "kept": keep} | lost)
-    groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
-    rows = RowCount(counts.groupby(groups).sum().astype(int))
+    groups = crossed(levels.fillna(UNKNOWN), list(levels))
+    counts = lost.assign(read=True, kept=keep).groupby(groups)
+    rows = RowCount(counts.sum().astype(int))
     if not rows.kept:
         why = ", ".join(
             f"{reason} ({count:,})" for reason, count in rows.reasons.items()
         )
         raise FwcError(f"{task.path}: all {rows.read:,} rows were left out: {why}")
-    table = _typed(
-        task, raw[keep], {name: level[keep] for name, level in levels.items()}, meaning
-    )
+    table = _typed(task, raw[keep], levels[keep], meaning)
     _check_whole(task, table)
     described = meaning.sentence(outcome, counted(raw.loc[keep, outcome]))
     file_of_row = np.repeat(np.arange(len(raws)), [*map(len, raws)])
@@ -246,20 +244,14 @@ def complete(
     return cells[needed].notna().all(axis=1)
 
 
-def _any(lost: Mapping[str, np.ndarray]) -> np.ndarray:
-    """A mask (n,) of the rows that are lost for any reason."""
-    masks: np.ndarray = np.logical_or.reduce([*lost.values()])
-    return masks
-
-
-def _conditions(task: TaskFile, raw: pd.DataFrame) -> dict[str, np.ndarray]:
+def _conditions(task: TaskFile, raw: pd.DataFrame) -> pd.DataFrame:
     """Masks (n,) of rows that do not meet a condition of the task, by reason."""
-    lost = {"": np.zeros(len(raw), dtype=np.bool_)}
+    lost = pd.DataFrame(index=raw.index)
     for condition in task.keep:
         cells = raw[condition.column]
         met = _mapped(cells, partial(cell_rules.meets, task, condition), object)
         met = met.where(cells.notna(), cell_rules.meets(task, condition, None))
-        lost[f"not {condition}"] = ~met.to_numpy(dtype=bool)
+        lost[f"not {condition}"] = ~met.astype(bool)
     return lost
 
 
@@ -296,14 +288,11 @@ def outcome_meaning(task: TaskFile, cells: pd.Series, stay: pd.Series) -> Meanin
 
 
 def _fill_missing(
-    task: TaskFile,
-    raw: pd.DataFrame,
-    used: Sequence[FileColumn],
-    lost: dict[str, np.ndarray],
+    task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], lost: pd.DataFrame
 ) -> dict[str, int]:
     """Apply the rules for missing values: add to `lost`, or make categories in `raw`; count."""
-    within = ~_any(lost)
-    missing = {item.name: raw[item.name].isna().to_numpy() & within for item in used}
+    within = ~lost.any(axis=1)
+    missing = {item.name: raw[item.name].isna() & within for item in used}
     counts = {name: int(mask.sum()) for name, mask in missing.items() if mask.any()}
     filled = {}
     for item in used:
@@ -324,7 +313,7 @@ def _fill_missing(
             if task.path == FRAME:
                 remedy = "fill the empty cells, or leave their rows out"
             raise FwcError(
-                f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} "
+                f"{mask.idxmax()}: no value in column {item.name!r} ({_listed(counts)} "
                 f"missing): {remedy}"
             )
     return filled
@@ -344,10 +333,10 @@ def _remedies(task: TaskFile, item: FileColumn, cells: pd.Series) -> str:
 
 
 def _levels(
-    task: TaskFile, raw: pd.DataFrame, keep: np.ndarray
-) -> tuple[dict[str, pd.Series], list[str]]:
+    task: TaskFile, raw: pd.DataFrame, keep: pd.Series
+) -> tuple[pd.DataFrame, list[str]]:
     """Levels (n,) by protected attribute, NaN if unknown, and notes; by `groups_of`."""
-    levels = {}
+    levels = pd.DataFrame(index=raw.index)
     notes = []
     for attribute in task.protected:
         cells = raw[attribute.source]
@@ -362,22 +351,17 @@ def _levels(
     return levels, notes
 
 
-def crossed(
-    frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[str]
-) -> np.ndarray:
+def crossed(frame: Any, protected: Sequence[str]) -> np.ndarray:
     """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
     columns = [frame[name].to_numpy(dtype=str) for name in protected]
     return reduce(lambda levels, names: levels + CROSSING + names, columns)
 
 
 def _typed(
-    task: TaskFile,
-    rows: pd.DataFrame,
-    levels: Mapping[str, pd.Series],
-    meaning: Meaning,
+    task: TaskFile, rows: pd.DataFrame, levels: pd.DataFrame, meaning: Meaning
 ) -> pd.DataFrame:
     """The table of kept rows, with typed cells."""
-    values = dict(levels)
+    values = levels.copy()
     for column in task.columns:
         name = column.name
         if name == task.outcome.source:
@@ -390,7 +374,7 @@ def _typed(
             values[name] = _mapped(
                 rows[name], partial(cell_rules.parse_value, task, column)
             )
-    return pd.DataFrame({column.name: values[column.name] for column in task.columns})
+    return values[[column.name for column in task.columns]]
 
 
 def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:

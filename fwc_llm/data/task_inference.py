@@ -323,12 +323,12 @@ def _doubts(
 ) -> Iterator[str]:
     """Yield doubts about what the numbers of a feature mean."""
     yield from _doubts_about_units(profile)
-    for cell in sorted(filter(re.compile(r".*\d[-−](?!\d)").match, distinct)):
+    other = [] if is_proven else [*_other_reading(profile, distinct)]
+    minus = sorted(filter(re.compile(r".*\d[-−](?!\d)").match, distinct))
+    for cell in minus[: not other]:
         yield f"{cell} is read as {profile.number(cell):.10g}, and others like it"
-        break
     yield from _codes(profile, counts[[*distinct]])
-    if not is_proven:
-        yield from _other_reading(profile, distinct)
+    yield from other
     if len(distinct) > _FEW and _are_numbered(profile.name, distinct):
         yield (
             'codes, no quantities? then kind = "categorical"; '
