@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from statistics import fmean, stdev
+from typing import TypeGuard
 
 DASH = "–"
 _MONTHS = [
@@ -22,14 +23,14 @@ _MONTHS = [
 ]
 
 
-def defined(value: float | None) -> bool:
+def defined(value: float | None) -> TypeGuard[float]:
     """Whether `value` is neither None (null in JSON) nor NaN."""
     return value is not None and not math.isnan(value)
 
 
 def number(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
     """`value` times `scale` with fixed decimals; "–" if undefined, and never "-0.000"."""
-    if value is None or math.isnan(value):
+    if not defined(value):
         return DASH
     text = f"{value * scale:.{digits}f}"
     if not text.strip("-0."):
@@ -86,7 +87,7 @@ def interval(
 
 def p_value(value: float | None) -> str:
     """A p-value with three decimals; "<0.001" below that."""
-    if value is None or math.isnan(value):
+    if not defined(value):
         return DASH
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 

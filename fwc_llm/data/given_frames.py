@@ -126,7 +126,8 @@ class FrameReader:
         cells = frame.get(self._outcome)
         if cells is None:
             return True
-        if not _are(cells, self.meaning.answers):
+        # Columns of Arrow compare only with their type.
+        if not cells.astype(object).isin(self.meaning.answers).all():
             return False
         other = cells != self.table.loc[frame.index, self._outcome]
         _refuse(other, cells, "is not its answer in this task: is it another's row?")
@@ -150,7 +151,9 @@ class FrameReader:
         spellings = {
             group_key(level): level for level in self.table[levels.name].unique()
         }
-        spelled: pd.Series = _keys(levels).map(spellings)
+        texts = levels.astype(object).map(str)
+        known = {text: spellings.get(group_key(text)) for text in texts.unique()}
+        spelled = texts.map(known)
         _refuse(spelled.isna(), levels, _UNKNOWN)
         return spelled.astype("str")
 
@@ -204,18 +207,6 @@ def _pandas(frame: Any) -> pd.DataFrame:
         return frame
     table = frame_table(frame)
     return table.frame(table.titles, _ROW).reset_index(drop=True)
-
-
-def _keys(levels: pd.Series) -> pd.Series:
-    """`group_key` of each level (n,), computed once for each spelling."""
-    texts = levels.astype(object).map(str)
-    keys: pd.Series = texts.map({text: group_key(text) for text in texts.unique()})
-    return keys
-
-
-def _are(cells: pd.Series, values: Sequence[str]) -> bool:
-    """Whether all cells are among these texts; columns of Arrow compare only with their type."""
-    return bool(cells.astype(object).isin(values).all())
 
 
 def _refuse(wrong: pd.Series, texts: pd.Series, reason: str) -> None:

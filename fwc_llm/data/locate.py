@@ -4,9 +4,10 @@ import glob
 import hashlib
 import http.client
 import os
+import re
 import sys
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -73,15 +74,9 @@ def locate_or_download(
         return tables
     if task.source.url:
         return tuple((_download(task, name, folders),) for name in task.source.files)
-    found = [
-        name
-        for name in task.source.files
-        for folder in folders
-        if _named(folder / name)
-    ]
-    lacking = next(
-        (name for name in task.source.files if name not in found), task.source.files[0]
-    )
+    files = task.source.files
+    absent = [name for name in files if not any(_named(of / name) for of in folders)]
+    lacking = (*absent, *files)[0]
     if home_expanded(lacking).is_absolute():
         raise FwcError(
             f"{lacking}: there is no such file, and no file matches it as a pattern"
@@ -97,20 +92,13 @@ def _named(path: Path) -> tuple[Path, ...]:
     """The file at `path`, or the files of this folder (Parquet) or pattern."""
     if is_file(path):
         return (path,)
+    found: Iterable[Path] = ()
     if os.path.isdir(path):  # skips by-products of table writers, such as `_temporary/`
-        below = (
-            file.relative_to(path)
-            for file in sorted(path.rglob("*.parquet"))
-            if is_file(file)
-        )
-        return tuple(
-            path / f
-            for f in below
-            if not any(part.startswith(("_", ".")) for part in f.parts)
-        )
-    if not glob.has_magic(str(path)) or "\0" in str(path):
-        return ()
-    return tuple(Path(name) for name in sorted(glob.glob(str(path))) if is_file(name))
+        below = re.compile(rf"{re.escape(str(path))}(?!.*[/\\][_.])")
+        found = sorted(f for f in path.rglob("*.parquet") if below.match(str(f)))
+    elif glob.has_magic(str(path)) and "\0" not in str(path):
+        found = map(Path, sorted(glob.glob(str(path))))
+    return tuple(filter(is_file, found))
 
 
 def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from io import BytesIO, TextIOWrapper
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -663,12 +663,12 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
         sheets = load(BytesIO(content), read_only=True, data_only=True).worksheets
         sheet = _sheet(path, sheets, source.sheet)
         sheet.reset_dimensions()
-        rows = [
-            (number, [*map(value_of, cells)])
+        rows = {
+            number: [*map(value_of, cells)]
             for number, cells in enumerate(sheet.iter_rows(), 1)
             if number > source.skip and any(cell.value is not None for cell in cells)
             if not (source.comment and str(cells[0].value).startswith(source.comment))
-        ]
+        }
         with ZipFile(BytesIO(content)) as archive:
             part = archive.read(sheet._worksheet_path)
     unstored = _UNSTORED.search(part)
@@ -677,66 +677,51 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
             f"{path}: cell {unstored[1].decode()} is a formula without a stored value: open the "
             f"file in a spreadsheet program and save it, or export CSV"
         )
-    header = rows.pop(0)[1] if rows else []
-    for merged in _MERGED.finditer(part):
-        column, first, last = map(bytes.decode, merged.groups())
-        if rows and int(last) > int(first) >= rows[0][0]:
-            raise FwcError(
-                f"{path}: the cells {column}{first} to {column}{last} are merged, and all but the "
-                f"first are empty: unmerge them, and write the value into each"
-            )
+    header = rows.pop(min(rows, default=0), [])
     while header and header[-1] is None:
         header.pop()
-    for number, cells in rows:
-        outside = next(
-            (k for k in range(len(header), len(cells)) if cells[k] is not None), None
-        )
-        if outside is not None:
-            text = not any(isinstance(cell, int | float) for cell in cells)
+    first = min(rows, default=0)
+    for merged in _MERGED.finditer(part):
+        column, start, end = map(bytes.decode, merged.groups())
+        if int(end) > int(start) >= first > 0:
+            raise FwcError(
+                f"{path}: the cells {column}{start} to {column}{end} are merged, and all but the "
+                f"first are empty: unmerge them, and write the value into each"
+            )
+    for number, cells in rows.items():
+        outside = [k for k in range(len(header), len(cells)) if cells[k] is not None]
+        if outside:
             remedy = ""
-            if text and (len(header) == 1 or number == rows[0][0]):
-                filled = {row: sum(c is not None for c in of) for row, of in rows}
-                full = max(filled, key=lambda row: filled[row])
+            has_numbers = any(isinstance(cell, int | float) for cell in cells)
+            if not has_numbers and (len(header) == 1 or number == first):
+                full = max(rows, key=lambda row: sum(c is not None for c in rows[row]))
                 remedy = f": {_header_at('row', full)}"
             raise FwcError(
-                f"{path}: cell {column_letter(outside + 1)}{number} is outside of the "
-                f"{len(header)} titled "
-                f"columns{remedy}"
+                f"{path}: cell {column_letter(outside[0] + 1)}{number} is outside of the "
+                f"{len(header)} titled columns{remedy}"
             )
+    columns = [*zip_longest(header, *rows.values())][: len(header)]
+    titles = ["" if title is None else as_text(title).strip() for title in header]
 
     def cells_of(position: int) -> list[Any]:
-        column = [
-            cells[position] if position < len(cells) else None for _, cells in rows
-        ]
-        for (number, _), cell in zip(rows, column, strict=True):
-            where = (
-                f"{path}: cell {column_letter(position + 1)}{number} of column "
-                f"{titles[position]!r}"
-            )
+        _, *column = columns[position]
+        for number, cell in zip(rows, column, strict=True):
             if isinstance(cell, int | float) and abs(cell) > LARGEST_EXACT:
                 raise FwcError(
-                    f"{where} holds the number {cell}, of which a spreadsheet keeps 15 digits: two "
-                    f"ids may "
-                    "have become one; format the column as text before it is filled, or read it "
-                    "from CSV"
+                    f"{path}: cell {column_letter(position + 1)}{number} of column "
+                    f"{titles[position]!r} holds the number {cell}, of which a spreadsheet keeps "
+                    f"15 digits: two ids may have become one; format the column as text before it "
+                    f"is filled, or read it from CSV"
                 )
         return column
 
-    titles = ["" if title is None else as_text(title).strip() for title in header]
     others = ", ".join(repr(other.title) for other in sheets if other is not sheet)
     hint = (
         f"; this is the sheet {sheet.title!r}, others are {others}: --sheet NAME (sheet under "
         f"[data])"
     )
-    numbers = [number for number, _ in rows]
-    return RawTable(
-        path,
-        titles,
-        numbers,
-        cells_of,
-        frozenset(source.markers),
-        hint if others else "",
-    )
+    markers = frozenset(source.markers)
+    return RawTable(path, titles, [*rows], cells_of, markers, hint if others else "")
 
 
 def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:

@@ -646,19 +646,20 @@ class Drafting:
         if part or profile.role != "feature":
             return profile
         spoken_name = in_words(name)
-        if _GROUP_NAME.search(spoken_name) or _PLACE_NAME.search(spoken_name):
-            profile = profile.checked(
-                "it may stand for a protected group; drop it unless decisions may use it"
-            )
         decides = re.compile(rf"(?i)(not )?{_DONE}e?d")
         values = cells.dropna().unique()[:_FEW]
-        has_decisions = are_decisions(values) or any(map(decides.fullmatch, values))
-        is_later = _LATER_NAME.search(spoken_name) and usual_meaning(values).yes
-        if _OUTCOME_NAME.search(spoken_name) or has_decisions or is_later:
-            profile = profile.checked(
-                f"{_OTHER_OUTCOME}; drop it unless it is known before the decision"
-            )
-        return profile
+        doubts = {
+            "it may stand for a protected group; drop it unless decisions may use it": (
+                _GROUP_NAME.search(spoken_name) or _PLACE_NAME.search(spoken_name)
+            ),
+            f"{_OTHER_OUTCOME}; drop it unless it is known before the decision": (
+                _OUTCOME_NAME.search(spoken_name)
+                or are_decisions(values)
+                or any(map(decides.fullmatch, values))
+                or (_LATER_NAME.search(spoken_name) and usual_meaning(values).yes)
+            ),
+        }
+        return profile.checked(*(doubt for doubt, holds in doubts.items() if holds))
 
     def _with_missing(self, profile: ColumnProfile) -> ColumnProfile:
         """The profile with a rule for missing cells, and a doubt that says it.

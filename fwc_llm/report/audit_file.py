@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
-from fwc_llm.meaning import rules_of, values_of
+from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.report.audit_answers import Audit, audit_of_table
@@ -221,11 +221,10 @@ def _words_of_replies(options: AuditOptions) -> Words | None:
     """The words for yes and no in replies; None if there are no replies."""
     if options.reply is None:
         return None
-    yes = values_of(options.positive_answer)
-    no = values_of(options.negative)
-    if not yes:
+    if not options.positive_answer:
         return YES_NO
-    return {"yes": ",".join(yes).split(","), "no": ",".join(no).split(",")}
+    no = options.negative or ""
+    return {"yes": options.positive_answer.split(","), "no": no.split(",")}
 
 
 def _check_options(options: AuditOptions, of_population: bool) -> None:
