@@ -612,10 +612,10 @@ def clean_record(
                 f"the record lacks the attribute {key!r}{did_you_mean(key, raw)}"
             )
         if attribute:
-            values[column] = known_level(task, attribute, text, domains[column])
+            values[column] = level_in(task, attribute, domains[column], text)
         else:
             values[column] = parse_value(task, task.column(item), text)
-        notes += _check(item, domains[column], values[column])
+            notes += check_value(item.name, domains[column], values[column])
     return TaskRow(name, values, tuple(notes))
 
 
@@ -665,7 +665,14 @@ def known_level(task: TaskFile, attribute: Protected, text: str, domain: Domain)
     return spellings.get(group_key(level), level)
 
 
-def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
+def level_in(task: TaskFile, attribute: Protected, domain: Domain, text: Any) -> str:
+    """The level of a text as the table spells it; `FwcError` for one that it lacks."""
+    level = known_level(task, attribute, str(text), domain)
+    check_value(attribute.name, domain, level)
+    return level
+
+
+def check_value(name: str, domain: Domain, value: float | str) -> list[str]:
     """Notes on a number outside the table's range; `FwcError` if no row is like it."""
     if domain.values is not None and value not in domain.values:
         text, *spellings = (
@@ -673,13 +680,15 @@ def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
         )
         more = did_you_mean(text, sorted(spellings))
         raise FwcError(
-            f"{text!r} in column {item.name!r} is in no row of the task's table{more}"
+            f"{text!r} in column {name!r} is in no row of the task's table{more}"
         )
-    if isinstance(value, str) or domain.least is None or domain.most is None:
+    if domain.least is None or domain.most is None:
         return []
+    if isinstance(value, str):
+        raise FwcError(f"{value!r} in column {name!r} is not a number")
     if domain.least <= value <= domain.most:
         return []
-    where = f"{value:.10g} in column {item.name!r}"
+    where = f"{value:.10g} in column {name!r}"
     span = f"{domain.least:.10g} to {domain.most:.10g}"
     if value < 0 <= domain.least:
         raise FwcError(f"{where} is negative, and the task's table has {span}")

@@ -343,8 +343,9 @@ class Task:
     def _reader(self) -> "FrameReader":
         from fwc_llm.data.given_frames import FrameReader
 
-        domains = {column.name: self._domains[column.name] for column in self.features}
-        return FrameReader(self.rules, self.table, domains, self._tables.meaning)
+        features = [column.name for column in self.features]
+        meaning = self._tables.meaning
+        return FrameReader(self.rules, self.table, self._domains, features, meaning)
 
     @cached_property
     def groups(self) -> Texts:

@@ -208,7 +208,7 @@ def edited(task: TaskFile, item: FileColumn, cells: pd.Series) -> pd.Series:
     if item.name in task.filled:
         cells = cells.fillna("")
     known = cells.mask(cells.isin(item.markers))
-    return _mapped(known, partial(cell_rules.edited, item))
+    return applied(known, partial(cell_rules.edited, item))
 
 
 def _check_numbers(
@@ -249,7 +249,7 @@ def _conditions(task: TaskFile, raw: pd.DataFrame) -> pd.DataFrame:
     lost = pd.DataFrame(index=raw.index)
     for condition in task.keep:
         cells = raw[condition.column]
-        met = _mapped(cells, partial(cell_rules.meets, task, condition), object)
+        met = applied(cells, partial(cell_rules.meets, task, condition), object)
         met = met.where(cells.notna(), cell_rules.meets(task, condition, None))
         lost[f"not {condition}"] = ~met.astype(bool)
     return lost
@@ -262,7 +262,7 @@ def outcomes(task: TaskFile, cells: pd.Series) -> pd.Series:
         return cells
     sides = task.outcome.sides
     name = task.outcome.source
-    return _mapped(
+    return applied(
         cells, lambda text: sides[cell_rules.parse_number(name, text) > above]
     )
 
@@ -340,8 +340,8 @@ def _levels(
     notes = []
     for attribute in task.protected:
         cells = raw[attribute.source]
-        found = _mapped(cells, partial(cell_rules.find_level, attribute))
-        _mapped(
+        found = applied(cells, partial(cell_rules.find_level, attribute))
+        applied(
             cells[keep & found.isna()], partial(cell_rules.parse_level, task, attribute)
         )
         found[keep & found.isna()] = UNKNOWN
@@ -371,7 +371,7 @@ def _typed(
         elif column.kind == "numeric":
             values[name] = numbers(rows[name])
         elif name not in levels:
-            values[name] = _mapped(
+            values[name] = applied(
                 rows[name], partial(cell_rules.parse_value, task, column)
             )
     return values[[column.name for column in task.columns]]
@@ -422,14 +422,14 @@ def _listed(counts: Counts) -> str:
 
 def numbers(cells: pd.Series) -> pd.Series:
     """Parse a numeric column: int64 if every value is whole, else float64."""
-    column = _mapped(cells, partial(cell_rules.parse_number, str(cells.name)), float)
+    column = applied(cells, partial(cell_rules.parse_number, str(cells.name)), float)
     integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
     if integral:
         return column.astype("int64")
     return column
 
 
-def _mapped(
+def applied(
     cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str"
 ) -> pd.Series:
     """Apply `rule` to a column's distinct texts; errors name the text's first row."""

@@ -3,7 +3,7 @@
 A raw frame holds the cells of the task's file, or of the frame that was given to `load_task`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -13,18 +13,16 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm import cell_rules
-from fwc_llm.data.clean_table import clean_tables, edited, needed, outcomes
+from fwc_llm.data.clean_table import applied, clean_tables, edited, needed, outcomes
 from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.meaning import Meaning
 from fwc_llm.sanitize import listed
-from fwc_llm.taskfile import UNKNOWN, FileColumn, TaskFile
-from fwc_llm.words import group_key
+from fwc_llm.taskfile import UNKNOWN, FileColumn, Protected, TaskFile
 
 _MOST_VALUES = 8  # of the outcome, that an error lists
 _ROW = "row"  # prefix of the row ids of a frame: "row:17"
 _GIVEN = "given"  # prefix of ids of rows that are not the table's: "given:17"
-_UNKNOWN = "is in no row of the task's table"
 _READ_BY = "fwc_llm"  # attribute of a frame: which reader made its cells clean
 
 
@@ -32,13 +30,14 @@ _READ_BY = "fwc_llm"  # attribute of a frame: which reader made its cells clean
 class FrameReader:
     """Reads frames as the table of a task was read.
 
-    `table` is that of the task, by row id, `domains` are the values of each feature. `meaning` is
+    `table` is that of the task, by row id, `domains` are the values of each column. `meaning` is
     that of the outcome's values. Rows with ids of the table, and those of `cleaned`, are clean.
     """
 
     rules: TaskFile
     table: pd.DataFrame
     domains: Mapping[str, cell_rules.Domain]
+    features: Sequence[str]
     meaning: Meaning
 
     def outcomes(self, frame: Any) -> np.ndarray:
@@ -64,16 +63,13 @@ class FrameReader:
     def groups(self, frame: Any, name: str) -> pd.Series:
         """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
         frame = _pandas(frame)
-        rules = {attribute.name: attribute for attribute in self.rules.protected}
-        attribute = rules[name]
+        (attribute,) = (item for item in self.rules.protected if item.name == name)
         if self._is_clean(frame) or attribute.source not in frame.columns:
-            return self._in_table(column(frame, name))
+            return self._in_table(column(frame, name), _as_levels(attribute))
         texts = self._edited(frame, attribute.source)
         if cell_rules.can_be_unknown(self.rules, self._field(attribute.source)):
             texts = texts.fillna(UNKNOWN)
-        _refuse(texts.isna(), texts, "has no value")
-        read = texts.map(partial(cell_rules.parse_level, self.rules, attribute))
-        return self._in_table(read.rename(name))
+        return self._in_table(texts, attribute)
 
     def cleaned(self, frame: Any) -> tuple[pd.DataFrame, np.ndarray]:
         """The frame with cells as in the table, and a mask (n,) of the rows that it keeps."""
@@ -84,16 +80,19 @@ class FrameReader:
             pool = frame
             kept = np.ones(len(frame), dtype=bool)
         else:
-            pool, kept = self._read(frame)
+            pool, kept = self._clean(frame)
         levels = {
-            item.name: self._in_table(pool[item.name]) for item in self.rules.protected
+            item.name: self._in_table(pool[item.name], _as_levels(item))
+            for item in self.rules.protected
         }
         pool = pool.assign(**levels)
-        self._refuse_unknown(pool)
+        for name in self.features:
+            known = partial(cell_rules.check_value, name, self.domains[name])
+            _read(pool[name], known)
         pool.attrs[_READ_BY] = self._name
         return pool, kept
 
-    def _read(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    def _clean(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         """Raw rows as rows of a table of their own, and a mask (n,) of the rows that are kept."""
         raw = self._texts(frame, needed(self.rules))
         _, meaning = self._meant(frame)
@@ -106,7 +105,7 @@ class FrameReader:
     def _are_own(self, pool: pd.DataFrame) -> bool:
         """Whether no row has the id of a row of the table with other cells."""
         protected = [attribute.name for attribute in self.rules.protected]
-        names = [*self.domains, *protected, self._outcome]
+        names = [*self.features, *protected, self._outcome]
         given = pool.loc[pool.index.isin(self.table.index), names]
         own = self.table.loc[given.index, names]
         return bool((given.to_numpy(object) == own.to_numpy(object)).all())
@@ -133,29 +132,13 @@ class FrameReader:
         _refuse(other, cells, "is not its answer in this task: is it another's row?")
         return True
 
-    def _refuse_unknown(self, pool: pd.DataFrame) -> None:
-        """Raise `FwcError` for a clean cell that no row of the table is like."""
-        for name, domain in self.domains.items():
-            cells = pool[name]
-            if domain.values is not None:
-                _refuse(~cells.isin(domain.values), cells, _UNKNOWN)
-            elif domain.least is not None:
-                numbers = cells.infer_objects()
-                if not pd.api.types.is_numeric_dtype(numbers):
-                    numbers = pd.Series(np.nan, cells.index)
-                _refuse(numbers.isna(), cells, "is not a number")
-                _refuse((numbers < 0) & (domain.least >= 0), cells, "is negative")
-
-    def _in_table(self, levels: pd.Series) -> pd.Series:
+    def _in_table(self, texts: pd.Series, attribute: Protected) -> pd.Series:
         """Levels (n,) as the table spells them; `FwcError` for one that it lacks."""
-        spellings = {
-            group_key(level): level for level in self.table[levels.name].unique()
-        }
-        texts = levels.astype(object).map(str)
-        known = {text: spellings.get(group_key(text)) for text in texts.unique()}
-        spelled = texts.map(known)
-        _refuse(spelled.isna(), levels, _UNKNOWN)
-        return spelled.astype("str")
+        domain = self.domains[attribute.name]
+        levels = _read(
+            texts, partial(cell_rules.level_in, self.rules, attribute, domain)
+        )
+        return levels.astype("str").rename(attribute.name)
 
     @property
     def _outcome(self) -> str:
@@ -188,6 +171,11 @@ class FrameReader:
         return edited(self.rules, self._field(name), self._texts(frame, [name])[name])
 
 
+def _as_levels(attribute: Protected) -> Protected:
+    """The attribute of a column that has its levels."""
+    return attribute.model_copy(update={"mapping": {}, "above": None})
+
+
 def column(frame: Any, name: str) -> pd.Series:
     """A column as it is in a frame of pandas, and as texts in one of another library."""
     frame = _pandas(frame)
@@ -207,6 +195,12 @@ def _pandas(frame: Any) -> pd.DataFrame:
         return frame
     table = frame_table(frame)
     return table.frame(table.titles, _ROW).reset_index(drop=True)
+
+
+def _read(cells: pd.Series, rule: Callable[[Any], Any]) -> pd.Series:
+    """Apply a rule to cells (n,); `FwcError` for a missing one."""
+    _refuse(cells.isna(), cells, "has no value")
+    return applied(cells.astype(object), rule, object)
 
 
 def _refuse(wrong: pd.Series, texts: pd.Series, reason: str) -> None:
