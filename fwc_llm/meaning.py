@@ -227,9 +227,9 @@ def about_empty(counts: Counts, rule: MeaningRule) -> str:
 def rules_of(options: Fields) -> dict[str, MeaningRule]:
     """The rules of an answer and a label, by the options of an audit."""
     own = {name: values_of(options[f"positive_{name}"]) for name in ("answer", "label")}
-    sides = (values_of(options[side]) for side in ("positive", "negative"))
+    yes_values, no_values = map(values_of, (options["positive"], options["negative"]))
     above = "--above NUMBER" if options.get("above", 0) is None else ""
-    rule = MeaningRule(*sides, options["others"], above=above)
+    rule = MeaningRule(yes_values, no_values, options["others"], above=above)
     return {
         name: replace(
             rule, positive=yes or rule.positive, column=name * any(own.values())

@@ -103,8 +103,8 @@ def missing_by_answer(missing: pd.Series, answers: pd.Series) -> str:
     of_answers = missing.groupby(answers.to_numpy())
     if not _differ(of_answers.sum(), of_answers.size()):
         return ""
-    no, yes = 100 * of_answers.mean()
-    return f"missing for {no:.0f} % of the rows with a no, and {yes:.0f} % of those with a yes"
+    no, yes = map(percent, of_answers.mean())
+    return f"missing for {no} of the rows with a no, and {yes} of those with a yes"
 
 
 def _lost(counts: pd.Series) -> dict[str, int]:
@@ -153,7 +153,7 @@ def clean_tables(
     filled = _fill_missing(task, raw, used, lost)
     keep = ~lost.any(axis=1)
     levels, notes = _levels(task, raw, keep)
-    groups = crossed(levels.fillna(UNKNOWN), list(levels))
+    groups = crossed(levels.fillna(UNKNOWN), [*map(str, levels)])
     counts = lost.assign(read=True, kept=keep).groupby(groups)
     rows = RowCount(counts.sum().astype(int))
     if not rows.kept:

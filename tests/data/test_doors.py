@@ -323,7 +323,7 @@ def test_labels_that_are_missing_for_one_answer_are_told_at_every_door(
     frame.to_csv(path, index=False)
     shares = (frame["repaid"] == "").groupby(frame["decision"]).mean() * 100
     told = (
-        f"missing for {shares['denied']:.0f} % of the rows with a no, and 0 % of those"
+        f"missing for {shares['denied']:.1f} % of the rows with a no, and 0 % of those"
     )
     draft = fwc(f"task init {path} --protected group --outcome repaid", code=0).out
     assert told in " ".join(draft.split())
