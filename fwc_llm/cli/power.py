@@ -34,10 +34,7 @@ def needed(
     is the total over all arms.
     """
     base_parity = settings.base_parity
-    if base_parity is None:
-        step = 1
-    else:
-        step = whole_step(task.groups, base_parity)
+    step = whole_step(task.groups, base_parity)
     for question in QUESTIONS if arms > 1 else ("gap_of_one",):
         for count in sorted({*REPEATS, settings.repeats}):
             strategy = count >= MIN_SETS

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, checked, require
+from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, checked
 from fwc_llm.evaluation import successive_halving as halving
 from fwc_llm.evaluation.evaluate import Job, interrupted, prepare
 from fwc_llm.evaluation.result import Result
@@ -543,16 +543,13 @@ def tune(
     of `evaluate`.
     """
     (client,) = split_options(tune, options, Client() if client is None else client)
-    sizes = [m] if isinstance(m, int) else m
-    if sizes is not None:
-        require(sizes, (list, tuple), "m", "give a number or a list")
+    sizes = [m] if isinstance(m, int) else list(m or ())
     goal = halving.read_goal(target_dp, target, max_loss)
     if candidates < 1:
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
     for order in orders or ():
         check_order(order)
     templates = list(templates or (Settings(api=api).template,))
-    sizes = list(sizes or ())
     chosen: Json = {
         "m": sizes[0] if sizes else None,
         "n_test": n_test,
@@ -656,9 +653,7 @@ def _draw_pool(plan: Plan, rows: int | None) -> tuple["pd.DataFrame", Split]:
             f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} per group"
         )
         raise FwcError(f"--rows is {count}: {least}")
-    nearest = count
-    if parity is not None:
-        nearest = nearest_whole(table.groups, count, parity)
+    nearest = nearest_whole(table.groups, count, parity)
     if nearest != count:
         tell(
             f"--rows {count} does not divide evenly into cells: {nearest} rows are drawn"

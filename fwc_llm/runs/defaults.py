@@ -39,7 +39,7 @@ def fit_defaults(
     notes = list[str]()
     rows = settings.n_test
     if "n_test" in chosen:
-        rows = _whole(task, rows, parity)
+        rows = nearest_whole(task.groups, rows, parity)
         if rows != settings.n_test:
             why = _not_whole(settings.n_test, task.groups)
             notes.append(
@@ -52,9 +52,7 @@ def fit_defaults(
         )
         notes.append(note)
         changes["n_test"] = rows
-    divides = parity is None or (
-        rows > 0 and not rows % whole_step(task.groups, parity)
-    )
+    divides = rows > 0 and not rows % whole_step(task.groups, parity)
     if chooses and "m" not in chosen and divides:
         left = cells.left(rows, parity)
         changes["m"], note = _fit_m(cells, settings.m, left)
@@ -127,13 +125,6 @@ class CellCounts:
     def smallest(self, sizes: np.ndarray) -> str:
         """The cell with the fewest rows, in words."""
         return cell_words(self.task, int(sizes.argmin()))
-
-
-def _whole(task: Task, rows: int, parity: float | None) -> int:
-    """The nearest number of rows that divides evenly into cells."""
-    if parity is None or rows <= 0:
-        return rows
-    return nearest_whole(task.groups, rows, parity)
 
 
 def _fit_rows(

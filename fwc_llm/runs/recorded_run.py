@@ -120,17 +120,16 @@ class Run:
         settings = self.described["settings"]
         parity = settings["base_parity"]
         there = np.array([[of_group["no"], of_group["yes"]] for of_group in population])
+        groups = [of_group["group"] for of_group in population]
         drawn = self.n_test * there / there.sum()
-        step = 1
         if parity is not None:
-            groups = [of_group["group"] for of_group in population]
             drawn = cell_counts(groups, self.n_test, parity)
-            step = whole_step(groups, parity)
         examples = settings["m"] / there.size
         spared = np.where(there - drawn < examples, 0, examples)
         kept = np.maximum(there / 4, spared)
         asked = drawn > 0
         times = ((there - kept)[asked] / drawn[asked]).min()
+        step = whole_step(groups, parity)
         return int(self.n_test * times + 1e-9) // step * step
 
     @property

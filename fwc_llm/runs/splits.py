@@ -151,13 +151,15 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
     return np.array([counts.get(group, (0, 0)) for group in groups], dtype=np.int64)
 
 
-def whole_step(groups: Sequence[str], base_parity: float) -> int:
+def whole_step(groups: Sequence[str], base_parity: float | None) -> int:
     """The smallest number of test rows with whole cells; others are multiples."""
+    if base_parity is None:
+        return 1
     rates = _base_rates(groups, base_parity)
     return len(rates) * math.lcm(*(rate.denominator for rate in rates.values()))
 
 
-def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
+def nearest_whole(groups: Sequence[str], n: int, base_parity: float | None) -> int:
     """The number of test rows nearest to `n` with whole cells."""
     step = whole_step(groups, base_parity)
     below = n // step * step

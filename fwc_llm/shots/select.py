@@ -158,7 +158,7 @@ def select_shots(
                 f"strategy {strategy!r} failed: {described(error)}"
             ) from error
     _check_result(shots, strategy, request)
-    if not ours:
+    if shots.examples and not ours:
         _check_rows(shots, strategy, request)
     if request.weights is not None:
         if sample_weight is not None:
@@ -188,20 +188,17 @@ def _check_result(shots: Any, strategy: str, request: Request) -> None:
 
 
 def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
-    """Raise `FwcError` if a plugin's examples are not rows of the table."""
-    from fwc_llm.shots.examples import make_examples
-
-    places = {str(row): position for position, row in enumerate(request.pool.index)}
-    for example in shots.examples:
-        where = f"strategy {strategy!r} returned the row {example.row!r}, which"
-        if example.row not in places:
-            raise FwcError(f"{where} is not in the pool")
-        if not request.candidates[places[example.row]]:
-            raise FwcError(f"{where} is not a candidate")
-        (true,) = make_examples(request.task, request.pool.iloc[[places[example.row]]])
+    """Raise `FwcError` if a plugin's examples are not candidates of the table, with its cells."""
+    named = {"rows": [example.row for example in shots.examples]}
+    try:
+        real = find_strategy("ids")(replace(request, options=named)).examples
+    except FwcError as error:
+        raise FwcError(f"strategy {strategy!r} returned other rows: {error}") from None
+    for example, true in zip(shots.examples, real, strict=True):
         if (example.values, example.label) != (true.values, true.label):
             raise FwcError(
-                f"{where} differs from the table's: return its own values and label"
+                f"strategy {strategy!r} returned the row {example.row!r}, which differs from the "
+                "table's: return its own values and label"
             )
 
 
@@ -224,10 +221,9 @@ def check_examples(examples: tuple[Example, ...], where: str) -> None:
 
 def check_order(order: str) -> Order:
     """The order with this name; `FwcError` for an unknown one."""
-    for known in ORDERS:
-        if order == known:
-            return known
-    raise FwcError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
+    if order not in ORDERS:
+        raise FwcError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
+    return order
 
 
 def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:

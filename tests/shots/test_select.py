@@ -362,11 +362,11 @@ NONSENSE: dict[str, tuple[Callable[[Request], Any], str]] = {
     "one twice": (lambda request: make_shots(request, "own", [0, 0]), "occurs twice"),
     "no candidate": (
         lambda request: make_shots(request, "own", [9]),
-        "which is not a candidate",
+        "may not become an example",
     ),
     "unknown row": (
         lambda request: changed(request, row="nowhere:1"),
-        "which is not in the pool",
+        "'nowhere:1' is not in the pool",
     ),
     "no label": (lambda request: changed(request, label="maybe"), "label is 'maybe'"),
     "wrong value": (
