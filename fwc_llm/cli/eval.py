@@ -4,7 +4,6 @@ Experiment files have the options in TOML, named like their flags.
 """
 
 import json
-import re
 from collections.abc import Collection
 from inspect import signature
 from os.path import isdir
@@ -19,7 +18,7 @@ from fwc_llm.cli.eval_output import ask_all, eval_json, print_forecast
 from fwc_llm.cli.flags import read_pairs, words
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_runs
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.evaluation.experiment_file import placed_model
+from fwc_llm.evaluation.experiment_file import with_paths
 from fwc_llm.files import read_text, reason, resource_dir
 from fwc_llm.models import Client
 from fwc_llm.options import EXPERIMENT, SERVICE
@@ -28,8 +27,6 @@ from fwc_llm.sanitize import Json, parse_toml
 
 _LARGEST = 1 << 20  # bytes
 _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
-# Saved shots, with edits and an order.
-_A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")
 
 
 def read_experiment(path: Path, names: Collection[str]) -> Json:
@@ -56,7 +53,21 @@ def read_experiment(path: Path, names: Collection[str]) -> Json:
                 "finite number"
             ) from None
     options = {key.replace("-", "_"): value for key, value in content.items()}
-    return _placed(options, path.absolute().parent)
+    folder = path.absolute().parent
+
+    def place(name: str) -> str:
+        return name if name.startswith("~") else str(folder / name)
+
+    def is_folder(name: str) -> bool:
+        return isdir(place(name))
+
+    for name, value in options.items():
+        if name in ("model", "protected") and isinstance(value, list):
+            options[name] = ",".join(map(str, value))
+        if name in ("shots", "template") and isinstance(value, str):
+            alone = name == "template" and is_folder(value)
+            options[name] = (value,) if alone else words(value)
+    return with_paths(options, place, is_folder)
 
 
 def read_further(pairs: list[str] | None, names: Collection[str]) -> Json:
@@ -66,36 +77,6 @@ def read_further(pairs: list[str] | None, names: Collection[str]) -> Json:
     for name in options:
         if name not in names:
             raise FwcError(f"--set: unknown option {name!r}{did_you_mean(name, names)}")
-    return options
-
-
-def _placed(options: Json, folder: Path) -> Json:
-    """Resolve paths relative to the experiment file's folder."""
-
-    def place(path: str | Path) -> str:
-        return str(path) if str(path).startswith("~") else str(folder / path)
-
-    for name in ("model", "shots", "protected", "template"):
-        if isinstance(options.get(name), list):
-            options[name] = ",".join(map(str, options[name]))
-    for name in ("out", "data_dir", "prices"):
-        if name in options:
-            options[name] = place(options[name])
-    if str(options.get("task", "")).endswith(".toml"):
-        options["task"] = place(options["task"])
-    if "model" in options:
-        options["model"] = placed_model(options["model"], place)
-    if "shots" in options:
-        arms = words(options["shots"])
-        options["shots"] = ",".join(
-            place(arm) if _A_FILE.search(arm) else arm for arm in arms
-        )
-    template = options.get("template")
-    if template:
-        sets = (template,) if isdir(folder / template) else words(template)
-        options["template"] = ",".join(
-            place(name) if isdir(folder / name) else name for name in sets
-        )
     return options
 
 

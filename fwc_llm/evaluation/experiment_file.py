@@ -1,8 +1,10 @@
-"""Writes a run's experiment file, which `fwc_llm.cli.experiment` reads."""
+"""Writes a run's experiment file, which `fwc_llm.cli.eval` reads."""
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ _HEAD = (
     f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag "
     "beside it wins.\n\n"
 )
-_PATHS = {"prices", "data-dir"}
+_PATHS = {"out", "prices", "data_dir"}
+# Saved shots, with edits and an order.
+_A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")
 
 
 def experiment_text(
@@ -30,44 +34,45 @@ def experiment_text(
     The file has all options of `Settings`; of the options of `Client` and the `others` (including
     the task), it has those that differ from their default.
     """
-    task = others.pop("task", None)
-    values: Json = {
-        "task": relative(task, folder) if task and task.endswith(".toml") else task,
-        "model": placed_model(model, lambda path: relative(path, folder)),
-        "shots": ",".join(dict.fromkeys(_source(plan, arm) for arm in plan.arms)),
-    }
+    arms = dict.fromkeys(_source(plan, arm, folder) for arm in plan.arms)
+    options: Json = {"task": others.pop("task", None), "model": model, "shots": arms}
     for name, value in plan.settings.as_json().items():
         if value is not None or facts_of(Settings.model_fields[name])["none"]:
-            values[_flag(name)] = "none" if value is None else value
-    wordings = [
-        relative(name, folder) if Path(name).is_dir() else name
-        for name in plan.settings.wordings
-    ]
-    values |= {"template": ",".join(wordings), "templates": []}
+            options[_flag(name)] = "none" if value is None else value
+    options |= {"template": plan.settings.wordings, "templates": []}
     bare = Client()
-    values |= {
+    options |= {
         _flag(name): value for name, value in client if value != getattr(bare, name)
     }
-    values |= {
-        _flag(name): value
-        for name, value in others.items()
-        if value not in (None, False)
+    options |= {
+        name: value for name, value in others.items() if value not in (None, False)
     }
-    values |= {
-        name: relative(values[name], folder) for name in _PATHS if name in values
-    }
+    placed = with_paths(options, lambda path: relative(path, folder), isdir)
     lines = [
-        _line(name, value) for name, value in values.items() if value not in ([], {})
+        _line(name.replace("_", "-"), value)
+        for name, value in placed.items()
+        if value not in ([], {})
     ]
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def placed_model(name: str, change: Callable[[str], str]) -> str:
-    """Apply `place` to the path in gguf:FILE or replay:FOLDER; keep other names."""
-    kind, colon, path = name.partition(":")
-    if kind in {"gguf", "replay"} and "," not in name:
-        return kind + colon + change(path)
-    return name
+def with_paths(
+    options: Json, place: Callable[[str], str], is_folder: Callable[[str], bool]
+) -> Json:
+    """The options with `place` applied to their paths; lists of arms and templates as texts."""
+    placed = dict(options)
+    for name in _PATHS & placed.keys():
+        placed[name] = place(str(placed[name]))
+    if str(placed.get("task")).endswith(".toml"):
+        placed["task"] = place(placed["task"])
+    kind, colon, path = str(placed.get("model")).partition(":")
+    if kind in {"gguf", "replay"} and "," not in path:
+        placed["model"] = kind + colon + place(path)
+    for name, is_path in (("shots", _A_FILE.search), ("template", is_folder)):
+        if name in placed:
+            names = map(str, placed[name])
+            placed[name] = ",".join(place(n) if is_path(n) else n for n in names)
+    return placed
 
 
 def task_option(task: str | Path | Task) -> str | None:
@@ -92,7 +97,7 @@ def _bare(arm: Arm) -> str:
     return arm.family.removesuffix("".join(f"+{edit}" for edit in arm.edits))
 
 
-def _source(plan: Plan, arm: Arm) -> str:
+def _source(plan: Plan, arm: Arm, folder: Path) -> str:
     """The arm's text for `--shots`, without the templates of all arms."""
     if arm.order:
         name = f"{arm.family}@{arm.order}"
@@ -101,12 +106,12 @@ def _source(plan: Plan, arm: Arm) -> str:
     if arm.source not in plan.saved:
         return name
     first = next(other for other in plan.arms if other.source == arm.source)
-    return saved_name(first) + name.removeprefix(_bare(arm))
+    return f"{folder / saved_name(first)}{name.removeprefix(_bare(arm))}"
 
 
 def _flag(name: str) -> str:
     field = Settings.model_fields.get(name) or Client.model_fields.get(name)
-    return ((field and facts_of(field)["flag"]) or name).replace("_", "-")
+    return (field and facts_of(field)["flag"]) or name
 
 
 def relative(path: str | Path, start: Path) -> str:
