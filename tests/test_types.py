@@ -3,16 +3,15 @@
 import re
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args
 
 import pytest
 
-from fwc_llm.evaluation.evaluate import EvaluateKeywords
-from fwc_llm.models.client import Client, ClientKeywords
-from fwc_llm.runs.settings import Settings, SettingsKeywords
+from fwc_llm.models.client import Client
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.registry import BUILT_IN, accepted_options
-from fwc_llm.shots.select import StrategyKeywords
 from tests.command import python
+from tests.conftest import CHECKOUT
 
 GOOD = """
 import polars as pl
@@ -63,21 +62,45 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("keywords", "options"), [(SettingsKeywords, Settings), (ClientKeywords, Client)]
-)
-def test_keywords_are_the_options(keywords: Any, options: Any) -> None:
-    fields = {name: field.annotation for name, field in options.model_fields.items()}
-    assert get_type_hints(keywords) == fields
-    assert get_type_hints(EvaluateKeywords).items() >= fields.items()
+def spelled(annotation: Any) -> str:
+    """A type as source text."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        return annotation.__qualname__
+    return repr(annotation).replace("'", '"')
 
 
-def test_keywords_are_the_strategies_options() -> None:
-    options = dict[str, Any]()
+def keywords_text() -> str:
+    """keywords.pyi: a TypedDict for the fields of each model, and for the strategies' options."""
+    strategies = dict[str, Any]()
     for name in BUILT_IN:
         for option, kind in (accepted_options(name) or {}).items():
-            options[option] = options.get(option, kind) | kind
-    assert get_type_hints(StrategyKeywords) == options
+            strategies[option] = strategies.get(option, kind) | kind
+    kinds: dict[str, dict[str, Any]] = {
+        f"{model.__name__}Keywords": {
+            name: field.annotation for name, field in model.model_fields.items()
+        }
+        for model in (Settings, Client)
+    }
+    kinds["StrategyKeywords"] = dict(sorted(strategies.items()))
+    lines = [
+        "# Options as keywords, for type checkers alone: `python -m tests.test_types` writes this.",
+        "import collections.abc",
+        "import pathlib",
+        "import typing",
+    ]
+    for kind, types in kinds.items():
+        lines += ["", f"class {kind}(typing.TypedDict, total=False):"]
+        lines += [f"    {name}: {spelled(one)}" for name, one in types.items()]
+    both = "SettingsKeywords, ClientKeywords"
+    lines += ["", f"class EvaluateKeywords({both}, total=False): ...", ""]
+    return "\n".join(lines)
+
+
+KEYWORDS = CHECKOUT / "fwc_llm" / "keywords.pyi"
+
+
+def test_keywords_are_the_options() -> None:
+    assert KEYWORDS.read_text() == keywords_text()
 
 
 def write_calls(folder: Path) -> None:
@@ -106,3 +129,7 @@ def test_good_calls_pass_and_bad_ones_are_refused(tmp_path: Path) -> None:
     options = ("--pythonpath", sys.executable, "good.py", "bad.py")
     checked = python("-m", "basedpyright", *options, cwd=tmp_path, check=False)
     check_errors(checked.stdout)
+
+
+if __name__ == "__main__":
+    KEYWORDS.write_text(keywords_text())

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError, checked
 from fwc_llm.evaluation.classifiers import about
@@ -24,7 +24,6 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.files import in_shell
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.bodies import asks_json
-from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
 from fwc_llm.notices import Say, context_of_caller, tell
@@ -37,11 +36,14 @@ from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
-from fwc_llm.runs.settings import Settings, SettingsKeywords
+from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import Fields, Json
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, as_task
+
+if TYPE_CHECKING:
+    from fwc_llm.keywords import EvaluateKeywords
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -52,10 +54,6 @@ class Classifier(Protocol):
 
     def predict_proba(self, X: Any, /) -> Any:
         """Probabilities (n, 2) of n rows, in the order of `classes_`; without it, P(yes) last."""
-
-
-class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
-    """The options of `evaluate`, for type checkers."""
 
 
 @takes(Settings, Client)
@@ -74,7 +72,7 @@ def evaluate(
     progress: bool | None = None,
     on_step: Say | None = None,
     on_progress: Callable[[Progress], None] | None = None,
-    **options: Unpack[EvaluateKeywords],
+    **options: "Unpack[EvaluateKeywords]",
 ) -> Result:
     """Ask `model` about test rows of `task`; measure accuracy and parity of each arm.
 

@@ -32,7 +32,6 @@ from fwc_llm.metrics.arm_comparison import ComparedArms, compare
 from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.models import Client, Model, traits
-from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.notices import Say, spoken, tell
 from fwc_llm.number_format import number
@@ -57,6 +56,8 @@ from fwc_llm.tasks import Task
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fwc_llm.keywords import ClientKeywords
 
 
 # Arguments (share, more) of `counter_slots`.
@@ -514,7 +515,7 @@ def tune(
     dry_run: bool = False,
     progress: bool | None = None,
     display: Any = None,
-    **options: Unpack[ClientKeywords],
+    **options: "Unpack[ClientKeywords]",
 ) -> Tuned:
     """Find examples that reach a fairness target at the least loss of accuracy.
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from fwc_llm.errors import FwcError, checked, require
 from fwc_llm.models.base import (
@@ -17,9 +17,12 @@ from fwc_llm.models.base import (
     Usage,
     traits,
 )
-from fwc_llm.models.client import Client, ClientKeywords, is_local
+from fwc_llm.models.client import Client, is_local
 from fwc_llm.notices import tell
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
+
+if TYPE_CHECKING:
+    from fwc_llm.keywords import ClientKeywords
 
 _FOR_SERVICES = {"params": "--param", "max_tokens": "--max-tokens", "rpm": "--rpm"}
 
@@ -46,7 +49,7 @@ def open_model(
     *,
     api: str = "chat",
     words: Sequence[str] = ("yes", "no"),
-    **options: Unpack[ClientKeywords],
+    **options: "Unpack[ClientKeywords]",
 ) -> Model:
     """Open the model called `name`, with the options of `client` or `options`.
 

@@ -3,7 +3,7 @@
 import json
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import field_validator
@@ -94,23 +94,3 @@ class Client(Options):
         except (TypeError, ValueError) as error:
             raise ValueError(f"it cannot be written as JSON ({error})") from None
         return params
-
-
-class ClientKeywords(TypedDict, total=False):
-    """The options of `Client` as keywords, for type checkers; a test compares the two."""
-
-    base_url: str | None
-    api_key_env: str | None
-    params: Fields
-    max_tokens: int | None
-    logprobs: bool
-    answer_format: Literal["word", "json"]
-    no_watch: bool
-    strict: bool
-    rpm: float | None
-    deadline: float
-    concurrency: int
-    batch: bool
-    finish_live: bool
-    max_cost: float | None
-    prices: str | Path | None

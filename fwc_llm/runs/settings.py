@@ -1,6 +1,6 @@
 """`Settings`: everything that determines a run's questions and verdicts."""
 
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias
 
 from pydantic import field_validator, model_validator
 
@@ -174,31 +174,3 @@ class Settings(Options):
     def as_json(self) -> Json:
         """The settings as in run.json."""
         return self.model_dump(mode="json")
-
-
-class SettingsKeywords(TypedDict, total=False):
-    """The options of `Settings` as keywords, for type checkers; a test compares the two."""
-
-    m: int
-    epsilon: float | None
-    n_test: int
-    base_parity: float | None
-    repeats: int
-    seed: int
-    api: Api
-    template: str
-    templates: tuple[str, ...]
-    samples: int
-    counterfactual: bool
-    probe: tuple[Literal["names"], ...]
-    threshold: float | str | None
-    strategy_options: Fields
-    margin: float
-    min_group: int
-    min_coverage: float
-    unread: Literal["worst", "as-no", "ignore"]
-    cluster: str | None
-    weight: str | None
-    given: str | None
-    assist: bool
-    against: str

@@ -2,10 +2,10 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, get_args
 
 from fwc_llm.errors import FwcError, check_index, checked, require
 from fwc_llm.progress import choose as show
@@ -21,26 +21,11 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
     from fwc_llm.cell_rules import TaskRow
+    from fwc_llm.keywords import StrategyKeywords
     from fwc_llm.tasks import Task
 
 Order: TypeAlias = Literal["given", "alternate", "by-weight", "random"]
 ORDERS: tuple[Order, ...] = get_args(Order)
-
-
-class StrategyKeywords(TypedDict, total=False):
-    """The options of the built-in strategies, for type checkers; a test compares the two."""
-
-    column_weights: Mapping[str, float] | str | None
-    crossed: bool
-    max_iter: int
-    max_passes: int
-    metric: Literal["l1", "l2"]
-    n_init: int | None
-    penalty: float | None
-    prove: bool
-    rows: str | Sequence[str]
-    slots: Mapping[Any, int] | str | None
-    within: Literal["all", "cell"]
 
 
 @checked
@@ -56,7 +41,7 @@ def select_shots(
     order: Order = "given",
     progress: bool | None = None,
     sample_weight: "np.ndarray | None" = None,
-    **options: Unpack[StrategyKeywords],
+    **options: "Unpack[StrategyKeywords]",
 ) -> Shots:
     """Choose m examples for a prompt about `task`, a name, a task file or a `Task`.
 
