@@ -79,9 +79,7 @@ class Result(Ambiguous):
         answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=columns)
         answers["repeat"] = answers["repeat"].astype("int64")
         answers["simulated"] = answers["simulated"] == "true"
-        answers["p_yes"] = pd.to_numeric(answers["p_yes"].replace("", None)).astype(
-            "float64"
-        )
+        answers["p_yes"] = answers["p_yes"].replace("", None).astype("float64")
         for name in answers.columns.intersection(["answer", THRESHOLD_COLUMN]):
             answers[name] = answers[name].replace("", None).astype("str")
         return answers

@@ -411,9 +411,8 @@ def _different(answers: "pd.Series[Any]") -> set[str]:
 
 def _parsed_replies(table: Json, words: Words, raw: "RawTable") -> list[str]:
     """Replace replies by their answers, and the reasons for missing ones; return a note."""
-    ended = {name: raw.texts(name) for name in _ENDED if name in raw.titles}
-    cells = pd.DataFrame({"text": table["answer"]} | ended, dtype=object)
-    cells = cells.reindex(columns=["text", *_ENDED], fill_value="").fillna("")
+    ended = {name: raw.texts(name) if name in raw.titles else "" for name in _ENDED}
+    cells = pd.DataFrame({"text": table["answer"], **ended}).astype(object).fillna("")
     values = []
     reasons = []
     for text, finish, refusal, why in cells.itertuples(index=False):

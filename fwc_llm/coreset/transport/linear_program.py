@@ -58,7 +58,7 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
     unit = np.ones(levels)
     for _ in range(_RESCALED):
         scale = 1 / np.concatenate([np.tile(np.repeat(unit, outcomes), 2), unit])
-        scaled = rules * scale[:, None]
+        scaled = (rules * scale[:, None]).tocsr()
         solution = solver(
             objective,
             scaled[:count],
