@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ from tests.data.tables import small_task
 from tests.people import SMALL_CENSUS
 from tests.refusals import refused
 
+# Tasks about the people below, and runs without examples.
+approvals = partial(load_task, protected="sex", outcome="approved")
+zero_shot = partial(evaluate, arms=("zero",), n_test=20)
+
 
 def people(no: object = 0, yes: object = 1) -> pd.DataFrame:
     columns = {
@@ -64,9 +69,7 @@ def test_nothing_is_true_by_accident(tmp_path: Path) -> None:
     )
     check = audit(said, answer="said", protected="sex").check("dp_gap > 0.1")
     assert (check.outcome, check.passed) == ("outside", False)
-    result = evaluate(
-        SMALL_CENSUS, "surrogate", ("zero",), n_test=40, out=tmp_path / "run"
-    )
+    result = zero_shot(SMALL_CENSUS, "surrogate", n_test=40, out=tmp_path / "run")
     for nothing, words in (
         (check, "check.passed"),
         (parse_answer("no"), "answer.value"),
@@ -80,12 +83,7 @@ def test_nothing_is_true_by_accident(tmp_path: Path) -> None:
 
 
 def test_a_completion_is_parsed_in_the_words_of_its_task() -> None:
-    task = load_task(
-        people("refused", "granted"),
-        protected="sex",
-        outcome="approved",
-        words="values",
-    )
+    task = approvals(people("refused", "granted"), words="values")
     for reply in (
         "granted",
         Reply("granted"),
@@ -181,8 +179,8 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
         gc.collect()
     assert "never awaited" not in " ".join(str(found.message) for found in caught)
     assert asked < 10
-    result = evaluate(
-        SMALL_CENSUS, answers, ("zero",), n_test=40, out=tmp_path / "run", concurrency=1
+    result = zero_shot(
+        SMALL_CENSUS, answers, n_test=40, out=tmp_path / "run", concurrency=1
     )
     assert result.unanswered == 0
     assert asked <= 42
@@ -204,7 +202,7 @@ def test_a_classifier_answers_from_columns_of_the_table(
     clf = make_pipeline(StandardScaler(), LogisticRegression()).fit(
         pool[columns], labels
     )
-    result = evaluate(task, clf, ("zero",), n_test=60, out=tmp_path / "run")
+    result = zero_shot(task, clf, n_test=60, out=tmp_path / "run")
     answers = result.answers()
     rows = task.test().loc[answers["row"]]
     expected = clf.predict_proba(rows[columns])[:, list(clf.classes_).index(no_yes[1])]
@@ -247,13 +245,12 @@ def test_a_classifier_gets_the_rows_of_the_frame_as_they_are(
 ) -> None:
     raw = messy()
     frame = form(raw)
-    task = load_task(frame, protected="sex", outcome="approved")
+    task = approvals(frame)
     features = [name for name in raw if name != "approved"]
     clf = fitted(frame[features], raw["approved"])
-    answers = evaluate(
+    answers = zero_shot(
         task,
         clf,
-        ("zero",),
         n_test=40,
         base_parity=None,
         counterfactual=True,
@@ -270,11 +267,10 @@ def test_a_classifier_gets_the_rows_of_the_frame_as_they_are(
 
 def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
     raw = messy()
-    names: Any = {"protected": "sex", "outcome": "approved"}
     features = raw.drop(columns="approved")
-    denied = load_task(raw, **names, positive=0)
+    denied = approvals(raw, positive=0)
     inverse = raw.assign(approved=np.where(raw["approved"], "yes", "no"))
-    inverted = load_task(inverse, **names, positive="no")
+    inverted = approvals(inverse, positive="no")
     for task, frame, message in (
         (denied, raw, r"classes 0, 1.* not sure which means yes.* on the words np"),
         (inverted, inverse, r"classes 'no', 'yes'.* on the words np.*granted"),
@@ -285,19 +281,17 @@ def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
         ),
     ):
         with refused(message):
-            evaluate(task, fitted(features, frame["approved"]), ("zero",), n_test=20)
+            zero_shot(task, fitted(features, frame["approved"]))
     codes = raw.assign(approved=raw["approved"] + 1)
     others = np.where(inverted.labels(inverse), "granted", "refused")
     words = np.where(denied.labels(raw), "yes", "no")
     for name, task, labels, yes in (
         ("words", denied, words, 1),
         ("others", inverted, others, 0),
-        ("codes", load_task(codes, **names, positive=1), codes["approved"], 0),
+        ("codes", approvals(codes, positive=1), codes["approved"], 0),
     ):
         clf = fitted(features, labels)
-        run = evaluate(
-            task, clf, ("zero",), n_test=20, base_parity=None, out=tmp_path / name
-        )
+        run = zero_shot(task, clf, base_parity=None, out=tmp_path / name)
         answers = run.answers()
         places = answers["row"].str.removeprefix("row:").astype(int)
         expected = clf.predict_proba(features.iloc[places])[:, yes]
@@ -310,20 +304,20 @@ def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
     labels = task.labels(pool)
     out = tmp_path / "run"
     with refused(r"a LogisticRegression is not fitted.*call fit first"):
-        evaluate(task, LogisticRegression(), ("zero",), n_test=20, out=out)
+        zero_shot(task, LogisticRegression(), out=out)
     codes = LogisticRegression().fit(pool[["age"]], labels + 1)
     with refused(r"classes 1, 2.*fit it on the words .*task.labels"):
-        evaluate(task, codes, ("zero",), n_test=20, out=out)
+        zero_shot(task, codes, out=out)
     unnamed = make_pipeline(StandardScaler(), LogisticRegression()).fit(
         pool[["age"]].values, labels
     )
     with refused(r"a Pipeline was fitted on an array.*fit it on a data fram"):
-        evaluate(task, unnamed, ("zero",), n_test=20, out=out)
+        zero_shot(task, unnamed, out=out)
     other = LogisticRegression().fit(
         pool[["age"]].rename(columns={"age": "Alter"}), labels
     )
     with refused(r"needs the column 'Alter'; the task has .*age"):
-        evaluate(task, other, ("zero",), n_test=20, out=out)
+        zero_shot(task, other, out=out)
 
 
 @dataclass
@@ -350,7 +344,7 @@ def test_what_is_no_probability_of_a_row_is_no_answer(
     found: Any, message: str, tmp_path: Path
 ) -> None:
     with refused(message):
-        evaluate(SMALL_CENSUS, Gives(found), ("zero",), n_test=20, out=tmp_path / "run")
+        zero_shot(SMALL_CENSUS, Gives(found), out=tmp_path / "run")
 
 
 def test_a_search_is_the_same_model_in_another_process(tmp_path: Path) -> None:
@@ -358,7 +352,7 @@ def test_a_search_is_the_same_model_in_another_process(tmp_path: Path) -> None:
     pool = task.pool()
     search = GridSearchCV(LogisticRegression(), {"C": [1, 2]})
     search.fit(pool[["age"]], task.labels(pool))
-    assert evaluate(task, search, ("zero",), n_test=20, out=tmp_path / "run").arms
+    assert zero_shot(task, search, out=tmp_path / "run").arms
     (tmp_path / "search").write_bytes(pickle.dumps(search))
     code = "digest_of_fitted(pickle.loads(pathlib.Path('search').read_bytes()))"
     modules = (
@@ -383,17 +377,14 @@ class Rule:
 
 def test_without_classes_the_last_column_is_yes(tmp_path: Path) -> None:
     task = SMALL_CENSUS
-    options: Any = {"arms": ("zero",), "n_test": 20}
     for columns in (1, 2):
-        answers = evaluate(
-            task, Rule(columns), **options, out=tmp_path / f"{columns}"
-        ).answers()
+        answers = zero_shot(task, Rule(columns), out=tmp_path / f"{columns}").answers()
         rows = task.test().loc[answers["row"]]
         assert (answers["p_yes"] * 100).tolist() == pytest.approx(
             rows["hours-per-week"]
         )
     with refused(r"Rule gave a ndarray of shape \(1, 3\)"):
-        evaluate(task, Rule(3), **options, out=tmp_path / "3")
+        zero_shot(task, Rule(3), out=tmp_path / "3")
 
 
 # --- Names as in fairlearn, and other expectations
@@ -439,7 +430,7 @@ def test_a_row_among_its_own_examples_is_refused() -> None:
     example = task.pool().loc[shots.examples[0].row]
     assert build_prompt(task, task.test().iloc[0], shots)
     raw = people()
-    own = load_task(raw, protected="sex", outcome="approved")
+    own = approvals(raw)
     chosen = select_shots(own, "random", 4, pool=raw)
     number = int(chosen.examples[0].row.removeprefix("row:"))
     for of, row, examples in (
@@ -457,10 +448,7 @@ def test_a_row_among_its_own_examples_is_refused() -> None:
 
 def test_examples_and_records_of_another_frame_are_refused(tmp_path: Path) -> None:
     first, second = people(), people().assign(age=range(30, 90))
-    one, other = (
-        load_task(frame, protected="sex", outcome="approved")
-        for frame in (first, second)
-    )
+    one, other = (approvals(frame) for frame in (first, second))
     shots = select_shots(one, "random", 4)
     message = (
         r"from another frame.*row:\d+' has \d+ in column 'age', and had \d+.*=True"
@@ -485,7 +473,7 @@ def test_examples_and_records_of_another_frame_are_refused(tmp_path: Path) -> No
 
 def test_files_are_overwritten_only_by_force(tmp_path: Path) -> None:
     task = SMALL_CENSUS
-    result = evaluate(task, "surrogate", ("zero",), n_test=20, out=tmp_path / "run")
+    result = zero_shot(task, "surrogate", out=tmp_path / "run")
     shots = select_shots(task, "zero")
     for write in (
         lambda **force: save_shots(shots, tmp_path / "shots.json", **force),
@@ -502,8 +490,7 @@ def test_files_are_overwritten_only_by_force(tmp_path: Path) -> None:
 @pytest.mark.parametrize("positive", ["no", "yes"])
 def test_a_frame_is_read_alike_with_and_without_its_index(positive: str) -> None:
     raw = people("yes", "no")
-    names: Any = {"protected": "sex", "outcome": "approved", "positive": positive}
-    task = load_task(raw, **names)
+    task = approvals(raw, positive=positive)
     pool = task.pool()
     expected = (raw["approved"] == positive).astype(int).tolist()
     for frame in (
@@ -521,9 +508,8 @@ def test_a_frame_is_read_alike_with_and_without_its_index(positive: str) -> None
 
 def test_clean_rows_are_known_by_their_index() -> None:
     raw = people("refused", "granted")
-    names: Any = {"protected": "sex", "outcome": "approved"}
-    task = load_task(raw, **names, positive="granted")
-    inverse = load_task(raw, **names, positive="refused")
+    task = approvals(raw, positive="granted")
+    inverse = approvals(raw, positive="refused")
     pool = inverse.pool()
     for rows, message in (
         (pool, "is not its answer in this task"),
@@ -558,13 +544,7 @@ def test_clean_rows_are_known_by_their_index() -> None:
 
 def test_rows_of_a_frame_have_the_ids_of_the_table_only_if_they_are_its_rows() -> None:
     raw = people("refused", "granted")
-    task = load_task(
-        raw,
-        protected="sex",
-        outcome="approved",
-        positive="granted",
-        question="Granted?",
-    )
+    task = approvals(raw, positive="granted", question="Granted?")
     some = pl.from_pandas(raw).filter(pl.col("age") > 40)
     chosen = select_shots(task, "balanced", 4, pool=some)
     assert chosen.examples[0].row.startswith("given:")
@@ -600,7 +580,7 @@ def test_a_level_that_may_be_another_one_is_refused(
 
 
 def test_groups_of_a_pool_are_spelled_as_the_task_spells_them() -> None:
-    task = load_task(people(), protected="sex", outcome="approved")
+    task = approvals(people())
     pool = task.pool()
     lower = pool.assign(sex=pool["sex"].str.lower())
     shots = select_shots(task, "random", 4, pool=lower)
@@ -611,7 +591,7 @@ def test_groups_of_a_pool_are_spelled_as_the_task_spells_them() -> None:
 @pytest.mark.parametrize("kind", ["int64", "bool", "str"])
 def test_columns_of_any_dtype_are_read(backend: Any, kind: str) -> None:
     frame = people().astype({"approved": kind}).convert_dtypes(dtype_backend=backend)
-    task = load_task(frame, protected="sex", outcome="approved")
+    task = approvals(frame)
     assert task.labels(frame).tolist() == people()["approved"].tolist()
     assert task.sensitive(frame).tolist() == people()["sex"].tolist()
     assert select_shots(task, "balanced", 4, pool=frame).m == 4
@@ -622,7 +602,7 @@ def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
     alike = pd.concat(
         [people(), people()], ignore_index=True
     )  # row 60 + k has the cells of row k
-    task = load_task(alike, protected="sex", outcome="approved")
+    task = approvals(alike)
     shots = select_shots(task, "random", 4, candidates=np.arange(120) < 60)
     number = int(shots.examples[0].row.removeprefix("row:"))
     assert build_prompt(
@@ -637,7 +617,7 @@ def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
 
 def test_the_nearest_rows_are_others() -> None:
     raw = people()
-    task = load_task(raw, protected="sex", outcome="approved")
+    task = approvals(raw)
     row = raw.iloc[3]
     for query in (row, row.to_dict(), task.record(row), row.rename("a person")):
         shots = select_shots(task, "nearest", 4, query=query)
@@ -647,13 +627,12 @@ def test_the_nearest_rows_are_others() -> None:
 def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
     three = people("refused", "granted")
     three.loc[:8, "approved"] = "pending"
-    names: Any = {"protected": "sex", "outcome": "approved", "words": "values"}
     with refused(r"pending.*others='no'.*others='drop'"):
-        load_task(three, **names | {"words": None})
+        approvals(three)
     with refused("name positive and negative"):
-        load_task(three, **names, positive="granted", others="no")
-    task = load_task(
-        three, **names, positive="granted", negative="refused", others="drop"
+        approvals(three, words="values", positive="granted", others="no")
+    task = approvals(
+        three, words="values", positive="granted", negative="refused", others="drop"
     )
     assert task.spellings["no"][0] == "refused"
     assert len(task.pool()) == 51
@@ -667,33 +646,19 @@ def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
 def test_words_of_an_outcome_are_no_other_language(
     no: object, yes: object, tmp_path: Path
 ) -> None:
-    task = load_task(people(no, yes), protected="sex", outcome="approved")
+    task = approvals(people(no, yes))
     assert str(yes).lower() in task.spellings["yes"]
     with warnings.catch_warnings(record=True) as caught:
-        evaluate(
-            task,
-            lambda _: "yes",
-            ("zero",),
-            n_test=20,
-            base_parity=None,
-            out=tmp_path / "run",
-        )
+        zero_shot(task, lambda _: "yes", base_parity=None, out=tmp_path / "run")
     assert "are also read as" not in " ".join(
         str(warning.message) for warning in caught
     )
     with pytest.warns(
         RunWarning, match="the question is not English: ja and nein are also read"
     ):
-        evaluate(
-            load_task(
-                people(no, yes),
-                protected="sex",
-                outcome="approved",
-                question="Wird er das?",
-            ),
+        zero_shot(
+            approvals(people(no, yes), question="Wird er das?"),
             lambda _: "yes",
-            ("zero",),
-            n_test=20,
             base_parity=None,
             out=tmp_path / "german",
         )
