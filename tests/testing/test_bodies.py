@@ -8,7 +8,6 @@ import pytest
 from pydantic import BaseModel
 
 from fwc_llm.models.base import Message
-from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.testing import answers
 
 PERSON = (
@@ -134,14 +133,3 @@ def test_an_unreadable_prompt_is_refused() -> None:
 
     with pytest.raises(AssertionError, match="the surrogate cannot read the prompt"):
         application()
-
-
-def test_a_decision_has_the_chats_probability(client: openai.OpenAI) -> None:
-    question = {"type": "predicate", "name": "q", "instructions": "Is the income high?"}
-    inputs: Any = (MANAGER, MANAGER[0]["content"])
-    for given in inputs:
-        (answer,) = client.decisions.create(
-            model="surrogate", input=given, questions=[question]
-        ).answers
-        assert (answer.type, answer.name) == ("predicate", "q")
-        assert answer.probability == pytest.approx(Surrogate().p_yes(MANAGER), abs=1e-6)
