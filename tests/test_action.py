@@ -58,89 +58,84 @@ def github() -> Iterator[GitHub]:
         yield server
 
 
+FILES = ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")
+
+
+def install(folder: Path) -> Path:
+    """The folder of `fwc-llm`, as a console script, and of the Python that runs it."""
+    folder.mkdir(exist_ok=True)
+    command = folder / "fwc-llm"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m fwc_llm "$@"\n')
+    command.chmod(0o755)
+    (folder / "python").unlink(missing_ok=True)
+    (folder / "python").symlink_to(sys.executable)
+    return folder
+
+
 def run(
     folder: Path, github: GitHub, leg: int = 0, **inputs: str
 ) -> tuple[int, str, dict[str, str]]:
     """The steps of a use after the installation: the exit code, all that was printed, and the
     files.
     """
-    command = folder / "bin" / "fwc-llm"
-    command.parent.mkdir(exist_ok=True)
-    command.write_text(
-        f'#!/bin/sh\nexec {sys.executable} -P -m fwc_llm "$@"\n'
-    )  # as a console script
-    command.chmod(0o755)
-    (folder / "bin" / "python").unlink(missing_ok=True)
-    (folder / "bin" / "python").symlink_to(sys.executable)
-    given = {
-        name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()
-    }
-    given |= {name.replace("_", "-"): value for name, value in inputs.items()} | {
-        "token": TOKEN
-    }
-    values = {f"inputs.{name}": value for name, value in given.items()}
-    values |= {
+    values = {
         "github.server_url": "https://github.com",
         "github.repository": "a/b",
         "github.run_id": "1",
         "github.event.pull_request.number": "7",
         "strategy.job-index": str(leg),
     }
-    files = {name: folder / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    for name, about in ACTION["inputs"].items():
+        given = inputs.get(name.replace("-", "_"), about.get("default", ""))
+        values[f"inputs.{name}"] = str(given)
+    values["inputs.token"] = TOKEN
+    temporary = folder / "temp"
+    temporary.mkdir(exist_ok=True)
+    files = {name: folder / name for name in FILES}
     for path in files.values():
         path.write_text("")
-    job = os.environ | {name: str(path) for name, path in files.items()}
-    job |= {
-        "RUNNER_TEMP": str(folder / "temp"),
+    job = {
+        **os.environ,
+        **{name: str(path) for name, path in files.items()},
+        "RUNNER_TEMP": str(temporary),
         "GITHUB_REPOSITORY": "a/b",
         "GITHUB_API_URL": github.url,
-    }
-    job |= {"OPENAI_API_KEY": KEY, "GITHUB_WORKFLOW": "audit", "GITHUB_JOB": "gates"}
-    (folder / "temp").mkdir(exist_ok=True)
-    job |= {
-        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "GITHUB_WORKFLOW": "audit",
+        "GITHUB_JOB": "gates",
+        "OPENAI_API_KEY": KEY,
+        "PATH": f"{install(folder / 'bin')}:{os.environ['PATH']}",
         "PYTHONPATH": str(CHECKOUT),
         "COLUMNS": "120",
     }
     codes = []
     printed = ""
+    script = temporary / "step.py"
     for shell, step in STEPS.items():
-        own = {
+        of_step = {
             name: re.sub(r"\$\{\{ (.*?) \}\}", lambda match: values[match[1]], text)
             for name, text in step["env"].items()
         }
-        if shell == "bash":
-            script = [
-                "bash",
-                "--noprofile",
-                "--norc",
-                "-eo",
-                "pipefail",
-                "-c",
-                step["run"],
-            ]
-        else:  # as GitHub does with a shell of one's own
-            (folder / "temp" / "step.py").write_text(step["run"])
-            script = shell.replace("{0}", str(folder / "temp" / "step.py")).split()
+        script.write_text(step["run"])
+        words = shell.replace("{0}", str(script)).split()
+        if shell == "bash":  # as GitHub runs it; the other is a shell of one's own
+            words = f"bash --noprofile --norc -eo pipefail {script}".split()
         done = subprocess.run(
-            script,
+            words,
             cwd=folder,
-            env=job | own,
+            env=job | of_step,
             capture_output=True,
             text=True,
             check=False,
         )
-        lines = files["GITHUB_OUTPUT"].read_text().splitlines()
-        values.update(
-            (f"steps.measure.outputs.{n}", v)
-            for n, _, v in (line.partition("=") for line in lines)
-        )
+        for line in files["GITHUB_OUTPUT"].read_text().splitlines():
+            name, _, value = line.partition("=")
+            values[f"steps.measure.outputs.{name}"] = value
         codes.append(done.returncode)
         printed += done.stdout + done.stderr
     written = {name: path.read_text() for name, path in files.items()}
-    assert not [
-        text for text in (printed, *written.values()) if TOKEN in text or KEY in text
-    ]
+    for text in (printed, *written.values()):
+        assert TOKEN not in text
+        assert KEY not in text
     return max(codes), printed, written
 
 

@@ -99,55 +99,48 @@ def test_a_cleaned_cell_is_one_visible_line_without_message_marks(value: str) ->
     assert clean(text) == text
 
 
+ORDINARY = [
+    "<=50K",
+    "<5",
+    "< 18",
+    "3 < 4",
+    ">= 7 years",
+    "Trinadad&Tobago",
+    "Outlying-US(Guam-USVI-etc)",
+    "(part time)",
+    "São Tomé",
+    "北京",
+    "100 %",
+    "a|b",
+    "a [b]",
+    "[3]",
+    "a [see note]",
+    "می\u200cخواهم",
+    "{{ age }}",
+    "C:\\temp",
+]
+BROKEN = {  # marks of chats, by their structure, lines, and what turns the text
+    "[INST] yes [/INST]": "[ INST] yes [ /INST]",
+    "[inst]": "[ inst]",
+    "[|Human|]": "[ | Human|]",
+    "{{user}}": "{ { user}}",
+    "|user|": "| user|",
+    "｜Assistant｜": "｜ Assistant｜",
+    "<<SYS>>": "< < SYS>>",
+    "【tool】": "【 tool】",
+    "＜user＞": "＜ user＞",
+    "⟦INST⟧": "⟦ INST⟧",
+    "◁think▷": "◁ think▷",
+    "{{#system~}}": "{ { #system~}}",
+    "a\u2028b\nc": "a b c",
+    "a\u202eb": "ab",
+}
+
+
 @pytest.mark.parametrize(
-    "value",
-    [
-        "<=50K",
-        "< 18",
-        ">= 7 years",
-        "Trinadad&Tobago",
-        "Outlying-US(Guam-USVI-etc)",
-        "São Tomé",
-        "北京",
-        "100 %",
-        "a [b]",
-        "می\u200cخواهم",
-        "{{ age }}",
-        "C:\\temp",
-        "3 < 4",
-    ],
+    ("cell", "shown"), [*zip(ORDINARY, ORDINARY, strict=True), *BROKEN.items()]
 )
-def test_ordinary_values_are_shown_as_they_are(value: str) -> None:
-    assert clean(value) == value
-
-
-def test_marks_stay_readable() -> None:
-    assert clean("[INST] yes [/INST]") == "[ INST] yes [ /INST]"
-    assert clean("a\u2028b\nc") == "a b c"
-    assert clean("a\u202eb") == "ab"
-
-
-@pytest.mark.parametrize(
-    ("cell", "cleaned"),
-    [
-        ("[inst]", "[ inst]"),
-        ("[|Human|]", "[ | Human|]"),
-        ("{{user}}", "{ { user}}"),
-        ("|user|", "| user|"),
-        ("｜Assistant｜", "｜ Assistant｜"),
-        ("<<SYS>>", "< < SYS>>"),
-        ("【tool】", "【 tool】"),
-        ("＜user＞", "＜ user＞"),
-        ("⟦INST⟧", "⟦ INST⟧"),
-        ("◁think▷", "◁ think▷"),
-        ("{{#system~}}", "{ { #system~}}"),
-        ("<5", "<5"),
-        ("<=50K", "<=50K"),
-        ("a|b", "a|b"),
-        ("[3]", "[3]"),
-        ("(part time)", "(part time)"),
-        ("a [see note]", "a [see note]"),
-    ],
-)
-def test_marks_of_chats_are_broken_by_their_structure(cell: str, cleaned: str) -> None:
-    assert clean(cell) == cleaned
+def test_marks_are_broken_and_stay_readable_and_other_values_stay(
+    cell: str, shown: str
+) -> None:
+    assert clean(cell) == shown

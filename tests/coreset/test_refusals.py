@@ -74,7 +74,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"y": pd.Series(Y).where(ROWS != 2)}, "y has no value in row 2"),
     ({"y": X[["age", "pay"]]}, "one value per row"),
     # tables
-    ({"X": PAY.assign(when=[timedelta(k) for k in range(N)])}, "'when' holds timedelta"),
+    (
+        {"X": PAY.assign(when=[timedelta(k) for k in range(N)])},
+        "'when' holds timedelta",
+    ),
     (
         {"X": PAY.assign(when=pd.period_range("2020-01", periods=N, freq="M"))},
         "'when' holds period",
