@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CENSUS_TABLES = census_data.census_tables
 CHECKOUT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 LONG = {"test_snippets.py", "test_quick.py", "test_site.py", "test_compiled.py"}
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}

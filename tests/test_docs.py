@@ -7,7 +7,6 @@ import io
 import re
 import subprocess
 import tokenize
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ import fwc_llm
 from fwc_llm import coreset
 from fwc_llm.cli.program import every_command
 from fwc_llm.version import __version__
-from tests.conftest import CHECKOUT
+from tests.conftest import CHECKOUT, PYPROJECT
 from tests.test_house import PACKAGE, SOURCES, nodes
 
 FENCE = re.compile(
@@ -226,13 +225,12 @@ def test_every_public_name_has_an_example_on_a_page() -> None:
 
 
 def test_every_extra_that_is_named_exists() -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     for path in (*SOURCES, *(page for page in PAGES if page.name != "CHANGELOG.md")):
         text = path.read_text()
         named = re.findall(
             r"fwc-llm\[(\w+)\]|\bextra \[?`?(\w+)[\]`]|Extra: `?(\w+)", text
         )
         for extra in filter(None, (word for found in named for word in found)):
-            assert extra in project["optional-dependencies"], (
+            assert extra in PYPROJECT["project"]["optional-dependencies"], (
                 f"{name(path)} names the extra {extra}"
             )

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import tarfile
-import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +14,7 @@ from fwc_llm.prompts import templates
 from fwc_llm.tasks import task_names
 from fwc_llm.version import __version__
 from tests.command import python
-from tests.conftest import CHECKOUT
+from tests.conftest import CHECKOUT, PYPROJECT
 from tests.wheel import LARGEST_WHEEL, SERVE, SERVICE, build, contents, write_service
 
 pytestmark = pytest.mark.slow
@@ -151,7 +150,7 @@ def test_inspect_finds_the_tasks_of_the_wheel(installed: Path, tmp_path: Path) -
 
 
 def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    project = PYPROJECT["project"]
     named = project["optional-dependencies"]
     tested = ("parquet", "excel", "dask", "plot", "inspect", "local", "paper", "docs")
     extras = [entry for name in tested for entry in named[name]]

@@ -5,12 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
-from tests.conftest import CHECKOUT, missing
-
-PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+from tests.conftest import CHECKOUT, PYPROJECT, missing
 
 
 def test_a_page_that_names_an_experiment_says_that_it_takes_a_checkout() -> None:
@@ -48,12 +45,12 @@ def test_the_container_has_all_that_the_wheel_is_built_of() -> None:
         if word == "COPY"
         for source in rest.split()[:-1]
     }
-    built = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    built = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     needed = {
         *built,
         "pyproject.toml",
-        PROJECT["project"]["readme"],
-        *PROJECT["project"]["license-files"],
+        PYPROJECT["project"]["readme"],
+        *PYPROJECT["project"]["license-files"],
     }
     assert copied == needed | {".ci/pinned.txt"}
     later = {
@@ -85,7 +82,7 @@ def test_the_container_runs_as_nobody_special_with_the_solver_compiled() -> None
     (version,) = re.findall(r"^python:(3\.\d+)-slim$", images.pop())
     assert (
         f"Programming Language :: Python :: {version}"
-        in PROJECT["project"]["classifiers"]
+        in PYPROJECT["project"]["classifiers"]
     )
 
 

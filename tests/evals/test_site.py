@@ -5,7 +5,6 @@ true.
 import inspect
 import re
 import struct
-import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from playwright.sync_api import Browser
 from evals.site import notebooks
 from tests.browser.conftest import browser as browser
 from tests.command import python, read_json
+from tests.conftest import PYPROJECT
 
 CHECKOUT = notebooks.CHECKOUT
 README = (CHECKOUT / "README.md").read_text()
@@ -133,8 +133,7 @@ def test_every_address_of_the_readme_is_a_file_of_the_checkout() -> None:
         rf"\({host}(/[\w-]+/[\w.-]+)/(?:blob/)?main/([^)#]+)(#[^)]*)?\)", README
     )
     assert len(found) > 10
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    declared = {url.removesuffix("/") for url in project.get("urls", {}).values()}
+    declared = {url.removesuffix("/") for url in PYPROJECT["project"]["urls"].values()}
     (base,) = {f"https://github.com{repository}" for repository, _, _ in found}
     assert not declared or base in declared, (
         f"README.md links to {base}; pyproject.toml says {declared}"

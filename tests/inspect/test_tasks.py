@@ -3,14 +3,13 @@
 """
 
 import asyncio
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fwc_llm.tasks import load_task, task_names
-from tests.conftest import CHECKOUT
+from tests.conftest import PYPROJECT
 from tests.data.tables import write_task
 from tests.inspect.designs import table
 from tests.models.asking import MESSAGES
@@ -42,9 +41,7 @@ def test_every_built_in_task_is_a_task_of_inspect() -> None:
     assert set(TASKS) == {*task_names(), "taskfile"}
     for name, one in TASKS.items():
         assert registry_info(one).name.removeprefix("fwc_llm/") == name
-    entries = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"][
-        "entry-points"
-    ]
+    entries = PYPROJECT["project"]["entry-points"]
     assert entries["inspect_ai"] == {
         "fwc_llm": "fwc_llm.inspect.registry"
     }  # Inspect goes by this name
