@@ -15,7 +15,7 @@ from evals.plans import plan_of
 from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.transport.inner_problem import Transport
+from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.weights import Masses
 
 
@@ -80,15 +80,18 @@ def violation_of(mass: np.ndarray, target: Any) -> float:
 
 
 def certified(
-    found: Transport,
     cost: np.ndarray,
     target: Any,
     epsilon: float | None,
     weights: Any = None,
+    prices: Any = None,
 ) -> Transport:
-    """Check the certificate on the plan itself, from nothing but the plan, the costs and the
-    weights.
+    """Solve the inner problem, and check the certificate on the plan itself, from nothing but the
+    plan, the costs and the weights.
     """
+    shape = cost.shape[1] // len(target), len(target)
+    found = fair_transport(cost, *shape, target, epsilon, prices, sample_weight=weights)
+    cost = cost.astype(float)
     if weights is None:
         mass = np.full(len(cost), 1 / len(cost))
     else:
