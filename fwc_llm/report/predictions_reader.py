@@ -39,7 +39,6 @@ from fwc_llm.words import (
     folded,
     groups_of,
     is_marker,
-    is_unknown,
 )
 
 if TYPE_CHECKING:
@@ -191,8 +190,6 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         notes += repeated_note(raw, *map(columns.get, ("answer", "p_yes", "score")))
     frame = pd.DataFrame(table, pd.Index(raw.numbers, name=FILE_ROW))
     groups.index = frame.index
-    if {"answer", "label"} <= {*frame}:
-        _check_labelled(frame, raw.where, how)
     values = {
         name: dict.fromkeys(sorted(how.values.get(name, ())), 0) | counted(frame[name])
         for name in read
@@ -200,9 +197,17 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     rules: Mapping[str, MeaningRule] = {name: how.rule(name) for name in read}
     if len(read) > 1:
         rules = own_rules(rules, values)
-    neither, pooled = _decided(frame, values, rules, raw, how)
+    neither, pooled, problems = _decided(frame, values, rules, raw, how)
+    needed = [name for name in columns if name not in _MAY_BE_EMPTY]
+    empty = frame[needed].isna() & ~neither[:, None]
+    bias = _label_bias(frame, raw, how)
+    if how.missing == "refuse":
+        problems += [*bias, *_lacking(empty, raw, how)] if empty.any(axis=None) else []
+    if problems:
+        raise FwcError("; ".join(filter(None, [*problems, raw.sum_row])))
     titles = " or ".join(columns[name] for name in read)
-    kept, lost = _kept(frame, groups, neither, titles, raw.where, how)
+    kept, lost = _kept(frame, groups, neither, empty, titles, how)
+    lost += [f"{note}." for note in bias]
     frame = frame[kept]
     if "score" in frame:
         frame["above"] = _above_median(frame)
@@ -274,11 +279,11 @@ def _decided(
     rules: Mapping[str, MeaningRule],
     raw: "RawTable",
     how: HowRead,
-) -> tuple[Any, list[str]]:
+) -> tuple[Any, list[str], list[str]]:
     """Replace texts of the columns in `values` by 1, 0 or NaN for yes, no or missing.
 
     `values` has the number of rows of each text, 0 for those of earlier files. Return a mask (n,)
-    of rows that are left out, and notes. Columns with one rule are read together.
+    of rows that are left out, notes and problems. Columns with one rule are read together.
     """
     texts = frame[[*values]]
     neither = np.zeros(len(frame), dtype=np.bool_)
@@ -314,42 +319,44 @@ def _decided(
             frame[name] = texts[name].map(means).astype(np.float64)
     if problems and how.columns.get("label") == "label":
         problems.append("if no column has true answers: --label ''")
-    if how.missing == "refuse":
-        problems += _lacking(frame, neither, raw.where, how)
-    if problems:
-        raise FwcError("; ".join(filter(None, [*problems, raw.sum_row])))
-    return neither, notes
+    return neither, notes, problems
 
 
-def _empty(frame: pd.DataFrame, neither: Any, how: HowRead) -> pd.DataFrame:
-    """Which needed cells are empty, but for rows (n,) that are left out anyway."""
-    needed = [name for name in how.columns if name not in _MAY_BE_EMPTY]
-    empty: pd.DataFrame = frame[needed].isna() & ~neither[:, None]
-    return empty
+def _label_bias(frame: pd.DataFrame, raw: "RawTable", how: HowRead) -> list[str]:
+    """A note on labels that are missing for one answer more often than for the other; `FwcError` if
+    an arm's answers differ, but not those that have a label.
 
-
-def _label_bias(frame: pd.DataFrame, how: HowRead) -> list[str]:
-    """A note on labels that are missing for one answer more often than for the other."""
+    So it is where the true outcome is known only of people who were approved. Fewer rows with a
+    label may agree by chance.
+    """
     if "label" not in frame or "answer" not in frame or frame["answer"].dtype != float:
         return []
-    uneven = missing_by_answer(frame["label"].isna(), frame["answer"])
+    answers = frame["answer"].groupby(
+        frame.get("arm", np.zeros(len(frame))), observed=True
+    )
     title = how.columns["label"]
+    missing = frame["label"].isna()
+    for _, of_arm in answers:
+        labelled = of_arm[~missing[of_arm.index]]
+        if len(labelled) >= _ENOUGH and labelled.nunique() == 1 < of_arm.nunique():
+            raise FwcError(
+                f"{raw.where}: all rows with a value in column {title} have the same answer, and "
+                f"others do not, so that error rates cannot be known from these rows: read no "
+                f"true outcomes, --label '', to compare rates of yes"
+            )
+    uneven = missing_by_answer(missing, frame["answer"])
     return [f"{title} is {uneven}: all numbers are of the others"] * bool(uneven)
 
 
-def _lacking(
-    frame: pd.DataFrame, neither: Any, where: Path | str, how: HowRead
-) -> Iterator[str]:
+def _lacking(empty: pd.DataFrame, raw: "RawTable", how: HowRead) -> Iterator[str]:
     """Yield what to do about the empty cells of each column."""
-    empty = _empty(frame, neither, how)
     for name in empty.columns[empty.any()]:
         n = int(empty[name].sum())
         without = ""
         if name == "label":
-            yield from _label_bias(frame, how)
             without = "without --label, rates of yes are of all rows; "
         yield (
-            f"{where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
+            f"{raw.where}:{empty[name].idxmax()}: no value in column {how.columns[name]} "
             f"({n:,} row{'s' * (n > 1)} in total); {without}"
             f"--missing 'drop' leaves such rows out"
         )
@@ -359,12 +366,11 @@ def _kept(
     frame: pd.DataFrame,
     groups: pd.DataFrame,
     neither: Any,
+    empty: pd.DataFrame,
     titles: str,
-    where: Path | str,
     how: HowRead,
 ) -> tuple[Any, list[str]]:
     """A mask (n,) of rows that have an answer or none, and all else that is needed; notes."""
-    empty = _empty(frame, neither, how)
     lost = empty.any(axis=1).to_numpy()
     without = ", ".join(how.columns[name] for name in empty.columns[empty.any()])
     masks = {
@@ -377,36 +383,10 @@ def _kept(
             of_groups = Counter(crossed(groups[mask], how.grouped).tolist())
             by_group = listed(of_groups.most_common(), _MOST, "{0[0]} {0[1]:,}".format)
             notes.append(f"{mask.sum():,} of {len(frame):,} rows {fate}: {by_group}.")
-    notes += [f"{note}." for note in _label_bias(frame, how)]
     lost = lost | neither
     if "row" in frame:  # arms and repeats must have the same rows
         lost = lost | frame["row"].isin(frame["row"][neither]).to_numpy()
     return ~lost, notes
-
-
-def _check_labelled(frame: pd.DataFrame, where: Path | str, how: HowRead) -> None:
-    """Raise `FwcError` where an arm's answers differ, but not those that have a label.
-
-    So it is where the true outcome is known only of people who were approved. Fewer rows with a
-    label may agree by chance.
-    """
-    by_arm = frame.groupby(frame.get("arm", np.zeros(len(frame))), observed=True)
-    for _, of_arm in by_arm:
-        blank = [text for text in of_arm["label"].unique() if is_unknown(str(text))]
-        labelled = of_arm[~of_arm["label"].isin([*blank, np.nan])]
-        kinds = [len(_different(part["answer"])) for part in (labelled, of_arm)]
-        if len(labelled) >= _ENOUGH and kinds[0] == 1 < kinds[1]:
-            raise FwcError(
-                f"{where}: all rows with a value in column {how.columns['label']} have the same "
-                f"answer, and others do not, so that error rates cannot be known from these rows: "
-                f"read no true outcomes, --label '', to compare rates of yes"
-            )
-
-
-def _different(answers: "pd.Series[Any]") -> set[str]:
-    """The answers that differ by more than their case, without words for unknown."""
-    texts = map(str, answers.dropna().unique())
-    return {text.casefold() for text in texts if not is_unknown(text)}
 
 
 def _parsed_replies(table: Json, words: Words, raw: "RawTable") -> list[str]:
