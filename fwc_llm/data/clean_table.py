@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -139,7 +139,7 @@ def clean_tables(
     for item in used:
         raw[item.name] = edited(task, item, raw[item.name])
     lost = _conditions(task, raw)
-    kept = ~lost.any(axis=1)
+    kept = ~_any(lost, raw)
     _check_numbers(task, used, written[kept])
     outcome = task.outcome.source
     raw.loc[kept, outcome] = outcomes(task, raw.loc[kept, outcome])
@@ -151,11 +151,11 @@ def clean_tables(
     lost[f"{outcome} neither yes nor no"] = neither
     raw[outcome] = raw[outcome].where(raw[outcome].isin(meaning.texts))
     filled = _fill_missing(task, raw, used, lost)
-    keep = ~lost.any(axis=1)
+    keep = ~_any(lost, raw)
     levels, notes = _levels(task, raw, keep)
     groups = crossed(levels.fillna(UNKNOWN), [*map(str, levels)])
-    counts = lost.assign(read=True, kept=keep).groupby(groups)
-    rows = RowCount(counts.sum().astype(int))
+    counts = pd.DataFrame({"read": True, "kept": keep} | lost, raw.index)
+    rows = RowCount(counts.groupby(groups).sum().astype(int))
     if not rows.kept:
         why = ", ".join(
             f"{reason} ({count:,})" for reason, count in rows.reasons.items()
@@ -244,9 +244,14 @@ def complete(
     return cells[needed].notna().all(axis=1)
 
 
-def _conditions(task: TaskFile, raw: pd.DataFrame) -> pd.DataFrame:
+def _any(lost: Mapping[str, pd.Series], raw: pd.DataFrame) -> pd.Series:
+    """A mask (n,) of the rows that are lost for any reason."""
+    return pd.DataFrame(lost, raw.index).any(axis=1)
+
+
+def _conditions(task: TaskFile, raw: pd.DataFrame) -> dict[str, pd.Series]:
     """Masks (n,) of rows that do not meet a condition of the task, by reason."""
-    lost = pd.DataFrame(index=raw.index)
+    lost = {}
     for condition in task.keep:
         cells = raw[condition.column]
         met = applied(cells, partial(cell_rules.meets, task, condition), object)
@@ -288,10 +293,13 @@ def outcome_meaning(task: TaskFile, cells: pd.Series, stay: pd.Series) -> Meanin
 
 
 def _fill_missing(
-    task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], lost: pd.DataFrame
+    task: TaskFile,
+    raw: pd.DataFrame,
+    used: Sequence[FileColumn],
+    lost: dict[str, pd.Series],
 ) -> dict[str, int]:
     """Apply the rules for missing values: add to `lost`, or make categories in `raw`; count."""
-    within = ~lost.any(axis=1)
+    within = ~_any(lost, raw)
     missing = {item.name: raw[item.name].isna() & within for item in used}
     counts = {name: int(mask.sum()) for name, mask in missing.items() if mask.any()}
     filled = {}
@@ -361,7 +369,7 @@ def _typed(
     task: TaskFile, rows: pd.DataFrame, levels: pd.DataFrame, meaning: Meaning
 ) -> pd.DataFrame:
     """The table of kept rows, with typed cells."""
-    values = levels.copy()
+    values = {name: levels[name] for name in levels}
     for column in task.columns:
         name = column.name
         if name == task.outcome.source:
@@ -374,7 +382,7 @@ def _typed(
             values[name] = applied(
                 rows[name], partial(cell_rules.parse_value, task, column)
             )
-    return values[[column.name for column in task.columns]]
+    return pd.DataFrame({column.name: values[column.name] for column in task.columns})
 
 
 def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
