@@ -11,6 +11,7 @@ from evals.fit_census import fit
 from fwc_llm.data.census import SEED, TABLES, simulate
 from fwc_llm.runs.splits import row_values
 from fwc_llm.tasks import Task, census_task, load_task
+from tests.command import read_json
 from tests.conftest import CHECKOUT
 
 
@@ -51,7 +52,7 @@ def test_the_same_seed_gives_the_same_rows() -> None:
 
 def test_the_tables_are_small_and_hold_no_small_count() -> None:
     assert TABLES.stat().st_size < 200_000
-    network = json.loads(TABLES.read_text(encoding="utf-8"))
+    network = read_json(TABLES)
     assert min(map(min, network["joint"]["counts"])) >= 5
     for node in network["nodes"]:
         for table in node["tables"]:
@@ -68,9 +69,7 @@ def test_the_tables_are_what_the_script_makes_of_adult(adult: Task) -> None:
     frame = adult.pool().assign(
         income=adult.pool()["income"].map({"yes": ">50K", "no": "<=50K"})
     )
-    assert json.loads(json.dumps(fit(frame))) == json.loads(
-        TABLES.read_text(encoding="utf-8")
-    )
+    assert json.loads(json.dumps(fit(frame))) == read_json(TABLES)
 
 
 def test_sex_and_income_are_jointly_exact(adult: Task, census: Task) -> None:
@@ -126,9 +125,7 @@ def test_no_original_row_is_reproduced(adult: Task, census: Task) -> None:
 
 
 def test_the_recorded_figures_are_of_these_tables() -> None:
-    figures = json.loads(
-        (CHECKOUT / "evals/results/census.json").read_text(encoding="utf-8")
-    )
+    figures = read_json(CHECKOUT / "evals/results/census.json")
     assert figures["simulated"] is True
     assert figures["seed"] == SEED
     assert figures["table_bytes"] == TABLES.stat().st_size

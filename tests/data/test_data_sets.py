@@ -16,6 +16,7 @@ from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.shots.storage import load_shots, save_shots
 from fwc_llm.taskfile import Column
 from fwc_llm.tasks import Task, layout_names, load_task, task_text
+from tests.command import read_json
 from tests.conftest import missing
 from tests.data.tables import cycled, small_task, write_task
 from tests.refusals import refused
@@ -182,9 +183,7 @@ def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -
 
     asked = "baseline", ["zero"]
     result = evaluate(chosen, *asked, n_test=16, out=tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))[
-        "protected"
-    ] == ["colour"]
+    assert read_json(tmp_path / "run" / "run.json")["protected"] == ["colour"]
     assert 'protected = "colour"' in (tmp_path / "run" / "experiment.toml").read_text(
         encoding="utf-8"
     )
@@ -220,7 +219,7 @@ def test_examples_chosen_for_one_attribute_are_refused_for_another(
                 tmp_path / "sex.json", load_task(path, protected="colour"), allowed
             )
     assert load_shots(tmp_path / "sex.json", load_task(path)).protected == ("sex",)
-    older = json.loads((tmp_path / "sex.json").read_text(encoding="utf-8"))
+    older = read_json(tmp_path / "sex.json")
     del older["protected"]
     (tmp_path / "sex.json").write_text(json.dumps(older), encoding="utf-8")
     with refused("chosen for parity by sex"):

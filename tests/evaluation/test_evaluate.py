@@ -1,6 +1,5 @@
 """The whole line, from a table to numbers on disk, against a real HTTP service on loopback."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from fwc_llm.tasks import census_task
+from tests.command import read_json
 from tests.faults.loopback import (
     HttpReply,
     HttpRequest,
@@ -86,7 +86,7 @@ def test_the_folder_holds_the_whole_run(
 ) -> None:
     out = tmp_path / "run"
     run(adult, service[1], out)
-    described = json.loads((out / "run.json").read_text())
+    described = read_json(out / "run.json")
     assert described["fingerprint"] == adult.fingerprint
     assert (described["settings"]["m"], described["simulated"]) == (4, False)
     rows = {one["group"]: (one["no"], one["yes"]) for one in described["population"]}
@@ -95,9 +95,9 @@ def test_the_folder_holds_the_whole_run(
         "zero-0.json",
         "balanced-0.json",
     }
-    prompt = json.loads((out / "prompts" / "balanced.json").read_text())
+    prompt = read_json(out / "prompts" / "balanced.json")
     assert prompt in [body["messages"] for body in service[0].bodies]
-    results = json.loads((out / "results.json").read_text())
+    results = read_json(out / "results.json")
     assert results["usage"]["prompt_tokens"] == 32 * 100
 
 
@@ -189,7 +189,7 @@ def test_a_tasks_words_are_asked_for_shown_and_read(
         "bewilligt",
         "abgelehnt",
     }
-    described = json.loads((tmp_path / "1" / "run.json").read_text())
+    described = read_json(tmp_path / "1" / "run.json")
     assert described["words"] == {"yes": ["bewilligt"], "no": ["abgelehnt"]}
     if template == "default":
         for name, model in (

@@ -23,7 +23,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.tasks import Task, census_task
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.people import make_people, write_people
 from tests.refusals import refused
 
@@ -38,7 +38,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def read(folder: Path) -> Result:
-    return Result(folder, json.loads((folder / "results.json").read_text()))
+    return Result(folder, read_json(folder / "results.json"))
 
 
 def test_a_result_is_one_line_and_one_table(result: Result) -> None:
@@ -95,9 +95,7 @@ def said_of_the_gap(result: Result) -> list[Any]:
     gap = next(
         record for record in found if (record["metric"], record["arm"]) == (GAP, "zero")
     )
-    stored = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))[
-        "records"
-    ]
+    stored = read_json(result.folder / "results.json")["records"]
     assert gap in stored
     tidy = csv.DictReader(render([result.folder], "csv").splitlines())
     line = next(x for x in tidy if (x["metric"], x["arm"]) == (GAP, "zero"))

@@ -23,7 +23,7 @@ from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots import load_shots
 from fwc_llm.tasks import Task, census_task, load_task
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import Service, refusal, serve_in_thread
 from tests.models.four_members import FourMembers
@@ -282,7 +282,7 @@ def test_a_folder_without_a_reply_is_for_any_model_and_others_refused(
                 tune(census, name, 0.3, client=Client(base_url=f"{url}/v1"), **options)
     with pytest.raises(ProviderError, match="has gone"):
         tune(census, Counting(most=1), 0.3, **options)
-    said = json.loads((tmp_path / "t" / "tuning.json").read_text())
+    said = read_json(tmp_path / "t" / "tuning.json")
     assert (said["model"], len(said["candidates"])) == ("surrogate", 1)
     with refused("holds another tuning \\(model differs\\)"):
         tune(census, FourMembers(), 0.3, **options)

@@ -21,7 +21,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.runs.settings import Settings
-from tests.command import Run
+from tests.command import Run, read_json
 from tests.data.tables import cycled, write_csv, write_task
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve_in_thread
@@ -153,7 +153,7 @@ def test_an_audit_is_repeated_from_its_table(
     fwc("verify", ".", code=0)
     Path("a.html").unlink()
     assert "Differences: 0" in fwc("verify", ".", code=0).out
-    audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
+    audit: dict[str, Any] = read_json(Path("audit.json"))
     ratio = next(
         r
         for r in audit["records"]
@@ -226,7 +226,7 @@ def test_a_rescore_that_is_stopped_is_no_forgery(
     been.
     """
     folder = shutil.copytree(untouched, tmp_path / "run")
-    described = json.loads((folder / "run.json").read_text()) | {"parser": 1}
+    described = read_json(folder / "run.json") | {"parser": 1}
     (folder / "run.json").write_text(json.dumps(described))
     replaced = os.replace
 
@@ -250,7 +250,7 @@ def test_keys_that_are_missing_are_named_and_hide_no_changed_one(
 ) -> None:
     """A run of another version describes itself by other keys; a forger may claim to be one."""
     forged = shutil.copytree(untouched, tmp_path / "forged")
-    described = json.loads((forged / "run.json").read_text())
+    described = read_json(forged / "run.json")
     for name in list(described["settings"])[:15]:
         if name not in ("n_test", "m"):
             del described["settings"][name]

@@ -2,7 +2,6 @@
 were.
 """
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +19,7 @@ from fwc_llm.metrics.prediction_powered import (
 )
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import statistics
+from tests.command import read_json
 from tests.refusals import refused
 
 GAP = "dp_gap"
@@ -197,7 +197,7 @@ def test_weights_are_refused_and_odd_columns_are_read() -> None:
 
 
 def test_the_recorded_page_is_that_of_the_recorded_numbers() -> None:
-    numbers = json.loads((RESULTS / "cost.json").read_text(encoding="utf-8"))
+    numbers = read_json(RESULTS / "cost.json")
     assert as_markdown(numbers) == (RESULTS / "cost.md").read_text(encoding="utf-8")
 
 

@@ -32,6 +32,7 @@ from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.statistics import statistics
+from tests.command import read_json
 from tests.metrics.worlds import people
 
 FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
@@ -163,7 +164,7 @@ def numbers(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def test_the_numbers_of_each_design_are_those_recorded(
     found_cases: list[tuple[str, Any]],
 ) -> None:
-    recorded = json.loads(FILE.read_text(encoding="utf-8"))
+    recorded = read_json(FILE)
     for name, content in found_cases:
         places, values = zip(*numbers(content), strict=True)
         assert len(values) == len(recorded[name]), name

@@ -54,6 +54,11 @@ def model(**options: Any) -> FairCoreset:
     return FairCoreset(M, sample=1, swaps=False, random_state=0, **options)
 
 
+def read(folder: Path, x: pd.DataFrame, y: Any, d: Any, **options: Any) -> FairCoreset:
+    """A fit of the table in a file, as `model` says."""
+    return model(**options).fit(**on_disk(folder, x, y, d))
+
+
 def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> None:
     """The certificate is what the whole table in memory gives for the same representatives."""
     consistent(fitted, X, y, d, weight)
@@ -76,7 +81,7 @@ def test_the_certificate_is_that_of_the_whole_table(
     tmp_path: Path, options: Any, table: Any
 ) -> None:
     x, y, d = made(**table)
-    fitted = model(n_init=3, **options).fit(**on_disk(tmp_path, x, y, d))
+    fitted = read(tmp_path, x, y, d, n_init=3, **options)
     check(fitted, x, y, d)
     here = FairCoreset(M, n_init=3, swaps=False, random_state=0, **options).fit(x, y, d)
     assert fitted.objective_ == pytest.approx(here.objective_, rel=0.03)
@@ -85,7 +90,7 @@ def test_the_certificate_is_that_of_the_whole_table(
 @pytest.mark.parametrize("support", ["rows", "features"])
 def test_representatives_are_rows_of_the_table(tmp_path: Path, support: str) -> None:
     x, y, d = made()
-    fitted = model(support=support).fit(**on_disk(tmp_path, x, y, d))
+    fitted = read(tmp_path, x, y, d, support=support)
     rows = fitted.row_index_
     pd.testing.assert_frame_equal(fitted.representatives_, x.iloc[rows])
     assert len(set(rows.tolist())) == M
@@ -145,16 +150,14 @@ def test_prices_far_off_take_another_reading(
     monkeypatch.setattr(certifying_pass, "ROOM", 1000)
     monkeypatch.setattr(certifying_pass, "sampled_doubt", lambda cells, rows: 1.0)
     with refused("kept in memory"):
-        model().fit(**on_disk(tmp_path, x, y, d))
+        read(tmp_path, x, y, d)
 
 
 def test_rare_cells_are_in_the_sample(tmp_path: Path) -> None:
     x, y, d = made()
     d = np.where(np.arange(N) % 125 == 7, 2, d)  # 40 rows
     y[d == 2] = np.arange((d == 2).sum()) % 2
-    fitted = model(slots="equal", max_iter=1, support="rows").fit(
-        **on_disk(tmp_path, x, y, d)
-    )
+    fitted = read(tmp_path, x, y, d, slots="equal", max_iter=1, support="rows")
     assert sorted(set(fitted.sensitive_.tolist())) == [0, 1, 2]
     check(fitted, x, y, d)
 
@@ -183,10 +186,10 @@ def test_a_sample_that_lacks_far_rows_is_warned_of(
     x, y, d = made()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model().fit(**on_disk(tmp_path, x, y, d))
+        read(tmp_path, x, y, d)
     x[:30] *= 1e5
     with pytest.warns(SampleWarning, match="sample") as told:
-        model().fit(**on_disk(tmp_path, x, y, d))
+        read(tmp_path, x, y, d)
     assert [Path(each.filename).name for each in told] == ["test_fit.py"]
 
 
