@@ -47,6 +47,7 @@ _IGNORED = re.compile(_AROUND)
 _MARKS = (
     "<|>|≤|≥|=|+|*|~|≈|†|‡|ca.|circa|approx.|about|around|etwa|rund|env.|environ|under|over|up to"
     "|unter|über|bis|plus|min.|max.|at least|at most|less than|more than|mindestens|höchstens"
+    "|mehr als|weniger als|plus de|moins de|nearly|almost|fast|knapp"
     "|or more|or less|and over|and older|und mehr|und älter|et plus"
 )
 MARKS = tuple(_MARKS.split("|"))
@@ -343,7 +344,9 @@ def without_marks(text: str, marks: Sequence[str]) -> str:
 def _around(marks: Texts) -> re.Pattern[str]:
     longest_first = "|".join(map(re.escape, sorted(marks, key=len, reverse=True)))
     any_mark = longest_first.replace(r"\.", r"\.?")
-    return re.compile(rf"(?i)^(\s*({any_mark}))+|(({any_mark})\s*)+$")
+    return re.compile(
+        rf"(?i)^(\s*({any_mark}))+|(({any_mark})\s*)+$|(?<=\d)({any_mark})(?=\s)"
+    )
 
 
 def edited(item: FileColumn, text: str) -> str:

@@ -184,12 +184,11 @@ def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
     yes = yes or [key for key in usual_yes if key not in no]
     rest = [key for key in keys if key not in (*yes, *no)]
     if not any(no):
-        no += (
-            rest if positive and len(rest) == 1 else filter(rest.__contains__, usual_no)
-        )
-    if no and not yes and len(rest) == 1:
-        yes = rest
-    rest = [key for key in keys if key not in (*yes, *no)]
+        alone = positive and len(rest) == 1
+        no += rest if alone else filter(rest.__contains__, usual_no)
+        rest = [key for key in rest if key not in no]
+    if negatives and not yes and len(rest) == 1:
+        yes = [rest.pop()]
     if yes and rule.others == "no":
         no = [*no, *rest]
         rest = []

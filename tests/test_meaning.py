@@ -41,6 +41,15 @@ def test_given_values_are_compared_without_case_and_forms_of_numbers() -> None:
         read_meaning({"a": 1, "b": 1}, "said", MeaningRule(("a",), ("A",)))
 
 
+def test_a_value_beside_a_named_one_has_the_other_meaning() -> None:
+    named = MeaningRule(negative=("low",))
+    assert read_meaning({"low": 1, "high": 2}, "said", named).yes == ("high",)
+    for value in ("denied", "foo"):  # with nothing named, only words that are known
+        assert not usual_meaning({"denied": 1, value: 2}).yes
+    empty = read_meaning({"denied": 1, "": 2}, "said", MeaningRule(("",)))
+    assert (empty.yes, empty.no) == (("",), ("denied",))
+
+
 @pytest.mark.parametrize("word", ["rejected", "denied", "abgelehnt", "refused"])
 @pytest.mark.parametrize("negation", ["not", "nicht"])
 def test_the_negation_of_a_word_for_no_means_yes(word: str, negation: str) -> None:

@@ -817,13 +817,15 @@ def test_a_unit_is_one_by_any_spelling_and_an_unknown_one_stands_with_most_numbe
         ("₹1,{},000", 121_000),
         ("{},4E+04", 214_000),
         ("at least {} %", 21),
+        ("{}+ years", 21),
+        ("mehr als {}", 21),
     ],
 )
 @pytest.mark.parametrize("share", [0.2, 0.6, 1.0])
 def test_numbers_with_marks_are_numbers_whatever_their_share(
     form: str, number: float, share: float
 ) -> None:
-    plain = re.sub(r"[^\d{},.E+ ]|\+$|or more", "", form).strip(" .")
+    plain = re.sub(r"[^\d{},.E+ ]|\+$|\+ |or more", "", form).strip(" .")
     cells = [
         (form if k < 100 * share else plain).format(21 + k % 70) for k in range(100)
     ]
