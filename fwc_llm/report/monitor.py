@@ -209,7 +209,7 @@ def watch(
 def _typed(name: str, value: Any) -> str:
     """A recorded option as it is typed."""
     flag = f"--{name.replace('_', '-')}"
-    if not value:
+    if value in (None, []):
         return f"no {flag}"
     if name == "fail_if":
         return " ".join(f"{flag} {in_shell(text)}" for text in value)

@@ -250,6 +250,7 @@ def test_other_settings_and_places_leave_the_state_as_it_was(
             "drop",
             "begun with --missing refuse, --period day: repeat it",
         ),
+        ("--negative", "", "begun with no --negative: repeat it"),
         ("--report", tmp_path / "none" / "page.html", "its folder"),
         ("--report", tmp_path / "." / "state.db", "different"),
         ("--junit", tmp_path / "." / "state.db", "different"),
@@ -257,6 +258,9 @@ def test_other_settings_and_places_leave_the_state_as_it_was(
     ):
         assert str(why) in watch(day(2, 200), *more, code=2).line
         assert (tmp_path / "state.db").read_bytes() == before
+    watch(day(1, 200), "--negative", "", "--state", tmp_path / "t.db", code=0)
+    again = watch(day(2, 200), "--state", tmp_path / "t.db", code=2)
+    assert "begun with --negative ''" in again.line
 
 
 def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
