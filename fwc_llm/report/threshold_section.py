@@ -7,7 +7,7 @@ from fwc_llm.metrics.threshold_effects import METRICS
 from fwc_llm.number_format import DASH, number
 from fwc_llm.report.table_model import Row, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
-from fwc_llm.runs.threshold_selection import NEVER
+from fwc_llm.runs.results import NEVER
 from fwc_llm.sanitize import Fields, Json
 
 _HEADINGS = (

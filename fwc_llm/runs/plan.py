@@ -29,8 +29,7 @@ from fwc_llm.runs.folder import (
 )
 from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import Split, draw_split, population
-from fwc_llm.runs.threshold_selection import draw_validation_rows
+from fwc_llm.runs.splits import Split, draw_split, draw_validation_rows, population
 from fwc_llm.sanitize import Fields, Json
 from fwc_llm.shots import (
     accepted_options,

@@ -1,12 +1,17 @@
-"""Scores a run: computes answers.csv and results.json from questions and journal."""
+"""Scores a run: computes answers.csv and results.json from questions and journal.
+
+Thresholds on P(yes) are chosen by validation rows (docs/protocol.md, "A threshold").
+"""
 
 import math
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from fwc_llm.answers import PARSER, read_answer
 from fwc_llm.files import is_file
@@ -21,8 +26,6 @@ from fwc_llm.runs.folder import (
 )
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.settings import FITTED
-from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
-from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
 from fwc_llm.runs.unread import unread_summary
 from fwc_llm.sanitize import Fields, Json, truncate
 from fwc_llm.words import Words
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from fwc_llm.runs.plan import Plan
 
 
+POOL_FILE = "pool.jsonl"
+NEVER = 1.000001  # a threshold that no P(yes) reaches
 _MOST_REASONS = 5
 _NO_REPLY = ("error", "unfinished")
 # Keys of run.json and of its settings that results.json repeats.
@@ -217,6 +222,53 @@ def _thresholds(
             row["p_yes"] is None and row["reason"] not in _NO_REPLY for row in plain
         ),
     }
+
+
+def choose_thresholds(
+    rule: float | str, rows: Iterable[Fields], keys: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], Json]:
+    """The threshold of every (arm, repeat) in `keys`, None if no row has a P(yes)."""
+    if rule not in FITTED:
+        return {key: {"repeat": key[1], "threshold": float(rule)} for key in keys}
+    by_key = defaultdict[tuple[str, int], list[Fields]](list)
+    for row in rows:
+        by_key[str(row["arm"]), int(row["repeat"])].append(row)
+    return {key: {"repeat": key[1], **_chosen(rule, by_key[key])} for key in keys}
+
+
+def _chosen(rule: float | str, rows: Sequence[Fields]) -> Json:
+    from fwc_llm.metrics.decision_thresholds import (
+        HALF,
+        at_base_rate,
+        most_accurate,
+        threshold_curve,
+    )
+
+    with_p = [row for row in rows if row["p_yes"] is not None]
+    counts = {"threshold": None, "rows": len(rows), "known": len(with_p)}
+    if not with_p:
+        return counts
+    p = np.array([row["p_yes"] for row in with_p])
+    labels = np.array([row["label"] == "yes" for row in with_p])
+    curve = threshold_curve(p, labels, [row["group"] for row in with_p])
+    index = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
+    gap = float(curve.gap[index])
+    return counts | {
+        "threshold": min(float(curve.thresholds[index]), NEVER),
+        "accuracy": float(curve.accuracy[index]),
+        "accuracy_at_half": float(((p >= HALF) == labels).mean()),
+        "dp_gap": None if math.isnan(gap) else gap,
+        "share_of_yes": float(curve.share[index]),
+        "base_rate": curve.base_rate,
+        "ties": int(curve.ties[index]),
+    }
+
+
+def at_threshold(row: Fields, threshold: float | None) -> str:
+    """Yes if P(yes) is at least the threshold, else no; "" if either is None."""
+    if threshold is None or row["p_yes"] is None:
+        return ""
+    return "yes" if row["p_yes"] >= threshold else "no"
 
 
 VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}

@@ -1,4 +1,4 @@
-"""Draws test rows with controlled base rates; marks candidates for examples."""
+"""Draws test rows with controlled base rates, and validation rows; marks candidates for examples."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
+from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.sanitize import Fields, Json
 from fwc_llm.tasks import Task
 from fwc_llm.words import is_known
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _VALIDATION = 1  # added to the seed: a stream of its own
+_MOST, _LEAST = 200, 20  # limits of the default number of validation rows
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,46 @@ def hold_out(
     rows = split.pool.iloc[draw(task, cells, split.candidates, n, base_parity, rng)]
     left = ~equal_rows(task, split.pool, rows)
     return rows, replace(split, candidates=split.candidates & left)
+
+
+def draw_validation_rows(
+    task: "Task",
+    split: Split,
+    settings: Settings,
+    seed: int,
+    examples: Sequence[Fields],
+) -> "tuple[pd.DataFrame, Split]":
+    """A repeat's validation rows, 0 if none are needed; the split without them."""
+    if settings.threshold not in FITTED:
+        return split.pool.iloc[:0], split
+    free = split.candidates
+    if examples:
+        free = free & ~equal_rows(task, split.pool, examples)
+    open_split = replace(split, candidates=free)
+    rows = _number_of_rows(task, open_split, settings)
+    try:
+        validation, left = hold_out(task, open_split, rows, settings.base_parity, seed)
+    except FwcError as error:
+        raise FwcError(
+            f"--threshold {settings.threshold} needs rows of the pool: {error}"
+        ) from None
+    return validation, replace(
+        left, candidates=left.candidates | (split.candidates & ~free)
+    )
+
+
+def _number_of_rows(task: "Task", split: Split, settings: Settings) -> int:
+    """As many as test rows, at most 200, and at most half of each cell's candidates."""
+    most = min(settings.n_test, _MOST)
+    parity = settings.base_parity
+    if parity is None:
+        return max(min(most, int(split.candidates.sum()) // 2), 2)
+    step = whole_step(task.groups, parity)
+    least = math.ceil(_LEAST / step) * step
+    cells = cells_of_rows(task, split.pool)[split.candidates]
+    counts = np.bincount(cells, minlength=2 * len(task.groups)).reshape(-1, 2)
+    fitting = most_rows(task.groups, counts // 2, parity)
+    return min(nearest_whole(task.groups, most, parity), max(fitting, least))
 
 
 def design_of(

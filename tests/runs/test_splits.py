@@ -14,13 +14,15 @@ from fwc_llm.errors import FwcError
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import THRESHOLD
 from fwc_llm.runs.plan import make_plan
+from fwc_llm.runs.results import NEVER, at_threshold, choose_thresholds
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import cell_counts, design_of, draw_split, hold_out, row_values
-from fwc_llm.runs.threshold_selection import (
-    NEVER,
-    at_threshold,
-    choose_thresholds,
+from fwc_llm.runs.splits import (
+    cell_counts,
+    design_of,
+    draw_split,
     draw_validation_rows,
+    hold_out,
+    row_values,
 )
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task, default_task, with_columns
