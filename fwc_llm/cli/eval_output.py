@@ -181,14 +181,6 @@ def _again(folder: Path) -> str:
     return f"the same command with --out {in_shell(folder)}"
 
 
-def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
-    return {
-        name: result
-        for name, result in results.items()
-        if result.unanswered < result.data["requests"]
-    }
-
-
 def _print_results(
     jobs: "Sequence[Job]",
     results: "Mapping[str, Result]",
@@ -198,7 +190,11 @@ def _print_results(
     from fwc_llm.report.cost import cost
     from fwc_llm.report.terminal import runs_table
 
-    answered = _answered(results)
+    answered = {
+        name: result
+        for name, result in results.items()
+        if result.unanswered < result.data["requests"]
+    }
     if not answered:
         return
     console.notes(*jobs[0].plan.task.notes)

@@ -141,8 +141,16 @@ class Gates:
             lines(*marks)
         if not suites:
             return
-        self._write(suites, self.undecided)
-        from fwc_llm.gates.decide import counted, worst
+        from fwc_llm.gates.decide import counted, junit_xml, worst
+
+        if self.junit is not None:
+            undecided_as: Any = {
+                "fail": "outside",
+                "pass": "within",
+                None: "cannot say",
+            }
+            text = junit_xml(suites, undecided_as[self.undecided])
+            write_whole(text, self.junit, "the JUnit file ")
 
         every = [check for checks in suites.values() for check in checks]
         outcome = worst(every)
@@ -155,18 +163,6 @@ class Gates:
             count_as = "say how such checks count with --undecided fail or pass"
             steps = "; or ".join(filter(None, (remedy, count_as)))
             raise GateUndecidedError(f"{counts}: {steps}")
-
-    def _write(
-        self, suites: "Mapping[str, Sequence[Check]]", undecided: Undecided
-    ) -> None:
-        if self.junit is None:
-            return
-        from fwc_llm.gates.decide import junit_xml
-
-        counted: Any = {"fail": "outside", "pass": "within"}.get(
-            undecided or "", "cannot say"
-        )
-        write_whole(junit_xml(suites, counted), self.junit, "the JUnit file ")
 
 
 def settle_runs(

@@ -502,7 +502,6 @@ def write_examples(folder: RunFolder, plan: Plan) -> None:
                 path = (
                     folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
                 )
-                path.parent.mkdir(parents=True, exist_ok=True)
                 save_shots(repeat.shots[arm.name], path, force=True)
     for call in plan.first_calls:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))

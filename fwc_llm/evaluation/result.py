@@ -192,10 +192,6 @@ class Result(Ambiguous):
         return {name: bool(self.data.get(name)) for name in ("simulated", "reference")}
 
     @property
-    def _marked(self) -> list[str]:
-        return badges(**self._marks)
-
-    @property
     def missing(self) -> list[str]:
         """A sentence on requests without a reply, with the most frequent reason, or []."""
         if not self.unanswered:
@@ -223,7 +219,7 @@ class Result(Ambiguous):
 
         from fwc_llm.metrics.counts import METRICS
 
-        label = "".join(f"  ({mark})" for mark in self._marked)
+        label = "".join(f"  ({mark})" for mark in badges(**self._marks))
         metrics = ("coverage", *METRICS)
         values = {
             arm: [self.records.find(m, arm).value for m in metrics] for arm in self.arms
@@ -233,7 +229,7 @@ class Result(Ambiguous):
 
     def __repr__(self) -> str:
         names = ", ".join(self.arms)
-        label = "".join(f", {mark}" for mark in self._marked)
+        label = "".join(f", {mark}" for mark in badges(**self._marks))
         parts = [f"{self._title}{label}: {names}", *self.missing, str(self.folder)]
         return f"<Result {'; '.join(parts)}>"
 

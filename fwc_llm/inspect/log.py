@@ -230,7 +230,6 @@ def _write_examples(
     epochs: int,
 ) -> None:
     """Write the examples of every arm and repeat, and one full prompt per arm."""
-    (folder.path / "shots").mkdir()
     for chosen in shots:
         for epoch in range(epochs):
             repeat = chosen["repeat"] * epochs + epoch
@@ -238,7 +237,6 @@ def _write_examples(
                 f"shots/{layout.file_name(chosen['arm'])}-{repeat}.json",
                 chosen["shots"],
             )
-    (folder.path / "prompts").mkdir()
     for arm in arms:
         first = next(sample for question, sample in samples if question["arm"] == arm)
         folder.write_json(

@@ -129,13 +129,11 @@ def _variations(arm: Arm, settings: Settings) -> Iterator[Arm]:
 
 def _check_distinct(arms: Sequence[Arm]) -> None:
     """Raise `FwcError` for two arms whose files would have one name."""
-    seen = set[str]()
+    files = [file_name(arm.name) for arm in arms]
     for arm in arms:
-        name = file_name(arm.name)
-        if name in seen:
+        if files.count(file_name(arm.name)) > 1:
             remedy = "give each arm once, and shots files and template folders distinct names"
             raise FwcError(f"the arm {arm.name!r} is named twice: {remedy}")
-        seen.add(name)
 
 
 FIRST_NAME = "first name"  # key of the first name in a changed row

@@ -1,4 +1,4 @@
-"""Draws test rows with controlled base rates, and validation rows; marks candidates for examples."""
+"""Draws test rows with controlled base rates, validation rows, and candidates for examples."""
 
 import math
 from collections.abc import Sequence
