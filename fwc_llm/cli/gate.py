@@ -15,7 +15,7 @@ from fwc_llm.errors import (
 )
 from fwc_llm.files import in_shell, is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT
-from fwc_llm.runs.folder import RunFolder, expanded
+from fwc_llm.runs.folder import RunFolder, expanded, without_reply
 from fwc_llm.sanitize import Json
 
 if TYPE_CHECKING:
@@ -204,13 +204,11 @@ def check_whole(folder: RunFolder) -> None:
         raise IncompleteRunError(
             f"{path}: the run is not finished; no gate was decided"
         )
-    results = folder.results
-    missing = int(results.get("unanswered") or 0)
+    missing = without_reply(folder.results)
     if missing:
         raise IncompleteRunError(
-            f"{path}: {missing:,} of {int(results.get('requests') or 0):,} requests have no reply; "
-            f"no gate "
-            f"was decided. The same `fwc-llm eval` command with --out {in_shell(path)} sends them"
+            f"{path}: {missing}; no gate was decided. The same `fwc-llm eval` command with --out "
+            f"{in_shell(path)} sends them"
         )
 
 

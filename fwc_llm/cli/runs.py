@@ -6,7 +6,7 @@ from fwc_llm.cli import console
 from fwc_llm.cli.flags import DATA_DIR, JSON, argument, command, option, print_json
 from fwc_llm.errors import FwcError, GateFailedError
 from fwc_llm.files import in_shell, is_file
-from fwc_llm.runs.folder import RunFolder, expanded
+from fwc_llm.runs.folder import RunFolder, expanded, without_reply
 
 
 @command("rescore")
@@ -42,12 +42,10 @@ def rescore(
             if found is not None:
                 console.out.print(runs_table([found]))
             console.notes(*reparsed(results))
-        missing = results["unanswered"]
+        missing = without_reply(results)
         if missing:
             console.notes(
-                f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm "
-                f"eval` "
-                f"command with --out {in_shell(run)} sends them"
+                f"{missing}; the same `fwc-llm eval` command with --out {in_shell(run)} sends them"
             )
     if as_json:
         print_json({"format": "fwc-llm-rescore/1", "runs": documents})

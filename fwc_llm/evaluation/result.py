@@ -9,7 +9,12 @@ from fwc_llm.errors import Ambiguous, FwcError, IncompleteRunError, checked, req
 from fwc_llm.metrics.records import Records
 from fwc_llm.notebook import badges
 from fwc_llm.notices import spoken
-from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
+from fwc_llm.runs.folder import (
+    ANSWER_COLUMNS,
+    THRESHOLD_COLUMN,
+    RunFolder,
+    without_reply,
+)
 from fwc_llm.sanitize import Json
 
 if TYPE_CHECKING:
@@ -194,13 +199,9 @@ class Result(Ambiguous):
     @property
     def missing(self) -> list[str]:
         """A sentence on requests without a reply, with the most frequent reason, or []."""
-        if not self.unanswered:
-            return []
+        missing = without_reply(self.data)
         first = [reason["reason"] for reason in self.data.get("no_reply", [])[:1]]
-        words = (
-            f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
-        )
-        return ["; ".join([words, *first])]
+        return ["; ".join([missing, *first])] if missing else []
 
     @property
     def remarks(self) -> list[str]:

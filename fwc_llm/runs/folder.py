@@ -346,6 +346,13 @@ def _shared(rows: Sequence[Fields], names: Sequence[str]) -> list[str]:
     return [name for name in names if rows and all(name in row for row in rows)]
 
 
+def without_reply(results: Fields) -> str:
+    """How many of a run's requests have no reply, by results.json; "" if all have one."""
+    missing = int(results.get("unanswered") or 0)
+    requests = int(results.get("requests") or 0)
+    return f"{missing:,} of {requests:,} requests have no reply" if missing else ""
+
+
 def rescored(folder: Path) -> str:
     """What writes the numbers of a run again, in messages."""
     path = in_shell(folder)

@@ -34,7 +34,13 @@ from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.metrics.threshold_effects import threshold_records
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.models.base import Message
-from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
+from fwc_llm.runs.folder import (
+    COUNTERFACTUAL,
+    THRESHOLD_COLUMN,
+    RunFolder,
+    file_name,
+    without_reply,
+)
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import VALUES, score
 from fwc_llm.runs.splits import cell_counts, table_of, whole_step
@@ -90,9 +96,8 @@ class Run:
     @property
     def missing(self) -> str:
         """A sentence on requests without a reply; "" if every request has one."""
-        missing = self.results.get("unanswered") or 0
-        requests = self.results.get("requests") or 0
-        return f"{missing:,} of {requests:,} requests have no reply." if missing else ""
+        missing = without_reply(self.results)
+        return f"{missing}." if missing else ""
 
     @property
     def reference(self) -> bool:
