@@ -67,7 +67,7 @@ def monitor(
     """
     from fwc_llm.cli.console import notes, out
     from fwc_llm.files import write_whole
-    from fwc_llm.report.monitor import watch
+    from fwc_llm.report.monitor import following, watch
     from fwc_llm.report.monitor_page import document, page, sections
     from fwc_llm.report.monitor_state import open_state
     from fwc_llm.report.table_model import terminal
@@ -92,4 +92,5 @@ def monitor(
     if not as_json:
         for section in sections(seen):
             out.print(terminal(section))
-    gates.conclude({decisions.name: checks}, (), document(seen) if as_json else None)
+    found = document(seen) if as_json else None
+    gates.conclude({decisions.name: checks}, following(checks), found)

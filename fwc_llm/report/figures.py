@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.gates.sentences import in_words
 from fwc_llm.metrics.records import TRUTH, Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.notebook import badges
@@ -115,7 +116,8 @@ def _draw(
                 panel.errorbar(100 * rate.value, line, xerr=_error(rate, 100), **style)
         right = stats.of("accuracy", arm)
         names.append(
-            short(arm, _LONGEST) + f"\n{percent(right.value)} right" * right.known
+            short(in_words(arm), _LONGEST)
+            + f"\n{percent(right.value)} right" * right.known
         )
     panel.set(xlim=(0, 100))
     if with_truth:

@@ -14,7 +14,14 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import in_shell
 from fwc_llm.gates import Check
 from fwc_llm.gates.condition import GateCondition
-from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, Outcome, outcome_of, why_open
+from fwc_llm.gates.decide import (
+    CANNOT_SAY,
+    OUTSIDE,
+    Outcome,
+    outcome_of,
+    why_open,
+    worst,
+)
 from fwc_llm.gates.sentences import measured, of_either_kind, who_gets
 from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.audit_table import AnswerTable, answers_of
@@ -121,6 +128,14 @@ class Monitored:
     since: Sequence[Fields]
     judged: Sequence[Judged]
     notes: Sequence[str]
+
+
+def following(checks: Sequence[Check]) -> list[str]:
+    """What follows if a limit is not kept; else nothing beside the remedies of the checks."""
+    if worst(checks) != OUTSIDE:
+        return []
+    step = "find out the cause, with people who know these decisions"
+    return [f"Next: {step}; after a repair, judge anew from its period on."]
 
 
 def watch(

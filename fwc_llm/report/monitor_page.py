@@ -14,7 +14,7 @@ from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.records import record_of
 from fwc_llm.number_format import DASH
-from fwc_llm.report.monitor import Judged, Monitored, rates_compared
+from fwc_llm.report.monitor import Judged, Monitored, following, rates_compared
 from fwc_llm.report.table_model import Cells, Row, Section, metric_cell, rates_cell
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.sanitize import Json
@@ -83,6 +83,7 @@ def page(
         f"Decisions count as independent: {ALONE['cluster']}.",
         *seen.notes,
     ]
+    answers = [f"{IN_WORDS[check.outcome]}: {check.reason}." for check in checks]
     about: Json = {"created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     about |= {"command": command(), "versions": versions()}
     made = [*how_made(about, {decisions.name: sha256(decisions)})]
@@ -90,6 +91,6 @@ def page(
     template = environment().get_template("sections.html.j2")
     return template.render(
         title=title or f"Decisions in {decisions.name}",
-        answers=[f"{IN_WORDS[check.outcome]}: {check.reason}." for check in checks],
+        answers=[*answers, *following(checks)],
         sections=[*sections(seen), Section("", notes=notes), record],
     )

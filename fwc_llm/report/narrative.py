@@ -413,7 +413,7 @@ def _change(stats: Statistics, metric: str, arm: str) -> str:
         return ""
     ends = sorted(map(abs, test.ends))
     more = "more" if test.value > 0 else "less"
-    size = f"{number(abs(test.value), 1, 100)} {more} than {in_words(stats.base)}"
+    size = f"{points(abs(test.value))} {more} than {in_words(stats.base)}"
     return f"{size} ({interval(ends, 1, 100)})"
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, by_arm, checked
+from fwc_llm.gates.sentences import in_words
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
 from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, TRUTH, Record
@@ -106,7 +107,7 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
             rates, {} if arm == TRUTH else true, of_unknown_groups(stats, arm)
         )
         outcome = outcomes.get(arm, DASH * (arm != TRUTH))
-        rows.append([arm, outcome, yes, *cells])
+        rows.append([in_words(arm), outcome, yes, *cells])
     titles = (metric.title for metric in metrics)
     headings = ["Asked", "Limits", "Yes, %", *titles]
     if not stats.with_examples:
@@ -172,7 +173,11 @@ def grid(models: Models) -> Section:
             told = outcomes if key == stats.lead else {}
             cells = (_marked(of.of(key, arm), told.get(arm, "")) for arm in arms)
             rows.append([label, *cells])
-        tables.append(Section(BY_KEY[key].title, ["Model", *arms], rows, name="grid"))
+        tables.append(
+            Section(
+                BY_KEY[key].title, ["Model", *map(in_words, arms)], rows, name="grid"
+            )
+        )
     return replace(tables[0], notes=[_LEGEND, _INTERVALS], parts=tables[1:])
 
 

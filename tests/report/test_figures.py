@@ -119,7 +119,7 @@ def test_a_value_draws_itself(make_run: MakeRun) -> None:
     coreset = FairCoreset(16, epsilon=0.1, random_state=0).fit(x, y, levels)
     title = "SIMULATED"
     for value, panels, words in (
-        (Result(folder, RunFolder(folder).results), 1, {title, "zero"}),
+        (Result(folder, RunFolder(folder).results), 1, {title, "zero-shot"}),
         (audit(answers, protected=["sex"]), 1, {"f", "m"}),
         (some_shots("fwc", "adult", 0), 1, {"weight", "yes", "no"}),
         (coreset, 2, {"0 & 1", "Descent", "lower bound"}),
@@ -203,7 +203,7 @@ def test_a_narrow_terminal_cuts_no_line(make_run: MakeRun, width: int) -> None:
     assert max(map(len, lines)) <= width
     assert "…" not in text
     for table in re.split(r"\n─+", text)[1:]:
-        assert all(f"\n{arm} " in table for arm in ("zero", "balanced", "fwc"))
+        assert all(f"\n{arm} " in table for arm in ("zero-shot", "balanced", "fwc"))
 
 
 def test_groups_are_rows_and_long_names_are_cut(make_run: MakeRun) -> None:

@@ -202,4 +202,4 @@ def test_several_models_have_one_answer_a_grid_and_differences(
     assert "✗ outside" in terminal
     table = render(folders, "tex")
     assert table.count(r"\toprule") == 1
-    assert all(f"{name}: zero &" in table for name in outcomes)
+    assert all(f"{name}: zero-shot &" in table for name in outcomes)
