@@ -127,7 +127,7 @@ def who_gets_how_much(
     """The rates of yes and the gap of an arm, or the metric of a `limit`."""
     metric = BY_KEY[limit.metric if limit is not None else stats.lead]
     text = measured(metric, record or stats.of(metric.key, arm), limit)
-    rates = {name: rate.value for name, rate in stats.rates(arm).items()}
+    rates = stats.shares(arm)
     compared = (
         metric.rates[0] in ("selection_rate", "label_rate") and metric.kind != "share"
     )

@@ -270,9 +270,9 @@ class _Selection:
         }
         reasons = np.select(list(why_not.values()), list(why_not), "").tolist()
         limits = arm_estimates.share_limits(self.rates, self.sides or None)
-        low, high = _least_ratios([self.rates] * 2, counted)
+        low, high = arm_estimates.ratios_to_all([self.rates] * 2, counted)
         if self.sides:
-            least, most = _least_ratios(self.sides, counted)
+            least, most = arm_estimates.ratios_to_all(self.sides, counted)
             low, high = np.fmin(low, least), np.fmax(high, most)
         for place, level in enumerate(self.levels):
             own = limits[place]
@@ -379,22 +379,6 @@ class _Selection:
                     yield Record(**of, reason=why)
                 else:
                     yield from with_readings(estimate, record_of(estimate, **of))
-
-
-def _least_ratios(sides: arm_estimates.Sides, counted: Codes) -> tuple[Floats, Floats]:
-    """Least lower and upper limits (L,) of each counted level's ratios to all counted levels; 1
-    to itself.
-    """
-    low = np.ones(len(sides[0].values))
-    high = np.ones_like(low)
-    kinds, of, _ = arm_estimates.representatives(sides, counted)
-    for first, second in arm_estimates.pairs_of(sides, counted):
-        under, over = arm_estimates.ratios_of_pairs(sides, first, second, len(counted))
-        for level, least, inverse in ((first, under, over), (second, over, under)):
-            np.minimum.at(low, level, least)
-            np.minimum.at(high, level, quotient(1.0, inverse))
-    low[counted], high[counted] = low[kinds[of]], high[kinds[of]]
-    return low, high
 
 
 def four_fifths(ratio: float, low: float, high: float) -> str:

@@ -19,6 +19,7 @@ from fwc_llm.metrics.counts import (
     Floats,
     Metric,
     levels_of,
+    quotient,
     undefined_is_nan,
     value_of,
 )
@@ -442,14 +443,25 @@ def read_as(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
     return replace(sample, answer=answer, assist=None)
 
 
-@undefined_is_nan
-def _ratio_ends(sides: Sides, judged: Codes) -> Interval:
-    """Limits of the smallest ratio of pairs of groups."""
-    low = high = 1.0
+def ratios_to_all(sides: Sides, judged: Codes) -> tuple[Floats, Floats]:
+    """Least lower and upper limits (L,) of each judged level's ratios to all judged levels; 1 to
+    itself.
+    """
+    low = np.ones(len(sides[0].values))
+    high = np.ones_like(low)
+    kinds, of, _ = representatives(sides, judged)
     for first, second in pairs_of(sides, judged):
         under, over = ratios_of_pairs(sides, first, second, len(judged))
-        low = min(low, float(np.minimum(under, over).min()))
-        high = min(high, float((1.0 / np.maximum(under, over)).min()))
+        for level, least, inverse in ((first, under, over), (second, over, under)):
+            np.minimum.at(low, level, least)
+            np.minimum.at(high, level, quotient(1.0, inverse))
+    low[judged], high[judged] = low[kinds[of]], high[kinds[of]]
+    return low, high
+
+
+def _ratio_ends(sides: Sides, judged: Codes) -> Interval:
+    """Limits of the smallest ratio of pairs of groups."""
+    low, high = (float(of[judged].min()) for of in ratios_to_all(sides, judged))
     return low, high
 
 

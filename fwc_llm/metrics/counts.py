@@ -47,10 +47,13 @@ class Rate:
         return np.column_stack([answered, answered.all(1)])
 
     def extreme_answers(self, side: int) -> Codes:
-        """The answers (2,), by label, that lower (side 0) or raise (side 1) the rate most."""
+        """The answers (2,), by label, that lower (side 0) or raise (side 1) the rate most where an
+        answer is missing; a rate that counts missing answers has none in their place.
+        """
         # A hit raises the rate, another counted answer lowers it, others do not count.
         effect = np.where(self.hits, 1, np.where(self.counted, -1, 0))[:, :UNPARSED]
-        return np.asarray(effect.argmax(1) if side else effect.argmin(1), np.int64)
+        extreme = effect.argmax(1) if side else effect.argmin(1)
+        return np.where(self.counted[:, UNPARSED], UNPARSED, extreme)
 
 
 def _kinds(no: str, yes: str) -> Flags:

@@ -73,12 +73,9 @@ def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
     found = []
     for rate in metric.rates:
         n, rates = _counted(counts, rate)
-        always, sides = n, [rates, rates]
-        if metric.source == "answers" and counts[..., UNPARSED].any():
-            always = counts[..., RATES[rate].counted_anyway].sum(-1)
-            readings = (_read_as(counts, rate, side) for side in (0, 1))
-            sides = [_counted(reading, rate)[1] for reading in readings]
-        found.append([bounds(n, rates, rates), bounds(always, *sides)])
+        anyway = counts[..., RATES[rate].counted_anyway].sum(-1)
+        lowest, highest = (_read_as(counts, rate, side) for side in (0, 1))
+        found.append([bounds(n, rates, rates), bounds(anyway, lowest, highest)])
     together = np.concatenate(found, axis=-1)
     if metric.kind == "gap":
         together = np.fmax.reduce(together, axis=-1)
@@ -113,14 +110,14 @@ def _counted(counts: Codes, rate: str) -> tuple[Floats, Floats]:
     return n, hits / n
 
 
-def _read_as(counts: Codes, rate: str, side: int) -> Codes:
-    """The counts with decisions without an answer read as they lower (side 0) or raise (side 1) a
-    rate most.
+def _read_as(counts: Codes, rate: str, side: int) -> Floats:
+    """The rate with decisions without an answer read as they lower (side 0) or raise (side 1) it
+    most.
     """
     read = counts.copy()
-    read[..., [0, 1], RATES[rate].extreme_answers(side)] += counts[..., UNPARSED]
     read[..., UNPARSED] = 0
-    return read
+    read[..., [0, 1], RATES[rate].extreme_answers(side)] += counts[..., UNPARSED]
+    return _counted(read, rate)[1]
 
 
 def _share(level: Floats, n: Floats, lowest: Floats, highest: Floats) -> Floats:

@@ -148,6 +148,10 @@ class Statistics:
         found = {group: self.of(rate, arm, group) for group in self.judged}
         return {group: record for group, record in found.items() if record.known}
 
+    def shares(self, arm: str, rate: str = "selection_rate") -> dict[str, float]:
+        """The values of `rates`."""
+        return {group: record.value for group, record in self.rates(arm, rate).items()}
+
     def plain(self) -> Json:
         """The facts as plain values for JSON, without the records."""
         names = ["repeats", "labelled", "with_examples", "assisted", "margin", "unread"]

@@ -51,8 +51,6 @@ _NOT_JUDGED = (
     "Not judged, because the category is not known or has fewer than "
     f"{MIN_DECISIONS} decisions"
 )
-_NO_YES = "nobody got a yes"
-_FIND_OUT = "find out why: there is no ratio until somebody gets a yes"
 _DAY = r"^(\d{4}-?\d\d(?:-?\d\d)?)(?:[T ]|$)"  # of a time in ISO 8601, or a month
 
 
@@ -78,41 +76,33 @@ class Judged:
         pooled = self.pooled
         condition = self.condition
         record = record_of(pooled)
-        read, readings = pooled.read[1], pooled.readings[0]
-        why, lacking = why_open(
-            condition, record, read, readings, self.unread, "decisions"
-        )
+        ends = pooled.read[1], pooled.readings[0]
+        why, lacking = why_open(condition, record, *ends, self.unread, "decisions")
         metric = BY_KEY[condition.metric]
         text = measured(metric, record, condition)
-        if not record.known:
-            text = f"{metric.words} unknown ({self._unknown})"
-        elif self.rates:
+        if record.known and self.rates:
             text = f"{who_gets(self.rates)}; within the same periods {text}"
-        if self._unknown == _NO_YES:
-            why = _FIND_OUT
+        elif not record.known:
+            unknown = "no answer of some group was read"
+            if math.isnan(record.low):
+                unknown = f"under {MIN_DECISIONS} decisions"
+                if metric.kind != "share":
+                    unknown += " of two groups in the same periods"
+            elif self.rates and not any(self.rates.values()):
+                unknown = "nobody got a yes"
+                why = "find out why: there is no ratio until somebody gets a yes"
+            text = f"{metric.words} unknown ({unknown})"
         reason = f"{text} in {self.decisions:,} decisions since {next(iter(self.of_periods))}"
         outcome = outcome_of(condition, *record.ends)
         outside = [name for name, of in self.outcomes.items() if of == OUTSIDE]
         if outside:
             outcome = OUTSIDE
-            reason += f"; outside in {listed(outside, _MOST_PERIODS)}"
-        elif outcome == CANNOT_SAY:
-            reason += f"; {why}"
-        ends = record.ends
-        return Check(condition.text, outcome, reason, pooled.value, *ends, lacking)
-
-    @property
-    def _unknown(self) -> str:
-        """Why the pooled metric is undefined, if it is."""
-        metric = BY_KEY[self.condition.metric]
-        if not math.isnan(self.pooled.value):
-            return ""
-        if metric.kind == "ratio" and self.rates and not any(self.rates.values()):
-            return _NO_YES
-        if math.isnan(self.pooled.readings[0][0]):
-            of_groups = " of two groups in the same periods" * (metric.kind != "share")
-            return f"under {MIN_DECISIONS} decisions{of_groups}"
-        return "no answer of some group was read"
+            why = f"outside in {listed(outside, _MOST_PERIODS)}"
+        open_or_outside = outside or outcome == CANNOT_SAY
+        reason += f"; {why}" * bool(open_or_outside)
+        lacking = lacking if outcome == CANNOT_SAY else ""
+        found = pooled.value, *record.ends
+        return Check(condition.text, outcome, reason, *found, lacking)
 
 
 @dataclass(frozen=True)
@@ -213,11 +203,8 @@ def watch(
     first = periods.index(starts[-1]["period"]) if starts else 0
     first_calls = cells.groupby(period_of)["call"].min().to_numpy()[first:]
     arrival = np.argsort(np.argsort(first_calls, kind="stable"))
-    of_periods = dict(zip(periods[first:], counts[first:], strict=True))
-    judged = [
-        judge(condition, of_periods, arrival, groups, len(conditions))
-        for condition in conditions
-    ]
+    rest = periods[first:], counts[first:], arrival, groups, len(conditions)
+    judged = [judge(condition, *rest) for condition in conditions]
     return Monitored(periods, groups, counts, starts, judged, notes)
 
 
@@ -255,29 +242,30 @@ def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
 
 def judge(
     condition: GateCondition,
-    counts: Mapping[str, Codes],
+    periods: Sequence[str],
+    counts: Codes,
     arrival: Codes,
     groups: Sequence[str],
     conditions: int = 1,
 ) -> Judged:
-    """Judge a condition on counts (G, 2, 3) by period; unknown groups are in no gap or ratio.
+    """Judge a condition on counts (P, G, 2, 3) by period and group; unknown groups are in no gap or
+    ratio.
 
     `arrival` (P,) is the order in which the periods came; see `split_error`.
     """
     metric = BY_KEY[condition.metric]
     half, shares = split_error(arrival, conditions)
-    every = np.array([*counts.values()])
-    compared = every
+    compared = counts
     rates: Mapping[str, float] = {}
     if metric.kind != "share":
-        compared = np.delete(every, unknown_of(groups), axis=1)
+        compared = np.delete(counts, unknown_of(groups), axis=1)
         if metric.rates == ("selection_rate",):
-            rates = rates_compared(every.sum(0), metric, groups)
+            rates = rates_compared(counts.sum(0), metric, groups)
     (pooled,) = estimates(compared[None], metric, [half])
     of_periods = estimates(compared[:, None], metric, shares)
-    by_period = dict(zip(counts, of_periods, strict=True))
+    by_period = dict(zip(periods, of_periods, strict=True))
     unread = int(compared[..., UNPARSED].sum())
-    return Judged(condition, pooled, by_period, int(every.sum()), unread, rates)
+    return Judged(condition, pooled, by_period, int(counts.sum()), unread, rates)
 
 
 def rates_compared(

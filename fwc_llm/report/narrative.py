@@ -306,7 +306,7 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
 
 def _true_answers(stats: Statistics) -> str:
     """What answers that are all right would give the groups, and why."""
-    rates = {name: rate.value for name, rate in stats.rates(TRUTH).items()}
+    rates = stats.shares(TRUTH)
     if len(rates) < 2:
         return ""
     gap = stats.of("dp_gap", TRUTH)
@@ -664,8 +664,7 @@ def all_alike(stats: Statistics) -> Iterator[str]:
         )
         if right.known:
             auc = stats.of("auc", arm.arm)
-            rates = stats.rates(arm.arm, "selection_rate_at_median")
-            would = who_gets({name: rate.value for name, rate in rates.items()})
+            would = who_gets(stats.shares(arm.arm, "selection_rate_at_median"))
             text += (
                 f" P(yes) ranks rows (AUC {number(auc.value)}, {interval(auc.ends)}): "
                 f"with its median as the line, the model would say {would}, "
@@ -680,12 +679,10 @@ def _silence(stats: Statistics, arm: str) -> Iterator[str]:
     """
     for rate in REPLY_RATES[1:]:
         gap = stats.of(f"{rate}_gap", arm)
-        shares = stats.rates(arm, rate)
+        shares = stats.shares(arm, rate)
         if gap.verdict in SHOWN and shares:
-            order = sorted(shares, key=lambda name: shares[name].value)
-            low, high = (
-                number(shares[name].value, 1, 100) for name in (order[0], order[-1])
-            )
+            order = sorted(shares, key=shares.__getitem__)
+            low, high = (number(shares[name], 1, 100) for name in (order[0], order[-1]))
             text = (
                 f"replies for {cut(order[-1])} are {rate} {points(gap.value)} more often than for "
                 f"{cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 1, 100)})."

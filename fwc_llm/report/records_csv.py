@@ -16,15 +16,11 @@ def records_csv(document: Fields) -> str:
 
 
 def _of_run(document: Fields, run: Fields) -> Iterator[Json]:
-    for record in (*run["records"], *map(_of_gate, run["gates"])):
+    for record in run["records"]:
         yield head(document, run) | vars(record)
-
-
-def _of_gate(gate: Fields) -> records.Record:
-    """A gate's check as a record: its metric is the condition, its verdict the outcome."""
-    same = {name: gate[name] for name in ("arm", "value", "low", "high", "reason")}
-    condition, outcome = gate["condition"], gate["outcome"]
-    return records.Record(metric=condition, verdict=outcome, **same)
+    for gate in run["gates"]:
+        judged = {"metric": gate["condition"], "verdict": gate["outcome"]}
+        yield head(document, run) | gate | judged
 
 
 def as_csv(lines: Iterable[Fields], columns: Sequence[str]) -> str:

@@ -95,17 +95,15 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
     metrics = [BY_KEY[key] for key in stats.leading]
     if outcomes is None:
         outcomes = by_arm(checked(stats))
-    true = {group: rate.value for group, rate in stats.rates(TRUTH).items()}
+    true = stats.shares(TRUTH)
     rows: list[Row] = []
     for arm in (
         *sorted((arm.arm for arm in stats.arms), key=by_gap),
         *[TRUTH] * bool(true),
     ):
-        rates = {group: rate.value for group, rate in stats.rates(arm).items()}
         cells: Cells = [valued(stats.of(metric.key, arm)) for metric in metrics]
-        yes = rates_cell(
-            rates, {} if arm == TRUTH else true, of_unknown_groups(stats, arm)
-        )
+        hollow = {} if arm == TRUTH else true
+        yes = rates_cell(stats.shares(arm), hollow, of_unknown_groups(stats, arm))
         outcome = outcomes.get(arm, DASH * (arm != TRUTH))
         rows.append([in_words(arm), outcome, yes, *cells])
     titles = (metric.title for metric in metrics)
