@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain, product
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -545,7 +544,11 @@ def tune(
     of `evaluate`.
     """
     (client,) = split_options(tune, options, Client() if client is None else client)
-    sizes = [int(m)] if isinstance(m, Integral) else list(m or ())
+    sizes: list[int] = []
+    if isinstance(m, Sequence):
+        sizes = list(m)
+    elif m is not None:
+        sizes = [int(m)]
     goal = halving.read_goal(target_dp, target, max_loss)
     if candidates < 1:
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
