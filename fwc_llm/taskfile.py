@@ -607,24 +607,19 @@ class TaskFile(Checked):
     def columns(self) -> tuple[Column, ...]:
         """The cleaned table's columns in file order, derived attributes at their source."""
         derived = {attribute.source: attribute for attribute in self.protected}
-        columns: list[Column] = []
-        for item in self.fields:
+        columns = []
+        for item in self.used:
+            column = self.column(item)
             attribute = derived.get(item.name)
-            if item.use == "column" and attribute is None:
-                columns.append(self.column(item))
             if attribute is not None:
-                own = self.column(item)
                 is_own = attribute.name == item.name
-                text = own.text if is_own else attribute.name.replace("_", " ")
+                text = column.text if is_own else attribute.name.replace("_", " ")
                 is_plain = is_own and not attribute.mapping and attribute.above is None
-                words = own.values if is_plain else {}
-                columns.append(
-                    Column(attribute.name, attribute.text or text, values=words)
-                )
-        outcome = [column.name for column in columns].index(self.outcome.source)
-        columns[outcome] = replace(
-            columns[outcome], kind="categorical", role="feature", order=()
-        )
+                words = column.values if is_plain else {}
+                column = Column(attribute.name, attribute.text or text, values=words)
+            if item.name == self.outcome.source:
+                column = replace(column, kind="categorical", role="feature", order=())
+            columns.append(column)
         return tuple(columns)
 
 

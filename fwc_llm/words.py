@@ -4,6 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from fwc_llm.sanitize import Counts, Texts, listed, replace_invisible
 
@@ -246,9 +247,17 @@ def is_unknown(cell: str) -> bool:
     )
 
 
-def is_marker(cell: str) -> bool:
-    """Whether a cell among numbers marks a missing value ("k.A.", "-", "#N/A")."""
-    return cell.strip().casefold() in _FOR_NUMBERS.split("|") or is_unknown(cell)
+def _means_unknown(marks: str, cell: str) -> bool:
+    """Whether a cell is one of the marks, or means "unknown"."""
+    return cell.strip().casefold() in marks.split("|") or is_unknown(cell)
+
+
+is_marker = partial(
+    _means_unknown, _FOR_NUMBERS
+)  # of a missing number ("k.A.", "-", "#N/A")
+is_unknown_category = partial(
+    _means_unknown, _OF_PEOPLE
+)  # of people, as a protected level
 
 
 def unknown_values(values: Collection[str]) -> list[str]:
@@ -262,11 +271,6 @@ def unknown_values(values: Collection[str]) -> list[str]:
     if len(values) - len(stated) - len(found) < 2:
         return stated
     return stated + found
-
-
-def is_unknown_category(level: str) -> bool:
-    """Whether a protected level means that the person's category is unknown."""
-    return level.strip().casefold() in _OF_PEOPLE.split("|") or is_unknown(level)
 
 
 def is_known(group: str) -> bool:
