@@ -6,17 +6,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from evals.paper.fairwasp_weights import FairWASP
+from tests.coreset.people import arrays
 from tests.coreset.programs import by_cell, optimum, violation_of
-
-
-def rows(
-    n: int, seed: int, ties: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    sensitive = np.where(rng.random(n) < 0.4, "a", "b")
-    x = rng.standard_normal((n, 3)) + (sensitive == "a")[:, None] * [0.8, 0, 0]
-    y = (x[:, 0] + rng.standard_normal(n) > 0.5).astype(int)
-    return (np.round(x) if ties else x), y, sensitive
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -27,9 +18,11 @@ def rows(
 def test_equals_the_full_linear_program(
     cost: str, metric: str, epsilon: float, ties: bool
 ) -> None:
-    x, y, sensitive = rows(34, 3, ties)
+    x, y, sensitive = arrays(34)
     n = len(x)
-    cell = 2 * (sensitive == "b") + y
+    if ties:
+        x = np.round(x)
+    cell = 2 * sensitive + y
     full = cdist(x, x, metric) + (y[:, None] != y) + (sensitive[:, None] != sensitive)
     target = np.bincount(y) / n
     model = FairWASP(epsilon=epsilon, cost=cost).fit(x, y, sensitive)
