@@ -3,6 +3,7 @@ ranks.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,20 @@ positive = "yes"
 [[protected]]
 column = "group"
 """
+
+# A task about the applicants below, and others whose columns have these names.
+approvals = partial(load_task, protected="sex", outcome="approved")
+
+
+def applicants(no: object = 0, yes: object = 1) -> pd.DataFrame:
+    """Sixty people of every age from 20, half of whom are approved."""
+    columns = {
+        "age": range(20, 80),
+        "sex": list("FM") * 30,
+        "approved": [no, yes, yes, no] * 15,
+    }
+    return pd.DataFrame(columns)
+
 
 # Where any rows do: those of the census itself are 45,222.
 SMALL_CENSUS = census_task(600, 400)

@@ -37,21 +37,10 @@ from fwc_llm import (
 )
 from fwc_llm.models.identity import digest_of_fitted
 from tests.data.tables import small_task
-from tests.people import SMALL_CENSUS
+from tests.people import SMALL_CENSUS, applicants, approvals
 from tests.refusals import refused
 
-# Tasks about the people below, and runs without examples.
-approvals = partial(load_task, protected="sex", outcome="approved")
 zero_shot = partial(evaluate, arms=("zero",), n_test=20)
-
-
-def people(no: object = 0, yes: object = 1) -> pd.DataFrame:
-    columns = {
-        "age": range(20, 80),
-        "sex": list("FM") * 30,
-        "approved": [no, yes, yes, no] * 15,
-    }
-    return pd.DataFrame(columns)
 
 
 def completion(
@@ -83,7 +72,7 @@ def test_nothing_is_true_by_accident(tmp_path: Path) -> None:
 
 
 def test_a_completion_is_parsed_in_the_words_of_its_task() -> None:
-    task = approvals(people("refused", "granted"), words="values")
+    task = approvals(applicants("refused", "granted"), words="values")
     for reply in (
         "granted",
         Reply("granted"),
@@ -429,7 +418,7 @@ def test_a_row_among_its_own_examples_is_refused() -> None:
     shots = select_shots(task, "balanced", 4)
     example = task.pool().loc[shots.examples[0].row]
     assert build_prompt(task, task.test().iloc[0], shots)
-    raw = people()
+    raw = applicants()
     own = approvals(raw)
     chosen = select_shots(own, "random", 4, pool=raw)
     number = int(chosen.examples[0].row.removeprefix("row:"))
@@ -447,7 +436,7 @@ def test_a_row_among_its_own_examples_is_refused() -> None:
 
 
 def test_examples_and_records_of_another_frame_are_refused(tmp_path: Path) -> None:
-    first, second = people(), people().assign(age=range(30, 90))
+    first, second = applicants(), applicants().assign(age=range(30, 90))
     one, other = (approvals(frame) for frame in (first, second))
     shots = select_shots(one, "random", 4)
     message = (
@@ -489,7 +478,7 @@ def test_files_are_overwritten_only_by_force(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("positive", ["no", "yes"])
 def test_a_frame_is_read_alike_with_and_without_its_index(positive: str) -> None:
-    raw = people("yes", "no")
+    raw = applicants("yes", "no")
     task = approvals(raw, positive=positive)
     pool = task.pool()
     expected = (raw["approved"] == positive).astype(int).tolist()
@@ -507,7 +496,7 @@ def test_a_frame_is_read_alike_with_and_without_its_index(positive: str) -> None
 
 
 def test_clean_rows_are_known_by_their_index() -> None:
-    raw = people("refused", "granted")
+    raw = applicants("refused", "granted")
     task = approvals(raw, positive="granted")
     inverse = approvals(raw, positive="refused")
     pool = inverse.pool()
@@ -543,7 +532,7 @@ def test_clean_rows_are_known_by_their_index() -> None:
 
 
 def test_rows_of_a_frame_have_the_ids_of_the_table_only_if_they_are_its_rows() -> None:
-    raw = people("refused", "granted")
+    raw = applicants("refused", "granted")
     task = approvals(raw, positive="granted", question="Granted?")
     some = pl.from_pandas(raw).filter(pl.col("age") > 40)
     chosen = select_shots(task, "balanced", 4, pool=some)
@@ -580,7 +569,7 @@ def test_a_level_that_may_be_another_one_is_refused(
 
 
 def test_groups_of_a_pool_are_spelled_as_the_task_spells_them() -> None:
-    task = approvals(people())
+    task = approvals(applicants())
     pool = task.pool()
     lower = pool.assign(sex=pool["sex"].str.lower())
     shots = select_shots(task, "random", 4, pool=lower)
@@ -590,17 +579,19 @@ def test_groups_of_a_pool_are_spelled_as_the_task_spells_them() -> None:
 @pytest.mark.parametrize("backend", ["pyarrow", "numpy_nullable"])
 @pytest.mark.parametrize("kind", ["int64", "bool", "str"])
 def test_columns_of_any_dtype_are_read(backend: Any, kind: str) -> None:
-    frame = people().astype({"approved": kind}).convert_dtypes(dtype_backend=backend)
+    frame = (
+        applicants().astype({"approved": kind}).convert_dtypes(dtype_backend=backend)
+    )
     task = approvals(frame)
-    assert task.labels(frame).tolist() == people()["approved"].tolist()
-    assert task.sensitive(frame).tolist() == people()["sex"].tolist()
+    assert task.labels(frame).tolist() == applicants()["approved"].tolist()
+    assert task.sensitive(frame).tolist() == applicants()["sex"].tolist()
     assert select_shots(task, "balanced", 4, pool=frame).m == 4
     assert build_prompt(task, frame.iloc[0])
 
 
 def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
     alike = pd.concat(
-        [people(), people()], ignore_index=True
+        [applicants(), applicants()], ignore_index=True
     )  # row 60 + k has the cells of row k
     task = approvals(alike)
     shots = select_shots(task, "random", 4, candidates=np.arange(120) < 60)
@@ -616,7 +607,7 @@ def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
 
 
 def test_the_nearest_rows_are_others() -> None:
-    raw = people()
+    raw = applicants()
     task = approvals(raw)
     row = raw.iloc[3]
     for query in (row, row.to_dict(), task.record(row), row.rename("a person")):
@@ -625,7 +616,7 @@ def test_the_nearest_rows_are_others() -> None:
 
 
 def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
-    three = people("refused", "granted")
+    three = applicants("refused", "granted")
     three.loc[:8, "approved"] = "pending"
     with refused(r"pending.*others='no'.*others='drop'"):
         approvals(three)
@@ -646,7 +637,7 @@ def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:
 def test_words_of_an_outcome_are_no_other_language(
     no: object, yes: object, tmp_path: Path
 ) -> None:
-    task = approvals(people(no, yes))
+    task = approvals(applicants(no, yes))
     assert str(yes).lower() in task.spellings["yes"]
     with warnings.catch_warnings(record=True) as caught:
         zero_shot(task, lambda _: "yes", base_parity=None, out=tmp_path / "run")
@@ -657,7 +648,7 @@ def test_words_of_an_outcome_are_no_other_language(
         RunWarning, match="the question is not English: ja and nein are also read"
     ):
         zero_shot(
-            approvals(people(no, yes), question="Wird er das?"),
+            approvals(applicants(no, yes), question="Wird er das?"),
             lambda _: "yes",
             base_parity=None,
             out=tmp_path / "german",
@@ -665,7 +656,7 @@ def test_words_of_an_outcome_are_no_other_language(
 
 
 def test_a_number_that_no_record_has_is_named() -> None:
-    frame = people().assign(group=list("FM") * 30, answer=[0, 1, 1, 0] * 15)
+    frame = applicants().assign(group=list("FM") * 30, answer=[0, 1, 1, 0] * 15)
     records = audit(frame, label=None).records
     assert records.of("dp_gap", "answers").known
     for look_up, message in (

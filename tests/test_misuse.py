@@ -14,11 +14,10 @@ from sklearn.linear_model import LogisticRegression
 
 import fwc_llm
 from fwc_llm import Client, Example, FairCoreset, FwcError, Settings, Shots, load_task
+from tests.people import applicants
 from tests.refusals import refused
 
-FRAME = pd.DataFrame(
-    {"age": [*range(20, 50)] * 2, "sex": list("FM") * 30, "approved": [0, 1, 1, 0] * 15}
-)
+FRAME = applicants()
 TURNED = FRAME["age"][::-1]
 NAMES: Any = {"protected": "sex", "outcome": "approved"}
 COLUMNS: Any = FRAME[["age"]], FRAME["approved"], FRAME["sex"]

@@ -24,7 +24,7 @@ from fwc_llm.notices import (
 )
 from fwc_llm.runs.settings import Settings
 from tests.command import Run
-from tests.people import SMALL_CENSUS
+from tests.people import SMALL_CENSUS, approvals
 from tests.refusals import refused
 
 PACKAGE = Path(fwc_llm.__file__).parent
@@ -115,7 +115,7 @@ def test_the_command_line_prints_each_notice_once() -> None:
 
 def test_guesses_about_a_frame_are_warnings() -> None:
     with pytest.warns(DataWarning) as caught:
-        load_task(people(), protected="sex", outcome="approved")
+        approvals(people())
     (warning,) = caught
     assert "column number: every value differs" in str(warning.message)
     assert "with bands" in str(warning.message)
@@ -135,8 +135,8 @@ def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(
     frame = people()
     frame["approved"] = (frame["approved"] + 1).astype(kind)
     with refused("say which means yes: positive='2' or positive='1'"):
-        load_task(frame, protected="sex", outcome="approved")
-    task = load_task(frame, protected="sex", outcome="approved", positive=2)
+        approvals(frame)
+    task = approvals(frame, positive=2)
     assert task.labels(task.pool()).mean() == pytest.approx(people()["approved"].mean())
 
 

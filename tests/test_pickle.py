@@ -5,20 +5,12 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from fwc_llm import Result, Task, build_prompt, evaluate, load_task
 from fwc_llm.tasks import table_files, with_columns
 from tests.data.tables import small_task
-from tests.people import SMALL_CENSUS
-
-
-def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(1)
-    columns = {"age": rng.integers(20, 70, 80), "sex": list("FM") * 40}
-    return pd.DataFrame(columns | {"approved": [0, 1, 1, 0] * 20})
+from tests.people import SMALL_CENSUS, applicants, approvals
 
 
 def facts(task: Task, result: Result | None = None) -> tuple[object, ...]:
@@ -31,7 +23,7 @@ def facts(task: Task, result: Result | None = None) -> tuple[object, ...]:
 def test_tasks_of_every_kind_can_be_pickled(tmp_path: Path) -> None:
     of_file = small_task(tmp_path)
     census = load_task("census")
-    of_frame = load_task(frame(), protected="sex", outcome="approved")
+    of_frame = approvals(applicants())
     for task in (
         of_file,
         of_frame,
@@ -55,7 +47,7 @@ def test_tasks_of_every_kind_can_be_pickled(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_task_and_a_result_go_to_a_pool_of_processes(tmp_path: Path) -> None:
-    task = load_task(frame(), protected="sex", outcome="approved")
+    task = approvals(applicants())
     result = evaluate(task, lambda _: "yes", ("zero",), n_test=40, out=tmp_path / "run")
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         assert pool.submit(facts, task, result).result() == facts(task, result)
