@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 
 from fwc_llm.data import census as census_data
@@ -87,6 +88,12 @@ def missing(what: str) -> None:
     if IN_CI:
         pytest.fail(f"{what} (in CI this is a failure)")
     pytest.skip(what)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Draws that are the same every time."""
+    return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.random import Generator
 from openai.types.chat import ChatCompletion
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
@@ -379,8 +380,7 @@ def test_without_classes_the_last_column_is_yes(tmp_path: Path) -> None:
 # --- Names as in fairlearn, and other expectations
 
 
-def test_audit_takes_fairlearns_names() -> None:
-    rng = np.random.default_rng(0)
+def test_audit_takes_fairlearns_names(rng: Generator) -> None:
     answers = {"said": rng.integers(0, 2, 400), "truth": rng.integers(0, 2, 400)}
     people = {"sex": rng.choice(["F", "M"], 400), "race": rng.choice(["a", "b"], 400)}
     frame = pd.DataFrame(answers | people)

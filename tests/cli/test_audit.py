@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import Generator
 
 import fwc_llm
 from fwc_llm import FwcError, audit
@@ -645,9 +646,8 @@ def test_what_is_said_holds_whatever_the_options_together(
 
 
 def test_python_json_and_csv_have_each_number_of_an_audit_once(
-    fwc: Run, tmp_path: Path
+    rng: Generator, fwc: Run, tmp_path: Path
 ) -> None:
-    rng = np.random.default_rng(0)
     columns = {
         "sex": rng.choice(["f", "m"], 400),
         "race": rng.choice(["a", "b"], 400),

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+from numpy.random import Generator
 
 from fwc_llm.cli.console import printing_aside
 from tests.command import Run, peak
@@ -123,8 +123,7 @@ def test_a_table_too_large(
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="the peak of memory is Linux's"
 )
-def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
+def test_audits_grow_linearly_in_groups(rng: Generator, tmp_path: Path) -> None:
     n = 20_000
     columns = {"first": 50, "second": 50, "label": 2, "answer": 2}  # 2,500 groups
     frame = pd.DataFrame(

@@ -9,6 +9,7 @@ from threading import Event
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import Generator
 from sklearn.base import clone
 
 from fwc_llm.coreset import FairCoreset
@@ -150,8 +151,9 @@ def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(
 @pytest.mark.parametrize(
     ("form", "support", "most"), [("mixed", "free", 7.4), ("float32", "rows", 5.6)]
 )
-def test_a_fit_holds_a_few_tables(form: str, support: str, most: float) -> None:
-    rng = np.random.default_rng(0)
+def test_a_fit_holds_a_few_tables(
+    rng: Generator, form: str, support: str, most: float
+) -> None:
     n = 32_768
     p = 25
     X = rng.normal(size=(n, p)).astype(np.float32)

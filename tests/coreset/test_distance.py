@@ -7,6 +7,7 @@ import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import Generator
 from scipy.spatial.distance import cdist
 
 from fwc_llm.coreset.distance import wasserstein
@@ -37,15 +38,13 @@ def test_it_is_the_distance_of_pot_also_under_ties(
     agree(cost, weights, abs=1e-9)
 
 
-def test_many_rows_and_uneven_weights() -> None:
-    rng = np.random.default_rng(0)
+def test_many_rows_and_uneven_weights(rng: Generator) -> None:
     X = rng.normal(size=(1000, 6))
     agree(cdist(X, X[:30], "cityblock"), rng.exponential(size=30), rel=1e-10)
 
 
-def test_weights_of_very_different_sizes() -> None:
+def test_weights_of_very_different_sizes(rng: Generator) -> None:
     """One point carries nearly all rows, one next to nothing."""
-    rng = np.random.default_rng(0)
     cost = rng.random((500, 5))
     for weights in (
         [1e15, 1, 1, 1, 1e-15],
@@ -55,8 +54,7 @@ def test_weights_of_very_different_sizes() -> None:
         agree(cost, weights, abs=1e-9)
 
 
-def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
-    rng = np.random.default_rng(0)
+def test_a_huge_cost_somewhere_does_not_blur_the_others(rng: Generator) -> None:
     cost = rng.random((1000, 4))
     cost[:, 3] = 1e9
     found = wasserstein(cost, [0.8, 0.1, 0.1, 1e-13])

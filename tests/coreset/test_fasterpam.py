@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 from scipy.spatial.distance import cdist
 
 from evals.synthetic import synthetic
@@ -98,9 +99,10 @@ def test_an_estimate_from_all_rows_is_what_the_best_swap_changes() -> None:
 
 
 @pytest.mark.parametrize("support", ["rows", "features"])
-def test_on_a_sample_rows_stay_rows_that_may_stand_for_their_cell(support: str) -> None:
+def test_on_a_sample_rows_stay_rows_that_may_stand_for_their_cell(
+    rng: Generator, support: str
+) -> None:
     problem = FairCoreset(30, support=support).problem(*synthetic(2000, 4))
-    rng = np.random.default_rng(0)
     rows = start_rows(problem, "random", rng)
     found = Descent(problem.table.values[rows].astype(float), rows, (1.0,), True)
     swapped = swap(problem, found, np.zeros(problem.cells.n_cells), rng, Threads(1))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 
 from evals.bench.small import table
 from evals.synthetic import synthetic
@@ -28,7 +29,7 @@ N = 10
     ids=str,
 )
 def test_it_is_below_the_best_of_all_choices(
-    terms: dict[str, Any], weighted: bool
+    rng: Generator, terms: dict[str, Any], weighted: bool
 ) -> None:
     settings = {
         "support": "rows",
@@ -37,7 +38,6 @@ def test_it_is_below_the_best_of_all_choices(
         "prove": True,
         **terms,
     }
-    rng = np.random.default_rng(0)
     for kind in ("numbers", "mixed"):
         X, y, d = table(kind, N, 0)
         if "crossed" in terms:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import Generator
 from sklearn.base import clone
 
 from fwc_llm.coreset import certify
@@ -51,11 +52,10 @@ def test_what_weights_change_and_what_not(support: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_large_tables_are_searched_by_weight(support: str) -> None:
+def test_large_tables_are_searched_by_weight(rng: Generator, support: str) -> None:
     """Compiled steps, samples and swaps: whole weights end where repeated rows end, within a per
     cent.
     """
-    rng = np.random.default_rng(0)
     x = np.round(rng.normal(size=(9000, 3)) + 3 * rng.integers(0, 3, (9000, 1)), 2)
     y = rng.integers(0, 2, 9000)
     d = rng.integers(0, 2, 9000)

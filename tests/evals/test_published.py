@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 from rich.console import Console
 
 from evals.bench import selectors
@@ -49,11 +50,10 @@ def test_the_front_is_what_no_other_beats() -> None:
 # --- The downstream classifier
 
 
-def test_the_network_computes_what_scikit_learn_computes() -> None:
+def test_the_network_computes_what_scikit_learn_computes(rng: Generator) -> None:
     from sklearn.metrics import log_loss
     from sklearn.neural_network import MLPClassifier
 
-    rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 300)
     weights = rng.random(300)
     X = rng.normal(size=(300, 4)) + 2 * y[:, None]

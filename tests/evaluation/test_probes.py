@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 
 from fwc_llm import Client, Messages, Result, evaluate
 from fwc_llm.evaluation.evaluate import prepare
@@ -124,9 +125,10 @@ def by_metric(
     return {record.metric: record for record in changes(before, after)}
 
 
-def test_the_change_of_yes_holds_the_truth_where_few_answers_change() -> None:
+def test_the_change_of_yes_holds_the_truth_where_few_answers_change(
+    rng: Generator,
+) -> None:
     """As a difference of two independent shares 0.88 to 0.93 of these intervals held it."""
-    rng = np.random.default_rng(0)
     held = 0
     for _ in range(300):
         before = (rng.random(120) < 0.5) * 1.0
@@ -139,8 +141,7 @@ def test_the_change_of_yes_holds_the_truth_where_few_answers_change() -> None:
     assert held / 300 > 0.93
 
 
-def test_changes_are_paired_and_requests_count_once() -> None:
-    rng = np.random.default_rng(0)
+def test_changes_are_paired_and_requests_count_once(rng: Generator) -> None:
     cluster = np.repeat(np.arange(25), 20)
     before = rng.integers(0, 2, 500).astype(float)
     shift = np.repeat(rng.normal(0.1, 0.05, 25), 20)  # alike within a request

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import Generator
 
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_comparison import compare
@@ -163,8 +164,9 @@ def test_what_would_have_been_lies_within_the_worst_case(
             assert truth[key].value <= worst[0][1] + 1e-9 <= worst[1][1] + 2e-9, key
 
 
-def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing() -> None:
-    rng = np.random.default_rng(0)
+def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing(
+    rng: Generator,
+) -> None:
     first, _, second, _ = arms(rng, 400, 2)
     answer = second.answer.copy()
     answer[:1] = np.nan

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
+from numpy.random import Generator
 from scipy.stats import binomtest
 
 from evals.frames import from_frame
@@ -102,8 +103,9 @@ def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
     )
 
 
-def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() -> None:
-    rng = np.random.default_rng(0)
+def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy(
+    rng: Generator,
+) -> None:
     (redrawn,) = arms(rng, USUAL, repeats=8, shift=0.05)
     found = compared(redrawn, *arms(rng, USUAL, repeats=8))
     assert found.scope == "this strategy"
@@ -112,8 +114,7 @@ def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() 
     assert wide.high - wide.low > narrow.high - narrow.low
 
 
-def test_arms_that_share_no_row_are_independent() -> None:
-    rng = np.random.default_rng(0)
+def test_arms_that_share_no_row_are_independent(rng: Generator) -> None:
     first, second = arms(rng, USUAL, USUAL)
     apart = replace(second, row=second.row + int(first.row.max()) + 1)
     test = compared(first, apart, aligned=False)["accuracy"]
@@ -191,11 +192,10 @@ def test_a_difference_of_unknown_shares_is_no_comparison() -> None:
     assert found[0]["coverage"].p_value == pytest.approx(min(1.0, twice))
 
 
-def test_people_are_paired_as_people() -> None:
+def test_people_are_paired_as_people(rng: Generator) -> None:
     """Ten rows of each of 40 people, on which two arms differ together: over rows 0 is far too
     surely out.
     """
-    rng = np.random.default_rng(0)
     person = np.repeat(np.arange(40), 10)
     label = rng.integers(0, 2, 40)[person]
     answers = [(rng.random(40) < 0.5)[person].astype(float) for _ in range(2)]

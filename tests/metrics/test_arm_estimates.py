@@ -11,6 +11,7 @@ import pytest
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import Generator
 from scipy.special import ndtr
 
 from fwc_llm import audit
@@ -123,8 +124,7 @@ def test_the_gap_is_that_of_the_mean_rates() -> None:
     assert found.per_repeat.tolist() == [1.0, 1.0]
 
 
-def test_other_draws_of_examples_widen_the_interval() -> None:
-    rng = np.random.default_rng(0)
+def test_other_draws_of_examples_widen_the_interval(rng: Generator) -> None:
     (sample,) = arms(rng, ((0.4, 0.4), (0.6, 0.6)), repeats=10, shift=0.2)
     strategy = ArmEstimates(sample)
     these = ArmEstimates(replace(sample, examples=None))
@@ -180,8 +180,7 @@ def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
     )
 
 
-def test_weights_cost_effective_rows() -> None:
-    rng = np.random.default_rng(0)
+def test_weights_cost_effective_rows(rng: Generator) -> None:
     alike = once(rng.random(400) < 0.4, 0)
     weighted = replace(alike, weight=rng.choice([1.0, 10.0], 400))
     ones = replace(alike, weight=np.full(400, 3.0))
@@ -194,8 +193,7 @@ def test_weights_cost_effective_rows() -> None:
     assert rows[1] < 300
 
 
-def test_auc_and_brier_of_each_group_are_scikit_learns() -> None:
-    rng = np.random.default_rng(0)
+def test_auc_and_brier_of_each_group_are_scikit_learns(rng: Generator) -> None:
     n = 300
     label = rng.integers(0, 2, n)
     group = rng.integers(0, 2, n)
@@ -270,9 +268,8 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
 
 @pytest.mark.parametrize("groups", [2, 4])
 def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(
-    groups: int,
+    rng: Generator, groups: int
 ) -> None:
-    rng = np.random.default_rng(0)
     verdicts = set()
     for shift in np.tile(np.linspace(0.0, 0.5, 25), 4):
         group = rng.integers(0, groups, 160)
@@ -284,9 +281,10 @@ def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(
     assert len(verdicts) > 1
 
 
-def test_people_of_unequal_size_are_alike_as_often_as_they_should_be() -> None:
+def test_people_of_unequal_size_are_alike_as_often_as_they_should_be(
+    rng: Generator,
+) -> None:
     """Each person counted alike whatever the number of their rows: 0.135 of these gaps differed."""
-    rng = np.random.default_rng(0)
     differs = 0
     for _ in range(300):
         who = np.repeat(
@@ -322,9 +320,10 @@ def test_small_groups_are_of_few_people_whatever_the_number_of_rows() -> None:
     ]
 
 
-def test_parity_within_strata_of_one_to_three_rows_has_satos_variance() -> None:
+def test_parity_within_strata_of_one_to_three_rows_has_satos_variance(
+    rng: Generator,
+) -> None:
     """By the rates of each stratum 0.061 to 0.073 of such gaps differed."""
-    rng = np.random.default_rng(0)
     differs = 0
     for _ in range(400):
         size = rng.integers(1, 4, (60, 2))
@@ -346,11 +345,12 @@ def test_parity_within_strata_of_one_to_three_rows_has_satos_variance() -> None:
     )
 
 
-def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
+def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals(
+    rng: Generator,
+) -> None:
     """Squared errors, of which most are near 0, vary more than their variance tells: 0.077
     differed.
     """
-    rng = np.random.default_rng(0)
     group = np.repeat([0, 1], 60)
     label = np.tile([0, 1], 60)
     differs = []

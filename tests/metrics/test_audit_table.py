@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import Generator
 
 from evals.frames import from_frame
 from fwc_llm import audit
@@ -242,11 +243,10 @@ def test_a_person_who_holds_a_quarter_of_a_group_is_named() -> None:
     assert step.startswith("get rows of more people: four times as many")
 
 
-def test_the_order_of_the_lines_changes_nothing() -> None:
+def test_the_order_of_the_lines_changes_nothing(rng: Generator) -> None:
     """The second arm's rows come in another order than the first's; strata once stayed with the
     lines.
     """
-    rng = np.random.default_rng(0)
     parts = []
     for place in range(4):
         answered = HIRED.assign(

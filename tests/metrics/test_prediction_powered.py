@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import Generator
 
 from evals.cost import RESULTS, as_markdown
 from evals.frames import from_frame
@@ -86,9 +87,8 @@ def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimat
     ids=str,
 )
 def test_intervals_hold_and_nothing_is_biased(
-    strength: float, repeats: int, worth: float
+    rng: Generator, strength: float, repeats: int, worth: float
 ) -> None:
-    rng = np.random.default_rng(0)
     runs = 60
     held = np.zeros(4)
     width = np.zeros(2)

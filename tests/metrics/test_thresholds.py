@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import Generator
 from scipy.special import ndtr
 
 from fwc_llm import audit
@@ -75,11 +76,10 @@ def test_choices_against_trying_all(seed: int, decimals: int) -> None:
 # --- All that is said of P(yes)
 
 
-def test_weights_stand_for_so_many_equal_rows() -> None:
+def test_weights_stand_for_so_many_equal_rows(rng: Generator) -> None:
     """All that P(yes) says of weighted rows is what it says of each row, repeated as often as it
     weighs.
     """
-    rng = np.random.default_rng(0)
     frame = pd.DataFrame({"group": ["a", "b"] * 60, "label": rng.random(120) < 0.4})
     frame["p_yes"] = np.clip(0.3 + 0.3 * frame["label"] + rng.normal(0, 0.2, 120), 0, 1)
     frame = frame.assign(answer=frame["p_yes"] >= 0.5, weight=rng.integers(1, 4, 120))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps
@@ -77,8 +78,7 @@ def test_medians_are_those_of_sorted_values(kind: type, weighted: bool):
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
-    rng = np.random.default_rng(0)
+def test_whole_weights_move_as_repeated_rows_do(rng: Generator, cost: str) -> None:
     x = rng.integers(0, 6, (300, 3)).astype(float)
     y, d = rng.integers(0, 2, (2, 300))
     weights = rng.integers(1, 6, 300)

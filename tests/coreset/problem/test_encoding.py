@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import Generator
 
 from fwc_llm.coreset import FairCoreset, certify
 from fwc_llm.coreset.problem.allocation import count_slots
@@ -49,8 +50,7 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
     np.testing.assert_allclose(encoder.encode(frame).values, table.values)
 
 
-def test_value_ids_are_equal_exactly_for_equal_rows():
-    rng = np.random.default_rng(0)
+def test_value_ids_are_equal_exactly_for_equal_rows(rng: Generator):
     x = rng.integers(0, 3, (500, 4)).astype(float)
     x[0], x[1] = 0.0, -0.0
     ids = value_ids(EncodedTable(x, np.empty((500, 0))))
@@ -145,9 +145,10 @@ def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> 
         FairCoreset(8, n_init=1).fit(named, y, d)
 
 
-def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
+def test_what_is_given_explicitly_or_alike_in_size_is_silent(
+    rng: Generator, table
+) -> None:
     x, y, d = table
-    rng = np.random.default_rng(0)
     rare = np.zeros(120)
     rare[5] = 1
     with warnings.catch_warnings():

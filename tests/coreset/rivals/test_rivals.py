@@ -3,6 +3,7 @@
 import kmedoids as rust_kmedoids
 import numpy as np
 import pytest
+from numpy.random import Generator
 from scipy.spatial.distance import cdist
 
 from evals.synthetic import Synthetic, synthetic
@@ -32,9 +33,10 @@ def test_kmedoids_is_as_good_as_the_reference_implementation() -> None:
     assert ours <= theirs * 1.01
 
 
-def test_kmedoids_says_when_it_stopped_early_and_refuses_other_metrics() -> None:
+def test_kmedoids_says_when_it_stopped_early_and_refuses_other_metrics(
+    rng: Generator,
+) -> None:
     rows = as_rows(*table())
-    rng = np.random.default_rng(0)
     _, note = kmedoids(rows, 9, rng, np.arange(300), max_passes=1)
     assert note == "stopped after 1 passes"
     with refused("metric='cosine' is unknown"):

@@ -5,6 +5,7 @@ nothing.
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import Generator
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
@@ -96,8 +97,9 @@ def test_a_few_far_rows_get_representatives_though_samples_lack_them(
 
 
 @pytest.mark.parametrize("name", ["random", "k-means++"])
-def test_every_cell_gets_its_seats_in_order_and_no_value_twice(name: str) -> None:
-    rng = np.random.default_rng(0)
+def test_every_cell_gets_its_seats_in_order_and_no_value_twice(
+    rng: Generator, name: str
+) -> None:
     cell = rng.integers(0, 3, 200)
     x = rng.integers(0, 4, (200, 2)).astype(float)  # 16 values
     model = FairCoreset(17, epsilon=None, support="rows", slots=[[5], [1], [11]])
@@ -239,9 +241,10 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
 # --- Small tables are solved
 
 
-def test_starts_end_when_four_agree_and_larger_tables_start_twice() -> None:
+def test_starts_end_when_four_agree_and_larger_tables_start_twice(
+    rng: Generator,
+) -> None:
     cell = np.arange(15) % 4
-    rng = np.random.default_rng(0)
     x = rng.normal(size=(15, 3))
     y = cell % 2
     d = cell // 2

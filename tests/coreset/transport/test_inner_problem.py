@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 
 from fwc_llm.coreset.transport.column_generation import CostTable
 from fwc_llm.coreset.transport.inner_problem import fair_transport
@@ -156,8 +157,7 @@ def test_bad_rows_of_a_large_table_are_named(epsilon: float | None, bad: float) 
         fair_transport(cost, 2, 2, [0.5, 0.5], epsilon)
 
 
-def test_a_step_is_known_only_where_costs_tie_on_a_grid() -> None:
-    rng = np.random.default_rng(0)
+def test_a_step_is_known_only_where_costs_tie_on_a_grid(rng: Generator) -> None:
     whole = rng.integers(0, 9, (900, 4))
     for cost, step in (
         (whole.astype(np.float32), 1),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import Generator
 
 from evals.bench import constraints
 from fwc_llm.coreset import FairCoreset, certify
@@ -57,8 +58,7 @@ def test_many_plans_keep_parity_and_their_bound(seeds: Sequence[int]) -> None:
         certified(*instance(seed, rows))
 
 
-def test_a_rare_outcome_keeps_parity_in_the_weights() -> None:
-    rng = np.random.default_rng(0)
+def test_a_rare_outcome_keeps_parity_in_the_weights(rng: Generator) -> None:
     x = rng.normal(size=(13, 2))
     y = np.arange(13) % 2
     d = np.arange(13) // 7
@@ -84,8 +84,7 @@ def test_shares_that_double_precision_does_not_balance_are_exact_or_refused() ->
     assert refused < 10
 
 
-def test_costs_beyond_double_precision_name_the_column() -> None:
-    rng = np.random.default_rng(0)
+def test_costs_beyond_double_precision_name_the_column(rng: Generator) -> None:
     x = rng.normal(size=(20, 2)) * np.array([1.0, 1e200])
     y = np.arange(20) % 2
     d = np.arange(20) // 10
@@ -94,8 +93,7 @@ def test_costs_beyond_double_precision_name_the_column() -> None:
     assert np.isfinite(FairCoreset(4, scale=False).fit(x, y, d).objective_)
 
 
-def test_one_outlier_does_not_take_the_digits_of_the_others() -> None:
-    rng = np.random.default_rng(0)
+def test_one_outlier_does_not_take_the_digits_of_the_others(rng: Generator) -> None:
     x = rng.random((3000, 1))
     x[17] = 1e8
     y = rng.integers(0, 2, 3000)
