@@ -175,7 +175,7 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(
 ) -> None:
     """As often "Yes" of both: `report` says how, and `audit` does it."""
     refused = fwc("report", logs / "foreign.eval", code=2)
-    assert "with --answer 'decision', --label 'target'" in refused.line
+    assert "with --answer decision, --label target" in refused.line
     done = fwc(
         f"audit {logs / 'foreign.eval'} --protected sex --answer decision --json",
         code=0,
