@@ -30,7 +30,7 @@ from fwc_llm.gates.sentences import (
     who_gets_how_much,
 )
 from fwc_llm.metrics.arm_comparison import ComparedArms
-from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
+from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES, Metric
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import EQUAL, SHOWN, TOO_FEW
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
@@ -411,26 +411,30 @@ def _change(stats: Statistics, metric: str, arm: str) -> str:
     test = stats.of(f"{metric}_difference", arm, against=stats.base)
     if test.verdict not in SHOWN:
         return ""
-    ends = sorted(map(abs, test.ends))
-    more = "more" if test.value > 0 else "less"
-    size = f"{points(abs(test.value))} {more} than {in_words(stats.base)}"
-    return f"{size} ({interval(ends, 1, 100)})"
+    than = f" than {in_words(stats.base)}"
+    return _size(test, f"less{than}", f"more{than}")
+
+
+def _size(test: Record, below: str, above: str) -> str:
+    """The size of a difference, its side in words, and the interval of the size."""
+    side = above if test.value > 0 else below
+    ends = interval(sorted(map(abs, test.ends)), 1, 100)
+    return f"{points(abs(test.value))} {side} ({ends})"
+
+
+def _metric_of(test: Record) -> Metric:
+    return BY_KEY[test.metric.removesuffix("_difference")]
 
 
 def differing(
     pairs: Sequence[ComparedArms], tests: Sequence[Record], name: str, than: str
 ) -> str:
     """Whether a model's answers differ from another's, by the verdicts of all ways of asking."""
-    found = list[str]()
-    for test in tests:
-        if test.verdict in SHOWN:
-            metric = BY_KEY[test.metric.removesuffix("_difference")]
-            size = points(abs(test.value))
-            side = "higher" if test.value > 0 else "lower"
-            ends = interval(sorted(map(abs, test.ends)), 1, 100)
-            found.append(
-                f"with {in_words(test.arm)}, {metric.words} {size} {side} ({ends})"
-            )
+    found = [
+        f"with {in_words(test.arm)}, {_metric_of(test).words} {_size(test, 'lower', 'higher')}"
+        for test in tests
+        if test.verdict in SHOWN
+    ]
     if found:
         told = "; ".join(found)
         return f"{name} against {than}: {told}. No other difference is shown."
@@ -471,7 +475,7 @@ def _others_in_short(stats: Statistics, told: Collection[str]) -> Iterator[str]:
 
 def _side(test: Record) -> str:
     """On which side of another arm's a metric is."""
-    metric = BY_KEY[test.metric.removesuffix("_difference")]
+    metric = _metric_of(test)
     if metric.key == "accuracy":
         return "more right" if test.value > 0 else "fewer right"
     return f"a {'larger' if test.value > 0 else 'smaller'} {metric.words}"
