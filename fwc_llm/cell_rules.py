@@ -337,7 +337,9 @@ def plain_text(item: FileColumn, text: str) -> str:
 
 def without_marks(text: str, marks: Sequence[str]) -> str:
     """The text without marks around it, in any case."""
-    return _around(tuple(marks)).sub("", text).strip() if marks else text
+    if not marks or text.isdecimal():  # almost every number
+        return text
+    return _around(tuple(marks)).sub("", text).strip()
 
 
 @cache
@@ -634,7 +636,7 @@ def _text_of(
     text = cell_text(cell, markers.union(item.markers), item.written)
     if text is None and item.name in task.filled:
         text = ""
-    if text is None or item not in task.used:
+    if text is None or (item.use != "column" and attribute is None):
         return text
     fault = other_unit(task, item, [text])
     if fault:
