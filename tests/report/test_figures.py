@@ -18,7 +18,6 @@ from matplotlib.text import Text
 
 from fwc_llm import Result, audit
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.errors import FwcError
 from fwc_llm.gates.decide import checked
 from fwc_llm.metrics.intervals import EQUAL
 from fwc_llm.metrics.records import Records
@@ -40,6 +39,7 @@ from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import runs_table
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.recorded_run import read_run
+from tests.refusals import refused
 from tests.report.conftest import MakeRun, some_shots
 
 EVIL = "</svg><script>alert(1)</script>\x1b[31m\u202e$x^2$"
@@ -103,7 +103,7 @@ def test_several_models_are_in_one_figure_of_a_column(
     written = write_figures(make_document([*runs, other]), tmp_path / "apart")
     assert len(written) == 4, "other groups have a figure of their own"
     (tmp_path / "file").write_text("")
-    with pytest.raises(FwcError, match="cannot write"):
+    with refused("cannot write"):
         write_figures(make_document(runs), tmp_path / "file")
 
 
