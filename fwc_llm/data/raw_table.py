@@ -126,14 +126,15 @@ class RawTable:
     @property
     def sum_row(self) -> str:
         """What to say of a last row that sums the others up, as in a spreadsheet; "" for none."""
-        last = [pd.Series(self.cells_of(k)).iloc[-1:] for k in range(len(self.titles))]
-        cells = ["" if is_null(cell) else cell for of in last for cell in of]
-        words = [
-            cell for cell in cells if isinstance(cell, str) and _SUM.fullmatch(cell)
-        ]
-        if not words or "" not in cells:
-            return ""
-        return f"{words[0]!r} in row {self.numbers[-1]} seems to sum the others up: remove it"
+        columns = [pd.Series(self.cells_of(k)) for k in range(len(self.titles))]
+        last = [cell for column in columns for cell in column.iloc[-1:]]
+        texts = ["" if is_null(cell) else cell for cell in last]
+        words = {k: text for k, text in enumerate(texts) if isinstance(text, str)}
+        for k, word in words.items() if "" in words.values() else ():
+            if _SUM.fullmatch(word) and (columns[k] == word).sum() == 1:
+                where = f"{word!r} in row {self.numbers[-1]}"
+                return f"{where} seems to sum the others up: remove it"
+        return ""
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
