@@ -197,7 +197,7 @@ def profile_column(
     """
     counts = cells.value_counts()
     words = {*map(group_key, unknown)}
-    stated = [cell for cell in counts.index if group_key(cell) in words]
+    stated = [cell for cell in counts.index if words and group_key(cell) in words]
     profile = how_written(counts.drop(stated), part, usual[0]).but(name=name)
     numeric = profile.kind == "numeric"
     if numeric:

@@ -150,28 +150,26 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         reasons = filled(raw.texts("reason"))
         if set(reasons.unique()) <= set(get_args(Reason)):
             table["reason"] = reasons
+
+    def numbers(name: str, kind: str) -> Floats:
+        usual = raw.usual_in(columns[name])[0]
+        return as_numbers(table[name], columns[name], kind, raw.numbers, usual)
+
     if how.above is not None and "answer" in table:
-        title = columns["answer"]
-        usual = raw.usual_in(title)[0]
-        numbers = as_numbers(table["answer"], title, "score", raw.numbers, usual)
-        table["answer"] = np.where(np.isnan(numbers), np.nan, numbers > how.above)
+        given = numbers("answer", "score")
+        table["answer"] = np.where(np.isnan(given), np.nan, given > how.above)
     read = [name for name in ("answer", "label") if name in columns]
     if how.words is not None or how.above is not None:
         read = [name for name in read if name != "answer"]
-    for (
-        name
-    ) in read:  # beside answers, labels of both kinds have none where they are empty
-        if how.rule(name).of_empty and (
-            len(read) < 2 or len(table[name].categories) < 2
-        ):
+    for name in read:
+        # Beside answers, an empty label may be an unknown one.
+        is_meant = len(read) < 2 or len(table[name].categories) < 2
+        if how.rule(name).of_empty and is_meant:
             table[name] = filled(table[name])
     if "answer" in read and not how.rule("answer").positive:
         _check_probabilities(table["answer"], how, raw)
     for name in _NUMBERS.keys() & table:
-        title = columns[name]
-        table[name] = as_numbers(
-            table[name], title, name, raw.numbers, raw.usual_in(title)[0]
-        )
+        table[name] = numbers(name, name)
     if "answer" not in table and "p_yes" in table:
         threshold = HALF if how.threshold is None else how.threshold
         table["answer"] = answered_at(table["p_yes"], threshold)
