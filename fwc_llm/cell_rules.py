@@ -83,7 +83,7 @@ _SPELLINGS = {
     "$": "usd us$ dollar dollars",
     "£": "gbp",
     "%": "percent pct prozent",
-    "sec": "secs seconds Sek sekunden",  # SEK is a currency
+    "sec": "s secs seconds Sek sekunden",  # SEK is a currency
     "min": "mins minutes minuten",
     "hour": "h hr hrs hours std stunde stunden",
     "day": "days tag tage",
@@ -337,17 +337,21 @@ def plain_text(item: FileColumn, text: str) -> str:
 
 def without_marks(text: str, marks: Sequence[str]) -> str:
     """The text without marks around it, in any case."""
-    if not marks or text.isdecimal():  # almost every number
+    if not marks or as_number(text) is not None:  # almost every number
         return text
     return _around(tuple(marks)).sub("", text).strip()
 
 
 @cache
 def _around(marks: Texts) -> re.Pattern[str]:
-    longest_first = "|".join(map(re.escape, sorted(marks, key=len, reverse=True)))
-    any_mark = longest_first.replace(r"\.", r"\.?")
+    longest_first = sorted(marks, key=len, reverse=True)
+    no_units = [mark for mark in longest_first if mark != "min."]  # "81 min" is a time
+    before, behind = (
+        "|".join(map(re.escape, some)).replace(r"\.", r"\.?") or "(?!)"
+        for some in (longest_first, no_units)
+    )
     return re.compile(
-        rf"(?i)^(\s*({any_mark}))+|(({any_mark})\s*)+$|(?<=\d)({any_mark})(?=\s)"
+        rf"(?i)^(\s*({before}))+|(({behind})\s*)+$|(?<=\d)({behind})(?=\s)"
     )
 
 
@@ -439,14 +443,19 @@ def other_unit(
     task: TaskFile, item: FileColumn, texts: Iterable[str]
 ) -> tuple[str, str] | None:
     """A text with another unit than the column's, or than most texts, and what to do about it."""
-    read = units_of(texts)
-    several = units_among([item.unit, *(unit for _, unit in read.values())])
+    kinds = {text: kind_of(unit) for text, (_, unit) in units_of(texts).items()}
+    several = units_among([item.unit, *kinds.values()])
+    remedy = "convert the numbers to one unit"
+    if item.name != task.outcome.source:
+        remedy += f', or set role = "drop" in {task.place}'
+    elif several and "" in kinds.values() and any(kinds.values()):
+        several.append("")  # 71 % and 0.45 have no threshold in common
     if len(several) < 2:
         return None
-    other = next(text for text in read if kind_of(read[text][1]) == several[1])
+    other = next(text for text, kind in kinds.items() if kind == several[1])
     where = f"in the numeric column {item.name!r}"
-    remedy = f'convert the numbers to one unit, or set role = "drop" in {task.place}'
-    return other, f"units differ {where}, {' and '.join(several)}: {remedy}"
+    units = " and ".join(unit or "none" for unit in several)
+    return other, f"units differ {where}, {units}: {remedy}"
 
 
 def _toml(texts: Sequence[str]) -> str:

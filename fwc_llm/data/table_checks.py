@@ -213,7 +213,7 @@ def repeated_rows(columns: Iterable[Any]) -> tuple[str, bool]:
         try:
             codes = column.factorize(use_na_sentinel=False)[0]
         except TypeError:  # lists have no hash
-            codes = column.astype(str).factorize()[0]
+            codes = column.astype(str).factorize(use_na_sentinel=False)[0]
         sizes = np.bincount(codes)
         n = len(codes)
         if len(sizes) < n:  # skips ids, in which a copied row differs

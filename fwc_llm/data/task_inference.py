@@ -192,8 +192,8 @@ def profile_column(
     unknown: Collection[str] = (),
     usual: tuple[Written, bool] = ("", False),
 ) -> ColumnProfile:
-    """Guess a column's profile; its `part` is "protected", "outcome" or "". `usual` is as of
-    `RawTable.usual_in`.
+    """Guess a column's profile; its `part` is "protected", "outcome", "threshold" (an outcome of
+    numbers) or "". `usual` is as of `RawTable.usual_in`.
     """
     counts = cells.value_counts()
     words = {*map(group_key, unknown)}
@@ -220,12 +220,13 @@ def profile_column(
     profile = profile.but(markers=ordered)
     if not numeric:
         return _of_texts(profile, counts, part)
-    if profile.mixes_units and not part:
-        profile = profile.but(role="drop")
+    if profile.mixes_units:
+        profile = profile if part else profile.but(role="drop")
         return profile.checked(*_doubts_about_units(profile))
     profile = profile.checked(*_not_numbers(cells, counts, profile))
     if part:
-        return profile
+        doubts = _doubts_about_units(profile) if len(profile.units) > 1 else ()
+        return profile.checked(*doubts)
     return profile.checked(*_doubts(profile, counts, distinct, is_proven=usual[1]))
 
 
@@ -378,7 +379,7 @@ def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
     listing = ", ".join(
         f"{unit or 'none'} ({n:,})" for unit, n in profile.units.items()
     )
-    if profile.role == "drop":
+    if profile.mixes_units:
         yield f"units differ: {listing}; convert the numbers to one unit"
     elif len(profile.units) > 1:
         yield f"some numbers have a unit, others none: {listing}; are they the same quantity?"
@@ -402,16 +403,16 @@ def how_written(counts: pd.Series, part: str, usual: Written) -> ColumnProfile:
     categorical if these are no quantities.
     """
     cells = counts[[not is_marker(cell) for cell in counts.index]]
-    unmarked = cells.rename(partial(without_marks, marks=MARKS))
-    found = notation(unmarked.groupby(level=0, sort=False).sum(), usual)
-    is_marked = cells.index != unmarked.index
-    plain = notation(cells, usual) if is_marked.any() else found
+    found = amounts(cells, usual)
+    if part == "threshold":
+        return found
+    plain = notation(cells, usual) if found.marks else found
     lettered = cells[[*plain.odd]]
-    odd = cells[unmarked.index.isin(found.odd)]
+    odd = cells[[*found.odd]]
     has_ranges = odd.index.str.contains(_RANGE).any()
     ranges = has_ranges and lettered.index.str.contains(rf"[<>≤≥]|{_RANGE}").sum()
     is_lettered = lettered.index.str.contains(r"\d|\b\w\b").any()
-    numbers = {found.number(cell) for cell in unmarked.index.difference([*found.odd])}
+    numbers = {found.number(cell) for cell in cells.index.difference(odd.index)}
     is_whole = all(map(float.is_integer, numbers))
     of_unit = (found.unit or found.factors) and len(numbers) > 2
     reasons = (  # why the cells are categories
@@ -420,14 +421,25 @@ def how_written(counts: pd.Series, part: str, usual: Written) -> ColumnProfile:
         # codes such as "1" and "2x"
         is_lettered and len(numbers) <= _FEW and is_whole and not of_unit,
         part and len(cells) <= _FEW,
-        part == "outcome" and len(lettered),
+        part == "outcome" and len(odd),
     )
     if any(reasons):
         return ColumnProfile(name="x")
     words = odd[(odd > 1) & ~odd.index.str.contains(r"\d")]  # for a missing number
     others = odd.index.drop(words.index)
-    marks = marks_of(cells.index[is_marked].difference(odd.index))
-    return found.but(marks=marks, markers=tuple(words.index), odd=tuple(others))
+    return found.but(markers=tuple(words.index), odd=tuple(others))
+
+
+def amounts(cells: pd.Series, usual: Written = "") -> ColumnProfile:
+    """The profile of texts that are taken for numbers, by the number of rows of each; as numbers
+    beside a threshold are read by tasks and audits. What is no number is `odd`.
+    """
+    unmarked = cells.rename(partial(without_marks, marks=MARKS))
+    found = notation(unmarked.groupby(level=0, sort=False).sum(), usual)
+    is_odd = unmarked.index.isin(found.odd)
+    is_marked = cells.index != unmarked.index
+    marks = marks_of(cells.index[is_marked & ~is_odd])
+    return found.but(marks=marks, odd=tuple(cells.index[is_odd]))
 
 
 def notation(counts: pd.Series, usual: Written = "") -> ColumnProfile:
@@ -637,8 +649,10 @@ class Drafting:
         cells = self.raw[name]
         if name in self.protected:
             part = "protected"
+        elif name == self.outcome:
+            part = "threshold" if "threshold" in self.answer else "outcome"
         else:
-            part = "outcome" * (name == self.outcome)
+            part = ""
         usual = self.table.usual_in(name)
         profile = profile_column(name, cells, part, self.unknown, usual)
         if name == self.weight:
@@ -736,11 +750,13 @@ class Drafting:
         positive, above, lines = self._answer()
         answer = dict(self.answer)
         if answer.keys() - {"words"}:
-            yes = answer.get("positive") or self._meaning()[0].yes
+            above = answer.get("threshold", {}).get("above")
+            yes = answer.get("positive", ())
+            if above is None and not yes:
+                yes = self._meaning()[0].yes
             answer |= {"positive": yes} if yes else {}
             lines = []
             positive = yes[0] if len(yes) == 1 else "…"
-            above = answer.get("threshold", {}).get("above")
         question = draft_question(self.outcome, positive, above)
         data = {"file": os.path.relpath(self.path, folder).replace(os.sep, "/")}
         data |= self.source.model_dump(exclude={"file"}, exclude_defaults=True)

@@ -1,7 +1,7 @@
 """Reads a file of predictions as the table for an audit.
 
 Groups, outcomes and numbers are read by the rules of tasks: `words.groups_of`,
-`meaning.read_meaning` and `task_inference.notation`.
+`meaning.read_meaning` and `task_inference.amounts`.
 """
 
 from collections import Counter
@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.answers import Reason, parse_answer
-from fwc_llm.cell_rules import kind_of, plain_text, units_of
+from fwc_llm.cell_rules import MARKS, kind_of, plain_text, units_of, without_marks
 from fwc_llm.data.clean_table import counted, crossed, missing_by_answer
-from fwc_llm.data.task_inference import how_written, notation
+from fwc_llm.data.task_inference import amounts, how_written
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
 from fwc_llm.meaning import MeaningRule, about_empty, own_rules, read_meaning
@@ -64,7 +64,7 @@ _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on t
         "P(yes)",
         " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none",
     ),
-    "score": (-_LARGEST, _LARGEST, "a number", ""),
+    "score": (-_LARGEST, _LARGEST, "a number", " in one unit"),
     "weight": (0.0, _LARGEST, "a weight", " of at least 0"),
 }
 
@@ -153,7 +153,9 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
 
     def numbers(name: str, kind: str) -> Floats:
         usual = raw.usual_in(columns[name])[0]
-        return as_numbers(table[name], columns[name], kind, raw.numbers, usual)
+        found = as_numbers(table[name], columns[name], kind, raw.numbers, usual)
+        notes.extend(_without_marks(table[name], columns[name], found))
+        return found
 
     if how.above is not None and "answer" in table:
         given = numbers("answer", "score")
@@ -229,7 +231,7 @@ def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> Non
     title = how.columns["answer"]
     if len(answers.categories) < 3:
         return
-    numbers, wrong = _numbers(answers, raw.usual_in(title)[0])
+    numbers, wrong = _numbers(answers, raw.usual_in(title)[0], "p_yes")
     shares = np.unique(numbers[~np.isnan(numbers)])
     if len(shares) > 2 and not wrong.any() and shares[0] >= 0 and shares[-1] <= 1:
         raise FwcError(
@@ -453,7 +455,7 @@ def as_numbers(
 
     `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
     """
-    numbers, wrong = _numbers(cells, usual)
+    numbers, wrong = _numbers(cells, usual, kind)
     least, most, kind_name, how = _NUMBERS[kind]
     places = np.flatnonzero(wrong | (numbers < least) | (numbers > most)).tolist()
     if places:
@@ -468,19 +470,30 @@ def as_numbers(
     return numbers
 
 
-def _numbers(cells: "Names", usual: Written) -> tuple[Floats, Any]:
+def _without_marks(cells: "Names", title: str, numbers: Floats) -> list[str]:
+    """A note on numbers (n,) that were read without their marks; [] for none."""
+    known = [text for text in cells.categories if not is_marker(text)]
+    marked = [text for text in known if without_marks(text, MARKS) != text]
+    if not marked:
+        return []
+    (number,) = np.unique(numbers[cells == marked[0]])
+    return [f"{title}: read without marks, {marked[0]!r} as {number:.10g}."]
+
+
+def _numbers(cells: "Names", usual: Written, kind: str) -> tuple[Floats, Any]:
     """The numbers (n,) of texts, NaN for others, and a mask of those that are neither number nor
-    marker of a missing one. All have one unit, or none: 87 % is 0.87.
+    marker of a missing one. All have one unit, or none: 87 % is 87, and as a probability 0.87.
     """
     counts = pd.Series(1, index=pd.Index(cells.categories))
-    profile = notation(counts, usual)
+    profile = amounts(counts, usual)
     kinds = {*map(kind_of, profile.units)}
     units = units_of(cells.categories) if len(kinds) > 1 else {}
     values = [
         np.nan if units.get(text, ("", ""))[1] else profile.number(text)
         for text in cells.categories
     ]
-    known = np.array([*values, np.nan]) / (100 if kinds == {"%"} else 1)
+    is_percent = kind == "p_yes" and kinds == {"%"}
+    known = np.array([*values, np.nan]) / (100 if is_percent else 1)
     wrong = np.isnan(known)
     wrong[-1] = False  # the code of a missing value is -1
     for code in np.flatnonzero(wrong).tolist():

@@ -383,6 +383,55 @@ def test_a_number_above_which_answers_mean_yes(fwc: Run, tmp_path: Path) -> None
     assert "60" in fwc(f"{asked} --above 600", code=0).out
 
 
+@pytest.mark.parametrize(
+    ("forms", "refusal"),
+    [
+        (["{}"], ""),
+        (["{} %", "{} percent", "%{}", "{} Prozent"], ""),
+        (["{} €"], ""),
+        (["{}", "{}+", "{}*", "ca. {}"], ""),
+        (["{} min"], ""),
+        (["{}", "{} %"], "units differ|in one unit"),
+        (["{} €", "{} $"], "units differ|in one unit"),
+        (["{}", "{}", "pending"], "numeric column|not a number"),
+    ],
+    ids=str,
+)
+def test_numbers_beside_a_threshold_are_read_alike_at_every_door(
+    tmp_path: Path, forms: list[str], refusal: str
+) -> None:
+    frame = answered(pd.Series(["f", "m"] * 120))
+    points = np.random.default_rng(0).integers(0, 100, N)
+    frame["said"] = [
+        forms[k % len(forms)].format(point) for k, point in enumerate(points)
+    ]
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    options = AuditOptions(protected=("group",), answer="said", above=60)
+    columns: dict[str, Any] = {"protected": "group", "above": 60}
+    answer = {"threshold": {"above": 60}}
+    draft = draft_task(path, ["group"], "said", tmp_path, answer=answer)
+    (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
+    found = {
+        "task of a frame": lambda: of_task(load_task(frame, outcome="said", **columns)),
+        "task of a file": lambda: of_task(load_task(tmp_path / "t.toml")),
+        "audit of a frame": lambda: of_answers(
+            audit(frame, answer="said", label=None, **columns).answered
+        ),
+        "audit of a file": lambda: of_answers(
+            audit_of_file(path, options).crossed.answered
+        ),
+    }
+    for door in found.values():
+        if refusal:
+            with refused(refusal):
+                door()
+        else:
+            counts = door()
+            assert sum(yes for _, yes in counts.values()) == (points > 60).sum()
+            assert sum(map(sum, counts.values())) == N
+
+
 def test_cells_that_are_merged_over_rows_are_refused(tmp_path: Path) -> None:
     book = Workbook()
     sheet = book.active

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.data.table_checks import TableChecks, check_table
+from fwc_llm.data.table_checks import TableChecks, check_table, repeated_rows
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.taskfile import Column
 from fwc_llm.tasks import load_task
@@ -104,6 +104,8 @@ def test_rows_that_repeat_are_counted_and_coincidence_is_not() -> None:
         {"y": rng.choice(["yes", "no"], 900), "g": rng.choice(["a", "b"], 900)}
     )
     assert not checked(few).repeated
+    lists = [["sql"] if y == "yes" else None for y in twice["y"]]
+    assert "60 of 1,560" in repeated_rows([*twice.T.to_numpy(), lists])[0]
 
 
 @pytest.mark.slow

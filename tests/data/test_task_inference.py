@@ -755,12 +755,14 @@ def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
         (["{0} €", "-${0}", "(${0})"], "units differ: $ (60), € (30)"),
         (["{0},234 kg", "{0},5 g", "{0},111 kg"], "units differ: kg (60), g (30)"),
         (["{0} %", "{0} bp", "{0}"], "units differ: % (30), bp (30), none (30)"),
+        (["{0} min", "{0} s"], "units differ: min (45), s (45)"),
+        (["{0} min", "1 h"], "units differ: h (45), min (45)"),
     ],
 )
 def test_two_units_of_one_quantity_are_a_check(
     tmp_path: Path, cells: list[str], said: str
 ) -> None:
-    sizes = [cells[n % 3].format(n + 50) for n in range(90)]
+    sizes = [cells[n % len(cells)].format(n + 50) for n in range(90)]
     frame = cycled(90, size=sizes, n=range(31), sex="mf", y=["no", "yes"])
     path = draft(tmp_path, frame)
     text = path.read_text(encoding="utf-8")
@@ -788,6 +790,7 @@ def test_two_units_of_one_quantity_are_a_check(
         (["{0} SEK", "{0}"], "SEK", "none: SEK (30), none (30)"),
         (["{0} kg", *["{0}"] * 9], "kg", "a unit, others none: none (54), kg (6)"),
         (["{0} pts", "{0} pts", "{0}"], "pts", "none: pts (40), none (20)"),
+        (["{0} min", "ca. {0} min."], "min", "'ca. 21 min.' as 21"),
         (["{0} pts", *["{0}"] * 9], "", "no numbers: '20 pts' (t:20)"),
     ],
 )
