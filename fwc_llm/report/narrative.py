@@ -3,13 +3,12 @@
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from fwc_llm.files import in_shell, read_text
-from fwc_llm.gates.decide import OUTSIDE as OUTSIDE_LIMITS
-from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
+from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import (
+    CANNOT_SAY,
     Check,
     Outcome,
     by_arm,
@@ -18,8 +17,11 @@ from fwc_llm.gates.decide import (
     decide,
     in_short,
     limits_of,
+    outcome_of,
     worst,
 )
+from fwc_llm.gates.decide import OUTSIDE as OUTSIDE_LIMITS
+from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
 from fwc_llm.gates.sentences import (
     MORE,
     cut,
@@ -32,7 +34,7 @@ from fwc_llm.gates.sentences import (
 from fwc_llm.metrics.arm_comparison import ComparedArms
 from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES, Metric
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.intervals import EQUAL, SHOWN, TOO_FEW
+from fwc_llm.metrics.intervals import EQUAL, SHOWN
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.records import TRUTH, Record
 from fwc_llm.metrics.statistics import LEADS, Statistics, fates
@@ -51,7 +53,6 @@ IS_THAT_GOOD = (
 )
 _MOST = 4  # most arms with a separate sentence
 _MOST_NAMES = 12  # most arms in a sentence on all of them
-_MOST_REASONS = 2  # most checks in the answer
 _WORTH = 1.5  # times the rows that are worth another run
 
 
@@ -150,10 +151,8 @@ def limits(run: "Run") -> list[str]:
     return texts
 
 
-def keeping_to(conditions: Sequence[str], stats: Statistics) -> frozenset[str] | None:
-    """The arms that have conditions and keep to all of them; None without conditions."""
-    if not conditions:
-        return None
+def keeping_to(conditions: Sequence[str], stats: Statistics) -> frozenset[str]:
+    """The arms that have limits and keep to all of them."""
     outcomes = by_arm(checked(stats, conditions))
     return frozenset(arm for arm in outcomes if outcomes[arm] == WITHIN_LIMITS)
 
@@ -231,8 +230,7 @@ def findings(
     `conditions`, the limit is the margin of the leading gap.
     """
     base = stats.base
-    kept = keeping_to(conditions, stats)
-    best = best_arms(stats, kept)
+    best = best_arms(stats, conditions)
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     lead = (best or [base if base in telling else (telling or [base])[0]])[0]
     sentences = [_limits_kept(stats, conditions)]
@@ -248,15 +246,13 @@ def findings(
                 _verdict_on_arms(stats, best, conditions),
                 f"{'Best, ' * (best == [lead])}{in_words(lead)}:",
             ]
-        answer = _about_arm(stats, lead, conditions)
-        begins = sentences[-1].endswith(".")
-        sentences.append(answer[0].upper() + answer[1:] if begins else answer)
+        sentences.append(_about_arm(stats, lead, conditions))
         others = [
             f"{in_words(name)}: {_about_arm(stats, name, conditions)}" for name in names
         ]
         told = {lead, *names}
     sentences += [_true_answers(stats), f"From {asked(stats, created)}."]
-    alike = list(all_alike(stats))
+    alike = list(all_alike(stats, conditions))
     if not telling:
         first, *alike = alike
         sentences.insert(1, first)
@@ -270,38 +266,47 @@ def findings(
 
 
 def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
-    """Whether the limits are kept; and what decides that beside the leading gap."""
-    checks = checked(stats, conditions)
-    outcome = worst(checks)
-    short = in_short(checks) + (":" if len(stats.arms) == 1 else ".")
-    wanted = limits_of(stats, conditions)
-    others = [
-        limit.text for limit in wanted if limit.metric != stats.lead or limit.minus
-    ]
-    found = checked(stats, others) if others else []
-    reasons = [
-        check.reason for check in found if check.outcome == outcome != WITHIN_LIMITS
-    ]
-    return f"{short} {listed(reasons, _MOST_REASONS, by='; ')}." if reasons else short
+    """Whether the limits are kept."""
+    short = in_short(checked(stats, conditions))
+    return short + (":" if len(stats.arms) == 1 else ".")
 
 
 def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
-    """Who gets how much of an arm, with changes from the baseline and its accuracy."""
+    """Who gets how much of an arm, its accuracy, both with changes from the baseline, and what else
+    keeps it from its limits; what is outside comes first.
+    """
+    found = _checks_of(stats, arm, conditions)
     gap = stats.of(stats.lead, arm)
-    of_gap = [one for one in limits_of(stats, conditions) if one.metric == stats.lead]
-    limit = next(
-        (one for one in of_gap if not one.minus and one.arm in (None, arm)), None
-    )
-    text = who_gets_how_much(stats, arm)
+    told = found.get(stats.lead)
+    text = who_gets_how_much(stats, arm) if told is None else told.reason
     if not gap.known:
         text = f"gap unknown, {gap.reason or 'it is not defined'}"
-    elif limit is not None:
-        (check,) = decide(replace(limit, arm=arm), stats)
-        text = check.reason.removeprefix(f"{in_words(arm)}: ")
     for key in stats.leading:
         change = _change(stats, key, arm) if BY_KEY[key].kind == "gap" else ""
         text += f". The {BY_KEY[key].words} is {change}" * bool(change)
-    return f"{text}.{_accuracy(stats, arm)}"
+    texts = {stats.lead: text, "accuracy": _accuracy(stats, arm, found.get("accuracy"))}
+    order = dict.fromkeys(texts, 2)
+    for name, check in found.items():
+        order[name] = [OUTSIDE_LIMITS, CANNOT_SAY, WITHIN_LIMITS].index(check.outcome)
+        if check.outcome != WITHIN_LIMITS:
+            texts.setdefault(name, check.reason)
+    names = sorted(texts, key=order.__getitem__)
+    first, *others = [texts[name] for name in names if texts[name]]
+    return ". ".join([first, *(text[:1].upper() + text[1:] for text in others)]) + "."
+
+
+def _checks_of(
+    stats: Statistics, arm: str, conditions: Sequence[str]
+) -> dict[str, Check]:
+    """An arm's checks without its name, by metric, or by condition if it is a difference."""
+    found = dict[str, Check]()
+    for limit in limits_of(stats, conditions):
+        if limit.arm in (None, arm):
+            (check,) = decide(replace(limit, arm=arm), stats)
+            reason = check.reason.removeprefix(f"{in_words(arm)}: ")
+            name = limit.text if limit.minus else limit.metric
+            found.setdefault(name, replace(check, reason=reason))
+    return found
 
 
 def _true_answers(stats: Statistics) -> str:
@@ -322,20 +327,72 @@ def _true_answers(stats: Statistics) -> str:
 def _verdict_on_arms(
     stats: Statistics, best: Sequence[str], conditions: Sequence[str]
 ) -> str:
-    """The rule that keeps any arm from being the best; "" with conditions, or for one arm."""
+    """The rules by which arms with a smaller gap are not the best, and what there is of better
+    ones.
+    """
     base = in_words(stats.base)
-    if len(best) > 1:
-        return f"Better than {base}: {listed(best, _MOST, in_words)}."
-    if best or conditions or len(stats.arms) < 2:
-        return ""
-    if any(arm.arm == stats.base and arm.alike for arm in stats.arms):
+    if not _same_limits(stats, conditions):
+        return "None is named best, because not all have the same limits."
+    if _one_answer(stats, stats.base):
         return f"None can be fairer than {base}, which gives everybody the same answer."
-    fairer = [name for name in _others(stats) if _is_fairer(stats, name, stats.base)]
-    if not fairer:
-        return f"None is shown to be fairer than {base}."
-    names = listed(fairer, _MOST, in_words)
-    rule = f"at most {in_points(stats.margin)} fewer right is not shown"
-    return f"{names}: a smaller gap than {base}, but {rule}."
+    by_rule = dict[str, list[str]]()
+    for name in _others(stats):
+        if _is_fairer(stats, name, stats.base):
+            rule, size = _failing(stats, name)
+            by_rule.setdefault(rule, []).append(f"{in_words(name)}{size}")
+    by_rule.pop("", None)
+    sentences = [
+        f"A smaller gap than {base}, but {rule}: {listed(names, _MOST, by='; ')}."
+        for rule, names in by_rule.items()
+    ]
+    if len(best) > 1:
+        sentences.append(f"Better than {base}: {listed(best, _MOST, in_words)}.")
+    elif not best and stats.base in keeping_to(conditions, stats):
+        better = "have more right" if _by_accuracy(stats, conditions) else "be fairer"
+        sentences.append(f"None within the limits is shown to {better} than {base}.")
+    elif not best and not by_rule:
+        sentences.append(f"None is shown to be fairer than {base}.")
+    return " ".join(sentences)
+
+
+def _failing(stats: Statistics, arm: str) -> tuple[str, str]:
+    """The rule by which an arm is no better than the first, or "", and by how much it fails."""
+    if _one_answer(stats, arm):
+        return "the same answer for everybody", ""
+    loss = _loss(stats, arm, stats.base)
+    fewer = f"more than {in_points(stats.margin)} fewer right"
+    test = stats.difference("accuracy", arm, stats.base)
+    if loss == OUTSIDE_LIMITS:
+        ends = interval([-test.high, -test.low], 1, 100)
+        return fewer, f", {number(-test.value, 1, 100)} ({ends})"
+    if loss == CANNOT_SAY:
+        return f"perhaps {fewer}", f", up to {number(-test.low, 1, 100)}" * test.known
+    return "", ""
+
+
+def _loss(stats: Statistics, arm: str, than: str) -> Outcome:
+    """Whether an arm's loss of accuracy against another is within the margin."""
+    if not stats.labelled:
+        return WITHIN_LIMITS
+    limit = GateCondition("", "accuracy", "<", -stats.margin, arm, than, size=False)
+    return outcome_of(limit, *stats.difference("accuracy", arm, than).ends)
+
+
+def _by_accuracy(stats: Statistics, conditions: Sequence[str]) -> bool:
+    """Whether arms within the limits are compared by accuracy: a limit is on a gap."""
+    limits = limits_of(stats, conditions)
+    return stats.labelled and any(BY_KEY[one.metric].kind != "share" for one in limits)
+
+
+def _one_answer(stats: Statistics, arm: str) -> bool:
+    """Whether an arm gives everybody, or of a model nearly everybody, the same answer."""
+    alike = any(one.alike for one in stats.arms if one.arm == arm)
+    return alike or {*stats.shares(arm).values()} in ({0.0}, {1.0})
+
+
+def _same_limits(stats: Statistics, conditions: Sequence[str]) -> bool:
+    """Whether all arms are judged by the same limits."""
+    return all(limit.arm is None for limit in limits_of(stats, conditions))
 
 
 def _others(stats: Statistics) -> list[str]:
@@ -359,29 +416,33 @@ def _is_righter(stats: Statistics, arm: str, than: str) -> bool:
     return accuracy.verdict in SHOWN and accuracy.value > 0
 
 
-def best_arms(stats: Statistics, kept: Collection[str] | None = None) -> list[str]:
+def best_arms(stats: Statistics, conditions: Sequence[str] = ()) -> list[str]:
     """The arms that are shown to be better than the first, but for those that another beats.
 
-    Without gates and target (`kept` None), better means a smaller gap without a loss of accuracy
-    beyond the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is
-    in `kept`, else with a smaller gap. One arm beats another by the same rule, with gates and
-    labels by its accuracy.
+    Only arms with the same limits are compared. Of arms within limits that are on a gap, the one
+    with a higher accuracy is better; of others, the one with a smaller gap, without a loss of
+    accuracy beyond the margin. Arms within the limits beat all others.
     """
+    within = keeping_to(conditions, stats)
+    by_accuracy = _by_accuracy(stats, conditions)
 
-    def is_fairer(arm: str, than: str) -> bool:
-        accuracy = stats.difference("accuracy", arm, than)
-        loses = stats.labelled and not accuracy.low >= -stats.margin
-        return _is_fairer(stats, arm, than) and not (kept is None and loses)
+    def is_better(arm: str, than: str) -> bool:
+        if by_accuracy and {arm, than} <= within:
+            return _is_righter(stats, arm, than)
+        loss = _loss(stats, arm, than)
+        return _is_fairer(stats, arm, than) and loss == WITHIN_LIMITS
 
-    allowed = _others(stats)
-    is_better = beats = is_fairer
-    is_righter = partial(_is_righter, stats)
-    if kept is not None:
-        allowed = [arm for arm in allowed if arm in kept]
-        is_better = is_righter if stats.base in kept else is_fairer
-        beats = is_righter if stats.labelled else is_fairer
-    better = [arm for arm in allowed if is_better(arm, stats.base)]
-    return [arm for arm in better if not any(beats(other, arm) for other in better)]
+    better = [
+        arm
+        for arm in _others(stats)
+        if not _one_answer(stats, arm) and is_better(arm, stats.base)
+    ]
+    kept = [arm for arm in better if arm in within]
+    if stats.base not in within:
+        kept = kept or better
+    if not _same_limits(stats, conditions):
+        return []
+    return [arm for arm in kept if not any(is_better(other, arm) for other in kept)]
 
 
 def asked(stats: Statistics, created: str = "") -> str:
@@ -391,13 +452,16 @@ def asked(stats: Statistics, created: str = "") -> str:
     return ", ".join(filter(None, (rows, day(created))))
 
 
-def _accuracy(stats: Statistics, arm: str) -> str:
+def _accuracy(stats: Statistics, arm: str, check: Check | None) -> str:
+    """The accuracy of an arm, with its limit if there is one, and the change from the baseline."""
     accuracy = stats.of("accuracy", arm)
+    change = _change(stats, "accuracy", arm)
+    if check is not None:
+        return "; ".join(filter(None, (check.reason, change)))
     if not accuracy.known:
         return ""
     right = f"{number(accuracy.value, 1, 100)} % right"
-    parts = filter(None, (right, _change(stats, "accuracy", arm)))
-    return f" {', '.join(parts)}."
+    return ", ".join(filter(None, (right, change)))
 
 
 def _differences(stats: Statistics, arm: str) -> list[Record]:
@@ -526,7 +590,7 @@ def next_step(
     stats: Statistics, conditions: Sequence[str] = (), run: "Run | None" = None
 ) -> tuple[str, str]:
     """The next step and a command for it, or ""; what makes numbers doubtful comes first."""
-    telling = [arm.arm for arm in stats.arms if not arm.alike]
+    telling = [arm.arm for arm in stats.arms if not _one_answer(stats, arm.arm)]
     checks = checked(stats, conditions)
     lacking = {check.lacking for check in checks}
     judged = [stats.of(stats.lead, arm) for arm in telling]
@@ -534,8 +598,8 @@ def next_step(
         name = f"{key}_difference"
         judged += [stats.of(name, arm, against=stats.base) for arm in _others(stats)]
     verdicts = {record.verdict for record in judged} - {""}
-    kept = keeping_to(conditions, stats)
-    best = best_arms(stats, kept) if run else []
+    best = best_arms(stats, conditions) if run else []
+    causes = _causes(stats, conditions)
     leads = best or [arm.arm for arm in stats.arms]
     ranks = [stats.of("auc", arm.arm).low > 0.5 for arm in stats.arms if arm.alike]
     least = (run.described["settings"] if run else {}).get(
@@ -549,24 +613,30 @@ def next_step(
         return "find out first why answers are missing", ""
     if suspects:
         return f"check column {cut(suspects[0])} first", ""
-    broken = worst(checks) == OUTSIDE_LIMITS and run is None
-    limit_lacks_rows = stats.units in lacking and not broken
-    few = limit_lacks_rows or (TOO_FEW in verdicts and not conditions)
-    if run and (run.simulated_answers or run.reference) and (best or not few):
+    outcome = worst(checks)
+    if stats.units in lacking and outcome == CANNOT_SAY:
+        return more_rows(stats, run)
+    if run and (run.simulated_answers or run.reference):
         return "ask a language model, beginning with the price", _again(
             run, "--model gpt-6-luna --dry-run", "-asked"
         )
     if best:
         names = " or ".join(map(cut, best[:_MOST]))
         return f"build your prompts as {names} does, and watch what is decided", ""
-    if run and not run.at_threshold and any(ranks):
+    elsewhere = _again(run, "--threshold base-rate", "-threshold")
+    if run and elsewhere and not run.at_threshold and any(ranks):
         step = "draw the line between yes and no elsewhere: the probability of yes ranks rows"
-        return step, _again(run, "--threshold base-rate", "-threshold")
+        return step, elsewhere
+    if not telling and run is None:
+        return "find out why everybody gets the same answer", ""
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"
         return step, ""
-    if limit_lacks_rows:
-        return more_rows(stats, run)
+    if causes and run is None:
+        return (
+            f"find out the cause of {causes}, with people who know these decisions",
+            "",
+        )
     if same and all(same):
         others = "try other examples: these change no answer"
         return others if run else "compare other decisions: these are the same", ""
@@ -576,20 +646,15 @@ def next_step(
             f"draw other examples: comparing strategies takes {MIN_SETS} repeats",
             more,
         )
-    if worst(checks) == WITHIN_LIMITS:
+    if outcome == WITHIN_LIMITS:
         return "watch further decisions, month by month", ""
-    if few:
-        return more_rows(stats, run)
     if not verdicts:
         return "get answers about at least two groups: a gap needs two", ""
     if run:
         return "compare other ways of asking", _again(
             run, "--shots zero,balanced,fwc", "-compared"
         )
-    causes = _causes(stats, conditions)
-    if not causes:
-        return "set a limit that can be judged by these decisions", ""
-    return f"find out the cause of {causes}, with people who know these decisions", ""
+    return "set a limit that can be judged by these decisions", ""
 
 
 def _causes(stats: Statistics, conditions: Sequence[str]) -> str:
@@ -620,7 +685,8 @@ def more_rows(stats: Statistics, run: "Run | None") -> tuple[str, str]:
     wanted = 4 * run.n_test
     rows = min(wanted, run.most_rows)
     if rows < wanted:
-        step += f"; this table has {max(rows, run.n_test):,} to ask about"
+        there = f"this table has {max(rows, run.n_test):,}"
+        step += f"; {there}, with a quarter kept for examples"
     if rows < _WORTH * run.n_test:
         return step, ""
     return step, _again(run, f"--n-test {rows}", "-more")
@@ -651,7 +717,7 @@ def _lacks_draws(pair: ComparedArms) -> bool:
     return bool(pair.reason) and pair.scope == THIS_STRATEGY
 
 
-def all_alike(stats: Statistics) -> Iterator[str]:
+def all_alike(stats: Statistics, conditions: Sequence[str]) -> Iterator[str]:
     """Yield a finding for each arm with the same answer to (nearly) all rows."""
     pairs = (pair for pair in stats.pairs if pair.first == stats.base)
     repeated = {pair.second for pair in pairs if pair.same}
@@ -662,7 +728,9 @@ def all_alike(stats: Statistics) -> Iterator[str]:
         text = f"{arm.alike}: the gap is 0 because all answers are {answer}."
         if "but" in arm.alike:
             text = f"{arm.alike}: the gap says nothing about groups."
-        text += _accuracy(stats, arm.arm)
+        check = _checks_of(stats, arm.arm, conditions).get("accuracy")
+        accuracy = _accuracy(stats, arm.arm, check)
+        text += f" {accuracy}." * bool(accuracy)
         right, gap = (
             stats.of(f"{key}_at_median", arm.arm) for key in ("accuracy", "dp_gap")
         )

@@ -282,6 +282,7 @@ def answer(folder: Path) -> list[str]:
 
 BIASED = {"A": (0.1, 0.2), "B": (0.8, 0.9)}
 EVEN = {"A": (0.3, 0.9), "B": (0.3, 0.9)}
+ABOUT_EVEN = {"A": (0.3, 0.9), "B": (0.35, 0.95)}
 
 
 @pytest.mark.parametrize(
@@ -289,12 +290,13 @@ EVEN = {"A": (0.3, 0.9), "B": (0.3, 0.9)}
     [
         ({"zero": BIASED, "fwc": EVEN}, False, "as fwc does, and watch"),
         ({"zero": BIASED, "fwc": EVEN}, True, "ask a language model"),
-        ({"zero": BIASED, "fwc": BIASED}, True, "more rows"),  # the verdict comes first
-        ({"zero": BIASED, "fwc": BIASED}, False, "more rows"),
+        ({"zero": BIASED, "fwc": BIASED}, True, "ask a language model"),
+        ({"zero": BIASED, "fwc": BIASED}, False, "other ways of asking"),
+        ({"zero": ABOUT_EVEN, "fwc": ABOUT_EVEN}, True, "more rows"),
         ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "all alike"),
         ({"zero": BIASED}, False, "other ways of asking"),
         ({"zero": BIASED}, None, "who know these decisions"),
-        ({"zero": {"A": (0.3, 0.9), "B": (0.35, 0.95)}}, None, "more rows"),
+        ({"zero": ABOUT_EVEN}, None, "more rows"),
         ({"zero": EVEN}, None, "watch further"),
     ],
 )
@@ -378,15 +380,17 @@ def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
         ("dp_gap > 0.9", "fwc"),  # all keep to it, and this one is more accurate
         ("dp_gap[fwc] > 0.01", None),
         ("dp_gap[zero] > 0.9", None),  # a limit that is set for another arm is not kept
-        ("dp_gap > 0.01", None),  # none is shown to keep to it
+        ("dp_gap > 0.01", "fwc"),  # as with the margin, where none keeps to it
+        ("accuracy < 0.1", "fwc"),  # no limit on a gap: the smaller one is better
     ):
         RunFolder(folder).change(fail_if=[condition])
-        kept_to = keeping_to(limits(read_run(folder)), found)
-        assert best_arms(found, kept_to) == [best] * bool(best), condition
+        stated = limits(read_run(folder))
+        assert best_arms(found, stated) == [best] * bool(best), condition
         if condition in {"dp_gap > 0.2", "dp_gap > 0.01"}:
             (lead, *_) = make_document([folder])["runs"][0]["findings"]
-            kept = "Within the limits: fwc. " if best else ""
+            kept = "Within the limits: fwc. " if condition == "dp_gap > 0.2" else ""
             assert lead.startswith(f"{kept}Outside the limits: zero")
+            assert "Best, fwc" in lead
             checks = {check.arm: check for check in checked(found, [condition])}
             (run,) = json.loads(render([folder], "json"))["runs"]
             assert [gate["condition"] for gate in run["gates"]] == [

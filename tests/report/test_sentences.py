@@ -55,19 +55,23 @@ def rows_of(n: int, **columns: Any) -> pd.DataFrame:
 
 def check_best(stats: Statistics, answer: str) -> None:
     best = best_arms(stats)
+    within = {check.arm for check in checked(stats) if check.outcome == WITHIN}
     assert ("Best, " in answer) == (len(best) == 1)
     for arm in best:
         gap, accuracy = (
             stats.difference(key, arm, stats.base) for key in (stats.lead, "accuracy")
         )
+        assert accuracy.low >= -stats.margin, "unread replies and the correction count"
+        if {arm, stats.base} <= within:
+            assert accuracy.low > 0
+            continue
         assert gap.verdict in SHOWN
         assert gap.high < 0
-        assert accuracy.low >= -stats.margin, "unread replies and the correction count"
         for other in best:
             apart = stats.difference(stats.lead, arm, other)
             right = stats.difference("accuracy", arm, other)
             fairer = apart.verdict in SHOWN and apart.value < 0
-            assert not (fairer and right.low >= -stats.margin)
+            assert arm in within or not (fairer and right.low >= -stats.margin)
     if "None is shown to be fairer" in answer:
         for pair in stats.pairs:
             if pair.first == stats.base and not pair.alike:
@@ -87,6 +91,9 @@ def check_sentences(stats: Statistics) -> None:
     }
     check_best(stats, answer)
     assert answer.startswith(in_short(checked(stats)))
+    written = [f"{stats.lead} > {stats.margin}"]
+    assert findings(stats, "", written) == [answer, *others]
+    assert next_step(stats, written) == next_step(stats)
     for arm, text in told.items():
         if not arm or arm not in {one.arm for one in stats.arms}:
             continue
@@ -240,7 +247,7 @@ def erring(shares: Mapping[str, float], fair: str = "") -> Statistics:
 
 
 def test_two_better_arms_that_are_not_told_apart_are_both_named() -> None:
-    stats = erring({"x": 0.4, "y": 0.03, "z": 0.04})
+    stats = erring({"x": 0.4, "y": 0.08, "z": 0.09})
     answer = findings(stats)[0]
     assert best_arms(stats) == ["y", "z"]
     assert "Better than x: y, z. " in answer
@@ -255,6 +262,35 @@ def test_a_smaller_gap_with_far_more_errors_is_not_better() -> None:
     assert best_arms(stats) == ["y", "z"]
     answer = findings(stats)[0]
     assert "Better than x: y, z. " in answer
+
+
+@pytest.mark.parametrize(
+    ("arm", "conditions", "words"),
+    [
+        ("same", [], "but the same answer for everybody: same. x:"),
+        ("same", ["dp_gap > 0.1"], "but the same answer for everybody: same. x:"),
+        ("coin", ["dp_gap > 0.1"], "but more than 5 points fewer right: coin, "),
+        ("near", ["dp_gap > 0.1"], "but perhaps more than 5 points fewer right: near"),
+        ("good", ["dp_gap > 0.1"], "Best, good: "),
+        ("good", ["dp_gap[good] > 0.1"], "because not all have the same limits. x:"),
+    ],
+)
+def test_an_arm_with_a_smaller_gap_is_best_or_the_rule_is_named(
+    arm: str, conditions: list[str], words: str
+) -> None:
+    rng = np.random.default_rng(1)
+    rows = rows_of(1200)
+    errs = {"coin": 0.5, "near": 0.23, "good": 0.02}.get(arm, 0.0)
+    turned = np.where(rows["label"] == "yes", "no", "yes")
+    said = np.where(rng.random(1200) < errs, turned, rows["label"])
+    if arm == "same":
+        said[:] = "yes"
+    favoured = np.where(rows["group"] == "a", "yes", "no")
+    biased = np.where(rng.random(1200) < 0.4, favoured, rows["label"])
+    parts = [rows.assign(arm="x", answer=biased), rows.assign(arm=arm, answer=said)]
+    stats = audit(pd.concat(parts), label="label").statistics
+    assert words in findings(stats, "", conditions)[0]
+    assert best_arms(stats, conditions) == [arm] * words.startswith("Best")
 
 
 def test_one_group_that_is_judged_has_no_gap_and_no_sentence_on_one() -> None:
