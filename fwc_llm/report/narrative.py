@@ -419,9 +419,9 @@ def _is_righter(stats: Statistics, arm: str, than: str) -> bool:
 def best_arms(stats: Statistics, conditions: Sequence[str] = ()) -> list[str]:
     """The arms that are shown to be better than the first, but for those that another beats.
 
-    Only arms with the same limits are compared. Of arms within limits that are on a gap, the one
-    with a higher accuracy is better; of others, the one with a smaller gap, without a loss of
-    accuracy beyond the margin. Arms within the limits beat all others.
+    All arms must have the same limits. If limits are on a gap, arms within them are compared by
+    accuracy; other arms by the gap, and a better one has no loss of
+    accuracy beyond the margin. Arms within the limits go before all others.
     """
     within = keeping_to(conditions, stats)
     by_accuracy = _by_accuracy(stats, conditions)
