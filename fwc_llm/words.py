@@ -226,7 +226,7 @@ _OF_OUTCOMES = (
     "|na|null|nan|nd|<na>|#n/a|(leer)|-|--|–|—|---|?|*|/|tbd|tba"  # and marks alone
 )
 # Of missing values in many surveys; beside "25-34" and ">74", no group of people
-MISSING_CODE = re.compile(r"-?([789])\1+|-[1789]|666|6666|1111")
+MISSING_CODE = re.compile(r"-?([789])\1+|9+[678]|-[1789]|666|6666|1111")
 DATE = (
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
     r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, get_args
 
 import numpy as np
@@ -85,7 +86,7 @@ _MANY = 0.1  # least share of numbers among categories, or of ranges among numbe
 _EVEN = 0.1  # largest share of a text that may name a person with several rows
 _LISTED = 5  # most values that a doubt lists
 _MOST = 12  # most values of an outcome that a doubt lists
-_LONGEST = 400  # characters of a doubt
+_LONGEST = 1_000  # characters of a doubt
 _LONG_TEXT = 500  # characters that no category has
 _MOST_COLUMNS = 1_000
 # Patterns of names in words: "zip code" for "ZipCode" and "zip_code"
@@ -154,6 +155,10 @@ class ColumnProfile(FileColumn):
         """Parse a cell as the task file will; NaN if it is not a number."""
         number = as_number(plain_text(self, cell))
         return math.nan if number is None else number
+
+    def is_marked(self, cell: str) -> bool:
+        """Whether a cell has marks, which are left out."""
+        return without_marks(cell, self.marks) != cell
 
     @property
     def mixes_units(self) -> bool:
@@ -303,8 +308,7 @@ def _not_numbers(
         yield f"{numbers.sum():,} of {counts.sum():,} values are numbers like {first!r}"
     if profile.markers:
         yield f"taken for missing: {listed(profile.markers, _LISTED, place)}"
-    plain = profile.but(marks=())
-    marked = [cell for cell in numbers.index if math.isnan(plain.number(cell))]
+    marked = [*filter(profile.is_marked, numbers.index)]
     if marked:
         first = marked[0]
         yield (
@@ -343,14 +347,14 @@ def _codes(profile: ColumnProfile, texts: pd.Series) -> Iterator[str]:
     numbers = of_numbers.index.tolist()
     coded = [number for number in numbers if MISSING_CODE.fullmatch(f"{number:.10g}")]
     rest = of_numbers.drop(coded)
-    codes = [
-        f"{code:g}" for code in coded if _may_be_code(code, of_numbers[code], rest)
-    ]
+    codes = [code for code in coded if _may_be_code(code, of_numbers[code], rest)]
     if codes:
+        rest = of_numbers.drop(codes)
         span = f"{rest.index.min():g} to {rest.index.max():g}"
+        cells = sorted(filter(lambda cell: profile.number(cell) in codes, texts.index))
         yield (
-            f"{', '.join(codes)} beside {span}: a code for a missing value? then missing_marker = "
-            f"{_toml(codes)} in this column"
+            f"{', '.join(map('{:g}'.format, codes))} beside {span}: a code for a missing value? "
+            f"then {as_missing(profile, cells)} in this column"
         )
     elif profile.written or profile.unit or profile.factors:
         return
@@ -709,7 +713,7 @@ class Drafting:
             doubt = f"{share} of its values are missing"
             return profile.but(role="drop", missing="drop").checked(doubt)
         else:
-            bands = () if few else quartiles(self._numbers(name))
+            bands = () if few else self._bands(profile)
             rule = "category" if bands else "drop"
             if bands:
                 doubt = f'{share} are missing; with bands, "unknown" can be a band'
@@ -725,6 +729,13 @@ class Drafting:
                 uneven = missing_by_answer(self.cells[name].isna(), answers)
                 if uneven:
                     yield f"{uneven} in {other}: the rows that stay do not speak of all"
+
+    def _bands(self, profile: ColumnProfile) -> tuple[float, ...]:
+        """Limits of bands; none is the number of a mark, since 80+ is not "up to 80"."""
+        cells = self.cells[profile.name].dropna()
+        numbers = cells.map(profile.number)
+        bounds = numbers[cells.map(profile.is_marked)]
+        return quartiles(numbers[~numbers.isin(bounds)]) or quartiles(numbers)
 
     def _numbers(self, name: str) -> pd.Series:
         """The numbers of a column, without missing ones."""
@@ -894,7 +905,8 @@ def _one_line(text: str, most: int = 40) -> str:
 
 def _check(doubt: str) -> str:
     """A doubt as a comment behind a line; "" for none."""
-    return f" # CHECK: {_one_line(doubt, _LONGEST)}" if doubt else ""
+    whole_words = shorten(_one_line(doubt, len(doubt)), _LONGEST, placeholder=" …")
+    return f" # CHECK: {whole_words}" if doubt else ""
 
 
 def _toml_lines(values: Fields) -> list[str]:

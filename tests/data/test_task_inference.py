@@ -130,6 +130,10 @@ def test_columns_are_taken_for_what_they_are(
         ([*map(str, range(11))] * 5 + ["-1", "99"] * 5, "-1, 99 beside 0 to 10"),
         (column("{fifth}"), "only 5 values, 1 to 5, kept as numbers"),
         ([*map(str, range(18, 71))] * 9 + ["99"] * 12, "99 beside 18 to 70: a code"),
+        (
+            [*map(str, range(18, 81)), "998", "999", "unknown"] * 9,
+            'then missing_marker = ["unknown", "998", "999"] in this column',
+        ),
         ([*map(str, range(1000))] + ["666"] * 40, "666 beside 0 to "),
         ([*map(str, range(-1, 39))] * 9, "-1 beside 0 to 38"),
         ([*map(str, range(100))] * 6, ""),
@@ -904,6 +908,25 @@ def test_a_frames_question_is_in_its_frozen_task(tmp_path: Path) -> None:
     task = load_task(frame(), protected="sex", outcome="ok", question="Is it fine?")
     task.freeze(tmp_path / "t.json")
     assert load_task(tmp_path / "t.json").question == "Is it fine?"
+
+
+def test_no_band_ends_at_the_number_of_a_mark(tmp_path: Path) -> None:
+    """Nor if a code for missing is above it; the remedy for the code keeps other words."""
+    ages = [*range(18, 78), *["80+"] * 20, *["unknown"] * 20, *["999"] * 20]
+    frame = cycled(240, age=ages, sex="mf", y=["no", "yes", "yes"])
+    path = draft(tmp_path, frame)
+    text = path.read_text(encoding="utf-8")
+    checks = " | ".join(checks_of(text))
+    assert checks.count('"unknown" can be a band') == 1
+    remedy = re.search(r"then (missing_marker = .*?) in this column", checks)
+    assert remedy is not None
+    once = re.sub(r"missing_marker = \[[^\]]*\]", remedy[1], text, count=1)
+    for draft_text, unknown in ((text, 40), (once, 80)):
+        path.write_text(draft_text, encoding="utf-8")
+        bands = load_task(path).pool()["age"]
+        (band,) = {*bands[(frame["age"] == "80+").to_numpy()]}
+        assert band.startswith("above")
+        assert (bands == "unknown").sum() == unknown
 
 
 @pytest.mark.parametrize(
