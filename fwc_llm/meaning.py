@@ -141,11 +141,15 @@ class Meaning:
 
 
 def values_of(option: Any) -> Texts:
-    """The values of `positive` or `negative` in Python, as texts: one value, several, or None."""
+    """The values of `positive` or `negative` as texts: one value, several, or None. A comma at the
+    end of a text stands before an empty value: "nein,".
+    """
     if option is None:
         return ()
     if isinstance(option, list | tuple | set):
         values = option
+    elif isinstance(option, str) and option.endswith(","):
+        values = [option[:-1], ""]
     else:
         values = [option]
     return tuple(map(as_text, values))
@@ -164,46 +168,57 @@ def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
             by_key.setdefault(_key(value), []).append(value)
     positives = _given(rule.positive, by_key)
     negatives = _given(rule.negative, by_key)
-    yes = [*positives]
-    no = [key for key in negatives if key in by_key]
-    absent = [value for key, value in positives.items() if key not in by_key]
-    positive = bool(yes)
-    known = {*_known({*by_key}), *yes, *no}
+    named_yes = [key for key in positives if key in by_key]
+    named_no = [key for key in negatives if key in by_key]
+    known = {*_known({*by_key}), *named_yes, *named_no}
     keys = [key for key in by_key if key in known]
-    if not no and {*keys} != {*yes} and not rule.column:
-        absent += negatives.values()
-    for value in absent:
-        raise FwcError(
-            f"{_held(counts, column)}; {value!r} is none of them{near(value, [*counts])}"
-        )
     for key in positives.keys() & negatives:
         raise FwcError(
             f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no"
         )
     usual_yes, usual_no = _inferred([*filter(None, keys)])
-    yes = yes or [key for key in usual_yes if key not in no]
+    yes = named_yes or [key for key in usual_yes if key not in named_no]
+    no = [*named_no]
+    absent = [text for key, text in positives.items() if key not in by_key]
+    if not no and {*keys} != {*named_yes} and not rule.column:
+        absent += negatives.values()
+    for value in absent:
+        raise FwcError(
+            f"{_held(counts, column)}; {value!r} is none of them{near(value, [*counts])}"
+        )
     rest = [key for key in keys if key not in (*yes, *no)]
     if not any(no):
-        alone = positive and len(rest) == 1
+        alone = named_yes and len(rest) == 1
         no += rest if alone else filter(rest.__contains__, usual_no)
         rest = [key for key in rest if key not in no]
     if negatives and not yes and len(rest) == 1:
         yes = [rest.pop()]
+    sides = [[by_key[key][0] for key in side] for side in (yes, no, rest)]
     if yes and rule.others == "no":
         no = [*no, *rest]
         rest = []
     if rest and not (yes and no and rule.others == "drop"):
-        sides = [[by_key[key][0] for key in side] for side in (yes, no, rest)]
         remedy = _remedy(rule, *sides)
         numbers = all(as_number(key) is not None for key in keys)
-        if rule.above and not positive and numbers and len(keys) > 2:
-            split = (
-                f"say above which number the answer is yes: {rule.above}{rule.instead}"
-            )
+        if rule.above and not named_yes and numbers and len(keys) > 2:
+            split = f"above which number the answer is yes: {rule.above}{rule.instead}"
             many = len(keys) > _MOST_VALUES
-            remedy = split if many else f"{remedy}; or {split}"
+            quantities = f"{remedy}; or, if these are no codes, {split}"
+            remedy = f"say {split}" if many else quantities
         empty = about_empty(counts, rule)
         raise FwcError("; ".join(filter(None, [_held(counts, column), remedy, empty])))
+
+    doubted = _doubted((named_yes, named_no), (yes, no), keys)
+    if doubted:
+        words = [by_key[key][0] for key in doubted]
+        ways = [
+            rule.written(**{side: [text for text in own if text not in words] + words})
+            for side, own in (("positive", sides[0]), ("negative", sides[1]))
+        ]
+        means = f"say what {listed(words, _MOST_VALUES, repr)} means"
+        raise FwcError(
+            f"{_held(counts, column)}; {means}, a usual word: {' or '.join(ways)}"
+        )
 
     def texts(keys: Sequence[str]) -> Texts:
         return tuple(value for key in keys for value in by_key[key])
@@ -212,15 +227,21 @@ def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
     return Meaning(texts(yes), texts(no), texts(rest), texts(unknown))
 
 
+def is_ticked(values: Iterable[str], rule: MeaningRule) -> bool:
+    """Whether values are one beside empty cells, as in a column of ticked boxes."""
+    keys = _known({_key(value) for value in values if value})
+    return len(keys) == 1 or (bool(keys) and keys <= _given(rule.positive, keys).keys())
+
+
 def about_empty(counts: Counts, rule: MeaningRule) -> str:
-    """What to say of empty cells (in `counts` as "") beside one value, as of a ticked box."""
-    values = _known({_key(value) for value in counts if value})
-    is_one = len(values) == 1 or values <= _given(rule.positive, values).keys()
-    if rule.of_empty or not is_one or not counts.get(""):
+    """What to say of empty cells (in `counts` as "") of a column that `is_ticked`."""
+    if rule.of_empty or not counts.get("") or not is_ticked(counts, rule):
         return ""
-    option, word = ("positive", "yes") if values <= _NO else ("negative", "no")
+    keys = _known({_key(value) for value in counts if value})
+    side, word = ("positive", "yes") if keys <= _NO else ("negative", "no")
     cells = f"{counts['']:,} cell{'s' * (counts[''] > 1)} without a value"
-    return f"{cells}: if an empty cell means {word}, {rule.written(**{option: ['']})}"
+    named = rule.written(**{side: [*vars(rule)[side], ""]})
+    return f"{cells}: if an empty cell means {word}, {named}"
 
 
 def rules_of(options: Fields) -> dict[str, MeaningRule]:
@@ -290,21 +311,21 @@ def _key(value: str) -> str:
 
 _GRANTED = {_key(word) for word in GRANTED_WORDS.split()}
 _DENIED = {_key(word) for word in DENIED_WORDS.split()}
+_PLAIN = {_key(word) for word in f"{YES_WORDS} {NO_WORDS}".split()}
 _YES = _GRANTED.union(map(_key, YES_WORDS.split()))
 _NO = _DENIED.union(map(_key, NO_WORDS.split()))
 
 
 def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
-    """The given values by their keys; one value may be a list, typed with commas."""
-    given = [*values]
-    if len(given) == 1 and _key(given[0]) not in by_key:
-        given = rejoined(given[0].split(","), lambda text: _key(text) in by_key)
+    """The given values by their keys; one may be a list, typed with commas."""
     found = {}
-    for value in given:
-        key = _key(value)
-        if key not in by_key:
-            key = _SAME.get(key, key)
-        found[key] = value
+    for given in values:
+        parts = [given]
+        if _key(given) not in by_key:
+            parts = rejoined(given.split(","), lambda text: _key(text) in by_key)
+        for value in parts:
+            key = _key(value)
+            found[key if key in by_key else _SAME.get(key, key)] = value
     return found
 
 
@@ -319,6 +340,33 @@ def _inferred(keys: Sequence[str]) -> tuple[list[str], list[str]]:
     is_code = len(keys) > 1 and "0" not in keys
     yes = [key for key in keys if key in _YES and not (is_code and key == "1")]
     return yes, [key for key in keys if key in _NO]
+
+
+def _doubted(
+    given: tuple[Collection[str], Collection[str]],
+    read: tuple[Collection[str], Collection[str]],
+    keys: Sequence[str],
+) -> list[str]:
+    """The usual words that the caller does not name and that get another meaning, or none; `given`
+    and `read` are the keys for yes and no, by the caller and at all.
+
+    If the caller's words mean the opposite of the usual, so do the others. Words for decisions may
+    be left out; numbers and letters beside 2 or b are codes.
+    """
+    usual = _inferred([*filter(None, keys)])
+    kept, turned = (
+        any(not {*own}.isdisjoint(side) for own, side in zip(given, sides, strict=True))
+        for sides in (usual, usual[::-1])
+    )
+    if turned:
+        usual = ([], []) if kept else usual[::-1]
+    codes = [key for key in keys if len(key) == 1 or as_number(key) is not None]
+    named = {*given[0], *given[1], *(codes if not _PLAIN.issuperset(codes) else ())}
+    left_out = {*keys}.difference(*read)
+    wrong = left_out & _PLAIN
+    for expected, others in zip(usual, read[::-1], strict=True):
+        wrong |= {*expected}.intersection(others)
+    return [key for key in keys if key in wrong - named]
 
 
 def _is_opposite(one: str, other: str) -> bool:
@@ -368,9 +416,11 @@ def _remedy(
         drop = rule.written(**new, **({} if rule.others else {"others": "drop"}))
         new.pop("negative", None)
         every_no = rule.written(**new, others="no") + rule.instead
+        if not yes:
+            every_no = f"for example {every_no}"
         return (
             f"say which mean yes and which no, and whether others mean no ({every_no}) "
-            f"or neither ({drop})"
+            f"or neither (for example {drop})"
         )
     ways = [
         f"no ({rule.written(others='no')})",

@@ -144,7 +144,7 @@ approvato accettato
 """
 DENIED_WORDS = """
 bad negative neg rejected reject denied deny declined decline refused refuse failed fail unpaid
-schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado reprovado respinto
+defaulted schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado reprovado respinto
 disapproved
 """
 CROSSING = " & "  # separates the levels of several attributes

@@ -158,6 +158,41 @@ def test_a_threshold_is_offered_for_numbers_alone() -> None:
         assert ("above=NUMBER" in str(caught.value)) == offered
 
 
+@pytest.mark.parametrize(
+    ("values", "rule", "doubted"),
+    [
+        ("yes Y no yess", MeaningRule(("yess",), (), "no"), "'yes', 'Y'"),
+        ("yes Y no yess", MeaningRule(("yes", "yess"), (), "no"), "'Y'"),
+        ("yes Y no yess", MeaningRule(("yes", "yess"), ("no",), "drop"), "'Y'"),
+        ("yes yess", MeaningRule(("yess",)), "'yes'"),
+        ("no nein", MeaningRule((), ("nein",)), "'no'"),
+        ("denied rejected open", MeaningRule(("denied",), (), "no"), "'rejected'"),
+        ("1 true 0 open", MeaningRule(("1",), (), "no"), "'true'"),
+        ("approved denied open", MeaningRule(("denied",), (), "no"), ""),
+        ("hired declined no", MeaningRule(("hired",), ("no",), "drop"), ""),
+        ("0 1 2", MeaningRule(("2",), (), "no"), ""),
+        ("A B T", MeaningRule(("A",), (), "no"), ""),
+        ("yes Y no yess", MeaningRule(("yes", "yess"), ("Y",), "no"), ""),
+    ],
+)
+def test_a_usual_word_is_given_no_other_meaning_without_its_name(
+    values: str, rule: MeaningRule, doubted: str
+) -> None:
+    counts = dict.fromkeys(values.split(), 5)
+    if not doubted:
+        assert read_meaning(counts, "said", rule).yes
+        return
+    with refused(f"say what {doubted} means, a usual word") as caught:
+        read_meaning(counts, "said", rule)
+    for option in re.findall(FORMS["python"], str(caught.value).partition("word")[2]):
+        ((side, typed),) = READERS["python"](option).items()
+        meaning = read_meaning(
+            counts, "said", replace(rule, **{side: values_of(typed)})
+        )
+        meant = {"positive": meaning.yes, "negative": meaning.no}
+        assert {*meant[side]} >= {*typed.split(",")}
+
+
 @pytest.mark.parametrize("typed", ["Ja,Ja, mit Auflagen", "ja, mit auflagen,Ja"])
 def test_a_value_with_a_comma_can_be_typed_among_others(typed: str) -> None:
     counts = {"Ja": 5, "Nein": 5, "Ja, mit Auflagen": 5}
@@ -166,3 +201,15 @@ def test_a_value_with_a_comma_can_be_typed_among_others(typed: str) -> None:
     assert meaning.no == ("Nein",)
     with refused(r"'mit Auflage' is none of them"):
         read_meaning(counts, "said", MeaningRule(("Ja,mit Auflage",)))
+
+
+@pytest.mark.parametrize(
+    "typed", ["Nein,", "Nein,Absage,", ["Nein", ""], ["Nein,Absage", ""]]
+)
+def test_a_comma_at_the_end_names_the_empty_value(typed: Any) -> None:
+    rule = MeaningRule((), values_of(typed))
+    counts = {"Ja": 5, "Nein": 5, "": 5}
+    assert {*read_meaning(counts, "said", rule).no} == {"Nein", ""}
+    assert f"--negative '{','.join(rule.negative)}'" == rule.written(
+        negative=rule.negative
+    )

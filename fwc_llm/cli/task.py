@@ -10,6 +10,7 @@ from fwc_llm.cli import flags
 from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
 from fwc_llm.files import check_new, failing_as, in_shell, resource_dir, write_whole
+from fwc_llm.meaning import values_of
 from fwc_llm.number_format import percent
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.runs.settings import Settings
@@ -125,7 +126,7 @@ def init(
         Path(os.path.realpath(target)).parent,
         flags.words(options.pop("unknown")),
         {
-            name: value if name == "others" else [value]
+            name: value if name == "others" else [*values_of(value)]
             for name, value in answer.items()
         },
         **flags.given(options),

@@ -19,7 +19,7 @@ from fwc_llm.data.clean_table import counted, crossed, missing_by_answer
 from fwc_llm.data.task_inference import amounts, how_written
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as
-from fwc_llm.meaning import MeaningRule, about_empty, own_rules, read_meaning
+from fwc_llm.meaning import MeaningRule, about_empty, is_ticked, own_rules, read_meaning
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.audit_table import FILE_ROW, AnswerTable, unused_columns
 from fwc_llm.metrics.counts import Floats
@@ -165,8 +165,9 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         read = [name for name in read if name != "answer"]
     for name in read:
         # Beside answers, an empty label may be an unknown one.
-        is_meant = len(read) < 2 or len(table[name].categories) < 2
-        if how.rule(name).of_empty and is_meant:
+        rule = how.rule(name)
+        is_meant = len(read) < 2 or is_ticked(table[name].categories, rule)
+        if rule.of_empty and is_meant:
             table[name] = filled(table[name])
     if "answer" in read and not how.rule("answer").positive:
         _check_probabilities(table["answer"], how, raw)
@@ -197,14 +198,22 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     rules: Mapping[str, MeaningRule] = {name: how.rule(name) for name in read}
     if len(read) > 1:
         rules = own_rules(rules, values)
+    ticked = {
+        name: about_empty({**values[name], "": int(frame[name].isna().sum())}, rule)
+        for name, rule in rules.items()
+    }
     neither, pooled, problems = _decided(frame, values, rules, raw, how)
     needed = [name for name in columns if name not in _MAY_BE_EMPTY]
     empty = frame[needed].isna() & ~neither[:, None]
     bias = _label_bias(frame, raw, how)
     if how.missing == "refuse":
         problems += [*bias, *_lacking(empty, raw, how)] if empty.any(axis=None) else []
+        if ticked.get("answer"):
+            problems.append("if it is no answer, --missing 'drop'")
+    about = [f"{columns[name]}: {told}" for name, told in ticked.items() if told]
     if problems:
-        raise FwcError("; ".join(filter(None, [*problems, raw.sum_row])))
+        raise FwcError("; ".join(filter(None, [*about, *problems, raw.sum_row])))
+    notes += [f"{told}." for told in about]
     titles = " or ".join(columns[name] for name in read)
     kept, lost = _kept(frame, groups, neither, empty, titles, how)
     lost += [f"{note}." for note in bias]
@@ -291,13 +300,12 @@ def _decided(
     problems = list[str]()
     for rule in dict.fromkeys(rules.values()):
         together = [name for name in values if rules[name] == rule]
-        held = Counter[str]()
+        held = Counter({"": 0} if rule.of_empty else {})  # may come in a later file
         for name in together:
             held.update(values[name])
         if not held.total():
             continue
         titles = " and ".join(how.columns[name] for name in together)
-        held[""] += int(texts[together].isna().sum().sum())
         try:
             meaning = read_meaning(
                 dict(held.most_common()), f"{raw.where}: {titles}", rule
@@ -305,9 +313,6 @@ def _decided(
         except FwcError as error:
             problems.append(str(error))
             continue
-        empty = about_empty(held, rule)
-        if empty:
-            notes.append(f"{titles}: {empty}.")
         means = dict.fromkeys(meaning.no, 0.0) | dict.fromkeys(meaning.yes, 1.0)
         for name in together:
             own = {text: n for text, n in values[name].items() if n}

@@ -254,14 +254,14 @@ def test_unknown_groups_are_one_and_a_dropped_column_is_named_as_such() -> None:
         select_shots(task, "fwc", 4, column_weights={"zip": 2})
 
 
-@pytest.mark.parametrize("tick", ["x", "ja", "✓", "approved"])
+@pytest.mark.parametrize("tick", ["x", "ja", "JA,ja", "✓", "approved"])
 def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
     fwc: Run, tmp_path: Path, tick: str
 ) -> None:
     """A ticked box: rows without a tick are refusals, and messages offer it."""
     frame = answered(pd.Series(["f", "m"] * 120))
     yes = frame["said"] == "yes"
-    frame["said"] = np.where(yes, tick, "")
+    frame["said"] = np.where(yes, np.resize(tick.split(","), N), "")
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     found = load_task(frame, protected="group", outcome="said", negative="")
@@ -280,7 +280,13 @@ def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
     assert "240 of 240 rows kept" in fwc(draft, "--negative", "", code=0).out
     assert of_task(load_task(tmp_path / "t.toml")) == counts
     ticked = f"audit {path} --protected group --answer said --positive {tick}"
-    assert f"{offered}--negative ''" in " ".join(fwc(ticked, code=0).out.split())
+    for label in (None, "born"):  # both columns may be boxes
+        frame["born"] = frame["said"]
+        with refused(f"{offered}negative=''"):
+            audit(frame, answer="said", label=label, protected="group", positive=tick)
+    assert f"{offered}--negative ''" in fwc(ticked, code=2).line
+    found = fwc(f"{ticked} --missing drop", code=0).out
+    assert f"{offered}--negative ''" in " ".join(found.split())
     for positive in (None, tick):
         with refused(f"{offered}negative=''"):
             load_task(frame, protected="group", outcome="said", positive=positive)
