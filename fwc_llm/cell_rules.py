@@ -281,6 +281,12 @@ def units_among(units: Iterable[str]) -> list[str]:
     return [kind for kind in dict.fromkeys(map(kind_of, units)) if _is_known(kind)]
 
 
+def is_amount(cell: str) -> bool:
+    """Whether a text is a number, alone or with a known unit, factor or mark: "80+ %"."""
+    read = units_of([without_marks(cell, MARKS)])
+    return any(not unit or units_among([unit]) for _, unit in read.values())
+
+
 @cache
 def kind_of(unit: str) -> str:
     """What the spellings of a unit have in common: "€/month" of "EUR per month"."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from fwc_llm.cell_rules import as_text
+from fwc_llm.cell_rules import as_text, is_amount
 from fwc_llm.errors import FwcError, near
 from fwc_llm.sanitize import Counts, Fields, Texts, listed, replace_invisible
 from fwc_llm.words import (
@@ -199,7 +199,7 @@ def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
         rest = []
     if rest and not (yes and no and rule.others == "drop"):
         remedy = _remedy(rule, *sides)
-        numbers = all(as_number(key) is not None for key in keys)
+        numbers = all(is_amount(by_key[key][0]) for key in keys)
         if rule.above and not named_yes and numbers and len(keys) > 2:
             split = f"above which number the answer is yes: {rule.above}{rule.instead}"
             many = len(keys) > _MOST_VALUES

@@ -244,7 +244,8 @@ def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> Non
     shares = np.unique(numbers[~np.isnan(numbers)])
     if len(shares) > 2 and not wrong.any() and shares[0] >= 0 and shares[-1] <= 1:
         raise FwcError(
-            f"{title!r} looks like probabilities: name it as such, --p-yes {title!r}"
+            f"{title!r} looks like probabilities: name it as such, --p-yes {title!r}; or say above "
+            f"which number the answer is yes: --above NUMBER"
         )
 
 

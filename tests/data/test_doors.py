@@ -428,6 +428,9 @@ def test_numbers_beside_a_threshold_are_read_alike_at_every_door(
             audit_of_file(path, options).crossed.answered
         ),
     }
+    if "pending" not in forms:
+        with refused("above.NUMBER"):
+            audit_of_file(path, AuditOptions(protected=("group",), answer="said"))
     for door in found.values():
         if refusal:
             with refused(refusal):
