@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 from typing import TypeGuard
 
@@ -77,12 +77,27 @@ def mean_and_sd(values: Sequence[float], scale: float = 1.0, digits: int = 3) ->
 
 
 def interval(
-    bounds: Sequence[float | None] | None, digits: int = 3, scale: float = 1.0
+    ends: Sequence[float | None] | None,
+    digits: int = 3,
+    scale: float = 1.0,
+    limits: Iterable[float] = (),
 ) -> str:
-    """The text "low to high"; "–" if undefined."""
-    if bounds is None or not all(defined(bound) for bound in bounds):
+    """The text "low to high"; "–" if undefined. An end beside one of the `limits` has further
+    decimals where it would read as the limit.
+    """
+    found = [end for end in ends or () if defined(end)]
+    if ends is None or len(found) < len(ends):
         return DASH
-    return f"{number(bounds[0], digits, scale)} to {number(bounds[1], digits, scale)}"
+    shown = [digits, digits]
+    for limit in limits:
+        for k, end in enumerate(found):
+            apart = not math.isclose(end, limit, abs_tol=1e-9)
+            while apart and round(scale * end, shown[k]) == round(
+                scale * limit, shown[k]
+            ):
+                shown[k] += 1
+    low, high = map(number, found, shown, (scale, scale))
+    return f"{low} to {high}"
 
 
 def p_value(value: float | None) -> str:

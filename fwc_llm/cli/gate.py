@@ -107,19 +107,16 @@ class Gates:
             odds = of_either_kind([one.metric for one in self.conditions])
             marks = [*filter(None, [error]), *odds, *marks]
             remedy = ": ".join(filter(None, step_of(judged)))
-        self.conclude(suites, marks, document, remedy)
+        self.show(suites, marks, document)
+        self.conclude(suites, remedy)
 
-    def conclude(
+    def show(
         self,
         suites: "Mapping[str, Sequence[Check]]",
         marks: Sequence[str],
         document: Json | None,
-        remedy: str = "",
     ) -> None:
-        """Print and write the outcomes; raise the error that fails the command, if any.
-
-        `remedy` is the next step where a check cannot say.
-        """
+        """Print the outcomes, or the `document` with them."""
         if document is not None:
             from fwc_llm.gates.decide import as_gates
 
@@ -139,6 +136,14 @@ class Gates:
                     )  # names of arms may contain line ends
                     lines(f"{check.outcome}  {line}")
             lines(*marks)
+
+    def conclude(
+        self, suites: "Mapping[str, Sequence[Check]]", remedy: str = ""
+    ) -> None:
+        """Write the outcomes; raise the error that fails the command, if any.
+
+        `remedy` is the next step where a check cannot say.
+        """
         if not suites:
             return
         from fwc_llm.gates.decide import counted, junit_xml, worst

@@ -6,12 +6,13 @@ from typing import Any, Literal
 from fwc_llm.cli.flags import JSON, argument, command, given, option, read
 from fwc_llm.cli.gate import JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.errors import FwcError
+from fwc_llm.files import in_shell
 from fwc_llm.report.audit_options import AuditOptions
+from fwc_llm.runs.folder import command as command_line
 from fwc_llm.taskfile import LAYOUT
 
 # Of an audit's options, those that every call repeats beside columns of decisions and ids.
 _RULES = (
-    "label",
     "positive",
     "positive_answer",
     "positive_label",
@@ -45,6 +46,10 @@ def monitor(
         default=...,
         metavar="COLUMN",
     ),
+    label: str | None = option(
+        "Column of true outcomes. [default: only rates of yes are judged]",
+        metavar="COLUMN",
+    ),
     time: str | None = option("Column of decision dates or times, in ISO 8601."),
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(
         "Length of a period. [default: month if --time is given, else call]"
@@ -68,9 +73,8 @@ def monitor(
     from fwc_llm.cli.console import notes, out
     from fwc_llm.files import write_whole
     from fwc_llm.report.monitor import following, watch
-    from fwc_llm.report.monitor_page import document, page, sections
+    from fwc_llm.report.monitor_page import document, page, summary
     from fwc_llm.report.monitor_state import open_state
-    from fwc_llm.report.table_model import terminal
 
     files = [
         path.resolve() for path in (decisions, state, report, junit) if path is not None
@@ -79,7 +83,7 @@ def monitor(
         raise FwcError("FILE, --state, --report and --junit must be different files")
     gates = Gates.read(fail_if, undecided, junit)
     layout = given({name: options.pop(name) for name in LAYOUT})
-    columns = {"answer": answer, "protected": protected, "key": key}
+    columns = {"answer": answer, "protected": protected, "key": key, "label": label}
     asked = read(AuditOptions, options | columns).model_dump(mode="json")
     repeated = {name: asked[name] for name in (*columns, *_RULES)}
     repeated |= {"time": time, "period": period}
@@ -88,9 +92,13 @@ def monitor(
         checks = [judged.check() for judged in seen.judged]
         if report is not None:
             write_whole(page(seen, checks, decisions, title), report)
+    suites = {decisions.name: checks}
+    step = following(checks)
+    if as_json:
+        gates.show(suites, [f"Next: {step}."], document(seen))
+    else:
+        html = in_shell(f"{decisions.stem}-monitor.html")
+        again = f"{command_line()} --report {html}" * (report is None)
+        out.print(summary(seen, checks, again))
     notes(*seen.notes, f"wrote {report}" if report is not None else "")
-    if not as_json:
-        for section in sections(seen):
-            out.print(terminal(section))
-    found = document(seen) if as_json else None
-    gates.conclude({decisions.name: checks}, following(checks), found)
+    gates.conclude(suites, step)

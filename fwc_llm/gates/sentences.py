@@ -7,7 +7,7 @@ from fwc_llm.gates.condition import GateCondition
 from fwc_llm.metrics.counts import BY_KEY, Metric
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.statistics import Statistics
-from fwc_llm.number_format import number, short, signed
+from fwc_llm.number_format import interval, number, short, signed
 
 MORE: Mapping[str, str] = {  # what narrows intervals, by the units that were drawn
     "rows": "more rows",
@@ -15,6 +15,12 @@ MORE: Mapping[str, str] = {  # what narrows intervals, by the units that were dr
     "decisions": "more decisions",
 }
 _LIMITS = {">": "at most", ">=": "under", "<": "at least", "<=": "over"}
+_GETS: Mapping[str, str] = {  # what the members of a group get, by rate
+    "coverage": "an answer for",
+    "true_positive_rate": "among true yes, yes for",
+    "false_positive_rate": "among true no, yes for",
+    "precision": "a yes is right for",
+}
 _LONGEST = 40  # characters of a name
 
 
@@ -30,8 +36,8 @@ def in_words(arm: str) -> str:
     return "zero-shot" if arm == "zero" else cut(arm)
 
 
-def who_gets(rates: Mapping[str, float]) -> str:
-    """The rates of yes of the groups with the lowest and the highest."""
+def who_gets(rates: Mapping[str, float], rate: str = "selection_rate") -> str:
+    """The `rate` of the groups with the lowest and the highest."""
     order = sorted(rates, key=rates.__getitem__)
     low, high = (
         f"{number(rates[name], 1, 100)} % of {cut(name)}"
@@ -39,7 +45,7 @@ def who_gets(rates: Mapping[str, float]) -> str:
     )
     if len(rates) > 2:
         high += f", the lowest and highest of {len(rates)} groups"
-    return f"yes for {low} and {high}"
+    return f"{_GETS.get(rate, 'yes for')} {low} and {high}"
 
 
 def points(value: float) -> str:
@@ -60,7 +66,8 @@ def measured(metric: Metric, record: Record, limit: GateCondition | None = None)
         text = f"a {metric.words} of {value}"
     elif metric.kind == "gap":
         text = f"a {metric.words} of {value} points"
-    brackets = [" to ".join(_end(end, metric, limit) for end in record.ends)]
+    limits = [] if limit is None else [limit.bound]
+    brackets = [interval(record.ends, metric.digits, metric.scale, limits)]
     if math.isnan(record.low):
         brackets = []
     if limit is not None:
@@ -77,16 +84,6 @@ def difference_words(arm: str, limit: GateCondition) -> str:
         if limit.size
         else f"{words} less {other}"
     )
-
-
-def _end(end: float, metric: Metric, limit: GateCondition | None) -> str:
-    """An end of an interval, with further decimals where it would read as the limit."""
-    digits = metric.digits
-    if limit is not None and not math.isclose(end, limit.bound, abs_tol=1e-9):
-        ends = metric.scale * end, metric.scale * limit.bound
-        while round(ends[0], digits) == round(ends[1], digits):
-            digits += 1
-    return number(end, digits, metric.scale)
 
 
 def in_limits(condition: GateCondition) -> str:

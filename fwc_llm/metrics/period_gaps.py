@@ -8,7 +8,8 @@ of decisions is (Σ w)² / Σ (w² / n).
 The interval has Clopper and Pearson's limits of both groups, combined by MOVER. Its critical value
 is that of the normal mixture (Robbins 1970; asymptotically for estimated variances: Waudby-Smith et
 al. 2024), with the pair's information Σ w as the time: all looks together err with a probability of
-at most `error`. Only counts enter: neither the order of rows nor their division into calls matters.
+at most `error`. Only counts enter: neither the order of rows nor their division into calls matters
+to a pooled interval. Those of single periods share their error by arrival (`split_error`).
 
 Decisions without an answer are read as they lower and as they raise a rate most. n and m are the
 decisions that count whatever the answer, so that all readings have the same weights, and none is
@@ -43,7 +44,9 @@ def split_error(arrival: npt.ArrayLike, conditions: int = 1) -> tuple[float, Flo
     """Divide `ERROR`: half for the pooled interval, the other half for those of the periods (P,).
 
     The period that came k-th (`arrival` (P,), from 0) has 1 / ((k + 1) (k + 2)) of its half, so
-    that all intervals hold together, at all calls, whatever the number of periods.
+    that all intervals hold together, at all calls, whatever the number of periods. So a period that
+    came later has a wider interval. An order by the calendar would change with an earlier period
+    that comes late, after verdicts.
     """
     half = ERROR / (2 * conditions)
     order = np.asarray(arrival, np.float64)
@@ -93,6 +96,28 @@ def estimates(counts: Codes, metric: Metric, error: npt.ArrayLike) -> list[Estim
     ]
 
 
+@undefined_is_nan
+def furthest_apart(counts: Codes, metric: Metric) -> tuple[str, dict[int, float]]:
+    """Return the rate and the two groups whose gap or ratio in counts (P, G, 2, 3) is that of the
+    metric: the rate's name, and the pooled rate by index of the group; none if it is undefined.
+    """
+    pairs = np.array(np.triu_indices(counts.shape[-3], 1))
+    of_rates = [
+        _pooled(pairs, n, rates)[2]
+        for n, rates in (_counted(counts, rate) for rate in metric.rates)
+    ]
+    pooled = np.array(of_rates)  # (rates, 2, K)
+    most = pooled.max(1)
+    apart = most - pooled.min(1)
+    if metric.kind == "ratio":
+        apart = apart / np.maximum(most, np.finfo(float).tiny)
+    if np.isnan(apart).all():
+        return "", {}
+    which, pair = np.unravel_index(np.nanargmax(apart), apart.shape)
+    found = zip(pairs[:, pair].tolist(), pooled[which, :, pair].tolist(), strict=True)
+    return metric.rates[which], dict(found)
+
+
 def rates_of_groups(counts: Codes, rate: str) -> Floats:
     """Return the rates (..., G) of counts (..., G, 2, 3); NaN under `MIN_DECISIONS`."""
     n, rates = _counted(counts, rate)
@@ -137,18 +162,7 @@ def _pairs(
     Rates and decisions n are (..., P, G). The lowest rate of each group is compared with the
     highest of the other.
     """
-    of_pairs = n[..., pairs]
-    weight = of_pairs.prod(-2, keepdims=True) / of_pairs.sum(-2, keepdims=True)
-    weight = np.nan_to_num(weight)
-    total = weight.sum(-3)
-    effective = total**2 / np.nan_to_num(weight**2 / of_pairs).sum(-3)
-    enough = effective.min(-2, keepdims=True) >= MIN_DECISIONS
-    p, q = (
-        np.where(
-            enough, np.nan_to_num(weight * rates[..., pairs]).sum(-3) / total, np.nan
-        )
-        for rates in (lowest, highest)
-    )
+    total, effective, p, q = _pooled(pairs, n, lowest, highest)
     tail = ndtr(-_critical_value(4.0 * total, level))
     below = p - clopper_pearson(p, effective, tail)[0]
     above = clopper_pearson(q, effective, tail)[1] - q
@@ -159,7 +173,23 @@ def _pairs(
     else:
         least = p - q, p - q - np.hypot(below, above)
         ends = [[of.max(-2), -of.min(-2)] for of in least]
-    return np.where(enough[..., 0, :], np.array(ends), np.nan)
+    return np.where(np.isnan(p[..., 0, :]), np.nan, np.array(ends))
+
+
+def _pooled(pairs: Codes, n: Floats, *of: Floats) -> tuple[Floats, ...]:
+    """Return the information (..., 1, K) of pairs (2, K) of groups, their effective numbers of
+    decisions (..., 2, K), and the pooled rates (..., 2, K) of each rate in `of`.
+
+    Rates and decisions n are (..., P, G). A pair with a group under `MIN_DECISIONS` has none.
+    """
+    of_pairs = n[..., pairs]
+    weight = of_pairs.prod(-2, keepdims=True) / of_pairs.sum(-2, keepdims=True)
+    weight = np.nan_to_num(weight)
+    total = weight.sum(-3)
+    effective = total**2 / np.nan_to_num(weight**2 / of_pairs).sum(-3)
+    enough = effective.min(-2, keepdims=True) >= MIN_DECISIONS
+    pooled = (np.nan_to_num(weight * rates[..., pairs]).sum(-3) / total for rates in of)
+    return total, effective, *(np.where(enough, rates, np.nan) for rates in pooled)
 
 
 def _critical_value(decisions: Floats, level: Floats) -> Floats:

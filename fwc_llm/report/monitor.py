@@ -16,7 +16,10 @@ from fwc_llm.gates import Check
 from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import (
     CANNOT_SAY,
+    IN_WORDS,
     OUTSIDE,
+    WITHIN,
+    Lacking,
     Outcome,
     outcome_of,
     why_open,
@@ -30,10 +33,11 @@ from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.period_gaps import (
     MIN_DECISIONS,
     estimates,
+    furthest_apart,
     rates_of_groups,
     split_error,
 )
-from fwc_llm.metrics.records import record_of
+from fwc_llm.metrics.records import Record, record_of
 from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import State
@@ -51,6 +55,7 @@ _NOT_JUDGED = (
     "Not judged, because the category is not known or has fewer than "
     f"{MIN_DECISIONS} decisions"
 )
+_NOBODY = "nobody got a yes"
 _DAY = r"^(\d{4}-?\d\d(?:-?\d\d)?)(?:[T ]|$)"  # of a time in ISO 8601, or a month
 
 
@@ -62,8 +67,8 @@ class Judged:
     pooled: Estimate  # within periods, pooled over them
     of_periods: Mapping[str, Estimate]  # by period since the start
     decisions: int
-    unread: int  # decisions without an answer
-    rates: Mapping[str, float]  # of yes by group, for gaps and ratios in them
+    compared: Codes  # counts (P, G, 2, 3) without people whose group is unknown
+    groups: Sequence[str]  # (G,)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
@@ -73,36 +78,86 @@ class Judged:
 
     def check(self) -> Check:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
-        pooled = self.pooled
         condition = self.condition
-        record = record_of(pooled)
-        ends = pooled.read[1], pooled.readings[0]
-        why, lacking = why_open(condition, record, *ends, self.unread, "decisions")
         metric = BY_KEY[condition.metric]
-        text = measured(metric, record, condition)
-        if record.known and self.rates:
-            text = f"{who_gets(self.rates)}; within the same periods {text}"
-        elif not record.known:
-            unknown = "no answer of some group was read"
-            if math.isnan(record.low):
-                unknown = f"under {MIN_DECISIONS} decisions"
-                if metric.kind != "share":
-                    unknown += " of two groups in the same periods"
-            elif self.rates and not any(self.rates.values()):
-                unknown = "nobody got a yes"
-                why = "find out why: there is no ratio until somebody gets a yes"
-            text = f"{metric.words} unknown ({unknown})"
-        reason = f"{text} in {self.decisions:,} decisions since {next(iter(self.of_periods))}"
+        record = record_of(self.pooled)
         outcome = outcome_of(condition, *record.ends)
-        outside = [name for name, of in self.outcomes.items() if of == OUTSIDE]
+        several = len(self.of_periods) > 1
+        compares = several and metric.kind != "share"
+        averaged = "averaged over periods, " * (compares and record.known)
+        many = f"{self.decisions:,} decision{'s' * (self.decisions != 1)}"
+        of_all = f"in {many} since {next(iter(self.of_periods))}"
+        told = [f"{averaged}{self._told(record, self.compared)} {of_all}"]
+        outside = [
+            name for name, of in self.outcomes.items() if of == OUTSIDE and several
+        ]
+        lacking: Lacking = ""
+        if outcome == CANNOT_SAY:
+            why, lacking = self._open(record)
+            told.append(why)
+        if outside and outcome != OUTSIDE:
+            latest = outside.pop()
+            where = [*self.of_periods].index(latest)
+            of_latest = record_of(self.of_periods[latest])
+            text = self._told(of_latest, self.compared[[where]])
+            told = [
+                f"in {latest}, {text}",
+                f"{averaged}{measured(metric, record)} {of_all}",
+            ]
+            outcome, record, lacking = OUTSIDE, of_latest, ""
         if outside:
-            outcome = OUTSIDE
-            why = f"outside in {listed(outside, _MOST_PERIODS)}"
-        open_or_outside = outside or outcome == CANNOT_SAY
-        reason += f"; {why}" * bool(open_or_outside)
-        lacking = lacking if outcome == CANNOT_SAY else ""
-        found = pooled.value, *record.ends
-        return Check(condition.text, outcome, reason, *found, lacking)
+            told.insert(1, f"also outside in {listed(outside[::-1], _MOST_PERIODS)}")
+        found = record.value, *record.ends
+        return Check(condition.text, outcome, "; ".join(told), *found, lacking)
+
+    def _told(self, record: Record, counts: Codes) -> str:
+        """Who gets how much, and the metric of counts (P, G, 2, 3)."""
+        metric = BY_KEY[self.condition.metric]
+        if not record.known:
+            return f"{metric.words} unknown ({self._unknown(record, counts)})"
+        text = measured(metric, record, self.condition)
+        if metric.kind == "share":
+            return text
+        rate, rates = furthest_apart(counts, metric)
+        by_name = {self.groups[group]: rates[group] for group in rates}
+        return f"{who_gets(by_name, rate)}, {text}"
+
+    def _unknown(self, record: Record, counts: Codes) -> str:
+        """Why the metric of counts (P, G, 2, 3) is unknown."""
+        metric = BY_KEY[self.condition.metric]
+        if math.isnan(record.low):
+            apart = " of two groups in the same periods" * (metric.kind != "share")
+            return f"under {MIN_DECISIONS} decisions{apart}"
+        if self._nobody:
+            return _NOBODY
+        rates = rates_of_groups(counts.sum(0), metric.rates[0]).tolist()
+        names = [
+            name for name, rate in zip(self.groups, rates, strict=True) if rate != rate
+        ]
+        of = f" of {listed(names, _MOST_PERIODS)}" * bool(names)
+        return f"under {MIN_DECISIONS} answers{of} were read"
+
+    @property
+    def _nobody(self) -> bool:
+        """Whether nobody got a yes, so that there is no ratio."""
+        metric = BY_KEY[self.condition.metric]
+        _, rates = furthest_apart(self.compared, metric)
+        return metric.kind == "ratio" and bool(rates) and not any(rates.values())
+
+    def _open(self, record: Record) -> tuple[str, Lacking]:
+        """What would settle a pooled metric, and what it lacks."""
+        condition = self.condition
+        unread = int(self.compared[..., UNPARSED].sum())
+        ends = self.pooled.read[1], self.pooled.readings[0]
+        why, lacking = why_open(condition, record, *ends, unread, "decisions")
+        if self._nobody:
+            lacking = ""
+            why = "find out why: there is no ratio until somebody gets a yes"
+        together = self.compared.sum(0, keepdims=True)
+        _, apart = furthest_apart(together, BY_KEY[condition.metric])
+        if math.isnan(record.low) and apart:
+            why = "wait for periods with two groups, or judge longer periods in another state"
+        return why, lacking
 
 
 @dataclass(frozen=True)
@@ -120,12 +175,25 @@ class Monitored:
     notes: Sequence[str]
 
 
-def following(checks: Sequence[Check]) -> list[str]:
-    """What follows if a limit is not kept; else nothing beside the remedies of the checks."""
-    if worst(checks) != OUTSIDE:
-        return []
-    step = "find out the cause, with people who know these decisions"
-    return [f"Next: {step}; after a repair, judge anew from its period on."]
+def answers(checks: Sequence[Check]) -> list[str]:
+    """The verdicts in words, the worst first."""
+    order = [OUTSIDE, CANNOT_SAY, WITHIN]
+    by_outcome = sorted(checks, key=lambda check: order.index(check.outcome))
+    return [f"{IN_WORDS[check.outcome]}: {check.reason}." for check in by_outcome]
+
+
+def following(checks: Sequence[Check]) -> str:
+    """The next step."""
+    outcome = worst(checks)
+    lacking = {check.lacking for check in checks}
+    if outcome == OUTSIDE:
+        step = "find out the cause, with people who know these decisions"
+        return f"{step}; after a repair, judge from its period on"
+    if "replies" in lacking:
+        return "find out first why answers are missing"
+    if outcome == WITHIN or "decisions" in lacking:
+        return "add the next decisions"
+    return f"find out why {_NOBODY}"
 
 
 def watch(
@@ -144,7 +212,7 @@ def watch(
     later ones.
     """
     for condition in conditions:
-        check_monitored(condition, options["label"] is not None)
+        check_monitored(condition, bool(options["label"]))
     summary = state.summary
     period = options["period"] or ("month" if options["time"] else "call")
     if period != "call" and not options["time"]:
@@ -193,6 +261,8 @@ def watch(
         )
     notes += of_either_kind([condition.metric for condition in conditions])
     starts = summary["since"]
+    spelled = {period.replace("-", ""): period for period in periods}  # 2026-Q3, 2026Q3
+    since = spelled.get((since or "").replace("-", ""), since)
     if since not in (None, *periods):
         raise FwcError(
             f"--since {since!r:.40}: no decision is of this {period}; write it as the last one, "
@@ -256,16 +326,14 @@ def judge(
     metric = BY_KEY[condition.metric]
     half, shares = split_error(arrival, conditions)
     compared = counts
-    rates: Mapping[str, float] = {}
     if metric.kind != "share":
         compared = np.delete(counts, unknown_of(groups), axis=1)
-        if metric.rates == ("selection_rate",):
-            rates = rates_compared(counts.sum(0), metric, groups)
+        groups = [*filter(is_known, groups)]
     (pooled,) = estimates(compared[None], metric, [half])
     of_periods = estimates(compared[:, None], metric, shares)
     by_period = dict(zip(periods, of_periods, strict=True))
-    unread = int(compared[..., UNPARSED].sum())
-    return Judged(condition, pooled, by_period, int(counts.sum()), unread, rates)
+    total = int(counts.sum())
+    return Judged(condition, pooled, by_period, total, compared, groups)
 
 
 def rates_compared(

@@ -4,9 +4,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Group, RenderableType
+from rich.text import Text
+
 from fwc_llm.files import sha256
 from fwc_llm.gates import Check
-from fwc_llm.gates.decide import IN_WORDS
 from fwc_llm.gates.sentences import in_limits
 from fwc_llm.metrics.arm_estimates import UNDEFINED
 from fwc_llm.metrics.audit_table import ALONE
@@ -14,8 +16,16 @@ from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.records import record_of
 from fwc_llm.number_format import DASH
-from fwc_llm.report.monitor import Judged, Monitored, following, rates_compared
-from fwc_llm.report.table_model import Cells, Row, Section, metric_cell, rates_cell
+from fwc_llm.report.monitor import Judged, Monitored, answers, following, rates_compared
+from fwc_llm.report.table_model import (
+    Cells,
+    Row,
+    Section,
+    metric_cell,
+    rates_cell,
+    terminal,
+)
+from fwc_llm.report.terminal import next_lines
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.sanitize import Json
 
@@ -44,6 +54,17 @@ def _ends(estimate: Estimate) -> dict[str, float]:
     return {"value": record.value, "low": record.low, "high": record.high}
 
 
+def summary(seen: Monitored, checks: Sequence[Check], page: str) -> RenderableType:
+    """The verdicts, the `sections` and the next step with the command of a `page`, for rich."""
+    first, *others = answers(checks)
+    return Group(
+        Text(first, style="bold"),
+        *map(Text, others),
+        *map(terminal, sections(seen)),
+        *next_lines(following(checks), "", page),
+    )
+
+
 def sections(seen: Monitored) -> list[Section]:
     """A table of periods for each condition, the latest first."""
     return [_periods(seen, judged) for judged in seen.judged]
@@ -56,7 +77,8 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
     for period, counts in zip(seen.periods[::-1], seen.counts[::-1], strict=True):
         rates = rates_cell(rates_compared(counts, metric, seen.groups))
         estimate = judged.of_periods.get(period, UNDEFINED)
-        value = metric_cell(record_of(estimate), metric)
+        limits = [judged.condition.bound]
+        value = metric_cell(record_of(estimate), metric, limits)
         outcome = judged.outcomes.get(period, DASH)
         cells: Cells = [period, outcome, *[rates] * one_rate, value]
         rows.append([*cells, f"{counts.sum():,}"])
@@ -83,7 +105,6 @@ def page(
         f"Decisions count as independent: {ALONE['cluster']}.",
         *seen.notes,
     ]
-    answers = [f"{IN_WORDS[check.outcome]}: {check.reason}." for check in checks]
     about: Json = {"created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     about |= {"command": command(), "versions": versions()}
     made = [*how_made(about, {decisions.name: sha256(decisions)})]
@@ -91,6 +112,6 @@ def page(
     template = environment().get_template("sections.html.j2")
     return template.render(
         title=title or f"Decisions in {decisions.name}",
-        answers=[*answers, *following(checks)],
+        answers=[*answers(checks), f"Next: {following(checks)}."],
         sections=[*sections(seen), Section("", notes=notes), record],
     )

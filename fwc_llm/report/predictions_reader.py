@@ -32,6 +32,7 @@ from fwc_llm.runs.unread import frequent_texts
 from fwc_llm.sanitize import Counts, Json, listed
 from fwc_llm.taskfile import Written
 from fwc_llm.words import (
+    CROSSING,
     GROUPS_REMEDY,
     UNKNOWN,
     Words,
@@ -205,7 +206,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     neither, pooled, problems = _decided(frame, values, rules, raw, how)
     needed = [name for name in columns if name not in _MAY_BE_EMPTY]
     empty = frame[needed].isna() & ~neither[:, None]
-    bias = _label_bias(frame, raw, how)
+    bias = _label_bias(frame, groups, raw, how)
     if how.missing == "refuse":
         problems += [*bias, *_lacking(empty, raw, how)] if empty.any(axis=None) else []
         if ticked.get("answer"):
@@ -328,28 +329,36 @@ def _decided(
     return neither, notes, problems
 
 
-def _label_bias(frame: pd.DataFrame, raw: "RawTable", how: HowRead) -> list[str]:
+def _label_bias(
+    frame: pd.DataFrame, groups: pd.DataFrame, raw: "RawTable", how: HowRead
+) -> list[str]:
     """A note on labels that are missing for one answer more often than for the other; `FwcError` if
-    an arm's answers differ, but not those that have a label.
+    an arm's answers differ, but not those that have a label, of all people or of one group.
 
-    So it is where the true outcome is known only of people who were approved. Fewer rows with a
-    label may agree by chance.
+    So it is where the true outcome is known only of people who were approved. Few rows with a
+    label, or few without, may agree by chance.
     """
     if "label" not in frame or "answer" not in frame or frame["answer"].dtype != float:
         return []
-    answers = frame["answer"].groupby(
-        frame.get("arm", np.zeros(len(frame))), observed=True
-    )
+    arms = frame.get("arm", np.zeros(len(frame)))
     title = how.columns["label"]
     missing = frame["label"].isna()
-    for _, of_arm in answers:
-        labelled = of_arm[~missing[of_arm.index]]
-        if len(labelled) >= _ENOUGH and labelled.nunique() == 1 < of_arm.nunique():
-            raise FwcError(
-                f"{raw.where}: all rows with a value in column {title} have the same answer, and "
-                f"others do not, so that error rates cannot be known from these rows: read no "
-                f"true outcomes, --label '', to compare rates of yes"
-            )
+    everybody = {"": [""] * len(frame)}
+    together = {CROSSING.join(how.grouped): crossed(groups, how.grouped)}
+    people = {**everybody, **groups, **together}
+    for of in people.values():
+        for (who, _), answers in frame["answer"].groupby([of, arms], observed=True):
+            lacks = missing[answers.index]
+            labelled = answers[~lacks]
+            alike = labelled.nunique() == 1 < answers.nunique()
+            enough = len(labelled) >= _ENOUGH and missing_by_answer(lacks, answers)
+            if alike and enough:
+                whose = f" of {who}" * bool(who)
+                raise FwcError(
+                    f"{raw.where}: all rows{whose} with a value in column {title} have the same "
+                    f"answer, and others do not, so that error rates cannot be known from these "
+                    f"rows: read no true outcomes, --label '', to compare rates of yes"
+                )
     uneven = missing_by_answer(missing, frame["answer"])
     return [f"{title} is {uneven}: all numbers are of the others"] * bool(uneven)
 

@@ -101,17 +101,21 @@ class Section:
         return bool(self.rows or any(self.parts) or (self.intro and not self.headings))
 
 
-def valued(record: Record, digits: int = 1, scale: float = 100.0) -> TableCell:
-    """A cell with a record's value and its interval."""
-    limits = interval(record.ends, digits, scale)
+def valued(
+    record: Record, digits: int = 1, scale: float = 100.0, limits: Iterable[float] = ()
+) -> TableCell:
+    """A cell with a record's value and its interval, which is judged by `limits`."""
+    ends = interval(record.ends, digits, scale, limits)
     plotted = record.low, record.value, record.high
-    note = "" if limits == DASH else limits
+    note = "" if ends == DASH else ends
     return TableCell(number(record.value, digits, scale), note, plotted)
 
 
-def metric_cell(record: Record, metric: Metric) -> TableCell:
-    """A cell with a metric's value and the interval that was judged."""
-    return valued(record, metric.digits, metric.scale)
+def metric_cell(
+    record: Record, metric: Metric, limits: Iterable[float] = ()
+) -> TableCell:
+    """A cell with a metric's value and the interval that was judged, by `limits`."""
+    return valued(record, metric.digits, metric.scale, limits)
 
 
 def rates_cell(

@@ -129,11 +129,11 @@ def _body(
 
 def _end(several: Sequence[Subject], page: str = "") -> Iterator[RenderableType]:
     """The next step with its command, or else that of the `page`."""
-    yield from _next(*step_of(several), page)
+    yield from next_lines(*step_of(several), page)
     yield Text(GOOD, style="dim")
 
 
-def _next(step: str, command: str, page: str) -> Iterator[RenderableType]:
+def next_lines(step: str, command: str, page: str) -> Iterator[RenderableType]:
     """A step, and on an unbroken line its command, or else that of the `page`."""
     if page and not command:
         step += "; all tables and notes"
