@@ -1,7 +1,7 @@
 """Who gets how much, in words: terminal, page, gates, JUnit and monitor print these sentences."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from fwc_llm.gates.condition import GateCondition
 from fwc_llm.metrics.counts import BY_KEY, Metric
@@ -90,6 +90,12 @@ def in_limits(condition: GateCondition) -> str:
     """What a metric may be to keep from a condition; shares and gaps are times 100."""
     bound = short(condition.bound, BY_KEY[condition.metric].scale)
     return f"{_LIMITS[condition.operator]} {bound}"
+
+
+def bounds_of(limits: Sequence[GateCondition], metric: Metric) -> list[float]:
+    """The bounds of a metric of one arm among `limits`."""
+    own = (limit for limit in limits if limit.minus is None)
+    return [limit.bound for limit in own if limit.metric == metric.key]
 
 
 def still_open(metric: Metric, record: Record, limit: GateCondition, why: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
-from fwc_llm.gates.decide import as_gates, by_arm, checked
+from fwc_llm.gates.decide import as_gates, by_arm, checked, limits_of
 from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES
 from fwc_llm.metrics.sampling_design import Unread
 from fwc_llm.report import local_law_144 as ll144
@@ -67,6 +67,7 @@ def make_document(
     provenance  see `provenance`
     paragraph   the description of the run
     findings    sentences
+    limits      the conditions that are not to be met
     outcomes    within, outside or cannot say, by arm
     gates       the checks of its gates, and of the target of `tune` (`gates.Check`)
     examples    examples of each arm
@@ -142,7 +143,7 @@ def models_of(document: Fields) -> sections.Models:
     runs = document["runs"]
     if len(runs) == 1 or DECISIONS in runs[0]["about"]:
         return []
-    return [(run["label"], run["statistics"], run["outcomes"]) for run in runs]
+    return [(run["label"], run["statistics"], run["limits"]) for run in runs]
 
 
 def sections_of(run: Fields) -> list[Section]:
@@ -175,7 +176,7 @@ def sections_of(run: Fields) -> list[Section]:
 
 def first_sections(run: Fields) -> list[Section]:
     """Who gets how much, and of an audit with one arm the groups' impact ratios."""
-    found = [sections.first(run["statistics"], run["outcomes"])]
+    found = [sections.first(run["statistics"], run["limits"])]
     if _opens_with_groups(run):
         found.append(selected(run["audit"], run["statistics"].records))
     return found
@@ -270,6 +271,7 @@ def entry(
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "threshold"))
     made |= {"statistics": stats, "records": stats.records, "tuning": Section("")}
+    made |= {"limits": [limit.text for limit in limits_of(stats, conditions)]}
     made |= {"outcomes": by_arm(checks), "gates": as_gates(label, checks)}
     made["gates"] *= bool(conditions)
     made["findings"] = all_findings(stats, created, conditions, between)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, by_arm, checked
-from fwc_llm.gates.sentences import in_words
+from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, by_arm, checked, limits_of
+from fwc_llm.gates.sentences import bounds_of, in_words
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
 from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, TRUTH, Record
@@ -72,8 +72,8 @@ DEFINITIONS = {  # of terms in headings
 }
 
 
-# Several runs: label, statistics, outcomes by arm.
-Models = Sequence[tuple[str, Statistics, Mapping[str, str]]]
+# Several runs: label, statistics, conditions.
+Models = Sequence[tuple[str, Statistics, Sequence[str]]]
 _MARKS = {"": "", WITHIN: "✓", OUTSIDE: "✗", CANNOT_SAY: "?"}
 _INTERVALS = "Gaps are in points, with 95 % intervals."
 _LEGEND = (
@@ -82,10 +82,10 @@ _LEGEND = (
 )
 
 
-def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Section:
+def first(stats: Statistics, conditions: Sequence[str] = ()) -> Section:
     """The first table: who gets how much by each way of asking, the smallest gap first.
 
-    Then the true answers. Without `outcomes` by arm, the limit is the margin of the leading gap.
+    Then the true answers. Without `conditions`, the limit is the margin of the leading gap.
     """
 
     def by_gap(arm: str) -> tuple[bool, bool, float]:
@@ -93,15 +93,18 @@ def first(stats: Statistics, outcomes: Mapping[str, str] | None = None) -> Secti
         return gap.verdict == ALIKE, not gap.known, gap.value
 
     metrics = [BY_KEY[key] for key in stats.leading]
-    if outcomes is None:
-        outcomes = by_arm(checked(stats))
+    outcomes = by_arm(checked(stats, conditions))
+    limits = limits_of(stats, conditions)
     true = stats.shares(TRUTH)
     rows: list[Row] = []
     for arm in (
         *sorted((arm.arm for arm in stats.arms), key=by_gap),
         *[TRUTH] * bool(true),
     ):
-        cells: Cells = [valued(stats.of(metric.key, arm)) for metric in metrics]
+        cells: Cells = [
+            metric_cell(stats.of(metric.key, arm), metric, bounds_of(limits, metric))
+            for metric in metrics
+        ]
         hollow = {} if arm == TRUTH else true
         yes = rates_cell(stats.shares(arm), hollow, of_unknown_groups(stats, arm))
         outcome = outcomes.get(arm, DASH * (arm != TRUTH))
@@ -149,7 +152,7 @@ def results(stats: Statistics) -> Section:
 
 def overview(models: Models) -> Section:
     """Who gets how much by each model and way of asking, then the true answers."""
-    tables = {label: first(stats, outcomes) for label, stats, outcomes in models}
+    tables = {label: first(stats, limits) for label, stats, limits in models}
     rows: list[Row] = []
     for label, table in tables.items():
         rows += [
@@ -167,9 +170,12 @@ def grid(models: Models) -> Section:
     tables = []
     for key in stats.leading:
         rows: list[Row] = []
-        for label, of, outcomes in models:
-            told = outcomes if key == stats.lead else {}
-            cells = (_marked(of.of(key, arm), told.get(arm, "")) for arm in arms)
+        for label, of, conditions in models:
+            told = by_arm(checked(of, conditions)) if key == stats.lead else {}
+            limits = bounds_of(limits_of(of, conditions), BY_KEY[key])
+            cells = (
+                _marked(of.of(key, arm), told.get(arm, ""), limits) for arm in arms
+            )
             rows.append([label, *cells])
         tables.append(
             Section(
@@ -179,8 +185,8 @@ def grid(models: Models) -> Section:
     return replace(tables[0], notes=[_LEGEND, _INTERVALS], parts=tables[1:])
 
 
-def _marked(record: Record, outcome: str) -> TableCell:
-    cell = valued(record)
+def _marked(record: Record, outcome: str, limits: Sequence[float]) -> TableCell:
+    cell = valued(record, limits=limits)
     if not record.known:
         return cell
     mark = "=" if record.verdict == ALIKE else _MARKS[outcome]

@@ -63,7 +63,7 @@ def runs_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
         heading = f"{run.label}, at its threshold" if several else "At the threshold"
         tables.append(at_threshold(threshold_section(run), model.stats, heading))
     if several:
-        grid = sections.grid([(one.name, one.stats, one.outcomes) for one in models])
+        grid = sections.grid([(one.name, one.stats, one.conditions) for one in models])
         body = [Text(overall(models), style="bold"), terminal(grid)]
         body += map(Text, differences(runs))
     else:
@@ -117,7 +117,7 @@ def _body(
     found = findings(stats, created, audited.conditions)
     yield Text(found[0], style="bold")
     yield from map(Text, found[1:])
-    table = table or sections.first(stats, audited.outcomes)
+    table = table or sections.first(stats, audited.conditions)
     if len(table.rows) > _MOST_ROWS:
         line = f"The first {_MOST_ROWS} rows are shown; the report has more."
         table = replace(table, rows=table.rows[:_MOST_ROWS], notes=[line])

@@ -315,6 +315,11 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
             "value in column was have the same answer.*read no true outcomes, --label ''",
         ),
         (
+            "race,was,said\n" + 30 * "A,1,1\nA,0,0\nB,1,1\nB,,0\n",
+            "",
+            "all rows of B with a value in column was have the same answer",
+        ),
+        (
             "race,was,said\n" + 15 * "A,kept,1\nB,lost,1\nA,,0\nB,,0\n",
             "",
             "value in column was have the same answer.*read no true outcomes, --label ''",

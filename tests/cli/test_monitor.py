@@ -156,7 +156,9 @@ def test_a_period_shows_the_groups_that_its_gap_compares(
     assert lines[-4].split() == ["Period", "Limits", "Yes,", "%", "Gap", "Decisions"]
     assert re.search(r" Female from abroad \d\d\.\d,", lines[-2])
     assert re.search(r" Male from abroad \d\d\.\d ", lines[-1])
-    assert re.match("(Within|Cannot).*% of Female from abroad and ", " ".join(above.split()))
+    assert re.match(
+        "(Within|Cannot).*% of Female from abroad and ", " ".join(above.split())
+    )
 
 
 def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
@@ -188,6 +190,13 @@ def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
             result = fwc(line(folder), "--json")
         found.append(json.loads(result.out))
     assert found[0]["pooled"] == found[1]["pooled"]
+    told = re.match(
+        "averaged over periods, yes for (.+) % of . and (.+) % of ., a gap of (.+?) ",
+        found[0]["gates"][0]["reason"],
+    )
+    assert told is not None
+    low, high, gap = map(float, told.groups())
+    assert high - low == pytest.approx(gap, abs=0.11)
     assert (
         found[0]["gates"][0]["outcome"] == found[1]["gates"][0]["outcome"] == "within"
     )
@@ -396,6 +405,53 @@ def test_decisions_without_an_answer_may_be_any_as_in_an_audit(
     assert gates[0]["reason"].endswith(remedy)
 
 
+def test_groups_in_different_periods_are_told_so_and_those_without_answers_named(
+    watch: Run, tmp_path: Path
+) -> None:
+    frame = day(1)
+    frame["when"] = np.where(frame["sex"] == "f", "2026-11-01", "2026-11-02")
+    told = " ".join(watch(frame, code=0).out.split())
+    assert "or judge longer periods in another state." in told
+    whole = (
+        "--state",
+        tmp_path / "whole.db",
+        "--period",
+        "month",
+        "--fail-if",
+        "coverage_gap > 0.02",
+    )
+    frame.loc[frame["sex"] == "m", "approved"] = ""
+    told = " ".join(watch(frame, *whole, code=5).out.split())
+    assert told.startswith(
+        "Outside the limits: an answer for 0.0 % of m and 100.0 % of f,"
+    )
+    assert "unknown (under 30 answers of m were read)" in told
+
+
+def test_the_next_step_is_a_command_that_works(
+    watch: Run, fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, again = watch(day(4), code=5).out.split("Next: ")
+    step = again.splitlines()[-1].strip()
+    assert fwc(step.removeprefix("fwc-llm "), code=5).out.startswith(first)
+    assert (tmp_path / "decisions-monitor.html").is_file()
+
+
+def test_a_column_called_label_is_read_only_where_it_is_named(
+    watch: Run, tmp_path: Path
+) -> None:
+    """As the help says; and a group with labels for one answer alone is refused."""
+    frame = day(1, 2000).assign(label=day(2, 2000)["approved"])
+    accuracy = "--fail-if", "accuracy < 0.1"
+    assert "name their column with --label" in watch(frame, *accuracy, code=2).line
+    watch(frame, *accuracy, "--label", "label", code=0)
+    frame.loc[(frame["sex"] == "f") & (frame["approved"] == "no"), "label"] = ""
+    other = "--label", "label", "--missing", "drop", "--state", tmp_path / "other.db"
+    refused = watch(frame, *accuracy, *other, code=2).line
+    assert "all rows of f with a value in column label have the same answer" in refused
+
+
 def test_where_nobody_gets_a_yes_more_decisions_are_no_remedy(watch: Run) -> None:
     nobody = day(1).assign(approved="no")
     both = "--positive", "yes", "--negative", "no"
@@ -443,12 +499,15 @@ def test_times_have_zones_and_come_late(watch: Run) -> None:
     [("week", "2026-10-26/2026-11-01"), ("quarter", "2026Q4"), ("year", "2026")],
 )
 def test_periods_have_names(watch: Run, every: str, name: str) -> None:
+    """A hyphen more is the same name."""
     document = json.loads(watch(day(1, 50), "--period", every, "--json").out)
     assert [entry["period"] for entry in document["history"]] == [name]
     refused = watch(day(1, 50), "--period", every, "--since", "2026-11", code=2).line
     assert (
         f"no decision is of this {every}; write it as the last one, {name}" in refused
     )
+    written = name.replace("Q", "-Q")
+    assert watch(day(1, 50), "--period", every, "--since", written, "--json").code == 0
 
 
 def test_wide_input_is_taken(watch: Run) -> None:

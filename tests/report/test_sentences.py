@@ -172,6 +172,12 @@ def test_no_interval_looks_as_if_it_ended_at_the_limit() -> None:
     ):
         record = Record(value=0.02, low=0.0, high=high)
         assert shown not in measured(BY_KEY["dp_gap"], record, limit) or high == 0.053
+    said = np.random.default_rng(3).choice(["yes", "no"], 700)
+    stats = audit(rows_of(700, answer=said)).statistics
+    high = round(stats.of("dp_gap", stats.base).high, 3)
+    for apart, reads in ((0.0002, False), (0.1, True)):
+        row, *_ = first(stats, [f"dp_gap > {high + apart:.4f}"]).rows
+        assert str(row[3]).endswith(f"to {100 * high:.1f})") == reads
 
 
 @pytest.mark.parametrize("bound", [0.05, 0.1])
@@ -344,7 +350,7 @@ def test_arms_with_the_same_answers_are_told_so() -> None:
     assert "more rows" not in next_step(stats, conditions)[0]
     assert next_step(stats)[0].startswith("get more rows"), "a gap lacks rows"
     assert "y: the same answers as x." in findings(stats)
-    limits = {row[0]: row[1] for row in first(stats, {"y": CANNOT_SAY}).rows}
+    limits = {row[0]: row[1] for row in first(stats, conditions).rows}
     assert limits == {"x": DASH, "y": CANNOT_SAY, TRUTH: ""}
     (check,) = checked(stats, ["accuracy[y] - accuracy[x] < -0.001"])
     assert check.lacking == "rows", "this limit may be settled by more rows"
