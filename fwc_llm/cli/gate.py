@@ -103,7 +103,8 @@ class Gates:
             judged = [subject._replace(conditions=texts) for subject in several]
             for subject in judged:
                 suites[subject.name] = checked(subject.stats, texts)
-            error = error_of(sum(map(len, suites.values())))
+            every = {check for checks in suites.values() for check in checks}
+            error = error_of(len(every))
             odds = of_either_kind([one.metric for one in self.conditions])
             marks = [*filter(None, [error]), *odds, *marks]
             remedy = ": ".join(filter(None, step_of(judged)))

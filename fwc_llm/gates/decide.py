@@ -24,7 +24,7 @@ from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, group_words
-from fwc_llm.number_format import percent
+from fwc_llm.number_format import number, percent
 from fwc_llm.sanitize import Json, listed, redact
 
 Outcome = Literal["within", "outside", "cannot say"]
@@ -104,11 +104,13 @@ def error_of(checks: int) -> str:
     """State the error rate of several checks together; empty for one check."""
     if checks < 2:
         return ""
-    share = min(1.0, LARGEST_ERROR * checks)
-    return (
-        f"{checks} checks, each at 95 %: if all limits are truly kept, one or more checks are "
-        f"outside in at most {percent(share, 0)} of such runs"
+    share = LARGEST_ERROR * checks
+    often = (
+        f"one or more checks are outside in at most {percent(share, 0)} of such runs"
     )
+    if share >= 1:
+        often = f"at most {number(share, 1)} checks are outside on average"
+    return f"{checks} checks, each at 95 %: if all limits are truly kept, {often}"
 
 
 def limits_of(stats: Statistics, conditions: Sequence[str] = ()) -> list[GateCondition]:

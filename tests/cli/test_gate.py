@@ -3,6 +3,7 @@ beforehand.
 """
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -194,11 +195,22 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
         "within  by race: yes for 25.0 % of 0 and 25.0 % of 1, a gap of 0.0 points ("
         in outcome.out
     )
+    many = [f"--fail-if=dp_gap > 0.{number}" for number in range(1, 8)]
+    for gates, told in (
+        (["--fail-if=accuracy < 0.1"], ""),  # of all rows, whatever the attribute
+        (many[:1], "3 checks, each at 95 %: .* in at most 15 % of such runs"),
+        (many, "21 checks, each at 95 %: .* at most 1.1 checks are outside on average"),
+    ):
+        shown = " ".join(
+            fwc(words, "sex,race", *gates, "--undecided", "pass").out.split()
+        )
+        assert re.search(told, shown)
+        assert ("each at 95 %" in shown) == bool(told)
     arm = fwc(words, "sex,race", "--fail-if", "dp_gap[a] > 0.3").line
     assert "the arms are answers" in arm
     assert "twice" in fwc(words, "sex,sex").line
     assert "the label" in fwc(words, "sex,was").line
-    frame.assign(said=frame["said"].where(frame["sex"] == 0)).to_csv(
+    frame.assign(said=frame["said"].where(frame["sex"] == 1)).to_csv(
         tmp_path / "p.csv", index=False
     )
     alone = f"{words} sex --fail-if 'dp_gap > 0.3' --fail-if 'dp_gap>0.3'"
