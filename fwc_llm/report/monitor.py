@@ -71,6 +71,11 @@ class Judged:
     groups: Sequence[str]  # (G,)
 
     @property
+    def metric(self) -> Metric:
+        """The metric of the condition."""
+        return BY_KEY[self.condition.metric]
+
+    @property
     def outcomes(self) -> dict[str, Outcome]:
         """Within, outside or cannot say, by the interval of each period."""
         periods = self.of_periods.items()
@@ -79,7 +84,7 @@ class Judged:
     def check(self) -> Check:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
         condition = self.condition
-        metric = BY_KEY[condition.metric]
+        metric = self.metric
         record = record_of(self.pooled)
         outcome = outcome_of(condition, *record.ends)
         several = len(self.of_periods) > 1
@@ -112,37 +117,29 @@ class Judged:
 
     def _told(self, record: Record, counts: Codes) -> str:
         """Who gets how much, and the metric of counts (P, G, 2, 3)."""
-        metric = BY_KEY[self.condition.metric]
         if not record.known:
-            return f"{metric.words} unknown ({self._unknown(record, counts)})"
-        text = measured(metric, record, self.condition)
-        if metric.kind == "share":
+            return f"{self.metric.words} unknown ({self._unknown(record, counts)})"
+        text = measured(self.metric, record, self.condition)
+        if self.metric.kind == "share":
             return text
-        rate, rates = furthest_apart(counts, metric)
+        rate, rates = furthest_apart(counts, self.metric)
         by_name = {self.groups[group]: rates[group] for group in rates}
         return f"{who_gets(by_name, rate)}, {text}"
 
     def _unknown(self, record: Record, counts: Codes) -> str:
         """Why the metric of counts (P, G, 2, 3) is unknown."""
-        metric = BY_KEY[self.condition.metric]
         if math.isnan(record.low):
-            apart = " of two groups in the same periods" * (metric.kind != "share")
-            return f"under {MIN_DECISIONS} decisions{apart}"
-        if self._nobody:
+            pair = " of two groups in the same periods" * (self.metric.kind != "share")
+            return f"under {MIN_DECISIONS} decisions{pair}"
+        _, apart = furthest_apart(counts, self.metric)
+        if apart:  # no ratio of rates of 0
             return _NOBODY
-        rates = rates_of_groups(counts.sum(0), metric.rates[0]).tolist()
+        rates = rates_of_groups(counts.sum(0), self.metric.rates[0]).tolist()
         names = [
             name for name, rate in zip(self.groups, rates, strict=True) if rate != rate
         ]
         of = f" of {listed(names, _MOST_PERIODS)}" * bool(names)
         return f"under {MIN_DECISIONS} answers{of} were read"
-
-    @property
-    def _nobody(self) -> bool:
-        """Whether nobody got a yes, so that there is no ratio."""
-        metric = BY_KEY[self.condition.metric]
-        _, rates = furthest_apart(self.compared, metric)
-        return metric.kind == "ratio" and bool(rates) and not any(rates.values())
 
     def _open(self, record: Record) -> tuple[str, Lacking]:
         """What would settle a pooled metric, and what it lacks."""
@@ -150,11 +147,11 @@ class Judged:
         unread = int(self.compared[..., UNPARSED].sum())
         ends = self.pooled.read[1], self.pooled.readings[0]
         why, lacking = why_open(condition, record, *ends, unread, "decisions")
-        if self._nobody:
+        if not record.known and self._unknown(record, self.compared) == _NOBODY:
             lacking = ""
             why = "find out why: there is no ratio until somebody gets a yes"
         together = self.compared.sum(0, keepdims=True)
-        _, apart = furthest_apart(together, BY_KEY[condition.metric])
+        _, apart = furthest_apart(together, self.metric)
         if math.isnan(record.low) and apart:
             why = "wait for periods with two groups, or judge longer periods in another state"
         return why, lacking

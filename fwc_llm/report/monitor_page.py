@@ -12,7 +12,7 @@ from fwc_llm.gates import Check
 from fwc_llm.gates.sentences import in_limits
 from fwc_llm.metrics.arm_estimates import UNDEFINED
 from fwc_llm.metrics.audit_table import ALONE
-from fwc_llm.metrics.counts import BY_KEY, plain
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.records import record_of
 from fwc_llm.number_format import DASH
@@ -71,7 +71,7 @@ def sections(seen: Monitored) -> list[Section]:
 
 
 def _periods(seen: Monitored, judged: Judged) -> Section:
-    metric = BY_KEY[judged.condition.metric]
+    metric = judged.metric
     one_rate = len(metric.rates) == 1  # a gap of two rates is that of neither
     rows = list[Row]()
     for period, counts in zip(seen.periods[::-1], seen.counts[::-1], strict=True):
