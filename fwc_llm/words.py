@@ -147,6 +147,16 @@ bad negative neg rejected reject denied deny declined decline refused refuse fai
 defaulted schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado reprovado respinto
 disapproved
 """
+SUM_WORDS = """
+total totals totale totales totaux totali totaal totalt sum sums summe summen gesamt gesamtsumme
+gesamtergebnis insgesamt endsumme zwischensumme teilsumme somme suma soma subtotal subtotals
+subtotaal итого всего 合計 合计 总计 總計 小計 小计 합계 총계 razem ogółem celkem összesen toplam
+yhteensä Σ
+"""
+MEAN_WORDS = """
+all alle everyone overall tous todos tutti average averages avg mean mittelwert durchschnitt moyenne
+media média promedio gemiddelde
+"""
 CROSSING = " & "  # separates the levels of several attributes
 UNKNOWN = "unknown"  # the category of all people whose category is not known
 
@@ -158,7 +168,7 @@ def folded(text: str) -> str:
     return re.sub("i\u0307|ı", "i", letters)
 
 
-def _folded(text: str) -> str:
+def folded_words(text: str) -> str:
     """The text without case, accents and punctuation."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     return " ".join(
@@ -166,8 +176,34 @@ def _folded(text: str) -> str:
     )
 
 
+_SUMS, _MEANS = (
+    {folded_words(word) for word in words.split()} for words in (SUM_WORDS, MEAN_WORDS)
+)
+_BESIDE_SUMS = {"grand", "sub", "sous", "general", "generale", "n"}
+_MAY_SUM = re.compile(rf"(?i)\b({'|'.join(f'{SUM_WORDS} {MEAN_WORDS}'.split())})\b")
+_LONGEST_SUM = 40
+
+
+def sum_words(cells: Collection[str]) -> dict[str, str | None]:
+    """The different cells of a column that may name a sum of others ("Total", "Итого"), each with
+    the cell that must stand beside it (without case and accents): "f" for "Total F", an empty one
+    for "all" and "mean", which may be values; None for any.
+    """
+    found: dict[str, str | None] = {}
+    for cell in cells:
+        if len(cell) > _LONGEST_SUM or not _MAY_SUM.search(cell):
+            continue
+        words = [word for word in folded_words(cell).split() if not word.isdecimal()]
+        others = [word for word in words if word not in {*_SUMS, *_BESIDE_SUMS}]
+        if not _SUMS.isdisjoint(words):
+            found[cell] = " ".join(others) or None
+        elif _MEANS.issuperset(words):
+            found[cell] = ""
+    return found
+
+
 _WORDS = {
-    _folded(words)
+    folded_words(words)
     for words in """
 unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
 unidentified|unavailable|unanswered|withheld|blank|no co-applicant|n/a|n.a.|no answer|no response
@@ -241,7 +277,7 @@ def is_unknown(cell: str) -> bool:
     if len(cell) > _LONGEST or re.search(r"\d", cell):
         words = ""
     else:
-        words = _folded(cell)
+        words = folded_words(cell)
     return words in _WORDS or bool(
         _NOT_STATED.fullmatch(words) or _REFUSED.fullmatch(words)
     )
@@ -352,17 +388,32 @@ def doubtful_groups(name: str, groups: Collection[str], remedy: str = "") -> lis
             f"In {name}, {', '.join(codes)} may be a code for a missing value, and is a "
             f"group: if it is one, name it as unknown{remedy and f', {remedy} {codes[0]!r}'}"
         )
-    for letter in sorted(group for group in groups if len(group) == 1):
+    alike: dict[object, list[str]] = {}
+    for group in sorted(groups):
+        alike.setdefault(_doubt_key(group), []).append(group)
         begun = [
-            group for group in groups if group.casefold().startswith(letter.casefold())
+            other for other in groups if other.casefold().startswith(group.casefold())
         ]
-        if letter.isalpha() and len(begun) == 2:
-            notes.append(
-                f"In {name}, {' and '.join(sorted(begun))} are two groups, and may be one"
-            )
+        if len(group) == 1 and group.isalpha() and len(begun) == 2:
+            alike[begun[0], begun[1]] = sorted(begun)
+    notes += [
+        f"In {name}, {' and '.join(same)} are {_COUNT.get(len(same), len(same))} groups, and may "
+        f"be one"
+        for same in alike.values()
+        if len(same) > 1
+    ]
     if groups and all(re.fullmatch(DATE, group) for group in groups):
         notes.append(f"{name} holds dates, and each is a group: make years or ages")
     return notes
+
+
+def _doubt_key(group: str) -> object:
+    """What groups have in common that may be one: "White; Asian" and "Asian; White", 02138 and
+    2138.
+    """
+    if re.search(r"\d", group):
+        return as_number(group) if group.isdecimal() else group
+    return tuple(sorted(folded_words(group).split()))
 
 
 def fault_of_groups(levels: Iterable[str]) -> str:
@@ -384,6 +435,7 @@ def fault_of_groups(levels: Iterable[str]) -> str:
 GROUPS_REMEDY = (
     "make a column of fewer groups in the table, such as ages under 40 and from 40"
 )
+_COUNT = {2: "two", 3: "three"}
 _MOST_SPELLINGS = 8  # spellings that a note lists
 _MOST_GROUPS = 200  # of one attribute: all pairs of groups are compared
 _MOST_NUMBERS = 20  # more numbers are a quantity
@@ -403,12 +455,14 @@ def level_name(level: str) -> str:
 
 def group_key(level: str) -> str:
     """What spellings of one group have in common: case, white space (also around "/" and the
-    like), hyphens and underscores between words, invisible characters (such as a byte order mark),
-    kinds of apostrophes and Unicode form are not compared.
+    like), a full stop or other punctuation at the end, hyphens and underscores between words,
+    invisible characters (such as a byte order mark), kinds of apostrophes and Unicode form are not
+    compared.
     """
     visible = "".join(c for c in folded(level) if unicodedata.category(c) != "Cf")
     words = re.sub(r"(?<=[^\W_])[\s_\u2010-\u2015-]+(?=[^\W_])", " ", visible)
-    return level_name(re.sub(r"\s*([/,;:+()])\s*", r"\1", words))
+    ended = re.sub(r"(?<=\w)[.,;:!]+\s*$", "", words)
+    return level_name(re.sub(r"\s*([/,;:+()])\s*", r"\1", ended))
 
 
 def merge_spellings(counts: Counts, known: Collection[str] = ()) -> dict[str, str]:

@@ -12,7 +12,7 @@ import gzip
 import importlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from io import BytesIO, TextIOWrapper
@@ -39,6 +39,7 @@ from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.sanitize import Json, listed, parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
+from fwc_llm.words import folded_words, sum_words
 
 _LOOKED_AT = 1000  # different texts of a column in which a notation is sought
 _TITLES = 5  # first rows that may be the header in a table of merged cells
@@ -58,10 +59,8 @@ _SEP_LINE = re.compile(
     r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE
 )  # a first line for Excel
 
-_SUM = re.compile(
-    r"(?i)[\WΣ]*((grand |sub)?total(s|e|es)?|sums?|summen?|gesamt(summe)?|insgesamt|somme|suma"
-    r"|soma|totaal|average|mean|mittelwert|durchschnitt|moyenne|media)\W*"
-)
+_RARE = 0.02  # largest share of the rows that sum others up under one name
+_MOST = 8  # rows that a message names
 # A formula without a stored value in the XML of a sheet; "" is a stored value
 _UNSTORED = re.compile(
     rb'<c r="(\w+)"(?![^>]*t="str")[^>]*><f[^>]*(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</c>'
@@ -123,18 +122,34 @@ class RawTable:
             return proven.pop(), True
         return ("1.234,5" if self.separator == ";" and not proven else ""), False
 
-    @property
-    def sum_row(self) -> str:
-        """What to say of a last row that sums the others up, as in a spreadsheet; "" for none."""
-        columns = [pd.Series(self.cells_of(k)) for k in range(len(self.titles))]
-        last = [cell for column in columns for cell in column.iloc[-1:]]
-        texts = ["" if is_null(cell) else cell for cell in last]
-        words = {k: text for k, text in enumerate(texts) if isinstance(text, str)}
-        for k, word in words.items() if "" in words.values() else ():
-            if _SUM.fullmatch(word) and (columns[k] == word).sum() == 1:
-                where = f"{word!r} in row {self.numbers[-1]}"
-                return f"{where} seems to sum the others up: remove it"
-        return ""
+    @cached_property
+    def sum_rows(self) -> str:
+        """What to say of rows that sum others up, as in a spreadsheet; "" for none."""
+        found: dict[int, str] = {}
+        for position in range(len(self.titles)):
+            column = self.cells_of(position)
+            texts = {cell for cell in column if isinstance(cell, str)}
+            for word, beside in sum_words(texts).items():
+                same = [n for n, cell in enumerate(column) if str(cell) == word]
+                if len(same) > max(1, _RARE * len(self.numbers)):  # a group or a value
+                    continue
+                for row in same:
+                    if beside is None or beside in self._beside(row, texts):
+                        found[row] = word
+        if not found:
+            return ""
+        rows = [
+            f"{word!r} in row {self.numbers[n]}" for n, word in sorted(found.items())
+        ]
+        fate = ("seem", "them") if len(rows) > 1 else ("seems", "it")
+        return f"{listed(rows, _MOST)} {fate[0]} to sum the others up: remove {fate[1]}"
+
+    def _beside(self, position: int, texts: Collection[str]) -> set[str]:
+        """The cells of a row and further `texts`, without case and accents; "" for an empty one."""
+        columns = map(self.cells_of, range(len(self.titles)))
+        cells = [pd.Series(column).iloc[position] for column in columns]
+        row = {"" if is_null(cell) else folded_words(str(cell)) for cell in cells}
+        return row.union(folded_words(text) for text in texts if text)
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""

@@ -744,7 +744,7 @@ class Drafting:
     def draft(self, folder: Path) -> str:
         """The text of a task file in `folder`."""
         task = parse_taskfile(self._text(folder), self.path)
-        doubts = [self.table.sum_row]
+        doubts = [self.table.sum_rows]
         try:
             table = clean_tables(task, [self.raw]).pool
         except FwcError:  # it cannot be used yet

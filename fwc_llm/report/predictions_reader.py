@@ -144,7 +144,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
             ways = f"name it, --row 'COLUMN'; or read no {part}, --{part} ''"
             raise FwcError(f"the column {columns[part]!r} needs 'row', {needs}: {ways}")
     groups, told_groups = _groups(raw, how)
-    notes = [f"{doubt}." for doubt in [raw.sum_row] if doubt]
+    notes = [f"{doubt}." for doubt in [raw.sum_rows] if doubt]
     if how.words is not None:
         notes += _parsed_replies(table, how.words, raw)
     elif "reason" in raw.titles:
@@ -213,7 +213,7 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
             problems.append("if it is no answer, --missing 'drop'")
     about = [f"{columns[name]}: {told}" for name, told in ticked.items() if told]
     if problems:
-        raise FwcError("; ".join(filter(None, [*about, *problems, raw.sum_row])))
+        raise FwcError("; ".join(filter(None, [*about, *problems, raw.sum_rows])))
     notes += [f"{told}." for told in about]
     titles = " or ".join(columns[name] for name in read)
     kept, lost = _kept(frame, groups, neither, empty, titles, how)
@@ -244,10 +244,11 @@ def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> Non
     numbers, wrong = _numbers(answers, raw.usual_in(title)[0], "p_yes")
     shares = np.unique(numbers[~np.isnan(numbers)])
     if len(shares) > 2 and not wrong.any() and shares[0] >= 0 and shares[-1] <= 1:
-        raise FwcError(
+        told = (
             f"{title!r} looks like probabilities: name it as such, --p-yes {title!r}; or say above "
             f"which number the answer is yes: --above NUMBER"
         )
+        raise FwcError("; ".join(filter(None, [told, raw.sum_rows])))
 
 
 def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:

@@ -56,6 +56,7 @@ GROUPS = [
     ("Black/African American", "Black / African American"),
     ("1", "2"),
     ("WH", "NA"),
+    ("Österreich", "Österreich."),
     ("Köln", "Bonn, Süd"),
     ("a & b", "c"),
     ("\x1b[31mf", "m"),
@@ -292,30 +293,54 @@ def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
             load_task(frame, protected="group", outcome="said", positive=positive)
 
 
-@pytest.mark.parametrize("word", ["Summe", "TOTAL:", "Gesamt", "Σ Total"])
-@pytest.mark.parametrize("ending", ["csv", "xlsx"])
-def test_a_row_that_sums_the_others_up_is_a_check_and_judged_nowhere(
-    fwc: Run, tmp_path: Path, word: str, ending: str
+SUMS = [  # cells of group, age, and the outcome, of rows that sum others up
+    [("Summe", 2000, None)],
+    [("TOTAL:", 2000, "yes")],
+    [("Σ Total", 2000, None), ("Mittelwert", 50, None)],
+    [("Total général", 2000, "yes"), ("Итого", 2000, "no"), ("合計", 2000, "yes")],
+    [("Total f", 1000, "yes"), ("Sub-total (n=20)", 1000, "yes")],
+    [("all", 2000, None)],
+]
+
+
+@pytest.mark.parametrize("rows", SUMS, ids=lambda rows: rows[0][0])
+@pytest.mark.parametrize(("ending", "at"), [("csv", 40), ("xlsx", 40), ("csv", 20)])
+def test_rows_that_sum_the_others_up_are_named_at_every_door(
+    fwc: Run, tmp_path: Path, rows: list[tuple[Any, ...]], ending: str, at: int
 ) -> None:
-    frame = answered(pd.Series(["f", "m"] * 120)).head(40).astype(object)
-    frame.loc[40] = [word, int(frame["age"].sum()), None]
+    people = answered(pd.Series(["f", "m"] * 120)).head(40).astype(object)
+    sums = pd.DataFrame(rows, columns=people.columns)
+    frame = pd.concat([people[:at], sums, people[at:]], ignore_index=True)
     path = tmp_path / f"t.{ending}"
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_excel(
         path, index=False
     )
-    told = f"{word!r} in row 42 seems to sum the others up"
-    assert told in fwc(f"task init {path} --protected group --outcome said", code=0).out
+    seem = "seems to sum the others up: remove it"
+    if len(rows) > 1:
+        seem = "seem to sum the others up: remove them"
+    words = [row[0] for row in rows]
+    of_file, of_frame = (
+        f"{', '.join(f'{word!r} in row {n}' for n, word in enumerate(words, at + start))} {seem}"
+        for start in (2, 0)
+    )
+    drafted = fwc(f"task init {path} --protected group --outcome said", code=0).out
+    assert of_file in " ".join(drafted.split())
     found = fwc(f"audit {path} --protected group --answer said", code=0).out
-    assert told in found
-    assert re.search(r"yes for \S+ % of [fm] and", found)
-    assert re.search(rf"{re.escape(word)} .*no answer", found)
+    assert of_file in " ".join(found.split())
+    has_answer = any(row[2] for row in rows)
+    assert has_answer or re.search(r"yes for \S+ % of [fm] and", found)
     notes = audit(frame, answer="said", protected="group", label=None).answered.unused
-    assert f"{word!r} in row 40 seems to sum the others up: remove it." in notes
-    total = answered(pd.Series(["f", "m", word] * 80))  # a group, as any other
-    total["empty"] = None
-    assert not audit(
-        total, answer="said", protected="group", label=None
-    ).answered.unused
+    assert f"{of_frame}." in notes
+
+
+@pytest.mark.parametrize("word", ["Total", "all", "Total SA", "Media"])
+def test_a_group_or_a_value_with_the_name_of_a_sum_is_none(word: str) -> None:
+    group = answered(pd.Series(["f", "m", word] * 80)).assign(empty=None)
+    one = answered(pd.Series(["f", "m"] * 120)).assign(sector="IT")
+    one.loc[7, "sector"] = "Media" if word in ("Total", "all") else word
+    for frame in (group, one):
+        found = audit(frame, answer="said", protected="group", label=None).answered
+        assert not any("sum the others up" in note for note in found.unused)
 
 
 def test_labels_that_are_missing_for_one_answer_are_told_at_every_door(
@@ -383,9 +408,6 @@ def test_a_number_above_which_answers_mean_yes(fwc: Run, tmp_path: Path) -> None
     assert {group: n for group, (_, n) in of_answers(found).items()} == dict(
         yes.groupby(frame["group"]).sum()
     )
-    assert any(
-        "Female and f are two groups, and may be one" in note for note in found.unused
-    )
     assert "60" in fwc(f"{asked} --above 600", code=0).out
 
 
@@ -439,6 +461,28 @@ def test_numbers_beside_a_threshold_are_read_alike_at_every_door(
             counts = door()
             assert sum(yes for _, yes in counts.values()) == (points > 60).sum()
             assert sum(map(sum, counts.values())) == N
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("Female", "f", True),
+        ("Asian; White", "White; Asian", True),
+        ("02138", "2138", True),
+        ("<20", ">20", False),
+        ("0", "1", False),
+    ],
+)
+def test_two_groups_that_may_be_one_are_told_at_every_door(
+    tmp_path: Path, one: str, other: str, alike: bool
+) -> None:
+    frame = answered(pd.Series([one, other, "m"] * 80))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    told = f"In group, {one} and {other} are two groups, and may be one"
+    notes = audit(frame, answer="said", protected="group", label=None).statistics.notes
+    draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
+    for said in (notes, checks_of(draft)):
+        assert any(told in note for note in said) == alike
 
 
 def test_cells_that_are_merged_over_rows_are_refused(tmp_path: Path) -> None:
