@@ -91,18 +91,19 @@ class Gates:
         marks: Sequence[str] = (),
         document: Json | None = None,
     ) -> None:
-        """Decide every condition for every subject; print the outcomes, or the `document`."""
-        suites: dict[str, list[Check]] = {}
+        """Decide every condition for every subject, or the default; print the outcomes of
+        conditions, or the `document`.
+        """
+        from fwc_llm.gates.decide import checked, error_of
+
+        texts = [condition.text for condition in self.conditions]
+        suites = {one.name: checked(one.stats, texts) for one in several}
         remedy = ""
         if self.conditions:
-            from fwc_llm.gates.decide import checked, error_of
             from fwc_llm.gates.sentences import of_either_kind
             from fwc_llm.report.narrative import step_of
 
-            texts = [condition.text for condition in self.conditions]
             judged = [subject._replace(conditions=texts) for subject in several]
-            for subject in judged:
-                suites[subject.name] = checked(subject.stats, texts)
             every = {check for checks in suites.values() for check in checks}
             error = error_of(len(every))
             odds = of_either_kind([one.metric for one in self.conditions])
@@ -125,7 +126,7 @@ class Gates:
             document["gates"] = [gate for gates in of_runs for gate in gates]
             document["gate_notes"] = list(marks)
             print_json(document)
-        elif suites:
+        elif self.conditions:
             for name, checks in suites.items():
                 if len(suites) > 1:
                     run = f"{name}: "
@@ -145,7 +146,7 @@ class Gates:
 
         `remedy` is the next step where a check cannot say.
         """
-        if not suites:
+        if not self.conditions:
             return
         from fwc_llm.gates.decide import counted, junit_xml, worst
 

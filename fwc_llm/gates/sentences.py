@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from fwc_llm.gates.condition import GateCondition
-from fwc_llm.metrics.counts import BY_KEY, Metric
+from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES, Metric
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.number_format import interval, number, short, signed
@@ -15,7 +15,11 @@ MORE: Mapping[str, str] = {  # what narrows intervals, by the units that were dr
     "decisions": "more decisions",
 }
 _LIMITS = {">": "at most", ">=": "under", "<": "at least", "<=": "over"}
+_SHOWN_BY = {"label_rate": "selection_rate"}  # the rate of groups that is told instead
 _GETS: Mapping[str, str] = {  # what the members of a group get, by rate
+    **{rate: f"{rate} for" for rate in REPLY_RATES},
+    "selection_rate": "yes for",
+    "label_rate": "yes for",
     "coverage": "an answer for",
     "true_positive_rate": "among true yes, yes for",
     "false_positive_rate": "among true no, yes for",
@@ -45,7 +49,7 @@ def who_gets(rates: Mapping[str, float], rate: str = "selection_rate") -> str:
     )
     if len(rates) > 2:
         high += f", the lowest and highest of {len(rates)} groups"
-    return f"{_GETS.get(rate, 'yes for')} {low} and {high}"
+    return f"{_GETS[rate]} {low} and {high}"
 
 
 def points(value: float) -> str:
@@ -59,7 +63,8 @@ def measured(metric: Metric, record: Record, limit: GateCondition | None = None)
     value = form(record.value, metric.digits, metric.scale)
     text = f"{metric.words} {value} %"
     if limit is not None and limit.minus:
-        text = f"{difference_words(record.arm, limit)}: {value}"
+        unit = " points" * (metric.kind != "ratio")
+        text = f"{difference_words(record.arm, limit)}: {value}{unit}"
     elif metric.key == "accuracy":
         text = f"{value} % right"
     elif metric.kind == "ratio":
@@ -130,11 +135,14 @@ def who_gets_how_much(
     """The rates of yes and the gap of an arm, or the metric of a `limit`."""
     metric = BY_KEY[limit.metric if limit is not None else stats.lead]
     text = measured(metric, record or stats.of(metric.key, arm), limit)
-    rates = stats.shares(arm)
-    compared = (
-        metric.rates[0] in ("selection_rate", "label_rate") and metric.kind != "share"
-    )
-    if not compared or not rates or (limit is not None and limit.minus):
+    if metric.kind == "share" or (limit is not None and limit.minus):
         return text
-    between = ";" if metric.rates == ("label_rate",) else ","
-    return f"{who_gets(rates)}{between} {text}"
+    told = {rate: stats.shares(arm, _SHOWN_BY.get(rate, rate)) for rate in metric.rates}
+    rate, rates = max(told.items(), key=lambda one: _width(one[1].values()))
+    if not rates or rate not in _GETS:
+        return text
+    return f"{who_gets(rates, rate)}{';' if rate in _SHOWN_BY else ','} {text}"
+
+
+def _width(shares: Collection[float]) -> float:
+    return max(shares, default=0.0) - min(shares, default=0.0)

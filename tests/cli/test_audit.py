@@ -666,6 +666,9 @@ def test_python_json_and_csv_have_each_number_of_an_audit_once(
     words = f"audit {path} --answer said --label was --protected sex,race --json"
     report = tmp_path / "report.csv"
     document = json.loads(fwc(words, "--report", report, code=0).out)
+    default = {(gate["run"], gate["condition"]) for gate in document["gates"]}
+    limit = "dp_gap[answers] > 0.05"
+    assert default == {(f"by {by}", limit) for by in ("sex", "race", "sex & race")}
     by_file = Records.read(document["records"], "sex & race")
     in_python = audit(frame, answer="said", label="was", protected=["sex", "race"])
     assert len(in_python.to_frame()) == len(by_file)

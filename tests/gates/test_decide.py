@@ -95,7 +95,7 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     )
     assert check.outcome == "within"
     assert check.reason.startswith(
-        "gap of fwc less that of zero-shot: −38.4 (−58.8 to −16.3; limit"
+        "gap of fwc less that of zero-shot: −38.4 points (−58.8 to −16.3; limit"
     )
     other = found.check("dp_gap[zero] - dp_gap[fwc] > 0")
     assert other.outcome == "outside"

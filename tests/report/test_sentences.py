@@ -203,6 +203,42 @@ def test_a_gap_that_is_shown_is_said_so_where_only_its_size_is_open() -> None:
     assert "shown" not in check.reason
 
 
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("coverage_gap > 0.1", "an answer for 60.0 % of b and 100.0 % of a, a coverage"),
+        ("tpr_gap > 0.1", "among true yes, yes for 50.0 % of a and 100.0 %"),
+        ("eo_gap > 0.1", "among true yes, yes for 50.0 % of a and 100.0 %"),
+        ("fpr_gap > 0.1", "among true no, yes for 50.0 % of a and 100.0 %"),
+        ("accuracy < 0.9", "50.0 % right ("),
+    ],
+)
+def test_an_answer_begins_with_what_is_outside_and_who_gets_how_much(
+    condition: str, told: str
+) -> None:
+    rows = rows_of(4000, label=["yes", "yes", "no", "no"] * 1000)
+    said = np.array(["yes", "yes", "yes", "yes", "no", "yes", "no", "yes"] * 500)
+    said = said.astype(object)
+    if "coverage" in condition:
+        said[1::10] = None
+        said[3::10] = None
+    stats = audit(rows.assign(answer=said), unread="ignore").statistics
+    answer = findings(stats, "", [condition])[0]
+    assert answer.startswith(f"Outside the limits: {told}")
+    assert answer.count(told) == 1
+
+
+def test_no_interval_in_a_table_looks_as_if_it_ended_at_the_limit() -> None:
+    said = np.repeat([1, 0, 1, 0], [500, 500, 500, 500])
+    rows = pd.DataFrame({"group": np.repeat(["a", "b"], 1000), "answer": said})
+    stats = audit(rows, label=None).statistics
+    high = stats.of("dp_gap", "answers").high
+    for near in (high - 1e-4, high + 1e-4):
+        cell = str(first(stats, [f"dp_gap > {near:.6f}"]).rows[0][3])
+        ends = cell.partition(" to ")[2].rstrip(")")
+        assert float(ends) != round(100 * near, 1)
+
+
 def test_all_rows_are_never_said_to_show_what_they_did_not() -> None:
     """More rows are four times as many, whatever a gap needs if groups are alike."""
     said = np.repeat([1, 0, 1, 0], [500, 500, 530, 470])
@@ -419,6 +455,6 @@ def test_a_distance_of_two_arms_has_no_sign() -> None:
     stats = erring({"x": 0.4, "y": 0.1})
     texts = ["dp_gap[y] - dp_gap[x] > 0", "abs(dp_gap[y] - dp_gap[x]) > 0.05"]
     less, apart = (check.reason for check in checked(stats, texts))
-    size = re.search(r"^gap of y less that of x: −(\d+\.\d) \(−", less)
+    size = re.search(r"^gap of y less that of x: −(\d+\.\d points) \(−", less)
     assert size is not None
     assert apart.startswith(f"distance of the gap of y from that of x: {size[1]} (")
