@@ -420,8 +420,8 @@ def best_arms(stats: Statistics, conditions: Sequence[str] = ()) -> list[str]:
     """The arms that are shown to be better than the first, but for those that another beats.
 
     All arms must have the same limits. If limits are on a gap, arms within them are compared by
-    accuracy; other arms by the gap, and a better one has no loss of
-    accuracy beyond the margin. Arms within the limits go before all others.
+    accuracy; other arms by the gap, and a better one has no loss of accuracy beyond the margin.
+    Arms within the limits go before all others.
     """
     within = keeping_to(conditions, stats)
     by_accuracy = _by_accuracy(stats, conditions)
@@ -627,7 +627,7 @@ def next_step(
     if run and elsewhere and not run.at_threshold and any(ranks):
         step = "draw the line between yes and no elsewhere: the probability of yes ranks rows"
         return step, elsewhere
-    if not telling and run is None:
+    if not telling and not stats.with_examples:
         return "find out why everybody gets the same answer", ""
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"

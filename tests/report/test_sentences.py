@@ -436,6 +436,7 @@ def test_a_difference_to_an_arm_without_answers_names_both() -> None:
             "find out the cause of the errors and the gap,",
         ),
         (["coverage < 0.9"], "find out the cause of the missing answers,"),
+        (["dp_ratio < 0.9"], "find out why everybody gets the same answer"),
         (["auc_gap > 0.1"], "set a limit that can be judged by these decisions"),
     ],
 )
@@ -446,6 +447,8 @@ def test_the_next_step_is_about_what_is_outside(
     said = np.where(rows["group"] == "a", "no", "yes").astype(object)
     if "coverage" in str(conditions):
         said[: 2000 // 5] = None
+    if "same answer" in step:
+        said[:] = "no"
     stats = audit(rows.assign(answer=said), unread="ignore").statistics
     found = next_step(stats, conditions)[0]
     assert found.startswith(step)
