@@ -627,7 +627,7 @@ def next_step(
     if run and elsewhere and not run.at_threshold and any(ranks):
         step = "draw the line between yes and no elsewhere: the probability of yes ranks rows"
         return step, elsewhere
-    if not telling and not stats.with_examples:
+    if not telling and not any(arm.alike for arm in stats.arms):
         return "find out why everybody gets the same answer", ""
     if not telling:
         step = "try other prompts or another model: answers that are all alike tell nothing"

@@ -206,7 +206,10 @@ def test_a_gap_that_is_shown_is_said_so_where_only_its_size_is_open() -> None:
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
-        ("coverage_gap > 0.1", "an answer for 60.0 % of b and 100.0 % of a, a coverage"),
+        (
+            "coverage_gap > 0.1",
+            "an answer for 60.0 % of b and 100.0 % of a, a coverage",
+        ),
         ("tpr_gap > 0.1", "among true yes, yes for 50.0 % of a and 100.0 %"),
         ("eo_gap > 0.1", "among true yes, yes for 50.0 % of a and 100.0 %"),
         ("fpr_gap > 0.1", "among true no, yes for 50.0 % of a and 100.0 %"),
