@@ -248,7 +248,9 @@ def rules_of(options: Fields) -> dict[str, MeaningRule]:
     """The rules of an answer and a label, by the options of an audit."""
     own = {name: values_of(options[f"positive_{name}"]) for name in ("answer", "label")}
     yes_values, no_values = map(values_of, (options["positive"], options["negative"]))
-    above = "--above NUMBER" if options.get("above", 0) is None else ""
+    above = "--above NUMBER, or name probabilities: --p-yes COLUMN"
+    if options.get("above", 0) is not None:
+        above = ""
     rule = MeaningRule(yes_values, no_values, options["others"], above=above)
     return {
         name: replace(

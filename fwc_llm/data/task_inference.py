@@ -732,9 +732,9 @@ class Drafting:
 
     def _bands(self, profile: ColumnProfile) -> tuple[float, ...]:
         """Limits of bands; none is the number of a mark, since 80+ is not "up to 80"."""
-        cells = self.cells[profile.name].dropna()
-        numbers = cells.map(profile.number)
-        bounds = numbers[cells.map(profile.is_marked)]
+        numbers = self._numbers(profile.name)
+        marked = self.cells[profile.name][numbers.index].map(profile.is_marked)
+        bounds = numbers[marked]
         return quartiles(numbers[~numbers.isin(bounds)]) or quartiles(numbers)
 
     def _numbers(self, name: str) -> pd.Series:

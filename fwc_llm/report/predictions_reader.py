@@ -4,6 +4,8 @@ Groups, outcomes and numbers are read by the rules of tasks: `words.groups_of`,
 `meaning.read_meaning` and `task_inference.amounts`.
 """
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -170,8 +172,6 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         is_meant = len(read) < 2 or is_ticked(table[name].categories, rule)
         if rule.of_empty and is_meant:
             table[name] = filled(table[name])
-    if "answer" in read and not how.rule("answer").positive:
-        _check_probabilities(table["answer"], how, raw)
     for name in _NUMBERS.keys() & table:
         table[name] = numbers(name, name)
     if "answer" not in table and "p_yes" in table:
@@ -234,21 +234,6 @@ def _check_names(how: HowRead) -> None:
             raise FwcError(
                 f"the protected column {name!r} is named twice, or is the answer or the label"
             )
-
-
-def _check_probabilities(answers: "Names", how: HowRead, raw: "RawTable") -> None:
-    """Raise `FwcError` for answers that are shares."""
-    title = how.columns["answer"]
-    if len(answers.categories) < 3:
-        return
-    numbers, wrong = _numbers(answers, raw.usual_in(title)[0], "p_yes")
-    shares = np.unique(numbers[~np.isnan(numbers)])
-    if len(shares) > 2 and not wrong.any() and shares[0] >= 0 and shares[-1] <= 1:
-        told = (
-            f"{title!r} looks like probabilities: name it as such, --p-yes {title!r}; or say above "
-            f"which number the answer is yes: --above NUMBER"
-        )
-        raise FwcError("; ".join(filter(None, [told, raw.sum_rows])))
 
 
 def _groups(raw: "RawTable", how: HowRead) -> tuple[pd.DataFrame, list[str]]:
@@ -466,12 +451,28 @@ def as_numbers(
     rows: Sequence[Any] | None = None,
     usual: Written = "",
 ) -> Floats:
-    """Parse a column's texts as numbers (n,), all in one notation; NaN for a missing one. `usual`
-    is as of `RawTable.usual_in`.
+    """Parse a column's texts as numbers (n,), all in one notation and unit; NaN for a missing one.
+    `usual` is as of `RawTable.usual_in`.
 
-    `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
+    `kind` is a key of `_NUMBERS`: 87 % is 87, and as P(yes) 0.87. `rows` (n,) are the row numbers
+    in the file, for errors.
     """
-    numbers, wrong = _numbers(cells, usual, kind)
+    profile = amounts(pd.Series(1, index=pd.Index(cells.categories)), usual)
+    kinds = {*map(kind_of, profile.units)}
+    units = units_of(cells.categories) if len(kinds) > 1 else {}
+    values = [
+        np.nan if units.get(text, ("", ""))[1] else profile.number(text)
+        for text in cells.categories
+    ]
+    is_percent = kind == "p_yes" and kinds == {"%"}
+    unread = [
+        math.isnan(number) and not is_marker(text)
+        for text, number in zip(cells.categories, values, strict=True)
+    ]
+    # The code of a missing value is -1.
+    known: Floats = np.array([*values, np.nan])
+    numbers: Floats = known[cells.codes] / (100 if is_percent else 1)
+    wrong = np.array([*unread, False])[cells.codes]
     least, most, kind_name, how = _NUMBERS[kind]
     places = np.flatnonzero(wrong | (numbers < least) | (numbers > most)).tolist()
     if places:
@@ -488,33 +489,11 @@ def as_numbers(
 
 def _without_marks(cells: "Names", title: str, numbers: Floats) -> list[str]:
     """A note on numbers (n,) that were read without their marks; [] for none."""
-    known = [text for text in cells.categories if not is_marker(text)]
-    marked = [text for text in known if without_marks(text, MARKS) != text]
-    if not marked:
-        return []
-    (number,) = np.unique(numbers[cells == marked[0]])
-    return [f"{title}: read without marks, {marked[0]!r} as {number:.10g}."]
-
-
-def _numbers(cells: "Names", usual: Written, kind: str) -> tuple[Floats, Any]:
-    """The numbers (n,) of texts, NaN for others, and a mask of those that are neither number nor
-    marker of a missing one. All have one unit, or none: 87 % is 87, and as a probability 0.87.
-    """
-    counts = pd.Series(1, index=pd.Index(cells.categories))
-    profile = amounts(counts, usual)
-    kinds = {*map(kind_of, profile.units)}
-    units = units_of(cells.categories) if len(kinds) > 1 else {}
-    values = [
-        np.nan if units.get(text, ("", ""))[1] else profile.number(text)
-        for text in cells.categories
-    ]
-    is_percent = kind == "p_yes" and kinds == {"%"}
-    known = np.array([*values, np.nan]) / (100 if is_percent else 1)
-    wrong = np.isnan(known)
-    wrong[-1] = False  # the code of a missing value is -1
-    for code in np.flatnonzero(wrong).tolist():
-        wrong[code] = not is_marker(cells.categories[code])
-    return known[cells.codes], wrong[cells.codes]
+    marked = [text for text in cells.categories if without_marks(text, MARKS) != text]
+    for text in itertools.filterfalse(is_marker, marked):
+        (number,) = np.unique(numbers[cells == text])
+        return [f"{title}: read without marks, {text!r} as {number:.10g}."]
+    return []
 
 
 def _above_median(frame: pd.DataFrame) -> "pd.Series[Any]":

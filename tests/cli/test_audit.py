@@ -497,7 +497,7 @@ def test_shares_in_percent_are_shares(fwc: Run, tmp_path: Path, form: str) -> No
         ]
         assert [*found[0]] == [*found[1]]
     line = f"audit {tmp_path / 'b.csv'} --protected sex --answer p"
-    assert "looks like probabilities" in fwc(line, code=2).line
+    assert "name probabilities: --p-yes" in fwc(line, code=2).line
     mixed = (tmp_path / "b.csv").read_text() + "\n1,0.5"
     (tmp_path / "b.csv").write_text(mixed)
     line = f"audit {tmp_path / 'b.csv'} --protected sex --p-yes p"
@@ -518,10 +518,7 @@ def test_ids_are_no_groups(fwc: Run, tmp_path: Path) -> None:
     ("options", "words"),
     [
         ("--label hired", "probabilities (--p-yes)"),
-        (
-            "--label hired --answer p",
-            "looks like probabilities: name it as such, --p-yes",
-        ),
+        ("--label hired --answer p", "name probabilities: --p-yes"),
         ("--answer hired --threshold 0.4", "leave out one of them"),
         (
             "--label hired --p-yes p --threshold nan",
