@@ -100,18 +100,21 @@ def rejoined(parts: Sequence[str], is_known: Callable[[str], bool]) -> list[str]
 
 
 def named(names: Sequence[str], titles: Collection[str]) -> list[str]:
-    """The titles that names mean, which were typed with commas between them; quotes and white
-    space are not compared.
-    """
-    by_key = {_name_key(title): title for title in titles}
-    found = rejoined(names, lambda name: _name_key(name) in by_key)
-    return [
-        name if name in titles else by_key.get(_name_key(name), name) for name in found
-    ]
+    """The titles that names mean, which were typed with commas between them, by `titled`."""
+    keys = {*map(_name_key, titles)}
+    found = rejoined(names, lambda name: _name_key(name) in keys)
+    return [titled(name, titles) for name in found]
+
+
+def titled(name: str, titles: Collection[str]) -> str:
+    """The title that a name means; quotes, white space and Unicode form are not compared."""
+    if name in titles:
+        return name
+    return {_name_key(title): title for title in titles}.get(_name_key(name), name)
 
 
 def _name_key(name: str) -> str:
-    return re.sub(r'[\s"]+', "", name)
+    return re.sub(r'[\s"]+', "", unicodedata.normalize("NFC", name))
 
 
 def as_number(cell: str) -> float | None:

@@ -160,10 +160,12 @@ class RawTable:
             for k in self.positions[name]
         )
         if not all(map(first.equals, others)):
+            twice = [
+                title for title, places in self.positions.items() if len(places) > 1
+            ]
             raise FwcError(
                 f"{self.where}: the header names column {name!r} more than once, and the columns "
-                f"differ: "
-                "rename one of them"
+                f"differ: rename one of them (the header has twice: {listed(twice, _MOST, repr)})"
             )
         return first
 

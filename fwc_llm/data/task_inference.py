@@ -64,6 +64,7 @@ from fwc_llm.words import (
     is_unknown,
     missing_codes,
     named,
+    titled,
 )
 
 _FEW = (
@@ -81,6 +82,7 @@ _LOOKED_AT = 1000  # most values that are compared with a pattern
 _MOSTLY = 0.5  # a column is numeric if a larger share of its cells are numbers, and a text behind
 # more of the numbers is their unit; a known unit is one at any share
 _RANGE = r"\d\D*[-–]\D*\d"
+_QUANTITY = r"[\W\d]*\d\W*\w{0,6}"  # also a range or a time
 _FEW_TEXTS = 3  # with more texts such as "20-29", numbers are categories
 _MANY = 0.1  # least share of numbers among categories, or of ranges among numbers, that matters
 _EVEN = 0.1  # largest share of a text that may name a person with several rows
@@ -241,6 +243,7 @@ def _of_texts(profile: ColumnProfile, counts: pd.Series, part: str) -> ColumnPro
         repeated = counts.drop([*profile.markers])
         profile = profile.checked(*_mixed(profile, repeated))
         even = len(repeated) > _MANY_TEXTS and repeated.max() <= _EVEN * repeated.sum()
+        even = even and not repeated.index.str.fullmatch(_QUANTITY).all()
         if even and len(repeated) < repeated.sum() and not profile.why:
             people = _people(profile.name)
             profile = profile.checked(f"{len(repeated):,} different texts: {people}")
@@ -276,10 +279,13 @@ def _mixed(profile: ColumnProfile, counts: pd.Series) -> Iterator[str]:
     numbers = counts[[_is_number(cell) for cell in counts.index]]
     texts = counts.drop(numbers.index)
     if len(texts) and numbers.sum() >= _MANY * counts.sum():
+        numeric = ""
+        if not texts.index.str.contains(r"\d").any():  # "<20%" is no missing number
+            missing = settings_for(profile, [*texts.index], [*texts.index])
+            numeric = f'; for numbers, kind = "numeric" and {missing}'
         yield (
             f"{numbers.sum():,} of {counts.sum():,} values are numbers like {numbers.index[0]!r}, "
-            f"others texts like {texts.index[0]!r}: kept as categories; for numbers, "
-            f'kind = "numeric" and {settings_for(profile, [*texts.index], [*texts.index])}'
+            f"others texts like {texts.index[0]!r}: kept as categories{numeric}"
         )
 
 
@@ -524,23 +530,22 @@ def _why_left_out(
         return matched >= 0.95 * len(some)
 
     different = countable and len(distinct) == n
-    if (
-        different
-        and numeric
-        and not has_code_name
-        and max(integers) - min(integers) >= 2 * n
-    ):
+    is_dense = len(integers) > 1 and max(integers) - min(integers) < 2 * n
+    is_numbered = different and is_dense
+    if different and numeric and not has_code_name and not is_dense:
         different = cells.astype(float).is_monotonic_increasing  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
     is_place = _PLACE_NAME.search(spoken_name) and (numeric or are(r"[\d-]+"))
     is_place = is_place or (
-        many and not has_code_name and zeros and are(r"\d{5}(-\d{4})?")
+        many and not (has_code_name or is_numbered) and zeros and are(r"\d{5}(-\d{4})?")
     )
     texts = f"{len(distinct):,} different texts"
     if len(numbers) > _FEW:
         texts += f", of which {len(numbers):,} are numbers,"
     free_text = f"free text, {texts}"
-    people = f"; {_people(name)}" if several else ""
+    repeated = f", some repeated; {_people(name)}" if several else ""
+    # Numbers, ranges and times name nobody.
+    people = f"; {_people(name)}" if several and not are(_QUANTITY) else ""
     looks = (
         (not distinct, "drop", "it has no values"),
         (
@@ -564,7 +569,7 @@ def _why_left_out(
         (
             countable and has_code_name and len(distinct) > len(seen) / 4,
             "extra",
-            f"identifiers, some repeated; {_people(name)}",
+            f"identifiers{repeated}",
         ),
         (numeric, "", ""),
         (max(map(len, distinct), default=0) > _LONG_TEXT, "drop", free_text),
@@ -623,8 +628,10 @@ class Drafting:
     answer: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        special = [*self.protected, self.outcome, *filter(None, [self.weight])]
         titles = {*self.table.titles}
+        self.protected = [titled(name, titles) for name in self.protected]
+        self.outcome = titled(self.outcome, titles)
+        special = [*self.protected, self.outcome, *filter(None, [self.weight])]
         if len(titles) > _MOST_COLUMNS:
             raise FwcError(
                 f"{self.path}: {len(titles):,} columns are more than the {_MOST_COLUMNS:,} that a "

@@ -16,6 +16,7 @@ from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
 from fwc_llm.sanitize import Json
+from fwc_llm.words import titled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,7 +203,7 @@ def audit(
             "y_pred, y_true and sensitive_features are in the place of a data frame"
         )
     raw = frame_table(answers)
-    groups = titles_of(answers, protected)
+    groups = [titled(name, raw.titles) for name in titles_of(answers, protected)]
     parts = {"answer": answer, "label": label, "weight": weight, "cluster": cluster}
     parts |= {"given": given, "p_yes": p_yes, "row": key}
     parts |= {"arm": arm, "repeat": repeat, "examples": examples}

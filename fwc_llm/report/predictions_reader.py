@@ -42,6 +42,7 @@ from fwc_llm.words import (
     folded,
     groups_of,
     is_marker,
+    titled,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def columns_of(
 
     `named` has None for a part that the caller does not name, "" for one that is not to be read.
     """
-    columns = {part: name for part, name in named.items() if name}
+    columns = {part: titled(name, titles) for part, name in named.items() if name}
     free = {*titles} - {*columns.values(), *protected}
     if "score" in columns:  # its values above the median are the answers
         free.discard("answer")

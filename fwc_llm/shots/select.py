@@ -114,12 +114,15 @@ def select_shots(
         known = np.isin(task.sensitive(table), known_groups(task))
         free = mask & weighed & known
         if m > free.sum():
+            ways = ["lower m"] if free.any() else []
+            why = ""
             if (weighed & known & ~mask).any():
-                why = " (others equal a test row: draw fewer of these)"
-            else:
-                why = ""
+                different = len(table.drop_duplicates())
+                why = f" (others equal a test row; {different:,} of {len(table):,} differ)"
+                ways += ["draw fewer test rows", "add columns in which people differ"]
             raise FwcError(
-                f"m is {m}, but only {free.sum()} rows may become examples{why}: lower m"
+                f"m is {m}, but only {free.sum()} rows may become examples{why}: "
+                f"{' or '.join(ways)}"
             )
         mask = free
         if not known.all():

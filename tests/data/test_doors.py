@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -393,6 +394,24 @@ def test_a_column_with_commas_or_quotes_can_be_named(
         f"task check {tmp_path / 't.toml'} --protected {shlex.quote(name)}", code=0
     )
     assert f"Groups by {name}, " in checked.out
+
+
+def test_a_column_is_found_in_both_unicode_forms(fwc: Run, tmp_path: Path) -> None:
+    forms = [unicodedata.normalize(form, "Müde") for form in ("NFC", "NFD")]
+    for title, typed in (forms, forms[::-1]):
+        frame = answered(pd.Series(["f", "m"] * 120)).rename(columns={"said": title})
+        frame = frame.rename(columns={"group": f"{title}2"})
+        path = tmp_path / "t.csv"
+        frame.to_csv(path, index=False)
+        asked = f"{path} --protected {typed}2"
+        fwc(f"audit {asked} --answer {typed}", code=0)
+        drafted = fwc(f"task init {asked} --outcome {typed} --force", code=0).out
+        assert "240 of 240 rows kept" in drafted
+        named: dict[str, Any] = {"protected": f"{typed}2"}
+        of_frame = of_task(load_task(frame, outcome=typed, **named))
+        found = audit(frame, answer=typed, label=None, **named)
+        assert of_answers(found.answered) == of_frame
+        assert of_task(load_task(tmp_path / "t.toml")) == of_frame
 
 
 def test_a_number_above_which_answers_mean_yes(fwc: Run, tmp_path: Path) -> None:

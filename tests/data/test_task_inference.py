@@ -91,6 +91,7 @@ CATEGORICAL = "categorical"
         ("zip", "6{code}", "drop"),
         ("derived_msa-md", "4{code}", "drop"),
         ("area", "0{code}", "drop"),
+        ("pid", "{k:05}", "id"),
         ("notes", "moved to town early, says {k}", "drop"),
         ("email", "p{k}@example.org", "id"),
         ("customer_id", "1{half:03}", "extra"),

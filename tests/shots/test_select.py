@@ -60,6 +60,17 @@ def test_people_of_unknown_group_are_no_examples(name: str, tmp_path: Path) -> N
         select_shots(task, name, m=61, progress=False, **options)
 
 
+def test_a_coarse_table_needs_columns_in_which_people_differ(tmp_path: Path) -> None:
+    rows = [
+        f"{k % 2},red,{'ab'[k // 2 % 2]},{('no', 'yes')[k // 4 % 2]}" for k in range(90)
+    ]
+    task = small_task(tmp_path, "\n".join(["x,colour,sex,y", *rows]) + "\n")
+    with refused("0 rows .*; 8 of 90 differ.*: draw fewer test rows or add columns"):
+        select_shots(
+            task, "balanced", m=1, candidates=np.zeros(90, bool), progress=False
+        )
+
+
 def test_fwc_counter_is_fwc_in_counter_slots_without_weights(two: Task) -> None:
     shots = select_shots(two, "fwc-counter", 8)
     fwc = select_shots(two, "fwc", 8, slots="counter")
