@@ -387,9 +387,14 @@ def doubtful_groups(name: str, groups: Collection[str], remedy: str = "") -> lis
         codes.append("9")
     notes = []
     if codes and len(groups) - len(codes) > 1:
+        way = (
+            f"name it as unknown, {remedy} {codes[0]!r}"
+            if remedy
+            else "empty its cells"
+        )
         notes.append(
             f"In {name}, {', '.join(codes)} may be a code for a missing value, and is a "
-            f"group: if it is one, name it as unknown{remedy and f', {remedy} {codes[0]!r}'}"
+            f"group: if it is one, {way}"
         )
     alike: dict[object, list[str]] = {}
     for group in sorted(groups):
