@@ -47,6 +47,11 @@ class MeaningRule:
     column: str = ""  # "answer" or "label", if the other has a meaning of its own
 
     @property
+    def has_both(self) -> bool:
+        """Whether the caller names values for yes and for no."""
+        return bool(self.positive and self.negative)
+
+    @property
     def of_empty(self) -> bool:
         """Whether empty cells have a meaning."""
         return "" in (*self.positive, *self.negative)
@@ -182,6 +187,8 @@ def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
     absent = [text for key, text in positives.items() if key not in by_key]
     if not no and {*keys} != {*named_yes} and not rule.column:
         absent += negatives.values()
+    if rule.has_both and {*keys} == {*named_yes, *named_no}:
+        absent = []  # all answers may be alike
     for value in absent:
         raise FwcError(
             f"{_held(counts, column)}; {value!r} is none of them{near(value, [*counts])}"
@@ -235,7 +242,8 @@ def is_ticked(values: Iterable[str], rule: MeaningRule) -> bool:
 
 def about_empty(counts: Counts, rule: MeaningRule) -> str:
     """What to say of empty cells (in `counts` as "") of a column that `is_ticked`."""
-    if rule.of_empty or not counts.get("") or not is_ticked(counts, rule):
+    is_settled = rule.of_empty or rule.has_both or not counts.get("")
+    if is_settled or not is_ticked(counts, rule):
         return ""
     keys = _known({_key(value) for value in counts if value})
     side, word = ("positive", "yes") if keys <= _NO else ("negative", "no")
@@ -248,7 +256,8 @@ def rules_of(options: Fields) -> dict[str, MeaningRule]:
     """The rules of an answer and a label, by the options of an audit."""
     own = {name: values_of(options[f"positive_{name}"]) for name in ("answer", "label")}
     yes_values, no_values = map(values_of, (options["positive"], options["negative"]))
-    above = "--above NUMBER, or name probabilities: --p-yes COLUMN"
+    column = options.get("answer") or "COLUMN"
+    above = f"--above NUMBER, or name probabilities: --p-yes {column!r}"
     if options.get("above", 0) is not None:
         above = ""
     rule = MeaningRule(yes_values, no_values, options["others"], above=above)

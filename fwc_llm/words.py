@@ -147,8 +147,8 @@ approvato accettato
 """
 DENIED_WORDS = """
 bad negative neg rejected reject denied deny declined decline refused refuse failed fail unpaid
-defaulted schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado reprovado respinto
-disapproved
+defaulted schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado reprovado
+respinto disapproved
 """
 SUM_WORDS = """
 total totals totale totales totaux totali totaal totalt sum sums summe summen gesamt gesamtsumme

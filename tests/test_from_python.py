@@ -393,7 +393,7 @@ def test_audit_takes_fairlearns_names(rng: Generator) -> None:
     one = audit(y_pred=frame["said"], sensitive_features=frame["sex"]).statistics
     assert {group.group for group in one.groups} == {"F", "M"}
     shares = {"y_pred": np.round(rng.random(400), 2), "y_true": frame["truth"]}
-    with refused("name it as such, p_yes='y_pred'"):
+    with refused("or name probabilities: p_yes='y_pred'"):
         audit(**shares, sensitive_features=groups)
     remedied = audit(**shares, sensitive_features=groups, p_yes="y_pred").statistics
     yes = (shares["y_pred"] >= 0.5) == frame["truth"]

@@ -214,7 +214,7 @@ def audit(
     columns = columns_of(named, groups, raw.titles)
     meaning = {"positive": positive, "negative": negative, "others": others}
     meaning |= {"positive_answer": positive_answer, "positive_label": positive_label}
-    rules = rules_of({**meaning, "above": above})
+    rules = rules_of({**meaning, "answer": columns.get("answer"), "above": above})
     how = HowRead(
         columns,
         groups,

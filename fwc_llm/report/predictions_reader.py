@@ -211,7 +211,8 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
     if how.missing == "refuse":
         problems += [*bias, *_lacking(empty, raw, how)] if empty.any(axis=None) else []
         if ticked.get("answer"):
-            problems.append("if it is no answer, --missing 'drop'")
+            both = "name the values of yes and no"
+            problems.append(f"if it is no answer, {both}, or --missing 'drop'")
     about = [f"{columns[name]}: {told}" for name, told in ticked.items() if told]
     if problems:
         raise FwcError("; ".join(filter(None, [*about, *problems, raw.sum_rows])))

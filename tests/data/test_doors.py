@@ -289,6 +289,8 @@ def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
     assert f"{offered}--negative ''" in fwc(ticked, code=2).line
     found = fwc(f"{ticked} --missing drop", code=0).out
     assert f"{offered}--negative ''" in " ".join(found.split())
+    both = " ".join(fwc(f"{ticked} --negative never").out.split())
+    assert f"{N - yes.sum()} answers are missing, and each may be a yes or a no" in both
     for positive in (None, tick):
         with refused(f"{offered}negative=''"):
             load_task(frame, protected="group", outcome="said", positive=positive)
