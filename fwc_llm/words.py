@@ -399,10 +399,9 @@ def doubtful_groups(name: str, groups: Collection[str], remedy: str = "") -> lis
     alike: dict[object, list[str]] = {}
     for group in sorted(groups):
         alike.setdefault(_doubt_key(group), []).append(group)
-        begun = [
-            other for other in groups if other.casefold().startswith(group.casefold())
-        ]
-        if len(group) == 1 and group.isalpha() and len(begun) == 2:
+        words = filter(str.isalpha, groups)
+        begun = [word for word in words if word.lower().startswith(group.lower())]
+        if len(group) == 1 and len(begun) == 2:
             alike[begun[0], begun[1]] = sorted(begun)
     notes += [
         f"In {name}, {' and '.join(same)} are {_COUNT.get(len(same), len(same))} groups, and may "
@@ -419,9 +418,11 @@ def _doubt_key(group: str) -> object:
     """What groups have in common that may be one: "White; Asian" and "Asian; White", 02138 and
     2138.
     """
-    if re.search(r"\d", group):
-        return as_number(group) if group.isdecimal() else group
-    return tuple(sorted(folded_words(group).split()))
+    if group.isdecimal():
+        return as_number(group)
+    words = sorted(folded_words(group).split())
+    is_of_words = len(words) > 1 and not re.search(r"\d", group)
+    return tuple(words) if is_of_words else group
 
 
 def fault_of_groups(levels: Iterable[str]) -> str:

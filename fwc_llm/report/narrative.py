@@ -360,14 +360,13 @@ def _failing(stats: Statistics, arm: str) -> tuple[str, str]:
     if _one_answer(stats, arm):
         return "the same answer for everybody", ""
     loss = _loss(stats, arm, stats.base)
-    fewer = f"more than {in_points(stats.margin)} fewer right"
+    if loss == WITHIN_LIMITS:
+        return "", ""
+    perhaps = "perhaps " * (loss == CANNOT_SAY)
     test = stats.difference("accuracy", arm, stats.base)
-    if loss == OUTSIDE_LIMITS:
-        ends = interval([-test.high, -test.low], 1, 100)
-        return fewer, f", {number(-test.value, 1, 100)} ({ends})"
-    if loss == CANNOT_SAY:
-        return f"perhaps {fewer}", f", up to {number(-test.low, 1, 100)}" * test.known
-    return "", ""
+    ends = interval([-test.high, -test.low], 1, 100, [stats.margin])
+    size = f", {number(-test.value, 1, 100)} ({ends})" * test.known
+    return f"{perhaps}more than {in_points(stats.margin)} fewer right", size
 
 
 def _loss(stats: Statistics, arm: str, than: str) -> Outcome:

@@ -141,6 +141,8 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
             f"--threshold makes answers of --p-yes, and the column {columns['answer']!r} gives "
             f"answers: leave out one of them (--answer '' reads no answers)"
         )
+    if how.above is not None:
+        _check_above(how)
     for part in {"arm", "repeat"} & table.keys() - {"row"}:
         if "row" not in table and len(table[part].categories) > (part == "arm"):
             needs = "the id of the row that an answer is about"
@@ -226,6 +228,22 @@ def read_answers(raw: "RawTable", how: HowRead) -> AnswerTable:
         frame["answer"] = frame["answer" if "answer" in frame else "above"]
     told = tuple(map(spoken, [*lost, *pooled, *told_groups, *notes]))
     return AnswerTable(frame, groups[kept], told, values, told[: len(lost)])
+
+
+def _check_above(how: HowRead) -> None:
+    """Raise `FwcError` for answers that no number can make."""
+    rule = how.rule("answer")
+    if "answer" not in how.columns or how.words is not None:
+        raise FwcError(
+            "--above makes answers of a column of numbers: name it, --answer 'COLUMN'; it is "
+            "nothing for --reply and --score, and the line of --p-yes is --threshold"
+        )
+    is_of_answer = rule.column or "label" not in how.columns
+    if is_of_answer and (rule.positive or rule.negative or rule.others):
+        raise FwcError(
+            "--above says which answers mean yes, and so do --positive, --negative and --others: "
+            "leave out one of them"
+        )
 
 
 def _check_names(how: HowRead) -> None:

@@ -485,6 +485,27 @@ def test_numbers_beside_a_threshold_are_read_alike_at_every_door(
 
 
 @pytest.mark.parametrize(
+    "other",
+    [
+        "--answer '' --p-yes points",
+        "--score points",
+        "--reply said",
+        "--answer points --positive 60",
+        "--answer points --others no",
+        "--answer points --positive-answer 60 --label said",
+    ],
+)
+def test_a_number_above_which_answers_are_yes_goes_with_no_other_rule(
+    fwc: Run, tmp_path: Path, other: str
+) -> None:
+    frame = answered(pd.Series(["f", "m"] * 120)).assign(points=np.arange(N))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    shared = f"audit {tmp_path / 't.csv'} --protected group --above 60"
+    assert "--above" in fwc(f"{shared} {other}", code=2).line
+    assert "yes for" in fwc(f"{shared} --answer points --label said --positive yes").out
+
+
+@pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
         ("Female", "f", True),
@@ -492,6 +513,8 @@ def test_numbers_beside_a_threshold_are_read_alike_at_every_door(
         ("02138", "2138", True),
         ("<20", ">20", False),
         ("0", "1", False),
+        ("+", "-", False),
+        ("A", "A+", False),
     ],
 )
 def test_two_groups_that_may_be_one_are_told_at_every_door(
