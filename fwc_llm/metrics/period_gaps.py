@@ -16,7 +16,6 @@ decisions that count whatever the answer, so that all readings have the same wei
 beyond these two.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -62,29 +61,21 @@ def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
     label and answer (no, yes, unread). `error` (...) is shared by the pairs of groups and by the
     rates of the metric. Without two groups of `MIN_DECISIONS`, a gap or ratio is NaN.
     """
-    level = np.asarray(error, np.float64) / len(metric.rates)
-    pairs = np.array(np.triu_indices(counts.shape[-3], 1))
-    bounds: Callable[[Floats, Floats, Floats], Floats]
+    level = np.asarray(error, np.float64)[..., None] / len(metric.rates)
+    bounds = partial(_pairs, metric.kind)
     if metric.kind == "share":
-        counts = counts.sum((-4, -3))
-        bounds = partial(_share, level)
-    elif pairs.size:
-        level = level[..., None, None] / pairs.shape[1]
-        bounds = partial(_pairs, metric.kind, pairs, level)
-    else:
-        return np.full((2, 2, 2, *counts.shape[:-4]), np.nan)
+        counts = counts.sum((-4, -3))[..., None, :, :]
+        bounds = partial(_share)
     found = []
     for rate in metric.rates:
         n, rates = _counted(counts, rate)
         anyway = counts[..., RATES[rate].counted_anyway].sum(-1)
-        lowest, highest = (_read_as(counts, rate, side) for side in (0, 1))
-        found.append([bounds(n, rates, rates), bounds(anyway, lowest, highest)])
+        sides = [_read_as(counts, rate, side) for side in (0, 1)]
+        found.append([bounds(level, n, rates, rates), bounds(level, anyway, *sides)])
     together = np.concatenate(found, axis=-1)
-    if metric.kind == "gap":
-        together = np.fmax.reduce(together, axis=-1)
-    elif metric.kind == "ratio":
-        together = np.fmin.reduce(together, axis=-1)
-    return np.asarray(np.clip(together, 0.0, 1.0) + 0.0)  # no −0
+    worst = np.fmin if metric.kind == "ratio" else np.fmax
+    most = worst.reduce(together, axis=-1, initial=np.nan)  # NaN without any pair
+    return np.asarray(np.clip(most, 0.0, 1.0) + 0.0)  # no −0
 
 
 def estimates(counts: Codes, metric: Metric, error: npt.ArrayLike) -> list[Estimate]:
@@ -101,12 +92,8 @@ def furthest_apart(counts: Codes, metric: Metric) -> tuple[str, dict[int, float]
     """Return the rate and the two groups whose gap or ratio in counts (P, G, 2, 3) is that of the
     metric: the rate's name, and the pooled rate by index of the group; none if it is undefined.
     """
-    pairs = np.array(np.triu_indices(counts.shape[-3], 1))
-    of_rates = [
-        _pooled(pairs, n, rates)[2]
-        for n, rates in (_counted(counts, rate) for rate in metric.rates)
-    ]
-    pooled = np.array(of_rates)  # (rates, 2, K)
+    each = [_pooled(*_counted(counts, rate)) for rate in metric.rates]
+    pooled = np.array([rates for *_, rates in each])  # (rates, 2, K)
     most = pooled.max(1)
     apart = most - pooled.min(1)
     if metric.kind == "ratio":
@@ -114,8 +101,9 @@ def furthest_apart(counts: Codes, metric: Metric) -> tuple[str, dict[int, float]
     if np.isnan(apart).all():
         return "", {}
     which, pair = np.unravel_index(np.nanargmax(apart), apart.shape)
-    found = zip(pairs[:, pair].tolist(), pooled[which, :, pair].tolist(), strict=True)
-    return metric.rates[which], dict(found)
+    groups = _pairs_of(counts.shape[-3])[:, pair].tolist()
+    rates = pooled[which, :, pair].tolist()
+    return metric.rates[which], dict(zip(groups, rates, strict=True))
 
 
 def rates_of_groups(counts: Codes, rate: str) -> Floats:
@@ -155,14 +143,15 @@ def _share(level: Floats, n: Floats, lowest: Floats, highest: Floats) -> Floats:
 
 
 def _pairs(
-    kind: str, pairs: Codes, level: Floats, n: Floats, lowest: Floats, highest: Floats
+    kind: str, level: Floats, n: Floats, lowest: Floats, highest: Floats
 ) -> Floats:
-    """Return the ends and limits (2, 2, ..., K) of the gaps or ratios of pairs (2, K) of groups.
+    """Return the ends and limits (2, 2, ..., K) of the gaps or ratios of all K pairs of groups.
 
     Rates and decisions n are (..., P, G). The lowest rate of each group is compared with the
     highest of the other.
     """
-    total, effective, p, q = _pooled(pairs, n, lowest, highest)
+    total, effective, p, q = _pooled(n, lowest, highest)
+    level = level[..., None] / total.shape[-1]
     tail = ndtr(-_critical_value(4.0 * total, level))
     below = p - clopper_pearson(p, effective, tail)[0]
     above = clopper_pearson(q, effective, tail)[1] - q
@@ -176,12 +165,18 @@ def _pairs(
     return np.where(np.isnan(p[..., 0, :]), np.nan, np.array(ends))
 
 
-def _pooled(pairs: Codes, n: Floats, *of: Floats) -> tuple[Floats, ...]:
-    """Return the information (..., 1, K) of pairs (2, K) of groups, their effective numbers of
+def _pairs_of(groups: int) -> Codes:
+    """Return the two groups (2, K) of each pair."""
+    return np.array(np.triu_indices(groups, 1))
+
+
+def _pooled(n: Floats, *of: Floats) -> tuple[Floats, ...]:
+    """Return the information (..., 1, K) of all K pairs of groups, their effective numbers of
     decisions (..., 2, K), and the pooled rates (..., 2, K) of each rate in `of`.
 
     Rates and decisions n are (..., P, G). A pair with a group under `MIN_DECISIONS` has none.
     """
+    pairs = _pairs_of(n.shape[-1])
     of_pairs = n[..., pairs]
     weight = of_pairs.prod(-2, keepdims=True) / of_pairs.sum(-2, keepdims=True)
     weight = np.nan_to_num(weight)

@@ -55,7 +55,16 @@ _NOT_JUDGED = (
     "Not judged, because the category is not known or has fewer than "
     f"{MIN_DECISIONS} decisions"
 )
+_FEW = f"under {MIN_DECISIONS} decisions"
+_NO_PAIR = f"{_FEW} of two groups in the same periods"
 _NOBODY = "nobody got a yes"
+_REMEDIES: Mapping[str, tuple[str, Lacking]] = {  # by the reason for an unknown metric
+    _NO_PAIR: (
+        "wait for more decisions, or judge longer periods in another state",
+        "decisions",
+    ),
+    _NOBODY: ("find out why: there is no ratio until somebody gets a yes", ""),
+}
 _DAY = r"^(\d{4}-?\d\d(?:-?\d\d)?)(?:[T ]|$)"  # of a time in ISO 8601, or a month
 
 
@@ -65,7 +74,7 @@ class Judged:
 
     condition: GateCondition
     pooled: Estimate  # within periods, pooled over them
-    of_periods: Mapping[str, Estimate]  # by period since the start
+    of_periods: Mapping[str, Record]  # by period since the start
     decisions: int
     compared: Codes  # counts (P, G, 2, 3) without people whose group is unknown
     groups: Sequence[str]  # (G,)
@@ -75,86 +84,70 @@ class Judged:
         """The metric of the condition."""
         return BY_KEY[self.condition.metric]
 
-    @property
-    def outcomes(self) -> dict[str, Outcome]:
-        """Within, outside or cannot say, by the interval of each period."""
-        periods = self.of_periods.items()
-        return {name: outcome_of(self.condition, *of.decisive) for name, of in periods}
+    def outcome(self, period: str) -> Outcome:
+        """Within, outside or cannot say, by the interval of a period since the start."""
+        return outcome_of(self.condition, *self.of_periods[period].ends)
 
     def check(self) -> Check:
         """Outside if the pooled interval or that of a period is, within if the pooled one is."""
-        condition = self.condition
-        metric = self.metric
-        record = record_of(self.pooled)
-        outcome = outcome_of(condition, *record.ends)
-        several = len(self.of_periods) > 1
-        compares = several and metric.kind != "share"
-        averaged = "averaged over periods, " * (compares and record.known)
-        many = f"{self.decisions:,} decision{'s' * (self.decisions != 1)}"
-        of_all = f"in {many} since {next(iter(self.of_periods))}"
-        told = [f"{averaged}{self._told(record, self.compared)} {of_all}"]
-        outside = [
-            name for name, of in self.outcomes.items() if of == OUTSIDE and several
-        ]
-        lacking: Lacking = ""
-        if outcome == CANNOT_SAY:
-            why, lacking = self._open(record)
-            told.append(why)
-        if outside and outcome != OUTSIDE:
+        since, *later = self.of_periods
+        where = (
+            f"in {self.decisions:,} decision{'s' * (self.decisions != 1)} since {since}"
+        )
+        where += ", averaged over periods" * (
+            bool(later) and self.metric.kind != "share"
+        )
+        found = self._check(where, record_of(self.pooled), self.compared)
+        periods = [*self.of_periods] if later else []
+        outside = [period for period in periods if self.outcome(period) == OUTSIDE]
+        told = [found.reason]
+        if outside and found.outcome != OUTSIDE:
             latest = outside.pop()
-            where = [*self.of_periods].index(latest)
-            of_latest = record_of(self.of_periods[latest])
-            text = self._told(of_latest, self.compared[[where]])
-            told = [
-                f"in {latest}, {text}",
-                f"{averaged}{measured(metric, record)} {of_all}",
-            ]
-            outcome, record, lacking = OUTSIDE, of_latest, ""
+            counts = self.compared[[periods.index(latest)]]
+            found = self._check(f"in {latest}", self.of_periods[latest], counts)
+            told.insert(0, found.reason)
         if outside:
             told.insert(1, f"also outside in {listed(outside[::-1], _MOST_PERIODS)}")
-        found = record.value, *record.ends
-        return Check(condition.text, outcome, "; ".join(told), *found, lacking)
+        lacking: Lacking = ""
+        if found.outcome == CANNOT_SAY:
+            why, lacking = self._open()
+            told.append(why)
+        return replace(found, reason="; ".join(told), lacking=lacking)
 
-    def _told(self, record: Record, counts: Codes) -> str:
-        """Who gets how much, and the metric of counts (P, G, 2, 3)."""
-        if not record.known:
-            return f"{self.metric.words} unknown ({self._unknown(record, counts)})"
-        text = measured(self.metric, record, self.condition)
-        if self.metric.kind == "share":
-            return text
-        rate, rates = furthest_apart(counts, self.metric)
-        by_name = {self.groups[group]: rates[group] for group in rates}
-        return f"{who_gets(by_name, rate)}, {text}"
+    def _check(self, where: str, record: Record, counts: Codes) -> Check:
+        """The check of the metric of counts (P, G, 2, 3), with who gets how much."""
+        told = f"{self.metric.words} unknown ({self._unknown(record, counts)})"
+        if record.known:
+            told = measured(self.metric, record, self.condition)
+        if record.known and self.metric.kind != "share":
+            rate, rates = furthest_apart(counts, self.metric)
+            by_name = {self.groups[group]: rates[group] for group in rates}
+            told = f"{who_gets(by_name, rate)}, {told}"
+        outcome = outcome_of(self.condition, *record.ends)
+        numbers = record.value, *record.ends
+        return Check(self.condition.text, outcome, f"{where}, {told}", *numbers)
 
     def _unknown(self, record: Record, counts: Codes) -> str:
-        """Why the metric of counts (P, G, 2, 3) is unknown."""
+        """Why the metric of counts (P, G, 2, 3) is unknown; "" if it is known."""
+        if record.known:
+            return ""
         if math.isnan(record.low):
-            pair = " of two groups in the same periods" * (self.metric.kind != "share")
-            return f"under {MIN_DECISIONS} decisions{pair}"
+            return _FEW if self.metric.kind == "share" else _NO_PAIR
         _, apart = furthest_apart(counts, self.metric)
         if apart:  # no ratio of rates of 0
             return _NOBODY
-        rates = rates_of_groups(counts.sum(0), self.metric.rates[0]).tolist()
-        names = [
-            name for name, rate in zip(self.groups, rates, strict=True) if rate != rate
-        ]
+        known = rates_compared(counts.sum(0), self.metric, self.groups)
+        names = [group for group in self.groups if group not in known]
         of = f" of {listed(names, _MOST_PERIODS)}" * bool(names)
         return f"under {MIN_DECISIONS} answers{of} were read"
 
-    def _open(self, record: Record) -> tuple[str, Lacking]:
-        """What would settle a pooled metric, and what it lacks."""
-        condition = self.condition
+    def _open(self) -> tuple[str, Lacking]:
+        """What would settle the pooled metric, and what it lacks."""
+        record = record_of(self.pooled)
         unread = int(self.compared[..., UNPARSED].sum())
         ends = self.pooled.read[1], self.pooled.readings[0]
-        why, lacking = why_open(condition, record, *ends, unread, "decisions")
-        if not record.known and self._unknown(record, self.compared) == _NOBODY:
-            lacking = ""
-            why = "find out why: there is no ratio until somebody gets a yes"
-        together = self.compared.sum(0, keepdims=True)
-        _, apart = furthest_apart(together, self.metric)
-        if math.isnan(record.low) and apart:
-            why = "wait for periods with two groups, or judge longer periods in another state"
-        return why, lacking
+        usual = why_open(self.condition, record, *ends, unread, "decisions")
+        return _REMEDIES.get(self._unknown(record, self.compared), usual)
 
 
 @dataclass(frozen=True)
@@ -174,9 +167,12 @@ class Monitored:
 
 def answers(checks: Sequence[Check]) -> list[str]:
     """The verdicts in words, the worst first."""
-    order = [OUTSIDE, CANNOT_SAY, WITHIN]
-    by_outcome = sorted(checks, key=lambda check: order.index(check.outcome))
-    return [f"{IN_WORDS[check.outcome]}: {check.reason}." for check in by_outcome]
+    return [
+        f"{words}: {check.reason}."
+        for outcome, words in IN_WORDS.items()
+        for check in checks
+        if check.outcome == outcome
+    ]
 
 
 def following(checks: Sequence[Check]) -> str:
@@ -209,17 +205,17 @@ def watch(
     later ones.
     """
     for condition in conditions:
-        check_monitored(condition, bool(options["label"]))
+        _check_monitored(condition, bool(options["label"]))
     summary = state.summary
-    period = options["period"] or ("month" if options["time"] else "call")
-    if period != "call" and not options["time"]:
-        raise FwcError(f"--period {period} needs dates: name their column with --time")
+    every = options["period"] or ("month" if options["time"] else "call")
+    if every != "call" and not options["time"]:
+        raise FwcError(f"--period {every} needs dates: name their column with --time")
     fail_if = [condition.text for condition in conditions]
-    now = {**options, "period": period, "fail_if": fail_if}
-    recorded = summary.setdefault("asked", now)
-    changed = [name for name in now if recorded[name] != now[name]]
+    now = {**options, "period": every, "fail_if": fail_if}
+    begun = summary.setdefault("asked", now)
+    changed = [_typed(name, begun[name]) for name in now if begun[name] != now[name]]
     if changed:
-        began = listed(changed, 5, lambda name: _typed(name, recorded[name]))
+        began = listed(changed, 5)
         raise FwcError(
             f"{state.path} was begun with {began}: repeat it, or name another --state"
         )
@@ -230,46 +226,46 @@ def watch(
         raise FwcError(f"{path} has no decisions")
     periods = list(cells["period"].unique())  # in order of time
     groups = sorted(cells["people"].unique())
+    period_of = cells["period"].map(periods.index)
+    group_of = cells["people"].map(groups.index)
     if len(groups) > _MOST_GROUPS:
         raise FwcError(
             f"{path}: {len(groups)} groups in all calls are more than {_MOST_GROUPS}: merge levels"
         )
-    period_of = cells["period"].map(periods.index)
-    group_of = cells["people"].map(groups.index)
     counts = np.zeros((len(periods), len(groups), 2, 3), np.int64)
     counts[period_of, group_of, cells["label"], cells["answer"]] = cells["n"]
-    more = [group for group in groups if group not in earlier]
+    more = sorted({*groups} - earlier)
     if earlier and more:
         notes.append(f"groups not seen before (or renamed): {', '.join(more)}")
-    decided = zip(groups, counts.sum((0, 2, 3)).tolist(), strict=True)
+    decided = dict(zip(groups, counts.sum((0, 2, 3)).tolist(), strict=True))
     apart = [
         f"{group} ({n:,} decided)"
-        for group, n in decided
+        for group, n in decided.items()
         if n < MIN_DECISIONS or not is_known(group)
     ]
     if apart:
         notes.append(f"{_NOT_JUDGED}: {', '.join(apart)}.")
-    total = int(counts.sum())
     unread = int(counts[..., UNPARSED].sum())
     if unread:
         notes.append(
-            f"{unread:,} of {total:,} decisions have no answer that was read: rates are of the "
-            "others, and verdicts hold for every answer that these may have."
+            f"{unread:,} of {counts.sum():,} decisions have no answer that was read: rates are of "
+            "the others, and verdicts hold for every answer that these may have."
         )
     notes += of_either_kind([condition.metric for condition in conditions])
     starts = summary["since"]
-    spelled = {period.replace("-", ""): period for period in periods}  # 2026-Q3, 2026Q3
-    since = spelled.get((since or "").replace("-", ""), since)
-    if since not in (None, *periods):
-        raise FwcError(
-            f"--since {since!r:.40}: no decision is of this {period}; write it as the last one, "
-            f"{periods[-1]}"
-        )
-    if since not in (None, *(start["period"] for start in starts[-1:])):
-        starts.append({"period": since, "call": summary["calls"]})
+    if since is not None:
+        spelled = {period.replace("-", ""): period for period in periods}  # 2026-Q3
+        start = spelled.get(since.replace("-", ""))
+        if start is None:
+            raise FwcError(
+                f"--since {since!r:.40}: no decision is of this {every}; write it as the last "
+                f"one, {periods[-1]}"
+            )
+        if start not in [one["period"] for one in starts[-1:]]:
+            starts.append({"period": start, "call": summary["calls"]})
     first = periods.index(starts[-1]["period"]) if starts else 0
-    first_calls = cells.groupby(period_of)["call"].min().to_numpy()[first:]
-    arrival = np.argsort(np.argsort(first_calls, kind="stable"))
+    calls = cells.groupby(period_of)["call"].min().to_numpy()[first:]
+    arrival = np.argsort(np.argsort(calls, kind="stable"))
     rest = periods[first:], counts[first:], arrival, groups, len(conditions)
     judged = [judge(condition, *rest) for condition in conditions]
     return Monitored(periods, groups, counts, starts, judged, notes)
@@ -287,16 +283,13 @@ def _typed(name: str, value: Any) -> str:
     return f"{flag} {in_shell(value)}"
 
 
-def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
+def _check_monitored(condition: GateCondition, labelled: bool) -> None:
     """Raise `FwcError` for a condition that cannot be monitored."""
     metric = BY_KEY[condition.metric]
     worse = ">" if metric.kind == "gap" else "<"
     may = [key for key, of in BY_KEY.items() if {*of.rates} <= _RATES]
-    if (
-        condition.arm is not None
-        or condition.metric not in may
-        or condition.operator[0] != worse
-    ):
+    of_all = condition.arm is None and condition.metric in may
+    if not of_all or condition.operator[0] != worse:
         raise FwcError(
             f'"{condition.text}" cannot be monitored: name one of {", ".join(may)}, without [...], '
             "as a gap > NUMBER, or another < NUMBER"
@@ -327,7 +320,7 @@ def judge(
         compared = np.delete(counts, unknown_of(groups), axis=1)
         groups = [*filter(is_known, groups)]
     (pooled,) = estimates(compared[None], metric, [half])
-    of_periods = estimates(compared[:, None], metric, shares)
+    of_periods = map(record_of, estimates(compared[:, None], metric, shares))
     by_period = dict(zip(periods, of_periods, strict=True))
     total = int(counts.sum())
     return Judged(condition, pooled, by_period, total, compared, groups)
@@ -355,31 +348,28 @@ def _add(
     options = summary["asked"]
     read = _read(path, summary, groups, layout)
     frame = read.frame
-    notes = [*read.notes]
     if not len(frame):
-        return notes
+        return [*read.notes]
     # An empty cell makes integers floats: 17.0 is the key 17.
     keys = frame["row"].astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
-    design = SamplingDesign(labelled=bool(options["label"]))
-    unnamed = replace(read, frame=frame.drop(columns="row"))
-    run = answers_of(unnamed, design, least_groups=1)
-    answers = run.answers["answers"]
-    decisions = pd.DataFrame({"name": keys})
     hashed = pd.util.hash_pandas_object(keys, index=False, hash_key=summary["salt"])
-    decisions.insert(0, "key", hashed.to_numpy().view(np.int64))
-    decisions["period"] = f"call {summary['calls']}"
+    periods = f"call {summary['calls']}"
     if options["period"] != "call":
         times = as_names(frame["time"].array)
-        decisions["period"] = _periods(
-            times, options["period"], f"{path}: {options['time']!r}"
-        )
-    decisions["people"] = answers.group
-    decisions["label"] = answers.label
-    decisions["answer"] = np.where(
-        np.isnan(answers.answer), UNPARSED, answers.answer
-    ).astype(int)
-    state.add(decisions.itertuples(index=False, name=None), path)
-    return notes
+        periods = _periods(times, options["period"], f"{path}: {options['time']!r}")
+    design = SamplingDesign(labelled=bool(options["label"]))
+    unnamed = replace(read, frame=frame.drop(columns="row"))
+    answers = answers_of(unnamed, design, least_groups=1).answers["answers"]
+    decisions = {
+        "key": hashed.to_numpy().view(np.int64),
+        "name": keys.to_numpy(),
+        "period": periods,
+        "people": answers.group,
+        "label": answers.label,
+        "answer": np.nan_to_num(answers.answer, nan=UNPARSED).astype(int),
+    }
+    state.add(pd.DataFrame(decisions).itertuples(index=False, name=None), path)
+    return [*read.notes]
 
 
 def _read(

@@ -10,11 +10,9 @@ from rich.text import Text
 from fwc_llm.files import sha256
 from fwc_llm.gates import Check
 from fwc_llm.gates.sentences import in_limits
-from fwc_llm.metrics.arm_estimates import UNDEFINED
 from fwc_llm.metrics.audit_table import ALONE
 from fwc_llm.metrics.counts import plain
-from fwc_llm.metrics.intervals import Estimate
-from fwc_llm.metrics.records import record_of
+from fwc_llm.metrics.records import NOTHING, Record, record_of
 from fwc_llm.number_format import DASH
 from fwc_llm.report.monitor import Judged, Monitored, answers, following, rates_compared
 from fwc_llm.report.table_model import (
@@ -36,21 +34,18 @@ def document(seen: Monitored) -> Json:
     """The document for JSON: counts and metrics by period, pooled metrics, starts."""
     history: list[Json] = []
     for period, counts in zip(seen.periods, seen.counts, strict=True):
-        entry = {
-            "period": period,
-            "counts": dict(zip(seen.groups, counts.tolist(), strict=True)),
-        }
+        of_groups = dict(zip(seen.groups, counts.tolist(), strict=True))
+        entry = {"period": period, "counts": of_groups}
         for judged in seen.judged:
             if period in judged.of_periods:
                 entry[judged.condition.text] = _ends(judged.of_periods[period])
         history.append(entry)
-    pooled = {judged.condition.text: _ends(judged.pooled) for judged in seen.judged}
+    pooled = {one.condition.text: _ends(record_of(one.pooled)) for one in seen.judged}
     found = {"format": "fwc-llm-monitor/2", "history": history, "pooled": pooled}
     return dict(plain(found | {"since": seen.since}))
 
 
-def _ends(estimate: Estimate) -> dict[str, float]:
-    record = record_of(estimate)
+def _ends(record: Record) -> dict[str, float]:
     return {"value": record.value, "low": record.low, "high": record.high}
 
 
@@ -75,13 +70,14 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
     one_rate = len(metric.rates) == 1  # a gap of two rates is that of neither
     rows = list[Row]()
     for period, counts in zip(seen.periods[::-1], seen.counts[::-1], strict=True):
-        rates = rates_cell(rates_compared(counts, metric, seen.groups))
-        estimate = judged.of_periods.get(period, UNDEFINED)
-        limits = [judged.condition.bound]
-        value = metric_cell(record_of(estimate), metric, limits)
-        outcome = judged.outcomes.get(period, DASH)
-        cells: Cells = [period, outcome, *[rates] * one_rate, value]
-        rows.append([*cells, f"{counts.sum():,}"])
+        cells: Cells = [period, DASH]
+        if period in judged.of_periods:
+            cells = [period, judged.outcome(period)]
+        if one_rate:
+            cells.append(rates_cell(rates_compared(counts, metric, seen.groups)))
+        record = judged.of_periods.get(period, NOTHING)
+        value = metric_cell(record, metric, [judged.condition.bound])
+        rows.append([*cells, value, f"{counts.sum():,}"])
     starts = [f"Call {s['call']} started anew with {s['period']}." for s in seen.since]
     rate = metric.rates[0].replace("_", " ").replace("selection rate", "yes")
     headings = ["Period", "Limits", *[f"{rate.capitalize()}, %"] * one_rate]
