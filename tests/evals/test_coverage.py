@@ -75,7 +75,13 @@ def test_a_cell_is_accepted_up_to_the_error_of_its_draws() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["real gaps", "cluster", "base parity × repeats × weight"]
+    "name",
+    [
+        "real gaps",
+        "cluster",
+        "base parity × repeats × weight",
+        "base parity × examples drawn anew × assist",
+    ],
 )
 def test_the_short_version_is_accepted(name: str) -> None:
     found = run([WORLDS[name]], 40, 1, 1)

@@ -5,20 +5,12 @@ say.
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from numpy.random import Generator
 from scipy.stats import binomtest
 
-from evals.frames import from_frame
-from fwc_llm.metrics.arm_comparison import (
-    COMPARED,
-    ComparedArms,
-    adjust,
-    compare,
-    comparisons,
-)
+from fwc_llm.metrics.arm_comparison import COMPARED, ComparedArms, adjust, compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.variance import ArmArrays
@@ -205,34 +197,3 @@ def test_people_are_paired_as_people(rng: Generator) -> None:
         test = compared(*samples)["accuracy"]
         widths.append(test.high - test.low)
     assert widths[1] > 2 * widths[0]
-
-
-@pytest.mark.slow
-def test_one_of_three_equal_arms_seldom_differs_from_another() -> None:
-    """All against all: the chance that any of the three verdicts on a metric is wrong (0.04 of
-    400).
-    """
-    wrong = []
-    metrics = ("accuracy", "dp_gap")
-    for seed in range(80):
-        rng = np.random.default_rng(seed)
-        asked = pd.DataFrame(
-            {
-                "row": range(200),
-                "group": ["a", "b"] * 100,
-                "label": rng.random(200) < 0.5,
-            }
-        )
-        tables = [asked.assign(arm=arm, answer=rng.random(200) < 0.4) for arm in "xyz"]
-        run = from_frame(pd.concat(tables), against="all")
-        tests = comparisons(
-            run, {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
-        )
-        assert len(tests) == 3
-        wrong.append(
-            [
-                any(test[metric].verdict == "differs" for test in tests)
-                for metric in metrics
-            ]
-        )
-    assert (np.mean(wrong, axis=0) <= 0.08).all()

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.random import Generator
 
 from evals.cost import RESULTS, as_markdown
 from evals.frames import from_frame
@@ -78,48 +77,6 @@ def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimat
     return ArmEstimates(run.samples["answers"]), ArmEstimates(
         assisted.samples["answers"]
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("strength", "repeats", "worth"),
-    [(3.0, 1, 1.5), (3.0, 3, 1.5), (0.0, 1, 0.95)],
-    ids=str,
-)
-def test_intervals_hold_and_nothing_is_biased(
-    rng: Generator, strength: float, repeats: int, worth: float
-) -> None:
-    runs = 60
-    held = np.zeros(4)
-    width = np.zeros(2)
-    off = []
-    for _ in range(runs):
-        table, chance = world(rng, strength)
-        run = ask(rng, table, chance, repeats=repeats)
-        rates = [chance[table.group == name].mean() for name in run.groups]
-        truth = (
-            abs(rates[1] - rates[0]),
-            np.where(table.label == 1, chance, 1 - chance).mean(),
-        )
-        found = both(run, table)
-        for place, one in enumerate(found):
-            for metric, value in zip((GAP, "accuracy"), truth, strict=True):
-                held[2 * place + (metric == GAP)] += (
-                    one[metric].low <= value <= one[metric].high
-                )
-            width[place] += one[GAP].high - one[GAP].low
-        off.append(
-            [
-                np.diff(one.counted("selection_rate").values).item()
-                - (rates[1] - rates[0])
-                for one in found
-            ]
-        )
-    assert held.min() >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs
-    errors = np.array(off)
-    assert abs(errors[:, 1].mean()) < 3.5 * errors[:, 1].std() / np.sqrt(runs)
-    assert errors[:, 0].var() / errors[:, 1].var() > worth
-    assert width[1] <= 1.03 * width[0]
 
 
 def test_gaps_verdicts_and_rows_worth_follow_from_the_assisted_rates() -> None:
