@@ -59,6 +59,12 @@ def read_json(path: Path | str) -> Any:
     return json.loads(Path(path).read_text())
 
 
+def corpus(name: str) -> list[Any]:
+    """The cases of a file in `corpus`."""
+    path = Path(__file__).parent / "corpus" / f"{name}.jsonl"
+    return [*map(json.loads, path.read_text(encoding="utf-8").splitlines())]
+
+
 @pytest.fixture
 def fwc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `fwc-llm` with a line as a shell reads it, and with further words as they are.

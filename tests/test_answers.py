@@ -5,9 +5,7 @@ rules.
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,19 +15,13 @@ from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.words import YES_NO, spellings
-from tests.command import read_json
+from tests.command import corpus, read_json
 
 GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}
 
 
 def answer(text: str | None, finish_reason: str = "stop") -> Answer:
     return parse_answer(Reply(text=text, finish_reason=finish_reason))
-
-
-def corpus(name: str) -> Iterator[Any]:
-    """The cases of a file in `corpus`."""
-    path = Path(__file__).parent / "corpus" / f"{name}.jsonl"
-    yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
 def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:

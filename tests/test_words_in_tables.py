@@ -5,7 +5,6 @@ import pytest
 
 from fwc_llm import audit
 from fwc_llm.words import is_marker, is_unknown, is_unknown_category, merged_categories
-from tests.refusals import refused
 
 UNKNOWN = """
 Unknown|Not Disclosed|Prefer not to say|N/A|Undisclosed|Unbekannt|Decline to self-identify|keine Angabe|k. A.
@@ -33,26 +32,14 @@ def test_a_category_of_people_is_known(level: str) -> None:
     assert not is_unknown_category(level)
 
 
-def test_many_spellings_of_one_group_are_one_group() -> None:
-    signs = ("", "\ufeff", "\u200b", "\u00a0", "  ", "\t")
-    cases = [f"{a} {b}" for a in ("White", "WHITE", "wHITE") for b in ("Man", "MAN")]
-    spelled = [
-        f"{sign}{case}{k * ' '}" for sign in signs for case in cases for k in range(8)
-    ]
-    spelled += [f"white{sign}man" for sign in ("-", "_", " ", "\u2013", " - ")]
-    groups = [*spelled, *(["Black man"] * len(spelled))]
-    answers = ["yes", "no"] * len(spelled)
-    found = audit(pd.DataFrame({"group": groups, "answer": answers}), protected="group")
-    assert len({*spelled}) > 200
-    assert len(found.answered.groups) == 2
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [
         ("Côte d’Ivoire", "Cote d'Ivoire"),
         ("Côte d’Ivoire", "CÔTE D'IVOIRE"),
         ("O`Neill", "o´neill"),
+        ("White Man", "\u200bWHITE_man\u00a0"),
+        ("White Man", "\ufeffwhite \u2013 man\t"),
         ("Québec", "Que\u0301bec"),
         ("İstanbul", "istanbul"),
         ("KADIN", "kadın"),
@@ -68,15 +55,6 @@ def test_forms_of_apostrophes_and_letters_are_one_group(one: str, other: str) ->
     told = " ".join(found.answered.unused)
     assert ("spellings of one group" in told) == ("Cote" not in other)
     assert ("in two Unicode forms, which look the same" in told) == ("Qu" in other)
-
-
-def test_an_error_quotes_groups_as_they_are_written() -> None:
-    days = [f"2023-01-{day:02}" for day in range(1, 29)]
-    days += [f"2023-02-{day:02}" for day in range(1, 29)]
-    frame = pd.DataFrame({"group": days * 8, "answer": ["yes", "no"] * 224})
-    many = pd.concat([frame.assign(group=frame["group"] + f" {k}h") for k in range(4)])
-    with refused("2023-01-01 0h"):
-        audit(many, protected="group")
 
 
 def test_several_spellings_of_unknown_become_one_and_codes_stay() -> None:

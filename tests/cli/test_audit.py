@@ -19,7 +19,6 @@ from fwc_llm import audit
 from fwc_llm.metrics.records import TRUTH, Records
 from tests.command import Run, peak, read_json
 from tests.data.tables import cycled, write_csv
-from tests.refusals import refused
 
 USUAL = "--answer said --label was --protected race"
 
@@ -502,16 +501,6 @@ def test_shares_in_percent_are_shares(fwc: Run, tmp_path: Path, form: str) -> No
     (tmp_path / "b.csv").write_text(mixed)
     line = f"audit {tmp_path / 'b.csv'} --protected sex --p-yes p"
     assert "write numbers from 0 to 1 (0.87 for 87 %)" in fwc(line, code=2).line
-
-
-def test_ids_are_no_groups(fwc: Run, tmp_path: Path) -> None:
-    people = [f"p{k}" for k in range(900)]
-    frame = cycled(900, person=people, said=["no", "yes", "yes"])
-    path = write_csv(tmp_path / "many.csv", frame)
-    line = fwc(f"audit {path} --answer said --protected person", code=2).line
-    assert "'person' has 900 values" in line
-    with refused("900 values"):
-        audit(frame, answer="said", protected="person")
 
 
 @pytest.mark.parametrize(

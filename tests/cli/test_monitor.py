@@ -5,7 +5,6 @@ hides.
 import hashlib
 import json
 import re
-import resource
 import shlex
 import signal
 import sqlite3
@@ -634,21 +633,3 @@ def test_a_call_that_is_killed_leaves_all_or_nothing(
     assert kept(tmp_path) in (100, 24_100)
     start(tmp_path).communicate()
     assert kept(tmp_path) == 24_100
-
-
-def test_a_full_disk_is_said_and_leaves_the_state_as_it_was(
-    tmp_path: Path, watch: Run
-) -> None:
-    watch(day(1, 100), code=0)
-    before = (tmp_path / "state.db").read_bytes()
-    day(2, 8000).to_csv(tmp_path / "decisions.csv", index=False)
-
-    def small_files() -> None:
-        resource.setrlimit(
-            resource.RLIMIT_FSIZE, (len(before) + 50_000, len(before) + 50_000)
-        )
-
-    process = start(tmp_path, preexec_fn=small_files)
-    assert "cannot use the state" in process.communicate()[1].splitlines()[-1]
-    assert process.returncode == 2
-    assert kept(tmp_path) == 100

@@ -3,7 +3,7 @@
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from openpyxl import Workbook
 from fwc_llm import FwcError, audit, load_task, select_shots
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.audit_file import audit_of_file
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.taskfile import checks_of
 from fwc_llm.tasks import Task
 from tests.command import Run
+from tests.data.tables import drafted, write_csv
 from tests.refusals import refused
 
 N = 240
@@ -84,6 +86,25 @@ TYPED = [
 Counts = dict[str, tuple[int, int]]
 
 
+def audited(frame: Any, **options: Any) -> Audit:
+    return audit(
+        frame, **{"answer": "said", "protected": "group", "label": None, **options}
+    )
+
+
+def drafts(frame: pd.DataFrame, folder: Path) -> Path:
+    """The task file that is drafted for the table."""
+    return drafted(write_csv(folder / "t.csv", frame), "group", "said")
+
+
+def agreed(frame: pd.DataFrame, folder: Path) -> Counts | str:
+    """What every door finds."""
+    found = {name: outcome_of(door) for name, door in doors(frame, folder).items()}
+    (first, *others) = found.values()
+    assert all(counts == first for counts in others), found
+    return first
+
+
 def of_task(task: Task) -> Counts:
     """Rows of each group by no and yes; a task leaves out whom it cannot use."""
     cells = task.cells_of(task.table).tolist()
@@ -101,23 +122,20 @@ def of_answers(answered: RunAnswers) -> Counts:
 
 
 def task_of_file(path: Path) -> Counts:
-    draft = draft_task(path, ["group"], "said", path.parent)
-    (path.parent / "t.toml").write_text(draft, encoding="utf-8")
-    return of_task(load_task(path.parent / "t.toml"))
+    return of_task(load_task(drafted(path, "group", "said")))
 
 
-def audit_of_a_file(path: Path) -> Counts:
-    options = AuditOptions(protected=("group",), answer="said")
-    return of_answers(audit_of_file(path, options).crossed.answered)
+def audit_of_a_file(path: Path, **options: Any) -> Counts:
+    asked = AuditOptions(protected=("group",), answer="said", **options)
+    return of_answers(audit_of_file(path, asked).crossed.answered)
 
 
-def task_of_frame(frame: Any) -> Counts:
-    return of_task(load_task(frame, protected="group", outcome="said"))
+def task_of_frame(frame: Any, **options: Any) -> Counts:
+    return of_task(load_task(frame, protected="group", outcome="said", **options))
 
 
-def audit_of_frame(frame: Any) -> Counts:
-    found = audit(frame, answer="said", protected="group", label=None)
-    return of_answers(found.answered)
+def audit_of_frame(frame: Any, **options: Any) -> Counts:
+    return of_answers(audited(frame, **options).answered)
 
 
 def doors(frame: pd.DataFrame, folder: Path) -> dict[str, Callable[[], Counts]]:
@@ -174,17 +192,14 @@ def test_every_door_reads_the_same_people_and_answers(
     rng = np.random.default_rng(seed)
     said = rng.choice([*pair, no_answer], N, p=[0.4, 0.5, 0.1])
     group = rng.choice([*groups, "third", no_group], N, p=[0.3, 0.3, 0.3, 0.1])
-    frame = pd.DataFrame({"group": group, "age": rng.integers(20, 90, N), "said": said})
-    folder = tmp_path_factory.mktemp("doors")
-    found = {name: outcome_of(door) for name, door in doors(frame, folder).items()}
-    (first, *others) = found.values()
-    assert all(counts == first for counts in others), found
+    frame = answered().assign(group=group, said=said)
+    found = agreed(frame, tmp_path_factory.mktemp("doors"))
     if pair in NOBODY_KNOWS or no_answer in THIRD:
-        assert isinstance(first, str)
-        assert first.startswith("has ")
+        assert isinstance(found, str)
+        assert found.startswith("has ")
     else:
-        assert isinstance(first, dict)
-        sums = [sum(counts) for counts in zip(*first.values(), strict=True)]
+        assert isinstance(found, dict)
+        sums = [sum(counts) for counts in zip(*found.values(), strict=True)]
         assert sums == [(said == pair[1]).sum(), (said == pair[0]).sum()]
 
 
@@ -203,36 +218,28 @@ def test_every_door_reads_the_same_people_and_answers(
 def test_words_and_numbers_of_an_outcome_are_read_alike_and_as_typed(
     tmp_path: Path, yes: list[str], no: list[str], refusal: str
 ) -> None:
-    frame = answered(pd.Series(["f", "m"] * 120))
-    frame["said"] = np.random.default_rng(2).choice([*yes, *no], N)
-    found = {name: outcome_of(door) for name, door in doors(frame, tmp_path).items()}
-    (first, *others) = found.values()
-    assert all(counts == first for counts in others), found
-    assert refusal in str(first)
-    typed: dict[str, Any] = {"positive": yes, "negative": no, "protected": "group"}
-    of_frame = of_task(load_task(frame, outcome="said", **typed))
-    assert of_frame == of_answers(
-        audit(frame, answer="said", label=None, **typed).answered
-    )
-    assert sum(count for _, count in of_frame.values()) == frame["said"].isin(yes).sum()
+    said = np.random.default_rng(2).choice([*yes, *no], N)
+    frame = answered().assign(said=said)
+    found = agreed(frame, tmp_path)
+    assert refusal in str(found)
+    typed = {"positive": yes, "negative": no}
+    of_frame = task_of_frame(frame, **typed)
+    assert of_frame == audit_of_frame(frame, **typed)
+    assert sum(count for _, count in of_frame.values()) == np.isin(said, yes).sum()
     if not refusal:
-        assert first == of_frame
+        assert found == of_frame
 
 
 @pytest.mark.parametrize(("cells", "doubted"), CODES, ids=lambda one: str(one)[:30])
 def test_codes_of_groups_are_the_same_groups_at_every_door(
     tmp_path: Path, cells: list[str], doubted: bool
 ) -> None:
-    group = np.random.default_rng(0).choice(cells, N)
-    frame = answered(pd.Series(group))
-    found = {name: outcome_of(door) for name, door in doors(frame, tmp_path).items()}
-    (first, *others) = found.values()
-    assert all(counts == first for counts in others), found
-    assert isinstance(first, dict)
-    assert sum(map(sum, first.values())) == N
-    notes = audit(frame, answer="said", protected="group", label=None).statistics.notes
-    draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
-    for said in (notes, checks_of(draft)):
+    frame = answered(np.random.default_rng(0).choice(cells, N))
+    found = agreed(frame, tmp_path)
+    assert isinstance(found, dict)
+    assert sum(map(sum, found.values())) == N
+    draft = drafts(frame, tmp_path).read_text(encoding="utf-8")
+    for said in (audited(frame).statistics.notes, checks_of(draft)):
         words = "may be a code for a missing value|holds dates"
         assert bool([note for note in said if re.search(words, note)]) == doubted
 
@@ -241,14 +248,13 @@ def test_codes_of_groups_are_the_same_groups_at_every_door(
 def test_typed_and_written_groups_have_the_same_names(
     tmp_path: Path, group: pd.Series
 ) -> None:
-    found = [outcome_of(door) for door in doors(answered(group), tmp_path).values()]
-    assert all(counts == found[0] for counts in found), found
-    assert len(found[0]) == group.nunique(dropna=False)
+    found = agreed(answered().assign(group=group), tmp_path)
+    assert len(found) == group.nunique(dropna=False)
 
 
 def test_unknown_groups_are_one_and_a_dropped_column_is_named_as_such() -> None:
-    frame = answered(pd.Series(["f", "m", "Not disclosed"] * 80))
-    task = load_task(frame.assign(zip=10115), protected="group", outcome="said")
+    frame = answered(["f", "m", "Not disclosed"]).assign(zip=10115)
+    task = load_task(frame, protected="group", outcome="said")
     for spelled in ("Not disclosed", "not disclosed", "n/a"):
         row = task.record({"group": spelled, "age": 30})
         assert row.values["group"] == "unknown"
@@ -261,31 +267,24 @@ def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
     fwc: Run, tmp_path: Path, tick: str
 ) -> None:
     """A ticked box: rows without a tick are refusals, and messages offer it."""
-    frame = answered(pd.Series(["f", "m"] * 120))
+    frame = answered()
     yes = frame["said"] == "yes"
     frame["said"] = np.where(yes, np.resize(tick.split(","), N), "")
-    path = tmp_path / "t.csv"
-    frame.to_csv(path, index=False)
-    found = load_task(frame, protected="group", outcome="said", negative="")
-    counts = {
-        group: (int((~of).sum()), int(of.sum()))
-        for group, of in yes.groupby(frame["group"])
-    }
-    assert of_task(found) == counts
-    answers = audit(frame, answer="said", label=None, protected="group", negative="")
-    assert of_answers(answers.answered) == counts
-    options = AuditOptions(protected=("group",), answer="said", negative="")
-    assert of_answers(audit_of_file(path, options).crossed.answered) == counts
+    path = write_csv(tmp_path / "t.csv", frame)
+    counts = task_of_frame(frame, negative="")
+    assert sum(count for _, count in counts.values()) == yes.sum()
+    assert audit_of_frame(frame, negative="") == counts
+    assert audit_of_a_file(path, negative="") == counts
     draft = f"task init {path} --protected group --outcome said --force"
     offered = "if an empty cell means no, "
     assert f'{offered}negative = [""]' in " ".join(fwc(draft, code=0).out.split())
     assert "240 of 240 rows kept" in fwc(draft, "--negative", "", code=0).out
     assert of_task(load_task(tmp_path / "t.toml")) == counts
     ticked = f"audit {path} --protected group --answer said --positive {tick}"
+    frame["born"] = frame["said"]
     for label in (None, "born"):  # both columns may be boxes
-        frame["born"] = frame["said"]
         with refused(f"{offered}negative=''"):
-            audit(frame, answer="said", label=label, protected="group", positive=tick)
+            audited(frame, label=label, positive=tick)
     assert f"{offered}--negative ''" in fwc(ticked, code=2).line
     found = fwc(f"{ticked} --missing drop", code=0).out
     assert f"{offered}--negative ''" in " ".join(found.split())
@@ -293,7 +292,7 @@ def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
     assert f"{N - yes.sum()} answers are missing, and each may be a yes or a no" in both
     for positive in (None, tick):
         with refused(f"{offered}negative=''"):
-            load_task(frame, protected="group", outcome="said", positive=positive)
+            task_of_frame(frame, positive=positive)
 
 
 SUMS = [  # cells of group, age, and the outcome, of rows that sum others up
@@ -311,13 +310,12 @@ SUMS = [  # cells of group, age, and the outcome, of rows that sum others up
 def test_rows_that_sum_the_others_up_are_named_at_every_door(
     fwc: Run, tmp_path: Path, rows: list[tuple[Any, ...]], ending: str, at: int
 ) -> None:
-    people = answered(pd.Series(["f", "m"] * 120)).head(40).astype(object)
+    people = answered().head(40).astype(object)
     sums = pd.DataFrame(rows, columns=people.columns)
     frame = pd.concat([people[:at], sums, people[at:]], ignore_index=True)
     path = tmp_path / f"t.{ending}"
-    frame.to_csv(path, index=False) if ending == "csv" else frame.to_excel(
-        path, index=False
-    )
+    write = frame.to_csv if ending == "csv" else frame.to_excel
+    write(path, index=False)
     seem = "seems to sum the others up: remove it"
     if len(rows) > 1:
         seem = "seem to sum the others up: remove them"
@@ -332,30 +330,28 @@ def test_rows_that_sum_the_others_up_are_named_at_every_door(
     assert of_file in " ".join(found.split())
     has_answer = any(row[2] for row in rows)
     assert has_answer or re.search(r"yes for \S+ % of [fm] and", found)
-    notes = audit(frame, answer="said", protected="group", label=None).answered.unused
-    assert f"{of_frame}." in notes
+    assert f"{of_frame}." in audited(frame).answered.unused
 
 
 @pytest.mark.parametrize("word", ["Total", "all", "Total SA", "Media"])
 def test_a_group_or_a_value_with_the_name_of_a_sum_is_none(word: str) -> None:
-    group = answered(pd.Series(["f", "m", word] * 80)).assign(empty=None)
-    one = answered(pd.Series(["f", "m"] * 120)).assign(sector="IT")
+    group = answered(["f", "m", word]).assign(empty=None)
+    one = answered().assign(sector="IT")
     one.loc[7, "sector"] = "Media" if word in ("Total", "all") else word
     for frame in (group, one):
-        found = audit(frame, answer="said", protected="group", label=None).answered
-        assert not any("sum the others up" in note for note in found.unused)
+        notes = audited(frame).answered.unused
+        assert not any("sum the others up" in note for note in notes)
 
 
 def test_labels_that_are_missing_for_one_answer_are_told_at_every_door(
     fwc: Run, tmp_path: Path
 ) -> None:
-    frame = answered(pd.Series(["f", "m"] * 120))
+    frame = answered()
     known = (frame["said"] == "yes") | (np.arange(N) % 9 == 0)
     born = np.random.default_rng(3).choice(["paid", "unpaid"], N)
     frame["repaid"] = np.where(known, born, "")
     frame["decision"] = frame.pop("said").map({"yes": "approved", "no": "denied"})
-    path = tmp_path / "t.csv"
-    frame.to_csv(path, index=False)
+    path = write_csv(tmp_path / "t.csv", frame)
     shares = (frame["repaid"] == "").groupby(frame["decision"]).mean() * 100
     told = (
         f"missing for {shares['denied']:.1f} % of the rows with a no, and 0 % of those"
@@ -365,16 +361,10 @@ def test_labels_that_are_missing_for_one_answer_are_told_at_every_door(
     asked = f"audit {path} --answer decision --label repaid --protected group"
     assert told in fwc(asked, code=2).line
     assert told in " ".join(fwc(f"{asked} --missing drop", code=0).out.split())
-    columns: dict[str, Any] = {
-        "answer": "decision",
-        "label": "repaid",
-        "protected": "group",
-    }
-    notes = audit(frame, **columns, missing="drop").answered.unused
-    assert any(told in note for note in notes)
     even = frame.assign(repaid=np.where(np.arange(N) % 3 == 0, born, ""))
-    notes = audit(even, **columns, missing="drop").answered.unused
-    assert not any("missing for" in note for note in notes)
+    for table, words in ((frame, told), (even, "missing for")):
+        found = audited(table, answer="decision", label="repaid", missing="drop")
+        assert (words in str(found.answered.unused)) == (words == told)
 
 
 @pytest.mark.parametrize(
@@ -383,52 +373,45 @@ def test_labels_that_are_missing_for_one_answer_are_told_at_every_door(
 def test_a_column_with_commas_or_quotes_can_be_named(
     fwc: Run, tmp_path: Path, name: str
 ) -> None:
-    frame = answered(pd.Series(["f", "m"] * 120)).rename(columns={"group": name})
+    frame = answered().rename(columns={"group": name})
     frame["race"] = ["a", "b", "b", "a"] * 60
-    path = tmp_path / "t.csv"
-    frame.to_csv(path, index=False)
+    path = write_csv(tmp_path / "t.csv", frame)
     for typed in (f"{name},race", f"race,{name}"):
         asked = f"--protected {shlex.quote(typed)}"
         draft = fwc(f"task init {path} {asked} --outcome said --force", code=0).out
         assert f"column {name}: " in draft or "column age: " in draft
         assert f"by {name}" in fwc(f"audit {path} {asked} --answer said", code=0).out
-    checked = fwc(
-        f"task check {tmp_path / 't.toml'} --protected {shlex.quote(name)}", code=0
-    )
+    checked = fwc("task check", tmp_path / "t.toml", "--protected", name, code=0)
     assert f"Groups by {name}, " in checked.out
 
 
 def test_a_column_is_found_in_both_unicode_forms(fwc: Run, tmp_path: Path) -> None:
     forms = [unicodedata.normalize(form, "Müde") for form in ("NFC", "NFD")]
     for title, typed in (forms, forms[::-1]):
-        frame = answered(pd.Series(["f", "m"] * 120)).rename(columns={"said": title})
-        frame = frame.rename(columns={"group": f"{title}2"})
-        path = tmp_path / "t.csv"
-        frame.to_csv(path, index=False)
+        names = {"said": title, "group": f"{title}2"}
+        frame = answered().rename(columns=names)
+        path = write_csv(tmp_path / "t.csv", frame)
         asked = f"{path} --protected {typed}2"
         fwc(f"audit {asked} --answer {typed}", code=0)
         drafted = fwc(f"task init {asked} --outcome {typed} --force", code=0).out
         assert "240 of 240 rows kept" in drafted
         named: dict[str, Any] = {"protected": f"{typed}2"}
         of_frame = of_task(load_task(frame, outcome=typed, **named))
-        found = audit(frame, answer=typed, label=None, **named)
-        assert of_answers(found.answered) == of_frame
+        assert audit_of_frame(frame, answer=typed, **named) == of_frame
         assert of_task(load_task(tmp_path / "t.toml")) == of_frame
 
 
 def test_a_number_above_which_answers_mean_yes(fwc: Run, tmp_path: Path) -> None:
-    frame = answered(pd.Series(["f", "Female", "m"] * 80))
+    frame = answered(["f", "Female", "m"])
     frame["points"] = np.random.default_rng(0).integers(300, 850, N)
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    asked = f"audit {tmp_path / 't.csv'} --protected group --answer points"
+    path = write_csv(tmp_path / "t.csv", frame)
+    asked = f"audit {path} --protected group --answer points"
     assert "--above NUMBER" in fwc(asked, code=2).line
     with refused("above=NUMBER"):
-        audit(frame, answer="points", protected="group")
-    found = audit(frame, answer="points", protected="group", above=600).answered
-    yes = frame["points"] > 600
-    assert {group: n for group, (_, n) in of_answers(found).items()} == dict(
-        yes.groupby(frame["group"]).sum()
-    )
+        audited(frame, answer="points")
+    yes = (frame["points"] > 600).groupby(frame["group"]).sum()
+    found = audit_of_frame(frame, answer="points", above=600)
+    assert {group: n for group, (_, n) in found.items()} == dict(yes)
     assert "60" in fwc(f"{asked} --above 600", code=0).out
 
 
@@ -449,32 +432,22 @@ def test_a_number_above_which_answers_mean_yes(fwc: Run, tmp_path: Path) -> None
 def test_numbers_beside_a_threshold_are_read_alike_at_every_door(
     tmp_path: Path, forms: list[str], refusal: str
 ) -> None:
-    frame = answered(pd.Series(["f", "m"] * 120))
     points = np.random.default_rng(0).integers(0, 100, N)
-    frame["said"] = [
-        forms[k % len(forms)].format(point) for k, point in enumerate(points)
-    ]
-    path = tmp_path / "t.csv"
-    frame.to_csv(path, index=False)
-    options = AuditOptions(protected=("group",), answer="said", above=60)
-    columns: dict[str, Any] = {"protected": "group", "above": 60}
+    said = [forms[k % len(forms)].format(point) for k, point in enumerate(points)]
+    frame = answered().assign(said=said)
+    path = write_csv(tmp_path / "t.csv", frame)
     answer = {"threshold": {"above": 60}}
     draft = draft_task(path, ["group"], "said", tmp_path, answer=answer)
     (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
-    found = {
-        "task of a frame": lambda: of_task(load_task(frame, outcome="said", **columns)),
-        "task of a file": lambda: of_task(load_task(tmp_path / "t.toml")),
-        "audit of a frame": lambda: of_answers(
-            audit(frame, answer="said", label=None, **columns).answered
-        ),
-        "audit of a file": lambda: of_answers(
-            audit_of_file(path, options).crossed.answered
-        ),
-    }
     if "pending" not in forms:
         with refused("above.NUMBER"):
-            audit_of_file(path, AuditOptions(protected=("group",), answer="said"))
-    for door in found.values():
+            audit_of_a_file(path)
+    for door in (
+        lambda: task_of_frame(frame, above=60),
+        lambda: of_task(load_task(tmp_path / "t.toml")),
+        lambda: audit_of_frame(frame, above=60),
+        lambda: audit_of_a_file(path, above=60),
+    ):
         if refusal:
             with refused(refusal):
                 door()
@@ -498,9 +471,8 @@ def test_numbers_beside_a_threshold_are_read_alike_at_every_door(
 def test_a_number_above_which_answers_are_yes_goes_with_no_other_rule(
     fwc: Run, tmp_path: Path, other: str
 ) -> None:
-    frame = answered(pd.Series(["f", "m"] * 120)).assign(points=np.arange(N))
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    shared = f"audit {tmp_path / 't.csv'} --protected group --above 60"
+    path = write_csv(tmp_path / "t.csv", answered().assign(points=np.arange(N)))
+    shared = f"audit {path} --protected group --above 60"
     assert "--above" in fwc(f"{shared} {other}", code=2).line
     assert "yes for" in fwc(f"{shared} --answer points --label said --positive yes").out
 
@@ -520,12 +492,10 @@ def test_a_number_above_which_answers_are_yes_goes_with_no_other_rule(
 def test_two_groups_that_may_be_one_are_told_at_every_door(
     tmp_path: Path, one: str, other: str, alike: bool
 ) -> None:
-    frame = answered(pd.Series([one, other, "m"] * 80))
-    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame = answered([one, other, "m"])
     told = f"In group, {one} and {other} are two groups, and may be one"
-    notes = audit(frame, answer="said", protected="group", label=None).statistics.notes
-    draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
-    for said in (notes, checks_of(draft)):
+    draft = drafts(frame, tmp_path).read_text(encoding="utf-8")
+    for said in (audited(frame).statistics.notes, checks_of(draft)):
         assert any(told in note for note in said) == alike
 
 
@@ -551,32 +521,31 @@ def test_cells_that_are_merged_over_rows_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["{}", "{} years", "€ {}.000", "ca. {}"])
 def test_numbers_are_no_groups_at_any_door(tmp_path: Path, form: str) -> None:
     """One "80+" or another word among ages does not make groups of them."""
-    ages = [form.format(20 + k % 60) for k in range(N)]
-    frame = answered(pd.Series([*ages[:-3], "80+", "80+", "nobody asked"]))
+    ages = [form.format(20 + k % 60) for k in range(N - 3)]
+    frame = answered([*ages, "80+", "80+", "nobody asked"])
     for door in doors(frame, tmp_path).values():
         with refused(r"6[0-2] numbers .* and 5[5-7] more.* at most 20"):
             door()
 
 
 def test_a_map_makes_a_group_of_empty_cells(tmp_path: Path) -> None:
-    frame = answered(pd.Series(["x", ""] * 120))
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
+    frame = answered(["x", ""])
+    path = drafts(frame, tmp_path)
+    draft = path.read_text(encoding="utf-8")
     (line,) = [one for one in checks_of(draft) if "if an empty cell is a group" in one]
     group_map = line.rpartition("too, ")[2].partition(";")[0]
-    (tmp_path / "t.toml").write_text(f"{draft}{group_map}\n", encoding="utf-8")
-    task = load_task(tmp_path / "t.toml")
-    assert {*task.groups} == {"x", "no x"}
+    path.write_text(f"{draft}{group_map}\n", encoding="utf-8")
+    task = load_task(path)
+    assert {*task.groups} == {*task.sensitive(frame)} == {"x", "no x"}
     assert task.record({"group": "", "age": 30}).values["group"] == "no x"
-    assert {*task.sensitive(frame)} == {"x", "no x"}
-    notes = audit(frame, answer="said", label=None, protected="group").answered.unused
-    assert any("if an empty cell is a group" in note for note in notes)
+    assert "if an empty cell is a group" in str(audited(frame).answered.unused)
 
 
-def answered(group: pd.Series) -> pd.DataFrame:
-    """A table with this column of groups."""
+def answered(group: Sequence[Any] = "fm") -> pd.DataFrame:
+    """A table whose column of groups repeats these cells."""
     rng = np.random.default_rng(1)
     said = rng.choice(["yes", "no"], N)
+    group = np.resize(np.array([*group], object), N)
     return pd.DataFrame({"group": group, "age": rng.integers(20, 90, N), "said": said})
 
 
@@ -584,11 +553,11 @@ def answered(group: pd.Series) -> pd.DataFrame:
 def test_rows_left_out_of_an_audit_are_counted_by_crossed_groups(
     column: str, third: str
 ) -> None:
-    frame = answered(pd.Series(["f", "m"] * 120)).assign(race=["a", "b", "b", "a"] * 60)
+    frame = answered().assign(race=["a", "b", "b", "a"] * 60)
     frame["born"] = frame["said"]
     frame.loc[:3, column] = third
-    drop: dict[str, Any] = {"others": "drop", "missing": "drop", "label": "born"}
-    found = audit(frame, answer="said", protected=["group", "race"], **drop)
+    drop = {"others": "drop", "missing": "drop", "label": "born"}
+    found = audited(frame, protected=["group", "race"], **drop)
     counts = "f & a 1, m & b 1, f & b 1, m & a 1."
     assert any(note.endswith(counts) for note in found.statistics.notes)
 
@@ -597,13 +566,11 @@ def test_few_people_without_a_group_are_unknown_to_an_audit_and_left_out_of_a_ta
     tmp_path: Path,
 ) -> None:
     """No example can be chosen from a group of four; a CHECK says so."""
-    frame = answered(pd.Series(["f", "m"] * 118 + [""] * 4))
+    frame = answered([*"fm" * 118, *[""] * 4])
     for name, door in doors(frame, tmp_path).items():
         counts = door()
         unknown = counts.pop("unknown", (0, 0))
         assert sum(map(sum, counts.values())) == 236
         assert sum(unknown) == (4 if name.startswith("audit") else 0)
-    draft = draft_task(tmp_path / "t.csv", ["group"], "said", tmp_path)
-    assert any(
-        "have no known group and are left out" in one for one in checks_of(draft)
-    )
+    checks = checks_of(drafts(frame, tmp_path).read_text(encoding="utf-8"))
+    assert "have no known group and are left out" in str(checks)

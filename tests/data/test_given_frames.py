@@ -1,13 +1,10 @@
 """Frames that users pass to a task: raw rows mean what they mean in the task's own table."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from fwc_llm import Task, load_task, select_shots
-from tests.data.tables import small_task
 from tests.refusals import refused
 
 N = 80
@@ -21,28 +18,6 @@ def frame(no: object = 0, yes: object = 1) -> pd.DataFrame:
 
 def of_frame(raw: pd.DataFrame, positive: object = None) -> Task:
     return load_task(raw, protected="sex", outcome="approved", positive=positive)
-
-
-@pytest.mark.parametrize(
-    ("no", "yes", "positive"),
-    [
-        (0, 1, None),
-        (False, True, None),
-        ("refused", "granted", None),
-        ("yes", "no", "no"),
-    ],
-)
-def test_raw_and_clean_rows_have_the_same_labels_and_groups(
-    no: object, yes: object, positive: object
-) -> None:
-    raw = frame(no, yes)
-    task = of_frame(raw, positive)
-    truth = (raw["approved"] == yes).to_numpy()
-    assert (task.labels(raw) == truth).all()
-    assert (task.labels(task.pool()) == truth).all()
-    assert task.labels(raw[["approved"]].iloc[5:9]).tolist() == truth[5:9].tolist()
-    assert (task.sensitive(raw) == raw["sex"]).all()
-    assert task.cells_of(raw).tolist() == task.cells_of(task.pool()).tolist()
 
 
 @pytest.mark.parametrize(
@@ -62,33 +37,6 @@ def test_spellings_of_an_outcome_mean_what_it_means(
     assert (task.labels(spelled) == task.labels(raw)).all()
     shots = select_shots(task, "random", 4, pool=spelled, progress=False)
     assert shots == select_shots(task, "random", 4, progress=False)
-
-
-def test_rows_of_another_task_are_refused() -> None:
-    names: dict[str, str] = {"protected": "sex", "outcome": "age"}
-    raw = frame()
-    of_45 = load_task(raw, **names, above=45)  # type: ignore[arg-type]
-    of_60 = load_task(raw, **names, above=60)  # type: ignore[arg-type]
-    words = frame("refused", "granted")
-    granted = of_frame(words, "granted")
-    denied = of_frame(words, "refused")
-    for task, other in ((of_60, of_45), (of_45, of_60), (denied, granted)):
-        for use in (task.labels, task.cleaned):
-            with refused("is not its answer in this"):
-                use(other.table)
-    assert of_60.labels(raw).sum() < of_45.labels(raw).sum()
-
-
-@pytest.mark.parametrize("strategy", ["random", "kmedoids"])
-def test_shots_from_the_raw_frame_are_those_from_the_tasks_pool(strategy: str) -> None:
-    raw = frame()
-    task = of_frame(raw)
-    shots = select_shots(task, strategy, 6, pool=raw, progress=False)
-    assert shots == select_shots(task, strategy, 6, progress=False)
-    rows = [int(example.row.removeprefix("row:")) for example in shots.examples]
-    assert [example.label for example in shots.examples] == [
-        ("no", "yes")[raw["approved"][row]] for row in rows
-    ]
 
 
 def test_rows_that_the_task_loses_leave_masks_and_weights_in_step() -> None:
@@ -114,17 +62,6 @@ def test_rows_that_the_task_loses_leave_masks_and_weights_in_step() -> None:
         "row:11",
         "row:12",
     }
-
-
-def test_a_raw_row_of_a_file_gets_its_level_from_the_map(tmp_path: Path) -> None:
-    task = small_task(
-        tmp_path,
-        "x,colour,sex,y\n1,red,1,yes\n2,blue,2,no\n3,red,1,no\n4,green,2,yes\n",
-        protected='name = "gender"\nmap = { 1 = "female", 2 = "male" }',
-    )
-    raw = pd.read_csv(tmp_path / "data.csv")
-    assert task.sensitive(raw).tolist() == ["female", "male", "female", "male"]
-    assert task.sensitive(task.pool()).tolist() == ["female", "male", "female", "male"]
 
 
 @pytest.mark.parametrize(
@@ -186,14 +123,3 @@ def test_a_changed_level_is_blamed_itself(words: tuple[object, object]) -> None:
         select_shots(
             task, "random", 4, pool=task.pool().assign(sex="X"), progress=False
         )
-
-
-def test_numbers_beside_german_texts_are_what_they_are() -> None:
-    pay = ["1.234,50" if n % 2 else 1234.5 + n for n in range(N)]
-    raw = frame().assign(pay=pay)
-    task = of_frame(raw)
-    assert task.pool()["pay"].tolist() == [
-        1234.5 if n % 2 else 1234.5 + n for n in range(N)
-    ]
-    assert task.cleaned(raw)[0]["pay"].equals(task.pool()["pay"])
-    assert task.record({"age": 30, "sex": "F", "pay": 1250.25}).values["pay"] == 1250.25

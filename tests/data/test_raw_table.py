@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-import numpy as np
 import openpyxl
 import pandas as pd
 import polars as pl
@@ -33,6 +32,7 @@ from fwc_llm.report.predictions_reader import filled, open_file
 from fwc_llm.taskfile import DEFAULT_MARKERS
 from fwc_llm.tasks import load_task
 from tests.command import Run
+from tests.data.tables import cycled, drafted, write_csv
 from tests.refusals import refused
 
 Cells = list[Any]
@@ -210,29 +210,28 @@ def test_the_same_rows_are_the_same_texts_in_every_format(
 
 def test_typed_numbers_are_read_in_the_notation_of_the_texts_beside_them() -> None:
     pay = [1.234 + k if k % 2 else f"{k + 1}.234,5" for k in range(80)]
-    frame = pd.DataFrame({"pay": pay, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20})
+    frame = cycled(80, pay=pay, sex="fm", ok=[0, 1, 1, 0])
     task = load_task(frame, protected="sex", outcome="ok")
-    assert task.pool()["pay"].tolist()[:4] == [1234.5, 2.234, 3234.5, 4.234]
-    assert [task.record(frame.iloc[k]).values["pay"] for k in range(4)] == task.pool()[
-        "pay"
-    ].tolist()[:4]
+    read = task.pool()["pay"].tolist()[:4]
+    assert read == [1234.5, 2.234, 3234.5, 4.234]
+    assert [task.record(frame.iloc[k]).values["pay"] for k in range(4)] == read
 
 
 def test_labels_of_columns_may_be_integers_and_tuples() -> None:
-    frame = pd.DataFrame(
-        {"pay": np.arange(80) % 17, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20}
-    )
+    frame = cycled(80, pay=range(17), sex="fm", ok=[0, 1, 1, 0])
     numbered = frame.set_axis([2, 0, 1], axis=1)
     paired = frame.copy()
     paired.columns = pd.MultiIndex.from_tuples([("x", "pay"), ("x", "sex"), ("y", "")])
-    found = [
-        audit(frame, answer="ok", protected="sex"),
-        audit(numbered, answer=1, protected=0),
-        audit(paired, answer=("y", ""), protected=("x", "sex")),
-    ]
-    values = [[record.value for record in one.records] for one in found]
-    assert values[0] == pytest.approx(values[1], nan_ok=True)
-    assert values[0] == pytest.approx(values[2], nan_ok=True)
+    expected, *others = (
+        [record.value for record in audit(table, answer=ok, protected=sex).records]
+        for table, ok, sex in (
+            (frame, "ok", "sex"),
+            (numbered, 1, 0),
+            (paired, ("y", ""), ("x", "sex")),
+        )
+    )
+    for values in others:
+        assert values == pytest.approx(expected, nan_ok=True)
     assert load_task(numbered, protected=0, outcome=1).protected == ("0",)
     task = load_task(paired, protected=[("x", "sex")], outcome=("y", ""))
     assert task.record(paired.iloc[0].to_dict()).values == {"x.pay": 0, "x.sex": "f"}
@@ -447,18 +446,17 @@ FORMATTED = [
 def test_a_number_in_excel_has_its_formats_unit_and_is_the_number_of_every_reader(
     tmp_path: Path, cell: float, number_format: str, unit: str
 ) -> None:
-    book = workbook(tmp_path / "t.xlsx")
+    path = tmp_path / "t.xlsx"
+    book = workbook(path)
     for row, cells in enumerate(book.active.iter_rows(min_row=2), 1):
         cells[0].value = cell * row
         cells[0].number_format = number_format
-    book.save(tmp_path / "t.xlsx")
-    draft = draft_task(tmp_path / "t.xlsx", ["sex"], "ok", tmp_path)
-    (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
-    task = load_task(tmp_path / "t.toml")
-    frame = pd.read_excel(tmp_path / "t.xlsx")
+    book.save(path)
+    task = load_task(drafted(path, "sex", "ok"))
+    frame = pd.read_excel(path)
     row = frame.iloc[0].drop("ok")
-    assert task.pool()["age"].tolist() == frame["age"].tolist()
-    assert task.cleaned(frame)[0]["age"].tolist() == frame["age"].tolist()
+    for pool in (task.pool(), task.cleaned(frame)[0]):
+        assert pool["age"].tolist() == frame["age"].tolist()
     assert task.record(row).values["age"] == cell
     for shown in (row, task.pool().iloc[0]):
         prompt = build_prompt(task, shown)[-1]["content"]
@@ -467,9 +465,9 @@ def test_a_number_in_excel_has_its_formats_unit_and_is_the_number_of_every_reade
 
 def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> None:
     for name, rows in (("asked.csv", SHEET[:41]), ("all.csv", SHEET)):
-        numbered = zip(["id", *map(str, range(60))], rows, strict=False)
-        lines = [",".join([number, *map(str, row)]) for number, row in numbered]
-        (tmp_path / name).write_text("\n".join(["title", "# note", *lines]))
+        lines = [f"{n},{','.join(map(str, row))}" for n, row in enumerate(rows)]
+        head = ["title", "# note", lines[0].replace("0", "id", 1)]
+        (tmp_path / name).write_text("\n".join([*head, *lines[1:]]))
     words = f"audit {tmp_path / 'asked.csv'} --answer ok --protected sex --key id"
     layout = f"--population {tmp_path / 'all.csv'} --skip 1 --comment # --json"
     fwc(f"{words} {layout}", code=0)
@@ -484,60 +482,51 @@ def test_layout_that_a_format_does_not_have_is_refused(tmp_path: Path) -> None:
 def test_what_a_sheet_does_not_hold_is_named(fwc: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.xlsx"
     words = f"task init {path} --protected sex --outcome ok"
-    book = workbook(path)
     for value, cell in (("=A2+1", "A3"), (2**53 + 2, "A4")):
-        before, book.active[cell].value = book.active[cell].value, value
+        book = workbook(path)
+        book.active[cell].value = value
         book.save(path)
         assert f"cell {cell} " in fwc(words, code=2).line
-        book.active[cell].value = before
-    assert "no sheet 'Dat'; did you mean 'Data'" in (
-        workbook(path, first="Info") and fwc(f"{words} --sheet Dat", code=2).line
-    )
+    workbook(path, first="Info")
+    refusal = fwc(f"{words} --sheet Dat", code=2).line
+    assert "no sheet 'Dat'; did you mean 'Data'" in refusal
 
 
 RAGGED = {
-    "short": "\n".join(
-        ["sex,was,said", *["f,yes,no"] * 250, "f,yes", *["m,yes,yes"] * 250]
-    ),
-    "long": "\n".join(
-        ["sex,was,said", *["f,yes,no", "m,yes,yes"] * 125, "f,yes,no,no", "m,no,no"]
-    ),
-    "open": "\n".join(["sex,was,said", *["f,yes,no"] * 250, '"f,yes,no', "m,no,no"]),
+    "short": ["f,yes,no"] * 250 + ["f,yes"] + ["m,yes,yes"] * 250,
+    "long": ["f,yes,no", "m,yes,yes"] * 125 + ["f,yes,no,no", "m,no,no"],
+    "open": ["f,yes,no"] * 250 + ['"f,yes,no', "m,no,no"],
 }
 
 
-@pytest.mark.parametrize("content", RAGGED.values(), ids=RAGGED)
+@pytest.mark.parametrize("lines", RAGGED.values(), ids=RAGGED)
 def test_a_line_of_another_length_is_named_by_every_command(
-    fwc: Run, tmp_path: Path, content: str
+    fwc: Run, tmp_path: Path, lines: list[str]
 ) -> None:
     path = tmp_path / "cut.csv"
-    path.write_text(content + "\n")
-    asked = "--protected sex --answer said"
+    path.write_text("\n".join(["sex,was,said", *lines, ""]))
     state = f"--state {tmp_path / 's.json'} --fail-if 'dp_gap>0.9' --key was"
     for words in (
-        f"audit {path} {asked}",
-        f"monitor {path} {asked} {state}",
-        f"task init {path} --protected sex --outcome said",
+        f"audit {path} --answer said",
+        f"monitor {path} --answer said {state}",
+        f"task init {path} --outcome said",
     ):
-        line = fwc(words, code=2).line
+        line = fwc(f"{words} --protected sex", code=2).line
         assert re.search(r"cut\.csv:252: [124] values where 3 columns", line)
-        assert ("is a quote left open?" in line) == ('"' in content)
+        assert ("is a quote left open?" in line) == ('"f,yes,no' in lines)
 
 
-def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
-    for name, content in (
-        ("t.csv.gz", b"\x1f\x8bno"),
-        ("t.zip", b"PK"),
-        ("t.bz2", b"BZ"),
-    ):
+def test_a_broken_archive_is_named(tmp_path: Path) -> None:
+    broken = {"t.csv.gz": b"\x1f\x8bno", "t.zip": b"PK", "t.bz2": b"BZ"}
+    for name, content in broken.items():
         (tmp_path / name).write_bytes(content)
-        audited = f"audit {tmp_path / name} --protected a --answer b"
-        assert "cannot be unpacked" in fwc(audited, code=2).line
+        with refused("cannot be unpacked"):
+            open_file(tmp_path / name)
     with ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("a.csv", "")
         archive.writestr("b.csv", "")
-    audited = f"audit {tmp_path / 't.zip'} --protected a --answer b"
-    assert "holds 2 files" in fwc(audited, code=2).line
+    with refused("holds 2 files"):
+        open_file(tmp_path / "t.zip")
 
 
 @pytest.mark.parametrize(
@@ -562,16 +551,15 @@ def test_a_time_that_python_cannot_hold_is_a_text(
     assert re.search(r"\d{5}|out of range", text)
 
 
-@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.bz2", "t.csv.zip", "t.xlsx"])
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zip", "xlsx"])
 def test_a_file_unpacks_to_so_many_bytes_at_most(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = b"sex,said\n" + b"f,yes\nm,no\n" * 50_000
-    path = tmp_path / name
-    if name.endswith("gz"):
-        path.write_bytes(gzip.compress(text))
-    elif name.endswith("bz2"):
-        path.write_bytes(bz2.compress(text))
+    path = tmp_path / f"t.csv.{ending}"
+    if ending in ("gz", "bz2"):
+        pack = {"gz": gzip, "bz2": bz2}[ending].compress
+        path.write_bytes(pack(text))
     else:
         with ZipFile(path, "w", 8) as archive:  # deflated
             archive.writestr("t.csv", text)
@@ -587,22 +575,19 @@ def test_a_header_below_merged_cells_is_found(
     tmp_path: Path, ending: str, above: list[str]
 ) -> None:
     """A title and merged cells stand above the header: one remedy leads to the table."""
-    titles = ["sex", "age", "amount", "approved"]
-    rows = [["fm"[k % 2], 20 + k, 3 * k, ["yes", "no"][k // 2 % 2]] for k in range(40)]
+    people = cycled(40, sex="fm", age=range(20, 60), amount=range(0, 120, 3))
+    people["approved"] = [["yes", "no"][k // 2 % 2] for k in range(40)]
     merged = ["Applicant", None, "Loan", None]
-    grid = [*([one, None, None, None] for one in above), merged, titles, *rows]
+    heads = [*([one, None, None, None] for one in above), merged, [*people]]
+    frame = pd.DataFrame([*heads, *people.to_numpy().tolist()])
     path = tmp_path / f"t.{ending}"
-    frame = pd.DataFrame(grid)
-    if ending == "xlsx":
-        frame.to_excel(path, index=False, header=False)
-    else:
-        frame.to_csv(path, index=False, header=False)
+    write = frame.to_excel if ending == "xlsx" else frame.to_csv
+    write(path, index=False, header=False)
     with refused("is the header: skip=") as caught:
-        draft_task(path, ["sex"], "approved", tmp_path)
-    skip = re.search(r"skip=(\d+)", str(caught.value))
-    assert skip is not None
-    assert int(skip[1]) == 1 + len(above)
-    draft = draft_task(path, ["sex"], "approved", tmp_path, skip=int(skip[1]))
+        drafted(path, "sex", "approved")
+    (skip,) = re.findall(r"skip=(\d+)", str(caught.value))
+    assert int(skip) == 1 + len(above)
+    draft = draft_task(path, ["sex"], "approved", tmp_path, skip=int(skip))
     (tmp_path / "t.toml").write_text(draft, encoding="utf-8")
     assert len(load_task(tmp_path / "t.toml").pool()) == 40
 
@@ -611,14 +596,10 @@ def test_a_cell_that_is_called_like_a_column_is_a_header_in_files_alone(
     tmp_path: Path,
 ) -> None:
     frame = pd.DataFrame({"group": ["f", "m", "said"], "other": ["yes", "no", "yes"]})
-    (tmp_path / "t.jsonl").write_text(frame.to_json(orient="records", lines=True))
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    tables = [
-        frame_table(frame.set_index("other", drop=False)),
-        open_file(tmp_path / "t.jsonl"),
-    ]
-    for table in tables:
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    named = frame.set_index("other", drop=False)
+    for table in (frame_table(named), open_file(tmp_path / "t.jsonl")):
         with refused("there is no column 'said'; there are"):
             table.texts("said")
     with refused("no column 'said': if row 4 is the header"):
-        open_file(tmp_path / "t.csv").texts("said")
+        open_file(write_csv(tmp_path / "t.csv", frame)).texts("said")

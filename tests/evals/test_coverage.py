@@ -81,6 +81,7 @@ def test_a_cell_is_accepted_up_to_the_error_of_its_draws() -> None:
         "cluster",
         "base parity × repeats × weight",
         "base parity × examples drawn anew × assist",
+        "a model that says no to all",
     ],
 )
 def test_the_short_version_is_accepted(name: str) -> None:

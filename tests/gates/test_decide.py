@@ -179,19 +179,6 @@ def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
         assert "not judged: c" in check.reason
 
 
-def test_people_whose_category_is_unknown_decide_no_gap_and_no_gate() -> None:
-    known = APART[APART["row"] % 3 > 0].assign(
-        group=lambda frame: ["ab"[row % 2] for row in frame["row"]]
-    )
-    unknown = APART[APART["row"] % 3 == 0].assign(group="Unknown", answer="yes")
-    found = audit(pd.concat([known, unknown]))
-    assert any("not known: Unknown" in note for note in found.statistics.notes)
-    for condition in ("dp_gap[zero] > 0.2", "dp_ratio[zero] < 0.8"):
-        both = [frame.check(condition) for frame in (found, audit(known))]
-        assert both[0].value == pytest.approx(both[1].value)
-        assert both[0].outcome == both[1].outcome
-
-
 def test_strategies_of_few_draws_are_undecided() -> None:
     drawn = pd.concat(
         APART.assign(
@@ -205,19 +192,6 @@ def test_strategies_of_few_draws_are_undecided() -> None:
     assert check.value == pytest.approx(
         audit(APART).check("dp_gap[fwc] - dp_gap[zero] > 0").value
     )
-
-
-@pytest.mark.slow
-def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
-    """A gap of just the bound, and none at all against `dp_gap > 0`, drawn many times."""
-    worlds = {"dp_gap > 0.2": (0.4, 0.6), "dp_gap > 0": (0.5, 0.5)}
-    for condition, rates in worlds.items():
-        asked = parse_condition(condition)
-        drawn = (audit(answers({"a": rates}, n=200, seed=seed)) for seed in range(100))
-        found = [decide(asked, one.statistics)[0].outcome for one in drawn]
-        assert (
-            found.count("outside") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
-        )
 
 
 # --- Conditions

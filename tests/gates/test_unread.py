@@ -97,16 +97,6 @@ def test_where_all_is_read_every_way_is_the_same() -> None:
     assert not any("without an answer" in note for note in found[0]["notes"])
 
 
-def test_answers_lost_in_transport_are_left_out() -> None:
-    frame = decisions()
-    lost = frame.assign(reason=np.where(frame["said"].isna(), "error", ""))
-    kept, dropped = (
-        audited(one).records.of(GAP, "answers") for one in (lost, frame.dropna())
-    )
-    assert kept.verdict == dropped.verdict
-    assert audited(lost).check("dp_gap > 0.15").outcome == "within"
-
-
 def test_a_group_of_which_nothing_is_read_decides_nothing() -> None:
     frame = decisions(lost=0.0)
     frame.loc[frame["sex"] == "f", "said"] = None

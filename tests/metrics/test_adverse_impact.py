@@ -181,15 +181,6 @@ def test_a_group_under_two_percent_is_marked_and_no_measure_for_others() -> None
     )
 
 
-def test_people_of_unknown_category_are_counted_and_in_no_ratio() -> None:
-    found = of({"a": (5, 20), "b": (10, 20), "Unknown": (9, 10)})
-    assert found.of("rows", "Unknown").value == 10
-    assert found.reference == "b"
-    reason = found.of("impact_ratio", "Unknown").reason
-    assert reason == "the category of these people is unknown"
-    assert [{pair.group, pair.against} for pair in found.pairs()] == [{"a", "b"}]
-
-
 def test_the_correction_is_for_all_pairs() -> None:
     found = of({"a": (20, 100), "b": (35, 100), "c": (36, 100), "d": (50, 100)})
     alone = of({"a": (20, 100), "d": (50, 100)})
@@ -221,16 +212,6 @@ def test_rows_asked_again_are_one_person() -> None:
     assert lows[0] == pytest.approx(lows[1]), "the same answers tell no more"
 
 
-def test_each_attribute_stands_by_itself_and_crossed() -> None:
-    counts = {"F & x": (1, 30), "F & y": (9, 30), "M & x": (10, 30), "M & y": (20, 40)}
-    impact = tables(counts, attributes=("sex", "race"))
-    crossed = {view.name: view.crossed for view in impact.views}
-    assert crossed == {"sex": False, "race": False, "sex & race": True}
-    sex = Found(impact, 0)
-    assert sex.values("F", "selected", "rows") == (10, 60)
-    assert sex.values("M", "selected", "rows") == (30, 70)
-
-
 def test_groups_that_do_not_split_are_taken_as_they_are() -> None:
     assert [view.name for view in views(["a & b", "c"], ["sex", "race"])] == [
         "sex & race"
@@ -257,22 +238,6 @@ def sample(asked: dict[str, tuple[tuple[int, int], ...]] = ASKED) -> pd.DataFram
         for number in range(n)
     ]
     return pd.DataFrame(rows, columns=["group", "label", "answer"])
-
-
-def test_of_a_designed_sample_population_statements_are_withheld() -> None:
-    answered = from_frame(sample(), "group and label", ("sex",))
-    found = Found(impact_tables(answered), 0)
-    assert found.impact.kind == "withheld"
-    for level in "FM":
-        assert not found.of("selection_rate", level).known
-        assert not found.of("impact_ratio", level).known
-        assert found.of("precision", level).reason.startswith("withheld")
-        for estimates in answered.estimates.values():
-            assert np.isnan(estimates.value("precision_gap"))
-            assert estimates.undefined("precision_gap", "FM").startswith("withheld")
-        assert found.of("true_positive_rate", level).known, (
-            "it speaks of one label of one group"
-        )
 
 
 def test_crossed_cells_are_mixed_as_they_were_chosen_and_withheld() -> None:

@@ -1,13 +1,11 @@
 """Answers of a model that are all alike: what is said of them, and what centring P(yes) shows."""
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import expit
 
@@ -115,108 +113,73 @@ def test_centred_answers_are_yes_above_the_median() -> None:
     assert rates_of(weighted) == pytest.approx(rates_of(repeated))
 
 
-def test_the_limits_hold_the_truth_with_the_error_of_the_centre() -> None:
-    rng = np.random.default_rng(1)
-    for base in ((0.2, 0.5), (0.05, 0.1), (0.8, 0.95)):
-        group, label, odds = draw(rng, 400_000, base)
-        yes = odds > np.median(odds)
-        truth = {
-            "dp_gap": yes[group == 1].mean() - yes[group == 0].mean(),
-            "accuracy": (yes == label).mean(),
-        }
-        held = dict.fromkeys(truth, 0)
-        runs = 120
-        for _ in range(runs):
-            found = centre(*draw(rng, 200, base))
-            for name, value in truth.items():
-                record = found.of(f"{name}_at_median")
-                held[name] += record.low <= value <= record.high
-        assert min(held.values()) > 0.89 * runs, base
-
-
 # --- A run
 
 
 @dataclass(frozen=True)
 class Denier:
-    """Always says no, with a P(yes) that ranks rows; refuses and filters some women."""
+    """Says one word whatever the row, with a P(yes) that ranks rows."""
 
-    refusing: bool = False
     says: str = "no"
     name: str = "denier"
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        return {"refusing": self.refusing, "says": self.says}
+        return {"says": self.says}
 
     async def ask(self, messages: Messages) -> Reply:
         text = messages[-1]["content"]
-        if self.refusing and "Female" in text:
-            luck = sum(text.encode()) % 4
-            if luck == 0:
-                return Reply(
-                    "I'm sorry, but I cannot help with that request.",
-                    finish_reason="stop",
-                )
-            if luck == 1:
-                return Reply("", finish_reason="content_filter")
         odds = -5 + sum(text.encode()) % 7 / 4 + 0.5 * ("Male" in text)
         return Reply(self.says, finish_reason="stop", p_yes=float(expit(odds)))
 
     async def aclose(self) -> None: ...
 
 
-def denied(out: Path, refusing: bool = False) -> Result:
+def asked(model: Denier, out: Path, *arms: str) -> Result:
     task = census_task(n_pool=400, n_test=400)
-    return evaluate(task, Denier(refusing), ("zero",), n_test=200, out=out)
+    return evaluate(task, model, arms, n_test=200, out=out)
 
 
 def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
-    result = denied(tmp_path / "run")
+    result = asked(Denier(), tmp_path / "run", "zero")
     found = result.audit()
-    check = result.check
     stats = found.statistics
     assert stats.arms[0].alike == "answered no to all 200 rows"
-    assert (
-        result.records.of(GAP, "zero").verdict == stats.of(GAP, "zero").verdict == ALIKE
-    )
+    for records in (result.records, stats.records):
+        assert records.of(GAP, "zero").verdict == ALIKE
     assert not stats.of(f"{GAP}_rows_needed", "zero").known, "more rows would not tell"
-    first = " ".join(str(found).split())
-    assert first.startswith(
-        "Cannot say: answered no to all 200 rows: the gap is 0 because all"
-    )
-    right = (result.answers()["label"] == "no").mean()
-    assert f"{100 * right:.1f} % right" in first, (
-        "accuracy is told where answers are alike"
-    )
     answers = result.answers()
     p = answers["p_yes"].astype(float)
     rates = (p > p.median()).groupby(answers["group"]).mean().to_dict()
     told = stats.rates("zero", "selection_rate_at_median")
     assert {name: record.value for name, record in told.items()} == pytest.approx(rates)
-    for text in (" ".join(str(found).split()), render([result.folder], "md")):
+    first = " ".join(str(found).split())
+    cause = "answered no to all 200 rows: the gap is 0 because all"
+    assert first.startswith(f"Cannot say: {cause}")
+    right = (answers["label"] == "no").mean()
+    assert f"{100 * right:.1f} % right" in first, "though answers are alike"
+    for text in (first, render([result.folder], "md")):
         assert f"{100 * max(rates.values()):.1f} %" in text
-        assert "Next: try other prompts" in text, (
-            "P(yes) does not tell rows apart, either"
-        )
+        # P(yes) does not tell rows apart, either
+        assert "Next: try other prompts" in text
         assert "cannot say" in text
-    assert (
-        check("dp_gap > 0.9").outcome == check("dp_ratio < 0.1").outcome == "cannot say"
-    )
-    assert check("eo_gap > 0.9").outcome == "cannot say"
-    assert check("accuracy < 0.1").outcome == "within"
-    assert check("coverage < 0.5").outcome == "within"
-    assert check("auc_gap > 0.9").outcome == "within", "P(yes) differs"
-    frame = result.answers().rename(columns={"answer": "said"})
-    told = audit(frame, answer="said", protected=["group"])
-    assert told.statistics.arms[0].alike == ""
-    assert told.check("dp_gap > 0.9").outcome == "within"
+    for condition, outcome in (
+        ("dp_gap > 0.9", "cannot say"),
+        ("dp_ratio < 0.1", "cannot say"),
+        ("eo_gap > 0.9", "cannot say"),
+        ("accuracy < 0.1", "within"),
+        ("coverage < 0.5", "within"),
+        ("auc_gap > 0.9", "within"),  # P(yes) differs
+    ):
+        assert result.check(condition).outcome == outcome
+    decisions = answers.rename(columns={"answer": "said"})
+    of_people = audit(decisions, answer="said", protected=["group"])
+    assert of_people.statistics.arms[0].alike == ""
+    assert of_people.check("dp_gap > 0.9").outcome == "within"
 
 
 def test_ratios_and_differences_of_alike_answers_tell_nothing(tmp_path: Path) -> None:
-    task = census_task(n_pool=400, n_test=400)
-    arms = ("zero", "balanced")
-    result = evaluate(task, Denier(says="yes"), arms, n_test=200, out=tmp_path / "run")
+    result = asked(Denier("yes"), tmp_path / "run", "zero", "balanced")
     for metric in ("dp_gap", "dp_ratio", "eo_gap", "precision_gap"):
         check = result.check(f"{metric}[balanced] - {metric}[zero] > 0.9")
         assert check.outcome == "cannot say"
@@ -225,29 +188,3 @@ def test_ratios_and_differences_of_alike_answers_tell_nothing(tmp_path: Path) ->
     assert check.outcome == "cannot say"
     assert "so the ratio tells nothing" in check.reason
     assert result.check("accuracy[balanced] - accuracy[zero] > 0.9").passed
-
-
-def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> None:
-    result = denied(tmp_path / "run", refusing=True)
-    found = result.audit()
-    answers = result.answers()
-    for key in ("refused", "filtered"):
-        share = (answers["reason"] == key).groupby(answers["group"]).mean().to_dict()
-        told = found.statistics.rates("zero", key)
-        assert {name: record.value for name, record in told.items()} == pytest.approx(
-            share
-        )
-        gap = found.records.of(f"{key}_gap", "zero")
-        assert gap.value == pytest.approx(share["Female"] - share["Male"])
-        assert gap.verdict == "differs"
-        assert found.check(f"{key} > 0.01").outcome == "outside"
-        assert found.check(f"{key}_gap > 0.05").outcome == "outside"
-        assert found.check(f"{key}_gap > 0.9").outcome == "within"
-    assert found.records.of("coverage_gap", "zero").verdict == "differs"
-    text = " ".join(str(found).split())
-    assert "zero-shot: replies for Female are refused" in text
-    assert "zero-shot: replies for Female are filtered" in text
-    page = render([result.folder], "md")
-    assert "| zero | Filtered |" in page
-    metrics = set(pd.read_csv(io.StringIO(render([result.folder], "csv")))["metric"])
-    assert {"refused", "refused_gap", "filtered", "filtered_gap"} <= metrics

@@ -148,38 +148,6 @@ def test_other_draws_of_examples_widen_the_interval(rng: Generator) -> None:
     assert growth[0] > 1.5 * growth[1]
 
 
-def three(
-    rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1
-) -> ArmArrays:
-    answer = np.concatenate(
-        [np.arange(n) < round(n * p) for n, p in zip(rows, rates, strict=True)]
-    )
-    return once(
-        answer,
-        np.repeat(np.arange(len(rows)), rows),
-        design=SamplingDesign(min_group=min_group),
-    )
-
-
-def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
-    two = ArmEstimates(three((0.35, 0.6), (750, 1200), 30))
-    more = ArmEstimates(three((0.35, 0.6, 0.4), (750, 1200, 5), 30))
-    for key in METRICS[1:]:
-        for name in ("value", "low", "high", "p_value"):
-            assert getattr(two[key], name) == pytest.approx(
-                getattr(more[key], name), nan_ok=True
-            ), key
-    assert more[GAP].verdict == "differs"
-    assert more.rates()[2].value == pytest.approx(0.4)
-    everyone = ArmEstimates(three((0.35, 0.6, 0.4), (750, 1200, 5)))[GAP]
-    assert everyone.verdict == "differs"
-    assert everyone.high > more[GAP].high + 0.1
-    few = ArmEstimates(three((0.2, 0.6), (20, 10), 30))
-    assert few[GAP].value == pytest.approx(0.4), (
-        "of fewer than two groups none is left out"
-    )
-
-
 def test_weights_cost_effective_rows(rng: Generator) -> None:
     alike = once(rng.random(400) < 0.4, 0)
     weighted = replace(alike, weight=rng.choice([1.0, 10.0], 400))
@@ -412,17 +380,6 @@ def odd_arm(said: Any, place: Any = slice(None), **columns: Any) -> Statistics:
 
 
 SAID = np.array([*["no"] * 3, "yes", "yes"] * 80, dtype=object)
-
-
-def test_a_group_without_an_answer_has_no_gap_and_its_worst_case_is_that_of_any_rate() -> (
-    None
-):
-    arm = odd_arm(np.where(np.arange(400) % 2 == 0, None, SAID))
-    gap = arm.of(GAP, "answers")
-    assert (gap.known, gap.verdict) == (False, "")
-    assert "group f" in gap.reason
-    assert gap.low == 0.0
-    assert gap.high > 0.6
 
 
 def test_one_person_or_weight_that_is_nearly_all_of_a_group_decides_nothing() -> None:

@@ -12,6 +12,7 @@ from fwc_llm.answers import Answer, parse_answer, read_answer
 from fwc_llm.models.base import ending_of
 from fwc_llm.models.bodies import read_batch_line, read_reply
 from fwc_llm.models.openai.retry import AttemptError
+from tests.command import corpus
 
 ODD = (
     st.none()
@@ -127,58 +128,9 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
         assert ending_of(word) != "finished"
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (
-            {"choices": [], "prompt_feedback": {"block_reason": "PROHIBITED_CONTENT"}},
-            "filtered",
-        ),
-        (
-            {"choices": [{"message": {"content": "No"}, "finish_reason": ["stop"]}]},
-            "unfinished",
-        ),
-        (
-            {
-                "output": [],
-                "status": "incomplete",
-                "incomplete_details": {"reason": "max_output_tokens"},
-            },
-            "truncated",
-        ),
-        (
-            {
-                "choices": [],
-                "prompt_filter_results": [
-                    {
-                        "prompt_index": 0,
-                        "content_filter_results": {"jailbreak": {"filtered": True}},
-                    }
-                ],
-            },
-            "filtered",
-        ),
-        (
-            {
-                "choices": [
-                    {
-                        "message": {"content": "yes"},
-                        "finish_reason": "stop",
-                        "content_filter_results": {"hate": {"filtered": True}},
-                    }
-                ]
-            },
-            "filtered",
-        ),
-        ({"output": [{"type": "reasoning"}], "status": "in_progress"}, "unfinished"),
-        (
-            {"output": [{"type": "function_call", "name": "f"}], "status": "completed"},
-            "refused",
-        ),
-    ],
-)
-def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
-    assert parse_answer(read_reply(body)).reason == reason
+@pytest.mark.parametrize("case", corpus("bodies"))
+def test_why_a_response_holds_no_answer(case: dict[str, Any]) -> None:
+    assert parse_answer(read_reply(case["body"])).reason == case["reason"]
 
 
 def test_tokens_of_reasoning_are_paid_for_whatever_the_count_beside_them() -> None:

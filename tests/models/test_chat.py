@@ -1,17 +1,16 @@
 """What the client sends, and what it makes of what comes back; addresses that lead nowhere."""
 
-import math
-import re
 from functools import partial
 from typing import Any
 
 import pytest
 import respx
 
-from fwc_llm.answers import parse_answer, probability
+from fwc_llm.answers import probability
 from fwc_llm.models import Usage
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.openai.chat import ChatModel
+from tests.command import corpus
 from tests.faults.loopback import HttpReply, completion, with_logprobs
 from tests.faults.table import Raw
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
@@ -218,97 +217,11 @@ def test_a_reply_is_read_whole(provider: respx.MockRouter) -> None:
     assert reply.raw == body
 
 
-@pytest.mark.parametrize(
-    ("finish", "reason"),
-    [
-        ("SAFETY", "filtered"),
-        ("max_tokens", "truncated"),
-        ("refusal", "refused"),
-        ("STOP", "other"),
-    ],
-)
-def test_how_other_makers_say_that_a_reply_ended(finish: str, reason: str) -> None:
-    body = {"choices": [{"message": {"content": "Well"}, "finish_reason": finish}]}
-    assert parse_answer(read_reply(body)).reason == reason
-
-
-def falling(*top: str) -> dict[str, float]:
-    """Texts, each less likely than the one before."""
-    return {text: math.exp(-0.5 - n) for n, text in enumerate(top)}
-
-
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        (
-            [
-                ("{",),
-                ('"answer', '"answer'),
-                ('": "no', '": "no', '": "yes', "no"),
-                ('"}',),
-            ],
-            0.269,
-        ),
-        (
-            [
-                ("```json\n", "No"),
-                ("{\n",),
-                ('"answer":',),
-                (' "', "yes"),
-                ("no", "yes", "no"),
-                ("}",),
-            ],
-            0.731,
-        ),
-        (
-            [
-                ("<think>",),
-                ("No", "no", "yes"),
-                ("</think>",),
-                ('{"answer":"',),
-                ("yes", "yes", "no"),
-            ],
-            0.731,
-        ),
-        ([("json", "yes", "no")], None),
-    ],
-)
-def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
-    provider: respx.MockRouter, tokens: list[tuple[str, ...]], expected: float | None
-) -> None:
-    answer = next(
-        (word for word, *_ in tokens for word in re.findall("yes|no$", word)), "yes"
-    )
-    places = [(token, falling(*top or [token])) for token, *top in tokens]
-    body = with_logprobs(completion(f'{{"answer": "{answer}"}}', "gpt-4"), *places)
-    route = provider.post("/chat/completions").respond(json=body)
-    reply = ask(quick(answer_format="json", logprobs=True))
-    schema = sent(route)["response_format"]["json_schema"]["schema"]
-    assert schema["properties"]["answer"]["enum"] == ["yes", "no"]
-    assert parse_answer(reply).value == answer
-    assert probability(reply) == (
-        None if expected is None else pytest.approx(expected, abs=0.001)
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens", "expected"),
-    [
-        ("YES", [("Y", {"Y": 0.9, "NO": 0.1}), ("ES", {"ES": 1.0})], 0.9),
-        (
-            "Yes.",
-            [("Ye", {"Ye": 0.9, "No": 0.1}), ("s", {"s": 0.8, "ah": 0.2}), (".", {})],
-            0.878,
-        ),
-        ("Yes", [("No", {"No": 0.9, "Yes": 0.1})], None),
-        ("No", [("No", {"No": 0.5, "Y": 0.45})], None),
-    ],
-)
-def test_p_yes_follows_the_tokens_of_the_answer(
-    text: str, tokens: list[tuple[str, dict[str, float]]], expected: float | None
-) -> None:
-    found = probability(read_reply(with_logprobs(completion(text, "m"), *tokens)))
-    assert found == (None if expected is None else pytest.approx(expected, abs=0.001))
+@pytest.mark.parametrize("case", corpus("p_yes"))
+def test_p_yes_follows_the_tokens_of_the_answer(case: dict[str, Any]) -> None:
+    body = with_logprobs(completion(case["text"]), *case["tokens"])
+    expected = case["p_yes"] and pytest.approx(case["p_yes"], abs=0.001)
+    assert probability(read_reply(body)) == expected
 
 
 def test_another_model_than_asked_for_is_said_once(provider: respx.MockRouter) -> None:

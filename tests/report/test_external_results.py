@@ -19,8 +19,9 @@ from fwc_llm import audit
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.records import Records
 from fwc_llm.report.external_results import open_results
-from tests.command import Run
+from tests.command import Run, corpus
 from tests.conftest import CHECKOUT
+from tests.data.tables import cycled, write_csv
 from tests.faults.mutation import hostile
 
 PROMPTFOO = Path(__file__).parent / "external_results" / "promptfoo-0.121.20.json"
@@ -75,45 +76,22 @@ def test_batch_output_takes_its_people_from_a_population(
     )
 
 
-def _chat(text: str | None, finish: str = "stop", **message: Any) -> dict[str, Any]:
-    return {
-        "choices": [{"message": {"content": text, **message}, "finish_reason": finish}]
-    }
+def _chat(text: str) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
 
 
-def _item(part: dict[str, Any], **body: Any) -> dict[str, Any]:
-    return {
-        "status": "completed",
-        "output": [{"type": "message", "content": [part]}],
-    } | body
+REFUSED = [
+    (case["body"], 200, case["reason"])
+    for case in corpus("bodies")
+    if case["reason"] in ("refused", "filtered")
+]
 
 
 BLOCKED = {"error": {"code": "content_filter", "message": "content management policy"}}
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "metric"),
-    [
-        (_chat(None, refusal="I can't help with that."), 200, "refused"),
-        (_item({"type": "refusal", "refusal": "No."}), 200, "refused"),
-        (_chat("No", "content_filter"), 200, "filtered"),
-        (_chat("No", "guardrail_intervened"), 200, "filtered"),
-        (
-            {"choices": [], "prompt_feedback": {"block_reason": "SAFETY"}},
-            200,
-            "filtered",
-        ),
-        (
-            _item(
-                {"type": "output_text", "text": "No"},
-                incomplete_details={"reason": "content_filter"},
-            ),
-            200,
-            "filtered",
-        ),
-        (BLOCKED, 400, "filtered"),
-    ],
-    ids=str,
+    ("body", "status", "metric"), [*REFUSED, (BLOCKED, 400, "filtered")], ids=str
 )
 @pytest.mark.parametrize("column", ["--reply output", "--answer decision"])
 def test_what_a_model_or_a_filter_refuses_is_no_denial(
@@ -123,26 +101,23 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
     as the men, in versions of one model, which are no arms.
     """
     lines = []
-    people = []
     for number in range(400):
-        refused = number % 8 == 1
-        if refused:
-            said = body
-        else:
+        response = {"status_code": status, "body": body}
+        if number % 8 != 1:
             said = _chat("Yes" if number // 2 % 2 else "No")
             said["model"] = f"gpt-6-version-{number % 3}"  # of one name
-        response = {"status_code": status if refused else 200, "body": said}
-        lines.append(
-            json.dumps({"custom_id": f"c{number}", "error": None, "response": response})
-        )
-        people.append({"row": f"c{number}", "sex": "mf"[number % 2]})
+            response = {"status_code": 200, "body": said}
+        line = {"custom_id": f"c{number}", "error": None, "response": response}
+        lines.append(json.dumps(line))
     (tmp_path / "batch.jsonl").write_text("\n".join(lines))
-    pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
+    people = cycled(400, row=[f"c{number}" for number in range(400)], sex="mf")
+    population = write_csv(tmp_path / "people.csv", people)
     words = f"audit {tmp_path / 'batch.jsonl'} {column} --protected sex --key row"
-    words += f" --population {tmp_path / 'people.csv'}"
-    outcome = fwc(words, "--fail-if", f"{metric}_gap > 0.1", code=5)
+    words += f" --population {population} --fail-if '{metric}_gap > 0.1'"
+    told = " ".join(fwc(words, code=5).out.split())
     what = f"{metric} for 0.0 % of m and 25.0 % of f, a {metric} gap of 25.0 points ("
-    assert f"outside  {what}" in outcome.out
+    assert f"outside {what}" in told
+    assert f"replies for f are {metric}" in told
 
 
 @pytest.mark.parametrize(

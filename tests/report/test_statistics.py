@@ -1,7 +1,5 @@
 """The statistics of a run: what its answers were made of comes out again, and oddities are said."""
 
-import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,62 +8,19 @@ import pandas as pd
 import pytest
 
 from fwc_llm import Result, audit, evaluate, load_task
-from fwc_llm.metrics.counts import BY_KEY, plain
-from fwc_llm.metrics.records import ASSISTED, COLUMNS, READINGS, Record, Records
+from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.records import ASSISTED, READINGS, Record
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost
-from fwc_llm.report.formats import render
 from fwc_llm.report.narrative import findings, missed
 from fwc_llm.report.sections import first
 from fwc_llm.report.table_model import Scale
-from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.recorded_run import PREDICTIONS, read_run
 from fwc_llm.tasks import Task
-from tests.command import read_json
 from tests.people import make_people, write_people
 from tests.refusals import refused
 from tests.report.conftest import MakeRun
-
-
-def test_results_json_csv_frame_and_report_are_one_list(make_run: MakeRun) -> None:
-    """One gap from the folder's answers to all formats: each holds the same records."""
-    folder = make_run(repeats=2, probabilities=True)
-    run = read_run(folder)
-    told = {
-        "attribute": run.answered.attribute,
-        "records": plain(run.statistics.records),
-    }
-    results = read_json(folder / "results.json") | told
-    RunFolder(folder).write_json("results.json", results)
-    stored = read_json(folder / "results.json")
-    result = Result(folder, stored)
-    found = read_run(folder).statistics.records
-    again = Records.read(stored["records"], stored["attribute"])
-    assert again.plain() == found.plain() == stored["records"]
-    assert repr(list(again)) == repr(list(found))
-    frame = result.to_frame()
-    assert tuple(frame.columns) == COLUMNS
-    assert len(frame) == len(found)
-    of_report = json.loads(render([folder], "json"))["runs"][0]["records"]
-    assert of_report == stored["records"]
-    table = pd.read_csv(io.StringIO(render([folder], "csv")))
-    assert len(table) == len(of_report)
-    gap = found.of("dp_gap", "fwc")
-    lines = table[
-        (table["arm"] == "fwc") & (table["metric"] == "dp_gap") & table["repeat"].isna()
-    ]
-    assert lines.iloc[0][["value", "low", "high"]].tolist() == pytest.approx(
-        [gap.value, *gap.ends]
-    )
-    low, middle, high = (
-        f"{100 * share:.1f}" for share in (gap.low, gap.value, gap.high)
-    )
-    assert f"| fwc | DP gap | {middle} ({low} to {high})" in render([folder], "md")
-    assert not table.duplicated(
-        ["arm", "against", "attribute", "group", "metric", "repeat", "scope"]
-    ).any()
-
 
 # --- Where the charts' marks stand
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fwc_llm import audit, evaluate
+from fwc_llm import Result, audit, evaluate
 from fwc_llm.notices import RunWarning
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
@@ -24,6 +24,13 @@ from tests.wordings import in_german
 
 CENSUS = census_task(600, 300)
 SMALL: Any = {"n_test": 40, "base_parity": None, "progress": False}
+
+
+def ask(service: Service, out: Path, task: Any = CENSUS, **options: Any) -> Result:
+    """A run of an arm whose service answers so."""
+    with serve_in_thread(service) as url:
+        asked = {**SMALL, "arms": ("zero",), "base_url": f"{url}/v1", **options}
+        return evaluate(task, "some-model", out=out, **asked)
 
 
 def short(body: Any) -> Any:
@@ -53,32 +60,23 @@ def test_the_remedy_is_named_and_helps(
 ) -> None:
     service = Service(answer)
     out = tmp_path / "run"
+    both: Any = {"arms": ("zero", "balanced"), "concurrency": concurrency}
     with serve_in_thread(service) as url:
-        asked: Any = {
-            **SMALL,
-            "out": out,
-            "base_url": f"{url}/v1",
-            "concurrency": concurrency,
-        }
+        both["base_url"] = f"{url}/v1"
         for _ in range(2):  # the second time nothing is asked
             with pytest.raises(
                 UnreadError, match=rf"the first {FIRST} replies of .*{option}"
             ) as caught:
-                evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked)
-            assert (caught.value.exit_code, len(service.bodies)) == (
-                3,
-                2 * FIRST if concurrency > 90 else FIRST,
-            )
+                evaluate(CENSUS, "some-model", out=out, **SMALL, **both)
+            assert caught.value.exit_code == 3
+            assert len(service.bodies) == FIRST * (1 + (concurrency > 90))
             assert len(str(caught.value)) < 600
             assert "\x1b" not in str(caught.value)
         with refused(r"a new out folder|holds another run"):
-            evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
-        asked |= {"out": tmp_path / "remedied"}
-        result = evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
-    assert [result.records.of("coverage", arm).value for arm in result.arms] == [
-        1.0,
-        1.0,
-    ]
+            evaluate(CENSUS, "some-model", out=out, **SMALL, **both, **remedy)
+    result = ask(service, tmp_path / "remedied", arms=both["arms"], **remedy)
+    for arm in result.arms:
+        assert result.records.of("coverage", arm).value == 1.0
 
 
 def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(
@@ -91,31 +89,14 @@ def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(
         (chatty, {"no_watch": True}, "other"),
     ):
         service = Service(answer)
-        out = tmp_path / reason
-        with serve_in_thread(service) as url:
-            result = evaluate(
-                CENSUS,
-                "some-model",
-                ("zero",),
-                out=out,
-                base_url=f"{url}/v1",
-                **SMALL,
-                **options,
-            )
+        result = ask(service, tmp_path / reason, **options)
         assert set(result.answers()["reason"]) == {reason}
         assert len(service.bodies) == 40  # asked once each
 
 
 def test_one_answer_among_the_first_is_enough(tmp_path: Path) -> None:
     service = Service(lambda body: "Yes" if len(service.bodies) == FIRST - 1 else "Hm.")
-    with serve_in_thread(service) as url:
-        options: Any = {
-            **SMALL,
-            "out": tmp_path,
-            "base_url": f"{url}/v1",
-            "concurrency": 1,
-        }
-        result = evaluate(CENSUS, "some-model", ("zero",), **options)
+    result = ask(service, tmp_path, concurrency=1)
     assert result.records.of("coverage", "zero").value == 1 / 40
 
 
@@ -165,40 +146,28 @@ def test_a_service_that_refuses_json_ends_the_run_and_one_that_ignores_it_is_nam
     tmp_path: Path,
 ) -> None:
     no_form = refusal(400, "no", "unsupported_parameter", param="response_format")
-    for answer in (no_form, HttpReply(completion("No"))):
-        out = tmp_path / str(answer.status)
-        with serve_in_thread(Service(lambda body, answer=answer: answer)) as url:
-            asked: Any = {**SMALL, "base_url": f"{url}/v1", "out": out}
-            asked |= {"answer_format": "json", "concurrency": 1}
-            if answer is no_form:
-                with refused(r"'response_format'.*answer_format"):
-                    evaluate(CENSUS, "some-model", ("zero",), **asked)
-            else:
-                with pytest.warns(RunWarning, match="does not keep to answer_format"):
-                    evaluate(CENSUS, "some-model", ("zero",), **asked)
+    asked: Any = {"answer_format": "json", "concurrency": 1}
+    with refused(r"'response_format'.*answer_format"):
+        ask(Service(lambda body: no_form), tmp_path / "refuses", **asked)
+    with pytest.warns(RunWarning, match="does not keep to answer_format"):
+        ask(Service(lambda body: "No"), tmp_path / "ignores", **asked)
 
 
 def test_a_threshold_needs_probabilities(tmp_path: Path) -> None:
     service = Service(lambda body: "No")
-    with serve_in_thread(service) as url:
-        asked: Any = {**SMALL, "base_url": f"{url}/v1", "out": tmp_path}
-        with pytest.raises(UnreadError, match=r"12 without the P\(yes\).*leave thresh"):
-            evaluate(CENSUS, "some-model", ("zero",), threshold=0.3, **asked)
+    with pytest.raises(UnreadError, match=r"12 without the P\(yes\).*leave thresh"):
+        ask(service, tmp_path, threshold=0.3)
     assert len(service.bodies) == FIRST
 
 
 def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:
-    task = in_german(CENSUS)
     service = Service(
         lambda body: '{"answer": "bewilligt"}' if "response_format" in body else "nein"
     )
-    with serve_in_thread(service) as url:
-        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path}
-        result = evaluate(task, "some-model", ("zero",), answer_format="json", **asked)
+    asked: Any = {"n_test": 10, "answer_format": "json"}
+    result = ask(service, tmp_path, in_german(CENSUS), **asked)
     forms = [body["response_format"] for body in service.bodies]
     assert len(forms) == 10
-    assert forms[0]["json_schema"]["schema"]["properties"]["answer"]["enum"] == [
-        "bewilligt",
-        "abgelehnt",
-    ]
+    answer = forms[0]["json_schema"]["schema"]["properties"]["answer"]
+    assert answer["enum"] == ["bewilligt", "abgelehnt"]
     assert set(result.answers()["answer"]) == {"yes"}
