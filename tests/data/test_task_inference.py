@@ -18,41 +18,12 @@ from fwc_llm.cell_rules import as_plain, kind_of
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.taskfile import checks_of, read_taskfile
 from fwc_llm.tasks import Task, load_task, with_columns
-from tests.command import Run
+from tests.command import Run, corpus
 from tests.data.tables import cycled, drafted, write_csv
 from tests.refusals import refused
 
 
-@pytest.mark.parametrize(
-    ("cell", "english", "german"),
-    [
-        ("$106,790.63", "106790.63", None),
-        ("1.234,5", None, "1234.5"),
-        ("1,234.5", "1234.5", None),
-        ("(1,234.50)", "-1234.50", None),
-        ("-$1,234", "-1234", "-1.234"),
-        ("$-5", "-5", "-5"),
-        ("85.3", None, "85.3 (not 1.234,5)"),
-        ("7 %", "7", "7"),
-        ("US$ 12.50", "12.50", None),
-        ("€ 1 234,50", None, "1234.50"),
-        ("12 kr.", "12", "12"),
-        ("1.943,55 Euro", None, "1943.55"),
-        ("Dollars 1,312", "1312", "1.312"),
-        ("1.223,- €", None, "1223."),
-        ("182-", "-182", "-182"),
-        ("1.182,50- €", None, "-1182.50"),
-        ("₹1,23,456", "123456", None),
-        ("1,23,45", None, None),
-        ("1,234/-", "1234", "1.234"),
-        ("3,4E+04", None, "3.4E+04"),
-        ("2023-01-02", None, None),
-        ("LA-00001", None, None),
-        ("1,234 apples", None, None),
-        ("--5", None, None),
-        ("9" * 70, None, None),
-    ],
-)
+@pytest.mark.parametrize(("cell", "english", "german"), corpus("cells/numbers"))
 def test_numbers_as_people_write_them(
     cell: str, english: str | None, german: str | None
 ) -> None:
@@ -586,22 +557,7 @@ def test_a_table_that_no_prompt_can_show_is_refused_at_once(tmp_path: Path) -> N
         draft_task(path, ["sex"], "y", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("cells", "number", "unit"),
-    [
-        (["$1.9bn", "$3.2m", "$4m"], 1.9e9, "$"),
-        (["1,9 Mrd. €", "3,2 Mio. EUR", "4 Mio. €"], 1.9e9, "€"),
-        (["12 TEUR", "13 TEUR", "900 EUR"], 12_000, "EUR"),
-        (["CHF 12m", "CHF 13m", "CHF 900k"], 12e6, "CHF"),
-        (["1.5 m", "1.6 m", "1.7 m"], 1.5, "m"),
-        (["1.9k", "1820", "2.5k"], 1900, ""),
-        (["1.1B", "10M", "100K", "1M"], 1.1e9, ""),
-        (["0.08m", "0.03M", "2M"], 80_000, ""),
-        (["2.3G", "454M", "1.1G"], 2.3e9, ""),
-        (["7.5 lakh", "95000", "1.2 crore"], 750_000, ""),
-        (["₹ 1.2 Cr", "₹ 7.5 lakh", "₹ 95000"], 12e6, "₹"),
-    ],
-)
+@pytest.mark.parametrize(("cells", "number", "unit"), corpus("cells/factors"))
 def test_factors_are_multiplied_beside_any_currency(
     cells: list[str], number: float, unit: str
 ) -> None:
@@ -624,19 +580,7 @@ def test_a_record_has_any_factor_where_the_table_has_one(
 
 
 @pytest.mark.parametrize(
-    ("separator", "rate", "other", "number", "doubt"),
-    [
-        (";", "2,075", "85,3", 2.075, ""),
-        (",", "2,075", "85.3", 2075, ""),
-        (",", "3,875 %", "85,3", 3.875, ""),
-        (",", "79,764 kg", "85,3", 79.764, ""),
-        (",", "69.372", "8.002,37 €", 69372, ""),
-        (",", "69.372", "8,002.37", 69.372, ""),
-        (";", "2,075", "85", 2.075, "is read as 10.075; if it is 10075"),
-        (",", "2,075", "85", 2075, "is read as 10075; if it is 10.075"),
-        (",", "79,764 kg", "85", 79764, "is read as 109764; if it is 109.764"),
-        (",", "2.075", "85", 2.075, "is read as 10.075; if it is 10075"),
-    ],
+    ("separator", "rate", "other", "number", "doubt"), corpus("cells/separators")
 )
 def test_numbers_that_mean_two_are_read_as_the_other_columns_are_written(
     tmp_path: Path, separator: str, rate: str, other: str, number: float, doubt: str
@@ -728,20 +672,7 @@ def test_a_doubt_about_groups_is_in_the_draft_and_in_its_check(
         assert doubt or "a group" not in said
 
 
-@pytest.mark.parametrize(
-    ("cells", "said"),
-    [
-        (["{0} kg", "{0}000 g", "{0} kg"], "units differ: kg (60), g (30)"),
-        (["{0} cm", "1.{0} m", "{0} cm"], "units differ: cm (60), m (30)"),
-        (["{0} € pro Jahr", "{0} €/month", "${0}/mo"], "units differ: € pro Jahr (30)"),
-        (["{0} GB", "{0} MB", "{0} MB"], "units differ: MB (60), GB (30)"),
-        (["{0} €", "-${0}", "(${0})"], "units differ: $ (60), € (30)"),
-        (["{0},234 kg", "{0},5 g", "{0},111 kg"], "units differ: kg (60), g (30)"),
-        (["{0} %", "{0} bp", "{0}"], "units differ: % (30), bp (30), none (30)"),
-        (["{0} min", "{0} s"], "units differ: min (45), s (45)"),
-        (["{0} min", "1 h"], "units differ: h (45), min (45)"),
-    ],
-)
+@pytest.mark.parametrize(("cells", "said"), corpus("cells/two_units"))
 def test_two_units_of_one_quantity_are_a_check(
     tmp_path: Path, cells: list[str], said: str
 ) -> None:
@@ -755,25 +686,7 @@ def test_two_units_of_one_quantity_are_a_check(
     assert "missing_marker" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("cells", "unit", "doubt"),
-    [
-        (["{0} %", "{0} percent", "{0} per cent"], "%", "numbers with the unit"),
-        (
-            ["{0} €", "1.{0}0 Euro", "{0},00 euros", "{0},-"],
-            "€",
-            "none: € (45), none (15)",
-        ),
-        (["{0} €/month", "{0} EUR pro Monat"], "€/month", "numbers with the unit"),
-        (["{0} Jahre", "{0} J.", "{0} years"], "year", "numbers with the unit"),
-        (["{0} months", "{0} Months", "{0} MONTHS", "{0} mo"], "month", "unit 'mon"),
-        (["{0} SEK", "{0}"], "SEK", "none: SEK (30), none (30)"),
-        (["{0} kg", *["{0}"] * 9], "kg", "a unit, others none: none (54), kg (6)"),
-        (["{0} pts", "{0} pts", "{0}"], "pts", "none: pts (40), none (20)"),
-        (["{0} min", "ca. {0} min."], "min", "'ca. 21 min.' as 21"),
-        (["{0} pts", *["{0}"] * 9], "", "no numbers: '20 pts' (t:20)"),
-    ],
-)
+@pytest.mark.parametrize(("cells", "unit", "doubt"), corpus("cells/units"))
 def test_a_unit_is_one_by_any_spelling_and_an_unknown_one_stands_with_most_numbers(
     cells: list[str], unit: str, doubt: str
 ) -> None:
@@ -785,23 +698,7 @@ def test_a_unit_is_one_by_any_spelling_and_an_unknown_one_stands_with_most_numbe
     assert all(look.number(text) >= 20 for text in {*texts} - {*look.odd})
 
 
-@pytest.mark.parametrize(
-    ("form", "number"),
-    [
-        ("ca. {} Tsd. €", 21_000),
-        ("Ca {} €", 21),
-        ("{}+", 21),
-        ("<{}", 21),
-        ("über {}", 21),
-        ("{} or more", 21),
-        ("~{},5 kg", 21.5),
-        ("₹1,{},000", 121_000),
-        ("{},4E+04", 214_000),
-        ("at least {} %", 21),
-        ("{}+ years", 21),
-        ("mehr als {}", 21),
-    ],
-)
+@pytest.mark.parametrize(("form", "number"), corpus("cells/marks"))
 @pytest.mark.parametrize("share", [0.2, 0.6, 1.0])
 def test_numbers_with_marks_are_numbers_whatever_their_share(
     form: str, number: float, share: float

@@ -17,6 +17,7 @@ from fwc_llm.gates import Check, GateCondition, all_of, decide, parse_condition
 from fwc_llm.gates.decide import Outcome, junit_xml, outcome_of
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.number_format import number
+from tests.command import corpus
 from tests.refusals import refused
 
 
@@ -197,58 +198,17 @@ def test_strategies_of_few_draws_are_undecided() -> None:
 # --- Conditions
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("dp_gap > 0.1", ("dp_gap", ">", 0.1, None, None)),
-        ("  accuracy<.8 ", ("accuracy", "<", 0.8, None, None)),
-        ("dp_ratio <= 8e-1", ("dp_ratio", "<=", 0.8, None, None)),
-        (
-            "eo_gap[fwc+removal@random] >= 0",
-            ("eo_gap", ">=", 0.0, "fwc+removal@random", None),
-        ),
-        ("coverage[ my arm ] < 1", ("coverage", "<", 1.0, "my arm", None)),
-        ('dp_gap["a]b"] > 1', ("dp_gap", ">", 1.0, "a]b", None)),
-        ("dp_gap[' a'] > 1", ("dp_gap", ">", 1.0, " a", None)),
-        ("dp_gap[fwc] - dp_gap[zero] > -0.05", ("dp_gap", ">", -0.05, "fwc", "zero")),
-        ("accuracy[a]−accuracy[b]<0", ("accuracy", "<", 0.0, "a", "b")),
-        (
-            "abs( brier_gap[a] - brier_gap[b] ) > 0.05",
-            ("brier_gap", ">", 0.05, "a", "b"),
-        ),
-    ],
-)
-def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
+@pytest.mark.parametrize(("text", "parts"), corpus("conditions/read"))
+def test_what_is_read(text: str, parts: list[object]) -> None:
     read = parse_condition(text)
     assert read.size == text.startswith("abs")
-    assert (read.metric, read.operator, read.bound, read.arm, read.minus) == parts
+    assert [read.metric, read.operator, read.bound, read.arm, read.minus] == parts
     assert read.text == text.strip()
 
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [
-        ("", "METRIC"),
-        ("DP > 0.1", "not a metric"),
-        ("dp_gap 0.1", "OPERATOR"),
-        ("dp_gap == 0.1", "OPERATOR"),
-        ("dp_gap > nan", "NUMBER"),
-        ("dp_gap > 0.1 or eo_gap > 1", "NUMBER"),
-        ("dp_gap > 10%", "0.1 for 10 %"),
-        ("dp_gap > 0,1", "write 0.1"),
-        ("accuracy < 80", "from 0 to 1"),
-        ("dp_gap[zero > 0.1", "ARM"),
-        ("dp_gap['a'x] > 0.1", "ARM"),
-        ("dp_gap[] > 0.1", "ARM"),
-        ("dp_gap[a] - eo_gap[b] > 0", "one metric"),
-        ("abs(dp_gap[a]) > 0.1", "one metric"),
-        ("abs(dp_gap[a] - dp_gap[b] > 0.1", "OPERATOR"),
-        ("abs(dp_gap[a] - dp_gap[b]) > -0.1", "from 0 to 1"),
-        ("dp_gap[a] - dp_gap > 0", "two arms"),
-        ("dp_gap[a] - dp_gap[a] > 0", "two arms"),
-        ("dp_gap[a] - dp_gap[b] > 2", "from -1 to 1"),
-        ("\x00\x1b[31m" + "x" * 9999, "METRIC"),
-    ],
+    [*corpus("conditions/refused"), ("\x00\x1b[31m" + "x" * 9999, "METRIC")],
 )
 def test_what_cannot_be_read_is_refused(text: str, word: str) -> None:
     with refused(word) as raised:
